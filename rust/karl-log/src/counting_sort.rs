@@ -1,13 +1,13 @@
-//! Items sorted into buckets, in one pass over their counts and one over the items.
+//! Sort of items into buckets, in one pass over their counts and one over the items.
 
-/// Sort items by bucket; items of one bucket keep their order. Return them and where each bucket ends.
+/// Sort items by bucket; items of one bucket keep their order. Return them and the end of each bucket.
 pub(crate) fn counting_sort<T: Copy + Default>(
     items: &[T],
     buckets: usize,
     bucket: impl Fn(&T) -> usize,
 ) -> (Vec<T>, Vec<u32>) {
-    // One count more than buckets, and one place further on: after the sums each count is where its bucket begins, and
-    // after the items are laid down it is where its bucket ends.
+    // One more count than buckets, shifted by one: after the prefix sums each count is the start of its
+    // bucket, and after the items are placed it is the end of its bucket.
     let mut next = vec![0_u32; buckets + 1];
     for item in items {
         next[bucket(item) + 1] += 1;

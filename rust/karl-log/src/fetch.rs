@@ -60,12 +60,13 @@ pub fn fetch_each<R: Send>(
     Ok(made.into_iter().flatten().collect())
 }
 
-/// Reads rows again, each as the text `[prompt, completion, record]`; none for a record that the trusted path refuses.
+/// Read rows again, each as the text `[prompt, completion, record]`; `None` for a record that the reference
+/// parser rejects.
 ///
-/// A conversation is cut before its first assistant turn, and what follows its last one is left out. Prompt and
-/// completion are lists of messages, or texts where the record has texts. Of a record that cannot be a training example
-/// the prompt is empty, and so is the completion: no text, or one message of the assistant without content. Secrets stay
-/// as they are: nothing of this is written.
+/// A conversation is split before its first assistant turn, and messages after its last one are left out.
+/// Prompt and completion are lists of messages, or texts if the record has texts. If a record cannot be a
+/// training example, prompt and completion are empty: an empty text, or one assistant message without
+/// content. Secrets are not replaced, because nothing of this is written.
 ///
 /// # Errors
 /// As [`fetch`].

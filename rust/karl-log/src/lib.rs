@@ -6,9 +6,9 @@
 //! bytes     array      at a time   format      in id order                              bytes     whole directory
 //! ```
 //!
-//! Two passes over the files: the first keeps a few numbers a record, the second reads the chosen records only.
-//! [`json::project`] is the fast scan; [`json::reference`] parses in full every record that is written. This
-//! crate knows no Python and does no arithmetic on rewards.
+//! Two passes over the files: the first keeps a few numbers per record, the second reads the chosen records
+//! only. [`json::project`] is the fast scan; [`json::reference`] parses every written record in full. This
+//! crate does not depend on Python and does no arithmetic on rewards.
 
 #![forbid(unsafe_code)]
 

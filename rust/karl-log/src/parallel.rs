@@ -1,11 +1,11 @@
-//! Work shared among threads: whichever is free takes the next item.
+//! Work shared among threads: any free thread takes the next item.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use karl_core::numeric::parallel::each;
 
-/// The numbers of some items, each handed out once.
+/// Numbers of items, each handed out once.
 #[derive(Debug)]
 pub(crate) struct Queue {
     next: AtomicUsize,
@@ -13,7 +13,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Return the number of the next item; none after the last.
+    /// Return the number of the next item; `None` after the last.
     pub(crate) fn take(&self) -> Option<usize> {
         Some(self.next.fetch_add(1, Relaxed)).filter(|&at| at < self.count)
     }
@@ -24,8 +24,8 @@ impl Queue {
     }
 }
 
-/// Run `work` over a queue of `count` items on `threads` threads, of which the calling thread is one; return one result a
-/// thread.
+/// Run `work` over a queue of `count` items on `threads` threads, including the calling one; return one
+/// result per thread.
 pub(crate) fn share<R: Send>(count: usize, threads: usize, work: impl Fn(&Queue) -> R + Sync) -> Vec<R> {
     let queue = Queue { next: AtomicUsize::new(0), count };
     each(0..threads.clamp(1, count.max(1)), |_| work(&queue))

@@ -1,9 +1,9 @@
-//! Reads many files with many threads into one log, the same whatever their number.
+//! Parallel reading of many files into one log, the same for any number of threads.
 //!
-//! A plain file of lines is cut into ranges of bytes; a line belongs to the range in which it begins. Every other
-//! file is one range. Threads take ranges from a shared counter; what they find beside rows is joined in the order of
-//! files and ranges, and the rows in an order that depends on the records alone (`rows`), so nothing depends
-//! on which thread was faster.
+//! A plain file of lines is cut into ranges of bytes; a line belongs to the range in which it begins. Every
+//! other file is one range. Threads take ranges from a shared counter; their tallies are joined in the order
+//! of files and ranges, and the rows in an order that depends only on the records (`rows`), so the result
+//! does not depend on the speed of threads.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -23,27 +23,29 @@ use crate::log::Log;
 use crate::parallel::share;
 use crate::rejects::{Reason, Tally};
 
-/// How to read.
+/// Settings of reading.
 #[derive(Clone, Debug)]
 pub struct ReadSettings {
-    /// What the caller knows of the files.
+    /// Settings of detection.
     pub wishes: Wishes,
-    /// How to judge each record.
+    /// Settings of scanning.
     pub scan: extract::ScanSettings,
-    /// How many threads to read with; at least one is used.
+    /// Number of threads; at least one is used.
     pub threads: usize,
 }
 
-/// Reads every file.
+/// Read every file.
 ///
 /// # Errors
-/// The first failure in the order of the files: [`Error::Io`], [`Error::Unread`], [`Error::Layout`], [`Error::Document`], [`Error::Field`],
-/// or [`Error::Interrupted`]. A damaged record is no failure: it is counted in the log.
+/// The first failure in the order of the files: [`Error::Io`], [`Error::Unread`], [`Error::Layout`],
+/// [`Error::Document`], [`Error::Field`], or [`Error::Interrupted`]. A damaged record is not a failure: it is
+/// counted in the log.
 pub fn read(sources: Vec<Source>, settings: &ReadSettings, watch: &Watch) -> Result<Log> {
     read_in_ranges(sources, settings, RANGE, watch)
 }
 
-/// As [`read`], with plain files of lines cut into ranges of so many bytes (at least one): the log is the same.
+/// Do as [`read`], with plain files of lines cut into ranges of so many bytes (at least one): the log is the
+/// same.
 ///
 /// # Errors
 /// As [`read`].
@@ -90,7 +92,8 @@ pub fn read_in_ranges(
     Ok(log)
 }
 
-/// A file of lines in ranges; every other is one, and so is one with a record over lines of several ranges.
+/// Return the ranges of a file of lines; any other is one range, and so is one with a record that spans
+/// several ranges.
 pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
     if input.layout == Layout::Lines && !input.in_one {
         ranges(at, &input.source, range)
@@ -99,7 +102,8 @@ pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
     }
 }
 
-/// Whether some files have to be read again, each in one: nobody knows where a range begins inside of a record.
+/// Return whether some files have to be read again as a whole: the start of a range inside a record is
+/// unknown.
 pub(crate) fn read_again<'a>(
     inputs: &mut [Input],
     done: impl Iterator<Item = (&'a RangeTask, &'a Tally)>,
@@ -116,7 +120,7 @@ pub(crate) fn read_again<'a>(
     again
 }
 
-/// The rows that each thread has read, and what was found beside them in each task.
+/// Return the rows of each thread, and the tally of each task.
 fn run<'v>(
     inputs: &[Input],
     tasks: &[RangeTask],
@@ -136,7 +140,7 @@ fn run<'v>(
         }
         rows.done()
     });
-    // A range left undone comes after one that failed: the failure is met first.
+    // A skipped range comes after a failed one: the failure is found first.
     let results =
         done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
     Ok((rows, results.collect::<Result<Vec<Tally>>>()?))
@@ -157,7 +161,7 @@ fn one(
     Ok(tally)
 }
 
-/// Scans all texts of a stream.
+/// Scan all texts of a stream.
 pub(crate) fn scan_all(
     mut pieces: Pieces<Stream<'_>>,
     scanner: &mut Scanner,
@@ -179,7 +183,7 @@ pub(crate) fn scan_all(
     watch.advance(clock.bytes).map_err(StreamError::Other)
 }
 
-/// What the end of a scan means: damage to packed bytes is a row that is no record, everything else a failure.
+/// Convert the end of a scan: damage to packed bytes is a rejected row, everything else a failure.
 pub(crate) fn end(
     read: std::result::Result<(), StreamError>,
     name: &str,
@@ -202,7 +206,7 @@ pub(crate) fn end(
     }
 }
 
-/// Looks at the watch now and then: threads that all write to it for every record would wait for each other.
+/// Clock that updates the watch at intervals: threads that all wrote to it for every record would contend.
 struct Clock<'a> {
     watch: &'a Watch,
     bytes: u64,
@@ -220,7 +224,7 @@ impl Clock<'_> {
     }
 }
 
-/// The texts of a task.
+/// Return the texts of a task.
 pub(crate) fn pieces<'w>(
     input: &Input,
     task: RangeTask,

@@ -1,13 +1,13 @@
-//! What must hold for the fast scan of any bytes, told by the trusted parser.
+//! Laws that the fast scan obeys for any bytes, checked against the reference parser.
 //!
-//! 1. Neither panics, and neither reads past the record: what follows an object changes nothing that is said of it.
-//! 2. Where the trusted parser accepts the bytes as an object, so does the scan, with the same end, and every wanted
-//!    value is the same: as JSON, as a name, and as a reward to the last bit. A wanted value is absent for both or
-//!    for neither.
-//! 3. Where the trusted parser refuses them, the scan may accept them: it is blind to damage inside what it skips. But
-//!    a wanted value that the trusted parser refuses becomes neither a name nor a reward.
-//! 4. What was scanned before changes nothing that is said of a text.
-//! 5. The check of a text that builds nothing accepts what the trusted parser accepts.
+//! 1. Neither panics, and neither reads past the record: bytes after an object change no result.
+//! 2. If the reference parser accepts the bytes as an object, so does the scan, with the same end, and every
+//!    wanted value is the same: as JSON, as a name, and as a reward to the last bit. A wanted value is absent
+//!    for both or for neither.
+//! 3. If the reference parser rejects them, the scan may accept them: it does not detect damage in skipped
+//!    parts. But a wanted value that the reference parser rejects becomes neither a name nor a reward.
+//! 4. Earlier texts change no result.
+//! 5. The validation that builds nothing accepts the same texts as the reference parser.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -18,14 +18,14 @@ use karl_log::json::reference::{check, lookup, parse};
 use karl_log::json::scalar::{Name, Reward, name, reward};
 use serde_json::Value;
 
-/// What every text is scanned for: plain keys, nested ones, one inside another, one with a dot, one beyond ASCII.
+/// Wanted paths of every text: plain keys, nested ones, one inside another, one with a dot, one beyond ASCII.
 const PATHS: [&str; 8] = ["id", "group", "reward", "meta", "meta.id", "meta.group.id", r"a\.b", "ключ"];
 
-/// The paths, ready to be scanned for and to be looked up.
+/// Paths, prepared for the scan and for look-ups.
 pub(crate) struct Paths {
     list: Vec<Path>,
     wanted: PathTree,
-    /// A scan that has seen every text so far.
+    /// Scan that has processed every text so far.
     used: RefCell<Scan>,
 }
 
@@ -38,13 +38,13 @@ impl Paths {
         Self { used: RefCell::new(Scan::new(wanted.clone())), wanted, list }
     }
 
-    /// Where the object at the start of a text ends, and where its wanted values are.
+    /// Return the end of the object at the start of a text, and the positions of its wanted values.
     fn scan(&self, text: &[u8]) -> Option<(usize, Vec<Option<Range<usize>>>)> {
         let mut values = vec![None; self.list.len()];
         scan(text, &self.wanted, &mut values).ok().map(|scanned| (scanned.end, values))
     }
 
-    /// Law 4: a scan that is new to the log, and one that is not.
+    /// Check law 4: compare a new scan with a used one.
     fn scan_both(&self, text: &[u8]) -> [Result<Found, Fault>; 2] {
         let mut values = vec![None; self.list.len()];
         let new = scan(text, &self.wanted, &mut values).map(|scanned| (scanned, values.clone()));
@@ -53,17 +53,17 @@ impl Paths {
     }
 }
 
-/// What a text turned out to be.
+/// Classification of a text.
 pub(crate) enum Kind {
-    /// It begins with a whole object.
+    /// Starts with a complete object.
     Whole,
-    /// The scan passed over damage.
+    /// Contains damage that the scan skipped.
     DamageUnseen,
-    /// It is no object.
+    /// Not an object.
     Refused,
 }
 
-/// Holds every law against one text.
+/// Check every law for one text.
 pub(crate) fn judge(text: &[u8], paths: &Paths) -> Result<Kind, String> {
     if check(text).is_ok() != parse(text).is_ok() {
         return Err("the check and the parser differ".to_owned());
@@ -73,7 +73,7 @@ pub(crate) fn judge(text: &[u8], paths: &Paths) -> Result<Kind, String> {
         return Err(format!("{new:?} for a new scan, and {used:?} for one that has seen other texts"));
     }
     let Some((end, values)) = paths.scan(text) else {
-        // White space in front is the caller's to pass over.
+        // Leading white space is skipped by the caller.
         let accepted = text.starts_with(b"{") && parse(text).is_ok();
         return if accepted { Err("the scan refuses an object".to_owned()) } else { Ok(Kind::Refused) };
     };
@@ -99,7 +99,7 @@ pub(crate) fn judge(text: &[u8], paths: &Paths) -> Result<Kind, String> {
     Ok(if record.is_some() { Kind::Whole } else { Kind::DamageUnseen })
 }
 
-/// Law 2, for one value.
+/// Check law 2 for one value.
 fn same(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
     raw.map(|raw| parse(raw).ok()) == trusted.map(|value| Some(value.clone()))
         && same_name(raw, trusted)
@@ -113,7 +113,7 @@ fn same_name(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
         (Name::Text(text), Some(value @ (Value::Number(_) | Value::Bool(_)))) => {
             raw == Some(text.as_bytes()) && parse(text.as_bytes()).is_ok_and(|text| text == *value)
         }
-        // The words for numbers that are not finite are carried as null, and are no name.
+        // The words for non-finite numbers become null, and are not names.
         (Name::Bad, Some(Value::Null)) => raw.is_some_and(|raw| raw != b"null"),
         (Name::Bad, Some(Value::Array(_) | Value::Object(_))) => true,
         _ => false,
@@ -137,13 +137,14 @@ fn same_reward(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
     }
 }
 
-/// Law 3, for one value.
+/// Check law 3 for one value.
 fn no_better_than_trusted(raw: &[u8]) -> bool {
     parse(raw).is_ok() || (name(Some(raw)) == Name::Bad && reward(Some(raw)) == Reward::NotANumber)
 }
 
-/// One line for another judge: the text, whether the trusted parser takes its object, the object's end, and for each
-/// path its value's place, the reward in it as bits or a word, and the name in it. Texts are hexadecimal.
+/// Write one line for comparison with another parser: the text, whether the reference parser accepts its
+/// object, the object's end, and for each path its value's position, the reward in it as bits or a word, and
+/// the name in it. Texts are hexadecimal.
 pub(crate) fn print(out: &mut impl Write, paths: &Paths, text: &[u8]) -> io::Result<()> {
     write!(out, "{}", hex(text))?;
     let Some((end, values)) = paths.scan(text) else {

@@ -1,14 +1,15 @@
-//! A differential fuzzer: the fast scan against the trusted parser, for so many texts made from a seed.
+//! Differential fuzzer: the fast scan against the reference parser, for a given number of texts made from a
+//! seed.
 //!
 //! ```sh
 //! cargo run --release -p karl-log --example fuzz_scan -- 1000000 7           # executions, seed
-//! cargo run --release -p karl-log --example fuzz_scan -- 1000000 7 --print   # one line a text, for another judge
+//! cargo run --release -p karl-log --example fuzz_scan -- 1000000 7 --print   # one line a text, for another parser
 //! ```
 //!
-//! [`texts`] makes the texts: documents of a small corpus and of a generator that knows JSON, most of them damaged by
-//! mutations. [`laws`] says what must agree, and is run on every text; a panic counts as a broken law. The same
-//! numbers give the same texts on every machine. `tests/hostile/test_fuzz.py` holds what `--print` says against
-//! Python's `json`.
+//! [`texts`] makes the texts: documents of a small corpus and of a generator of JSON, most of them damaged by
+//! mutations. [`laws`] are checked for every text; a panic counts as a broken law. Equal arguments give equal
+//! texts on every machine. `tests/hostile/test_fuzz.py` compares the output of `--print` with Python's
+//! `json`.
 
 mod laws;
 mod texts;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use laws::{Kind, Paths};
 use texts::Texts;
 
-/// How many texts were judged, by kind.
+/// Number of texts by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     whole: u64,
@@ -28,7 +29,7 @@ struct Counts {
     refused: u64,
 }
 
-/// Judges `count` texts, and hands each to `see`.
+/// Check `count` texts, and pass each to `see`.
 fn fuzz(
     count: u64,
     seed: u64,
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
 }
 
 fn say(problem: &str) -> ExitCode {
-    // Nobody is left to tell if this fails.
+    // If this fails, there is no other place to report it.
     let _told = writeln!(io::stderr(), "{problem}");
     ExitCode::FAILURE
 }

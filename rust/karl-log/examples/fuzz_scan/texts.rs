@@ -1,9 +1,9 @@
-//! Texts to judge: made from a seed, most of them JSON objects that were damaged a little.
+//! Texts made from a seed, most of them slightly damaged JSON objects.
 
-/// Documents of our own, one a line: the shapes that logs have, and the corners of JSON.
+/// Corpus written for this project, one document per line: the shapes of logs, and corner cases of JSON.
 const CORPUS: &str = include_str!("corpus.txt");
 
-/// What a generator or a mutation puts into a text.
+/// Tokens inserted by the generator or a mutation.
 const TOKENS: [&[u8]; 48] = [
     b"{",
     b"}",
@@ -109,7 +109,7 @@ const LEAVES: [&str; 32] = [
 
 const SPACES: [&str; 8] = ["", "", "", "", " ", "\n", "\r\n\t", "  "];
 
-/// An endless row of texts.
+/// Endless sequence of texts.
 pub(crate) struct Texts {
     random: Random,
     corpus: Vec<&'static [u8]>,
@@ -120,7 +120,7 @@ impl Texts {
         Self { random: Random(seed), corpus: CORPUS.lines().map(str::as_bytes).collect() }
     }
 
-    /// The next text.
+    /// Return the next text.
     pub(crate) fn next(&mut self) -> Vec<u8> {
         let mut text = self.document();
         for _ in 0..self.random.below(6) {
@@ -172,7 +172,7 @@ impl Texts {
         out.push_str(self.random.pick(&SPACES));
     }
 
-    /// One change: of a byte, of a stretch, or of the whole.
+    /// Change one byte, a range, or the whole text.
     fn mutate(&mut self, text: &mut Vec<u8>) {
         let (start, end) = self.stretch(text);
         match self.random.below(9) {
@@ -195,7 +195,7 @@ impl Texts {
         }
     }
 
-    /// A place in a text, and one at or after it: mostly near.
+    /// Return a position in a text, and one at or after it, usually near.
     fn stretch(&mut self, text: &[u8]) -> (usize, usize) {
         let start = self.random.below(text.len() + 1);
         let most = if self.random.below(4) == 0 { text.len() } else { 8 };
@@ -218,7 +218,7 @@ impl Random {
         self.word().to_le_bytes()[7]
     }
 
-    /// A number below `count`, or 0; the bias of the remainder does not matter here.
+    /// Return a number below `count`, or 0; the bias of the remainder does not matter here.
     fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.word() % count.max(1) as u64).unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Folders: locked for a moment, synced, and what an error says of them.
+//! Lock, sync and error messages of folders.
 
 use std::fs::{self, File};
 use std::io;

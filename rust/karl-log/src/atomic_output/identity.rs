@@ -32,7 +32,7 @@ impl FileIdentity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     own: FileIdentity,
-    /// The files of a directory by name; `None` where it is no directory.
+    /// Files of a directory by name; `None` if it is not a directory.
     entries: Option<BTreeMap<OsString, FileIdentity>>,
 }
 

@@ -1,4 +1,4 @@
-//! An output that takes the place of an older one.
+//! Replacement of an older output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! The place of an output, and what was there when it was looked at.
+//! Place of an output, and its contents at the first look.
 
 use std::fs;
 use std::io;
@@ -168,7 +168,7 @@ impl Target {
         self.check()?;
         match &self.found {
             Present::Nothing => self.place(new)?,
-            // Never anything else than an empty directory is replaced so.
+            // This replaces only an empty directory.
             Present::Empty(_) => fs::rename(&new.path, &self.path).map_err(|error| self.not_placed(error))?,
             Present::Ours(old) => self.replace(new, old)?,
         }

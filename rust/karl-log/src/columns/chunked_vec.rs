@@ -3,8 +3,8 @@
 //! A `Vec` is copied when it is full, and every page of the copy causes a page fault: over millions of rows
 //! that costs more than reading them.
 //!
-//! No record isolates it: all columns together take 0.27 s of 1.07 s for 3 million records (`benches/README.md`, "What is
-//! promised, and what it costs").
+//! No record isolates it: all columns together take 0.27 s of 1.07 s for 3 million records
+//! (`benches/README.md`, "What is promised, and what it costs").
 
 use std::alloc::{Layout, handle_alloc_error};
 

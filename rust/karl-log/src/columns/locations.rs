@@ -3,7 +3,7 @@
 //! A location stays where it was stored when the record was read, in any later order of rows: to move it
 //! would cost more than all queries, because every move of millions of rows misses the cache.
 //!
-//! No record isolates it; see [`super::chunked_vec`] for what all columns take.
+//! No record isolates it; see [`super::chunked_vec`] for the time of all columns.
 
 use bytemuck::{Pod, Zeroable};
 

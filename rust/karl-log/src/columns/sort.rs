@@ -1,6 +1,6 @@
 //! Order of the rows of one bin.
 //!
-//! No record isolates it; see [`super::chunked_vec`] for what all columns take.
+//! No record isolates it; see [`super::chunked_vec`] for the time of all columns.
 
 use super::bins::{BIN_BITS, BinPart};
 use super::locations::starts;

@@ -1,4 +1,4 @@
-//! Hashes of what a record teaches, and of the prompt that it answers.
+//! Hashes of the training content of a record, and of its prompt.
 
 use karl_core::rng::id128;
 use serde_json::{Value, json};
@@ -8,29 +8,30 @@ use crate::format::Fields;
 use crate::json::reference;
 use crate::secrets::cleaned;
 
-/// The longest record that is parsed to be compared, in bytes: every record of a log is, and a parsed one of many short
-/// keys takes 34 times its text.
+/// Maximum length in bytes of a record that is parsed for comparison: every record of a log is compared, and
+/// a parsed one with many short keys takes 34 times the memory of its text.
 const PARSED: usize = 8 << 20;
 
-/// The hash of what a record teaches, before secrets are replaced: its messages and tools, its prompt and completion, or
-/// its text. Of a record that is no training example, or is longer than [`PARSED`], it is the hash of its bytes.
+/// Return the hash of a record's training content, before secrets are replaced: its messages and tools, its
+/// prompt and completion, or its text. For a record that is not a training example, or is longer than
+/// [`PARSED`], return the hash of its bytes.
 ///
-/// A prompt and a completion in texts teach the same as two messages with those texts. The order of keys in a message
-/// says nothing; in the arguments of a call it does, for that is the order in which they are learned.
+/// A prompt and a completion as texts equal two messages with those texts. The order of keys in a message is
+/// ignored; in the arguments of a call it is not, because that order is learned.
 pub(crate) fn learned(record: &[u8], fields: &Fields) -> u128 {
     let short = record.len() <= PARSED;
     let example = short.then(|| parsed(record, fields)).flatten();
     example.map_or_else(|| id128(record), |example| hash(&example))
 }
 
-/// The hash of the prompt that a record answers, by which it falls into a split where it has no group: the messages
-/// before the first assistant turn that is learned, where somebody else than the system speaks in them. Else that of [`learned`], so that equal
-/// records fall into one split. Secrets are replaced before, unless they are allowed.
+/// Return the hash of a record's prompt, which selects its split if it has no group: the messages before the
+/// first learned assistant turn, if any of them is not a system message. Otherwise return that of
+/// [`learned`], so that equal records go to one split. Secrets are replaced first, unless they are allowed.
 pub(crate) fn prompt(record: &[u8], fields: &Fields, allow_secrets: bool) -> u128 {
     parsed(record, fields).map_or_else(|| id128(record), |example| prompt_of(&example, allow_secrets))
 }
 
-/// The same of an example.
+/// Return the same for an example.
 pub(crate) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
     let asked = match example {
         Example::Chat { messages, .. } => before_answer(messages),
@@ -80,7 +81,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> u128 {
     id128(&out)
 }
 
-/// Writes a value with the keys of its objects sorted, but for those of arguments.
+/// Write a value with the keys of its objects sorted, except those of arguments.
 fn sorted(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(fields) => {
@@ -108,7 +109,7 @@ fn sorted_all(values: &[Value], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a value as it is; a comma ends it, so that no two values run into one.
+/// Write a value unchanged; a comma ends it, so that adjacent values stay distinct.
 fn plain(value: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(value.to_string().as_bytes());
     out.push(b',');

@@ -1,8 +1,8 @@
-//! One parsed record to one training example, or to a reason why it is none.
+//! Conversion of one parsed record to one training example, or to a reason for rejection.
 //!
-//! The lint is what trainers choke on, each rule seen to break `mlx_lm lora`: a conversation must hold an assistant
-//! turn and end with one; a message without content must call a tool; an empty text has nothing to predict, and its
-//! loss is 0/0.
+//! The lint covers records that make trainers fail, each rule observed to break `mlx_lm lora`: a conversation
+//! must have an assistant turn and end with one; a message without content must call a tool; an empty text
+//! has nothing to predict, and its loss is 0/0.
 
 use serde_json::{Value, json};
 
@@ -15,40 +15,40 @@ use crate::format::{Field, Fields, Transform};
 use crate::json::reference;
 use crate::json::reference::{lookup, take};
 
-/// What a trainer learns from.
+/// Training example.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Example {
-    /// A conversation that ends with the assistant.
+    /// Conversation that ends with the assistant.
     Chat {
-        /// The messages, as objects.
+        /// Messages, as objects.
         messages: Vec<Value>,
-        /// The tools that the model was offered, where the record knows them.
+        /// Tools offered to the model, if the record has them.
         tools: Option<Value>,
     },
     /// One prompt and its completion.
     Completion {
-        /// What was asked.
+        /// Prompt.
         prompt: String,
-        /// What was answered.
+        /// Completion.
         completion: String,
     },
-    /// A text.
+    /// Text.
     Text(String),
 }
 
-/// An example, with what was cut off it.
+/// Example, with the count of removed messages.
 #[derive(Debug)]
 pub struct TrimmedExample {
-    /// The example.
+    /// Example.
     pub example: Example,
-    /// Messages after the last assistant turn: nothing learns from them.
+    /// Messages after the last assistant turn, which are not trained on.
     pub trimmed: usize,
 }
 
-/// Makes an example of a record, whose values it takes.
+/// Make an example of a record, moving its values.
 ///
 /// # Errors
-/// The [`Flaw`] that the lint found.
+/// The [`Flaw`] found by the lint.
 pub fn example(mut record: Value, fields: &Fields) -> Result<TrimmedExample, Flaw> {
     if fields.truncated.as_ref().and_then(|path| lookup(&record, path)) == Some(&Value::Bool(true)) {
         return Err(Flaw::Truncated);
@@ -62,17 +62,18 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<TrimmedExample, Fla
     }
 }
 
-/// A trajectory as it stands in a record.
+/// Trajectory as it is in a record.
 pub(crate) enum Trajectory {
-    /// A conversation, or a prompt and its completion of which one has messages; `system` is what stands beside it.
+    /// Conversation, or a prompt and its completion of which one has messages; `system` is the text beside
+    /// it.
     Chat { system: Option<String>, messages: Vec<Value>, tools: Option<Value> },
-    /// A prompt and its completion.
+    /// Prompt and its completion.
     Completion { prompt: String, completion: String },
-    /// A text.
+    /// Text.
     Text(String),
 }
 
-/// Takes a trajectory out of a record as it stands there: nothing is trimmed, and messages are not read yet.
+/// Take a trajectory out of a record unchanged: nothing is trimmed, and messages are not parsed yet.
 pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Trajectory, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
@@ -106,10 +107,10 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Trajectory, Fl
     Ok(Trajectory::Chat { system, messages, tools })
 }
 
-/// Keys of the last answer beside a conversation that ends before it, where `completion` does not name them.
+/// Keys of the last answer beside a conversation that ends before it, if `completion` does not name them.
 const ANSWER: [&str; 4] = ["response", "generation", "chosen", "preferred_output"];
 
-/// Whether a conversation ends before an answer that stands beside it, or in the record around it.
+/// Return whether a conversation ends before an answer beside it, or in the record around it.
 fn has_other_answer(record: &Value, fields: &Fields, messages: &[Value]) -> bool {
     let objects = around(fields.messages.as_ref()).into_iter();
     let mut objects =
@@ -117,7 +118,7 @@ fn has_other_answer(record: &Value, fields: &Fields, messages: &[Value]) -> bool
     is_open(messages) && objects.any(|object| ANSWER.iter().any(|key| object.get(key).is_some_and(is_answer)))
 }
 
-/// Takes out of a record what the first choice that holds something makes, or else the last.
+/// Take the converted value of the first non-empty choice out of a record, or else of the last.
 fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
     let mut found = None;
     for choice in field.choices() {
@@ -129,7 +130,7 @@ fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
     Ok(found)
 }
 
-/// What is made of a value.
+/// Convert a value.
 fn make(value: Value, made: Transform) -> Result<Option<Value>, Flaw> {
     let value = match (made, value) {
         (Transform::Json, Value::String(text)) => {
@@ -152,24 +153,24 @@ fn completed(prompt: String, completion: String) -> Result<TrimmedExample, Flaw>
     Ok(whole(Example::Completion { prompt, completion }))
 }
 
-/// Whether a value may be an answer: a text, messages or an object of them.
+/// Return whether a value may be an answer: a text, messages or an object of them.
 fn is_answer(value: &Value) -> bool {
     (value.is_string() || value.is_array() || value.is_object()) && says(value)
 }
 
-/// Whether a conversation ends before the model's answer.
+/// Return whether a conversation ends before the model's answer.
 fn is_open(messages: &[Value]) -> bool {
     messages.last().is_some_and(|last| speaker(last) != Some("assistant"))
 }
 
-/// The messages of a prompt and then those of its completion.
+/// Return the messages of a prompt followed by those of its completion.
 fn joined(prompt: Value, completion: Value) -> Vec<Value> {
     let mut messages = messages_of(prompt, "user");
     messages.extend(messages_of(completion, "assistant"));
     messages
 }
 
-/// A list of messages as it is; anything else as the content of one message.
+/// Return a list of messages unchanged; any other value as the content of one message.
 fn messages_of(value: Value, role: &str) -> Vec<Value> {
     match value {
         Value::Array(messages) => messages,
@@ -177,7 +178,7 @@ fn messages_of(value: Value, role: &str) -> Vec<Value> {
     }
 }
 
-/// Ends a conversation with the last turn that is learned.
+/// End a conversation with the last learned turn.
 fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<TrimmedExample, Flaw> {
     let is_assistant = |turn: &Turn| turn.role == "assistant";
     let none = || if turns.iter().any(is_assistant) { Flaw::NoLearnedTurn } else { Flaw::NoAssistantTurn };
@@ -188,7 +189,7 @@ fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<TrimmedExample, Fl
     Ok(TrimmedExample { example: Example::Chat { messages, tools: tools.and_then(offered) }, trimmed })
 }
 
-/// The tools that the model was offered, if there are any; a list, or the JSON text of one.
+/// Return the tools offered to the model, if any; from a list, or from the JSON text of one.
 pub(crate) fn offered(tools: Value) -> Option<Value> {
     match tools {
         Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),

@@ -1,42 +1,43 @@
-//! Why a chosen record is not written.
+//! Reasons not to write a chosen record.
 
-/// Why a chosen record is not written. Each is counted under its name on every run.
+/// Reason not to write a chosen record. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flaw {
-    /// The trusted parser refuses it: damage in a value that the scan skipped, a lone surrogate, deep nesting.
+    /// Rejected by the reference parser: damage in a value that the scan skipped, a lone surrogate, deep
+    /// nesting.
     Unparsable,
-    /// It holds no conversation, no prompt with completion and no text.
+    /// Without a conversation, a prompt with completion, or a text.
     NoTrajectory,
-    /// The tool says that the rollout was cut short.
+    /// Truncated rollout according to the tool.
     Truncated,
-    /// A message is no object with a role (or `from`, as in `ShareGPT`), its content or its reasoning is neither text nor
-    /// parts of text, it keeps what it says where nothing is read, a tool call is none, or the last answer stands beside
-    /// the messages under a key that is not read.
+    /// Invalid message: not an object with a role (or `from`, as in `ShareGPT`), content or reasoning that is
+    /// neither text nor parts of text, content under an unsupported key, an invalid tool call, or a last
+    /// answer beside the messages under an unsupported key.
     BadMessage,
-    /// The role of a message is none of those that are read.
+    /// Message with an unknown role.
     UnknownRole,
-    /// The `weight` of the model's message is neither 0 nor 1.
+    /// Model's message with a `weight` other than 0 or 1.
     BadWeight,
-    /// The `system` beside a conversation is no text, or differs from another or from the system message.
+    /// `system` beside a conversation that is not a text, or differs from another or from the system message.
     BadSystem,
-    /// A message has neither content nor tool calls.
+    /// Message with neither content nor tool calls.
     EmptyMessage,
-    /// No turn of the assistant, or nothing in its completion.
+    /// No assistant turn, or an empty completion.
     NoAssistantTurn,
-    /// Every turn of the assistant has a `weight` of 0.
+    /// Only assistant turns with a `weight` of 0.
     NoLearnedTurn,
-    /// A turn of the assistant has a `weight` of 0, in a data set of texts, of which all is learned.
+    /// Assistant turn with a `weight` of 0 in a data set of texts, which are learned in full.
     UnlearnedTurn,
-    /// A text without a conversation in a data set of conversations.
+    /// Text without a conversation in a data set of conversations.
     OtherShape,
     /// Longer than the caller's limit of tokens.
     TooManyTokens,
-    /// The chat template of the caller's tokenizer refuses it.
+    /// Rejected by the chat template of the caller's tokenizer.
     BadTemplate,
 }
 
 impl Flaw {
-    /// The name that reports use.
+    /// Return the name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +58,7 @@ impl Flaw {
         }
     }
 
-    /// The flaw of that name, of those that only a caller can find.
+    /// Return the flaw of that name, among those that only a caller can find.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         [Self::TooManyTokens, Self::BadTemplate].into_iter().find(|flaw| flaw.name() == name)

@@ -1,4 +1,4 @@
-//! Conversations of records: read in the forms that producers write, checked, and hashed.
+//! Conversations of records: parsed in the forms of all producers, checked, and hashed.
 
 pub(crate) mod content_hash;
 mod example;

@@ -1,14 +1,14 @@
-//! Messages, tool calls and tools in the form that chat templates know.
+//! Messages, tool calls and tools in the form of chat templates.
 
 use serde_json::{Map, Value, json};
 
 use crate::json::reference;
 
-/// The names of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
+/// Keys of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 
-/// A call as `{"id", "type": "function", "function": {"name", "arguments"}}`, made of a flat one, or of the JSON text
-/// of either; none where it is no call.
+/// Return a call as `{"id", "type": "function", "function": {"name", "arguments"}}`, made from a flat one, or
+/// from the JSON text of either; `None` if it is not a call.
 pub(crate) fn call(call: Value) -> Option<Value> {
     let call = match call {
         Value::String(text) => reference::parse(text.as_bytes()).ok()?,
@@ -17,7 +17,7 @@ pub(crate) fn call(call: Value) -> Option<Value> {
     let Value::Object(mut fields) = call else { return None };
     let name = match fields.get("function") {
         Some(Value::Object(function)) => return is_function(function).then_some(Value::Object(fields)),
-        // Inspect has the name alone there.
+        // Inspect has only the name there.
         Some(Value::String(_)) if !fields.contains_key("name") => fields.shift_remove("function"),
         Some(_) => None,
         None => fields.shift_remove("name"),
@@ -37,7 +37,7 @@ pub(crate) fn call(call: Value) -> Option<Value> {
     Some(Value::Object(made))
 }
 
-/// Whether a function that is called has a name, and arguments that are an object or the text of some.
+/// Return whether a called function has a name, and arguments that are an object or its text.
 fn is_function(function: &Map<String, Value>) -> bool {
     let arguments = function.get("arguments");
     let known = matches!(arguments, None | Some(Value::Null | Value::String(_) | Value::Object(_)));
@@ -48,8 +48,8 @@ fn is_name(name: &Value) -> bool {
     name.as_str().is_some_and(|name| !name.is_empty())
 }
 
-/// A message as `{"role", "content"}`, made of one of `ShareGPT`, `{"from", "value"}`; what is none, or from nobody known,
-/// stays as it is.
+/// Return a message as `{"role", "content"}`, made from one of `ShareGPT`, `{"from", "value"}`; any other
+/// value, or one with an unknown speaker, is returned unchanged.
 pub(crate) fn message(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
     let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
@@ -68,7 +68,7 @@ pub(crate) fn message(message: Value) -> Value {
     Value::Object(made)
 }
 
-/// Calls as a list, of one or several, or of the JSON text of either.
+/// Return calls as a list, from one or several, or from the JSON text of either.
 fn calls(value: Value) -> Value {
     let parsed = value.as_str().and_then(|text| reference::parse(text.as_bytes()).ok());
     match parsed.unwrap_or(value) {
@@ -77,7 +77,8 @@ fn calls(value: Value) -> Value {
     }
 }
 
-/// The role that chat templates know of a speaker, in lower case: of `OpenAI`, `ShareGPT`, `LLaMA-Factory`, Gemma and Llama.
+/// Return the chat template's role of a speaker in lower case: of `OpenAI`, `ShareGPT`, `LLaMA-Factory`,
+/// Gemma and Llama.
 pub(crate) fn role(speaker: &str) -> Option<&'static str> {
     Some(match speaker {
         "system" | "developer" => "system",
@@ -88,8 +89,8 @@ pub(crate) fn role(speaker: &str) -> Option<&'static str> {
     })
 }
 
-/// A tool as `{"type": "function", "function": {"name", "parameters", ...}}`, made of a flat one, or of the JSON text of
-/// either; what is neither stays as it is.
+/// Return a tool as `{"type": "function", "function": {"name", "parameters", ...}}`, made from a flat one, or
+/// from the JSON text of either; any other value is returned unchanged.
 pub(crate) fn tool(tool: Value) -> Value {
     let parsed =
         tool.as_str().and_then(|text| reference::parse(text.as_bytes()).ok()).filter(Value::is_object);

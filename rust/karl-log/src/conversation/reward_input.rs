@@ -1,4 +1,4 @@
-//! Records as a reward function sees them: what was asked, what was answered, and all of the record.
+//! Records as input of a reward function: prompt, completion and the whole record.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn halves(example: Example) -> (Value, Value) {
     }
 }
 
-/// An empty prompt and an empty completion, in the form that the record has.
+/// Return an empty prompt and an empty completion, in the form of the record.
 fn nothing(record: &Value, fields: &Fields) -> (Value, Value) {
     let choices = fields.completion.iter().flat_map(Field::choices);
     let text = choices.filter_map(|choice| lookup(record, &choice.path)).any(Value::is_string);

@@ -1,4 +1,4 @@
-//! Text from the system that stands beside a conversation in its record.
+//! System text beside a conversation in its record.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::flaw::Flaw;
 use super::turn::{begins_with_system, speaker, text_of};
 use crate::format::Field;
 
-/// The keys under which a record keeps the text from the system beside its conversation.
+/// Keys of the system text beside a conversation.
 const SYSTEM: [&str; 3] = ["system", "system_prompt", "instructions"];
 
 /// Return the paths of the objects around a conversation, innermost first.
@@ -18,11 +18,11 @@ pub(super) fn around(conversation: Option<&Field>) -> Vec<&[String]> {
     around
 }
 
-/// Takes the text from the system that stands beside a conversation, or in the record around it, and not in its messages.
+/// Take the system text that is beside a conversation, or in the record around it, and not in its messages.
 ///
 /// # Errors
-/// [`Flaw::BadSystem`] of a text that differs from another or from the system message, and of what is no text where there
-/// is no such message.
+/// [`Flaw::BadSystem`] for a text that differs from another or from the system message, and for a value that
+/// is not a text if there is no such message.
 pub(super) fn beside(
     record: &mut Value,
     conversation: Option<&Field>,
@@ -50,7 +50,7 @@ pub(super) fn beside(
     if differs { Err(Flaw::BadSystem) } else { Ok(texts.pop()) }
 }
 
-/// Whether a system message has this text, or any message where it stands as `instructions`.
+/// Return whether a system message has this text, or any message if its key is `instructions`.
 fn is_said(messages: &[Value], key: &str, text: &str) -> bool {
     let content = |message: &Value| message.get("content").or_else(|| message.get("value")).and_then(text_of);
     let mut heard = messages.iter().filter(|one| key == "instructions" || speaker(one) == Some("system"));

@@ -1,9 +1,9 @@
-//! A list of tool calls as a plan in words, for logs that keep no words of the model.
+//! Plan in words from a list of tool calls, for logs without text of the model.
 
 use serde_json::Value;
 
-/// One numbered line a call: the tool, and the arguments that the log kept. Nothing is said of how a call ended: the
-/// model did not know that when it made it. None where the value is no list of calls.
+/// Return one numbered line per call: the tool, and the logged arguments. The result of a call is left out:
+/// the model did not know it when it made the call. `None` if the value is not a list of calls.
 pub(crate) fn plan(calls: &Value) -> Option<String> {
     let step = |(at, call): (usize, &Value)| Some(format!("{}. {}", at + 1, step(call)?));
     let steps: Option<Vec<String>> = calls.as_array()?.iter().enumerate().map(step).collect();

@@ -1,17 +1,17 @@
-//! A conversation as plain text, for trainers that take no messages.
+//! Conversation as plain text, for trainers that do not accept messages.
 //!
-//! No chat template is applied: a model's own template belongs to its tokenizer, and one applied here would be
-//! applied twice by a trainer that applies its own.
+//! No chat template is applied: a model's own template belongs to its tokenizer, and one applied here would
+//! be applied twice by a trainer that applies its own.
 
 use serde_json::Value;
 
-/// Each message as `role: content`, with its tool calls below it, and a blank line between messages.
+/// Return each message as `role: content`, with its tool calls below it, and a blank line between messages.
 pub(crate) fn transcript(messages: &[Value]) -> String {
     let message = |message: &Value| format!("{}: {}", text(message, "role"), body(message));
     messages.iter().map(message).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The content of one message and its tool calls.
+/// Return the content of one message and its tool calls.
 pub(crate) fn body(message: &Value) -> String {
     let calls = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().map(call);
     let content = Some(text(message, "content").to_owned()).filter(|content| !content.is_empty());

@@ -1,6 +1,6 @@
-//! One reader of messages for data sets and conversions: a message in the form that chat templates know, or its flaw.
+//! Parser of messages for data sets and conversions: a message in the form of chat templates, or its flaw.
 //!
-//! A message that keeps what it says where nothing here reads it is a flaw of its row: reading the rest would train the
+//! A message with content under an unsupported key is a flaw of its row: parsing the rest would train the
 //! model on a conversation that never took place.
 
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Flaw;
 use super::openai;
 
-/// Keys under which other producers keep what a message says, and its calls.
+/// Keys of other producers for a message's content and calls.
 const UNREAD: [&str; 22] = [
     "attachments",
     "audio",
@@ -37,7 +37,7 @@ const UNREAD: [&str; 22] = [
 /// Keys of `LangChain`'s `additional_kwargs` that hold calls.
 const KWARGS: [&str; 2] = ["tool_calls", "function_call"];
 
-/// The keys under which a message keeps what the model thought.
+/// Keys of a message's reasoning.
 pub(crate) const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// One message of a conversation.
@@ -45,18 +45,18 @@ pub(crate) const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "think
 pub(crate) struct Turn {
     /// `system`, `user`, `assistant` or `tool`.
     pub(crate) role: &'static str,
-    /// Whether a trainer learns it: false for every other role, and for `"weight": 0`.
+    /// True if it is trained on: false for every other role, and for `"weight": 0`.
     pub(crate) learned: bool,
-    /// The message with a known role, a text or null as content, and calls as chat templates know them.
+    /// Message with a known role, a text or null as content, and calls in the form of chat templates.
     pub(crate) message: Result<Map<String, Value>, Flaw>,
 }
 
 impl Turn {
-    /// Reads a message; `reasoning` is the key under which one without content may keep its words.
+    /// Parse a message; `reasoning` is the key of the text of one without content.
     ///
     /// # Errors
-    /// [`Flaw::BadMessage`] without a role, [`Flaw::UnknownRole`] and [`Flaw::BadWeight`]: of such a message nobody knows
-    /// whether it is the model's.
+    /// [`Flaw::BadMessage`] without a role, [`Flaw::UnknownRole`] and [`Flaw::BadWeight`]: it is then unknown
+    /// whether the message is the model's.
     pub(crate) fn read(message: Value, reasoning: &str) -> Result<Self, Flaw> {
         let Value::Object(mut message) = openai::message(message) else { return Err(Flaw::BadMessage) };
         let named = message.get("role").and_then(Value::as_str).ok_or(Flaw::BadMessage)?;
@@ -67,14 +67,14 @@ impl Turn {
         Ok(Self { role, learned, message })
     }
 
-    /// A message from the system.
+    /// Return a system message.
     fn system(text: &str) -> Self {
         let message = [("role".to_owned(), json!("system")), ("content".to_owned(), json!(text))];
         Self { role: "system", learned: false, message: Ok(Map::from_iter(message)) }
     }
 }
 
-/// Reads a conversation that may have the text from the system beside it.
+/// Parse a conversation with an optional system text beside it.
 ///
 /// # Errors
 /// As [`Turn::read`].
@@ -87,18 +87,18 @@ pub(crate) fn turns(
     system.map(|text| Ok(Turn::system(&text))).into_iter().chain(said).collect()
 }
 
-/// Whether a conversation begins with a message from the system.
+/// Return whether a conversation begins with a system message.
 pub(crate) fn begins_with_system(messages: &[Value]) -> bool {
     messages.first().and_then(speaker) == Some("system")
 }
 
-/// The role of a message, of whatever form; none of nobody known.
+/// Return the role of a message of any form; `None` if unknown.
 pub(crate) fn speaker(message: &Value) -> Option<&'static str> {
     let named = message.get("role").or_else(|| message.get("from"))?.as_str()?.to_ascii_lowercase();
     if named == "function_call" { Some("assistant") } else { openai::role(&named) }
 }
 
-/// The text of a content; none where it is neither a text nor parts of text.
+/// Return the text of a content; `None` if it is neither a text nor parts of text.
 pub(crate) fn text_of(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
@@ -113,11 +113,11 @@ fn part(part: &Value) -> Option<&str> {
     part.get("text").filter(|_| is_text)?.as_str()
 }
 
-/// Flags of other trainers in place of a weight: Axolotl's, ms-swift's, and names that data sets choose for them.
+/// Flags of other trainers in place of a weight: Axolotl's, ms-swift's, and names chosen by data sets.
 const FLAGS: [&str; 6] = ["train", "training", "trainable", "learnable", "loss", "loss_mask"];
 
-/// Whether the weight of the model's message, as `OpenAI`'s fine-tuning format has it, says that it is learned. A flag of
-/// others becomes a weight.
+/// Return whether the model's message is trained on, by its weight as in `OpenAI`'s fine-tuning format. Flags
+/// of other trainers are converted to a weight.
 fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
     match message.get("weight").filter(|weight| !weight.is_null()).map(Value::as_f64) {
         Some(Some(1.0)) => return Ok(true),
@@ -125,7 +125,7 @@ fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
         Some(_) => return Err(Flaw::BadWeight),
         None => {}
     }
-    // Axolotl's flags for parts of a text: no trainer here masks the inside of a turn.
+    // Axolotl's flags for parts of a text: no supported trainer masks the inside of a turn.
     if message.get("train_detail").is_some_and(says) {
         return Err(Flaw::BadWeight);
     }
@@ -137,7 +137,7 @@ fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
     Ok(!unlearned)
 }
 
-/// Brings a message into the form that chat templates know.
+/// Convert a message to the form of chat templates.
 fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> Result<(), Flaw> {
     if UNREAD.iter().any(|key| message.get(*key).is_some_and(says)) || is_elsewhere(message) {
         return Err(Flaw::BadMessage);
@@ -150,7 +150,7 @@ fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> 
     content(message, calls, reasoning)
 }
 
-/// Joins reasoning that stands as parts of text.
+/// Join reasoning that consists of parts of text.
 fn thoughts(message: &mut Map<String, Value>) -> Result<(), Flaw> {
     for key in THOUGHTS {
         match message.get_mut(key) {
@@ -161,7 +161,7 @@ fn thoughts(message: &mut Map<String, Value>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Whether a value holds something.
+/// Return whether a value is not empty.
 pub(super) fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -172,8 +172,8 @@ pub(super) fn says(value: &Value) -> bool {
     }
 }
 
-/// Whether a message is of a channel of Harmony's that is not the answer or goes to a tool, or has its calls in `LangChain`'s
-/// `additional_kwargs`.
+/// Return whether a message is in a channel of Harmony other than the answer or goes to a tool, or has its
+/// calls in `LangChain`'s `additional_kwargs`.
 fn is_elsewhere(message: &Map<String, Value>) -> bool {
     let told = |key: &str, plain: &[&str]| {
         message.get(key).is_some_and(|value| says(value) && !plain.iter().any(|plain| value == plain))
@@ -185,7 +185,8 @@ fn is_elsewhere(message: &Map<String, Value>) -> bool {
         || (called && !message.get("tool_calls").is_some_and(says))
 }
 
-/// Whether a message calls tools; the calls take the form that chat templates know, the older `function_call` too.
+/// Return whether a message calls tools; convert the calls to the form of chat templates, the older
+/// `function_call` too.
 fn calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
     let older = message.shift_remove("function_call").filter(says);
     let calls = match (message.get_mut("tool_calls").map(Value::take), older) {
@@ -202,8 +203,8 @@ fn calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
     Ok(some)
 }
 
-/// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it, and the model says
-/// or thinks something.
+/// Check that a message's content is text; join parts of text. Null requires a tool call beside it, and the
+/// model's message must not be empty.
 fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Result<(), Flaw> {
     let content = match message.get("content") {
         None | Some(Value::Null) if calls => return Ok(()),
@@ -229,7 +230,7 @@ fn is_models(message: &Map<String, Value>) -> bool {
     message.get("role").is_some_and(|role| role == "assistant")
 }
 
-/// What a message says where its content does not; none where nothing is kept there.
+/// Return the text of a message without content; `None` if there is none.
 fn words(message: &mut Map<String, Value>, reasoning: &str) -> Option<String> {
     let words = if reasoning.is_empty() { None } else { message.shift_remove(reasoning) };
     words.and_then(|words| words.as_str().filter(|words| !words.is_empty()).map(str::to_owned))

@@ -1,4 +1,5 @@
-//! ATIF, the interchange format of Harbor and Terminal-Bench 2: one document a trial, `agent/trajectory.json`.
+//! ATIF, the interchange format of Harbor and Terminal-Bench 2: one document per trial,
+//! `agent/trajectory.json`.
 //!
 //! Task and reward are in the trial's `result.json`, one folder up.
 
@@ -16,7 +17,7 @@ use crate::conversation::offered;
 use crate::detect::sidecar;
 use crate::json::reference;
 
-/// What a document has where.
+/// Paths of a document with the expected types.
 const WANTED: [(&str, JsonTypes); 31] = [
     ("session_id", TEXT),
     ("agent", OBJECT),
@@ -51,10 +52,10 @@ const WANTED: [(&str, JsonTypes); 31] = [
     ("final_metrics.total_cost_usd", NUMBER),
 ];
 
-/// What a step's `metrics` say that no other key of a trajectory does.
+/// Keys of a step's `metrics` that no other key of a trajectory holds.
 const METRICS: [&str; 4] = ["cost_usd", "prompt_token_ids", "completion_token_ids", "logprobs"];
 
-/// The trajectory of a document; `digest` is the hash of its bytes.
+/// Read the trajectory of a document; `digest` is the hash of its bytes.
 pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> (Head, Conversation) {
     check(document, &WANTED, made);
     let mut talk = Conversation::default();
@@ -96,7 +97,7 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
             turn.model = escaped(text(step, "model_name").unwrap_or(model));
         }
         Some("user") => drop(talk.say(Role::User, &content, &moment)),
-        // The environment's own step, without words, gives results alone.
+        // The environment's own step without text has only results.
         Some("system") if content.is_empty() => {}
         Some("system") => drop(talk.say(Role::System, &content, &moment)),
         _ => made.note("unknown_role"),
@@ -117,13 +118,13 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
         if talk.waits(&id) {
             talk.answer(&id, &content, None, &moment, made);
         } else if !content.is_empty() {
-            // What the terminal showed after words that call no tool.
+            // Terminal output after a message that calls no tool.
             talk.say(Role::User, &content, &moment);
         }
     }
 }
 
-/// What a step's metrics say of the model's message at `at`.
+/// Return the metrics of a step for the model's message at `at`.
 fn measured(step: &Value, at: usize) -> Option<Map<String, Value>> {
     let said = kept(step.get("metrics")?, &METRICS);
     let mut all = Map::from_iter([("message".to_owned(), at.into())]);
@@ -131,7 +132,7 @@ fn measured(step: &Value, at: usize) -> Option<Map<String, Value>> {
     (all.len() > 1 && text(step, "source") == Some("agent")).then_some(all)
 }
 
-/// The tokens of the whole run, or of all steps.
+/// Return the tokens of the whole run, or the sum over all steps.
 fn tokens(document: &Value) -> Tokens {
     let last = |key: &str| document.pointer(&format!("/final_metrics/total_{key}")).and_then(Value::as_u64);
     let steps = |key: &str| {
@@ -142,12 +143,12 @@ fn tokens(document: &Value) -> Tokens {
     };
     let count = |key: &str| last(key).or_else(|| steps(key));
     let cached = count("cached_tokens");
-    // The prompt's tokens hold those that came from a cache.
+    // The prompt's tokens include the cached ones.
     let input = count("prompt_tokens").map(|all| all.saturating_sub(cached.unwrap_or_default()));
     Tokens { input, cache_creation: None, cache_read: cached, output: count("completion_tokens") }
 }
 
-/// What the verifier said of a trial.
+/// Result of a trial by the verifier.
 #[derive(Default)]
 struct Trial {
     task: Option<String>,

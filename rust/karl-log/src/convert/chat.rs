@@ -1,4 +1,4 @@
-//! The messages of a record in the forms that trainers know, to those of a trajectory.
+//! Conversion of the messages of a record, in the forms used by trainers, to those of a trajectory.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,7 +14,7 @@ use crate::conversation::turn::{THOUGHTS, Turn, turns};
 use crate::conversation::{Trajectory, offered};
 use crate::json::reference;
 
-/// What a message has where.
+/// Paths of a message with the expected types.
 const WANTED: [(&str, JsonTypes); 6] = [
     ("", OBJECT),
     ("role", TEXT),
@@ -24,22 +24,22 @@ const WANTED: [(&str, JsonTypes); 6] = [
     ("tool_call_id", TEXT),
 ];
 
-/// A conversation while its messages are heard.
+/// Conversation while its messages are read.
 #[derive(Default)]
 pub(super) struct ChatMessages {
     pub(super) talk: Conversation,
-    /// Calls of the last message of the model that have no id and wait for their result: they are answered in their order.
+    /// Pending calls without id in the model's last message: they are answered in order.
     nameless: VecDeque<Vec<u8>>,
-    /// The ids that calls have of themselves.
+    /// Ids that calls have in the record.
     given: HashSet<Vec<u8>>,
     calls: usize,
 }
 
 impl ChatMessages {
-    /// Takes all that a record holds; the tools that the model was offered.
+    /// Read all messages of a record; return the tools offered to the model.
     ///
     /// # Errors
-    /// The flaw for which `sample` drops the record too.
+    /// Flaw for which `sample` drops the record too.
     pub(super) fn hear(
         &mut self,
         held: Trajectory,
@@ -60,8 +60,8 @@ impl ChatMessages {
         Ok(None)
     }
 
-    /// Takes a conversation. What is not understood behind the last turn of the model is counted and left out: nothing is
-    /// learned from it.
+    /// Read a conversation. Invalid messages after the model's last turn are counted and left out: nothing is
+    /// learned from them.
     fn messages(&mut self, turns: Vec<Turn>, made: &mut Made) -> Result<(), Flaw> {
         let last = turns.iter().rposition(|turn| turn.role == "assistant").unwrap_or(turns.len());
         let mut heard = Vec::with_capacity(turns.len());
@@ -90,7 +90,7 @@ impl ChatMessages {
         }
     }
 
-    /// A message of the model.
+    /// Add a message of the model.
     fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8], made: &mut Made) {
         self.nameless.clear();
         let at = self.talk.messages.len();
@@ -114,7 +114,7 @@ impl ChatMessages {
         self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), made);
     }
 
-    /// The id of a call that has none: its number, or the next that no other call has.
+    /// Return an id for a call without one: its number, or the next unused one.
     fn free(&mut self) -> Vec<u8> {
         loop {
             let id = format!("call_{}", self.calls).into_bytes();
@@ -125,7 +125,7 @@ impl ChatMessages {
         }
     }
 
-    /// The result of a call.
+    /// Add the result of a call.
     fn answer(&mut self, message: &Value, content: &[u8], moment: &[u8], made: &mut Made) {
         let mut id = quoted(message, "tool_call_id");
         if id.is_empty() {
@@ -141,7 +141,7 @@ impl ChatMessages {
     }
 }
 
-/// Return the reasoning of a message; of several texts that differ, each on lines of its own.
+/// Return the reasoning of a message; several different texts are joined on lines of their own.
 fn thoughts(message: &Value) -> Vec<u8> {
     let (mut all, mut joined) = (Vec::new(), Vec::new());
     for thought in THOUGHTS.iter().filter_map(|key| text(message, key)) {
@@ -153,7 +153,7 @@ fn thoughts(message: &Value) -> Vec<u8> {
     joined
 }
 
-/// Counts what is of another sort than messages have there; a list may stand as the JSON text of one.
+/// Count values of unexpected types in messages; a list may be given as its JSON text.
 pub(super) fn expect(messages: &Value, place: &str, made: &mut Made) {
     let parsed = messages.as_str().and_then(|text| reference::parse(text.as_bytes()).ok());
     let messages = parsed.as_ref().unwrap_or(messages).as_array();

@@ -1,4 +1,4 @@
-//! The transcripts among the files, by what they hold.
+//! Selection of transcripts among the files, by content.
 
 use std::path::PathBuf;
 
@@ -13,26 +13,26 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::input::source::Source;
 
-/// Files by what they hold, each list by name.
+/// Files by content, each list sorted by name.
 #[derive(Default)]
 pub(super) struct Classes {
-    /// Sessions that may lie in several files.
+    /// Sessions that may span several files.
     pub(super) sessions: Vec<Source>,
-    /// A session each.
+    /// Files with one session each.
     pub(super) alone: Vec<(Alone, Source)>,
     /// Rollouts.
     pub(super) logs: Vec<(&'static Format, Source)>,
 }
 
 impl Classes {
-    /// Every file.
+    /// Iterate over all files.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
         let alone = self.alone.iter().map(|(_, source)| source);
         self.sessions.iter().chain(alone).chain(self.logs.iter().map(|(_, source)| source))
     }
 
-    /// The same with temporary files in the place of packed ones that are read in parts; they are there as long as what is
-    /// returned with them.
+    /// Replace packed files that are read in parts by temporary ones, which exist as long as the returned
+    /// guards.
     ///
     /// # Errors
     /// As [`unpacked`].
@@ -50,12 +50,12 @@ impl Classes {
     }
 }
 
-/// Why files are passed over.
+/// Reasons to skip a file.
 const CONVERTED: &str = "it holds trajectories already";
 const NOTHING: &str = "it is no transcript of a known tool";
 const EMPTY: &str = "it is empty";
 
-/// The transcripts among the files. What is none is reported, or refused where somebody named it.
+/// Select the transcripts among the files. Other files are reported, or rejected if named by the user.
 ///
 /// # Errors
 /// [`Error::Layout`], [`Error::Unread`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].

@@ -1,8 +1,9 @@
-//! Records of rollouts that several files hold: copies of a log, snapshots of one, logs whose ends overlap.
+//! Records of rollouts in several files: copies of a log, snapshots of one, logs with overlapping ends.
 //!
-//! A record that carries an id of its own is one rollout wherever it stands, as long as no file holds that id twice. A
-//! record without such an id may equal another by chance (two short answers to one prompt): it is a copy only where all of
-//! its file is in another file. Equal means equal values: spaces, the order of keys and nulls do not count.
+//! A record with an id of its own is one rollout in every file, as long as no file holds that id twice. A
+//! record without such an id may equal another by chance (two short answers to one prompt): it is a copy only
+//! if all of its file is in another file. Equal means equal values: spaces, the order of keys and nulls are
+//! ignored.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,22 +20,22 @@ use crate::json::reference::{self, lookup};
 /// One record of a log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copyable {
-    /// Its file, and its first byte there.
+    /// File, and offset of the first byte in it.
     pub(super) place: (usize, u64),
-    /// A hash of its values.
+    /// Hash of its values.
     pub(super) values: u64,
-    /// A hash of its own id; None where it has none.
+    /// Hash of its own id; None if it has none.
     pub(super) id: Option<u64>,
 }
 
-/// The records of a part of a file, before they are converted. One that is damaged is left to the conversion.
+/// Records of a part of a file before conversion. Damaged ones are left to the conversion.
 pub(super) struct Seen<'a> {
     fields: &'a Fields,
     pub(super) records: Vec<Copyable>,
 }
 
 impl<'a> Seen<'a> {
-    /// None yet.
+    /// Create an empty list.
     pub(super) fn of(fields: &'a Fields) -> Self {
         Self { fields, records: Vec::new() }
     }
@@ -52,7 +53,7 @@ impl RowSink for Seen<'_> {
     }
 }
 
-/// The id that a record carries itself.
+/// Return the id in a record itself.
 pub(super) fn id(record: &Value, fields: &Fields) -> Option<String> {
     let part = |path| {
         let part = lookup(record, path).filter(|part| !part.is_null())?;
@@ -61,10 +62,10 @@ pub(super) fn id(record: &Value, fields: &Fields) -> Option<String> {
     fields.id.iter().map(part).collect::<Option<Vec<_>>>().and_then(joined)
 }
 
-/// How often a file holds each record.
+/// Count of each record in a file.
 type CopyCounts = HashMap<u64, u32>;
 
-/// The places of the records that stand elsewhere too; one of each stays.
+/// Return the places of records that are elsewhere too; one copy of each is kept.
 pub(super) fn copies(mut records: Vec<Copyable>, files: usize) -> HashSet<(usize, u64)> {
     records.sort_unstable_by_key(|record| record.place);
     let mut counts = vec![CopyCounts::new(); files];
@@ -81,14 +82,14 @@ pub(super) fn copies(mut records: Vec<Copyable>, files: usize) -> HashSet<(usize
     records.iter().filter(is_copy).map(|record| record.place).collect()
 }
 
-/// The ids that some file holds twice: they name something else than a rollout.
+/// Return the ids that some file holds twice: they do not identify a rollout.
 fn repeated_ids(records: &[Copyable]) -> HashSet<u64> {
     let mut seen = HashSet::new();
     let again = |record: &Copyable| record.id.filter(|id| !seen.insert((record.place.0, *id)));
     records.iter().filter_map(again).collect()
 }
 
-/// Whether another file holds all that a file holds; of equal files the first stays.
+/// Return whether another file holds all of a file's records; of equal files the first is kept.
 fn contained(counts: &[CopyCounts]) -> Vec<bool> {
     let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
     for (file, records) in counts.iter().enumerate() {
@@ -105,13 +106,14 @@ fn contained(counts: &[CopyCounts]) -> Vec<bool> {
     counts.iter().enumerate().map(is_contained).collect()
 }
 
-/// Whether a file holds all records of another as often as that does, and more unless `equal` files count.
+/// Return whether a file holds every record of another at least as often, and more in total unless `equal`
+/// files count.
 fn holds(whole: &CopyCounts, part: &CopyCounts, equal: bool) -> bool {
     let all = part.iter().all(|(record, count)| whole.get(record).is_some_and(|held| held >= count));
     all && (equal || whole != part)
 }
 
-/// A hash of a value that does not depend on the order of keys, nor on keys that are null.
+/// Return a hash of a value that ignores the order of keys, and keys with null.
 pub(super) fn hash_of(value: &Value) -> u64 {
     match value {
         Value::Object(fields) => {
@@ -170,7 +172,7 @@ mod tests {
     fn a_record_with_an_id_of_its_own_is_one_rollout_in_files_that_overlap() {
         let (one, two) = (&[(1, Some(1)), (2, Some(2))], &[(2, Some(2)), (3, Some(3))]);
         assert_eq!(found(&[one, two]), [(1, 0)]);
-        // Other values under one id, and an id that one file holds twice.
+        // Different values under one id, and an id that one file holds twice.
         assert!(found(&[one, &[(9, Some(2)), (3, Some(3))]]).is_empty());
         assert!(found(&[one, &[(2, Some(2)), (3, Some(2))]]).is_empty());
     }

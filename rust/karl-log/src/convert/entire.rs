@@ -1,5 +1,5 @@
-//! The `metadata.json` that Entire keeps beside each snapshot of a session, of whatever agent: reward and group of a
-//! transcript, which has neither.
+//! Reward and group of a transcript from the `metadata.json` that Entire keeps beside each snapshot of a
+//! session, of any agent: the transcript has neither.
 
 use std::path::Path;
 
@@ -10,24 +10,24 @@ use crate::detect::sidecar::read;
 use crate::input::source::Source;
 use crate::json::reference;
 
-/// The name of the file.
+/// Name of the file.
 const NAME: &str = "metadata.json";
 
-/// What it says of a session.
+/// Facts about a session.
 #[derive(Clone, Debug)]
 pub(super) struct EntireMetadata {
-    /// The session; the old form of its name begins with a date.
+    /// Id of the session; the old form begins with a date.
     session: String,
-    /// When it was written, in milliseconds since 1970.
+    /// Time of writing, in milliseconds since 1970.
     created: i64,
-    /// The branch that the session worked on.
+    /// Branch that the session worked on.
     pub(super) group: Option<String>,
-    /// The share of the committed lines that the agent wrote.
+    /// Fraction of the committed lines that the agent wrote.
     pub(super) reward: Option<f64>,
 }
 
 impl EntireMetadata {
-    /// Looks beside a transcript; standard input has nothing beside it.
+    /// Look beside a transcript; standard input has no such place.
     pub(super) fn look(transcript: &Source) -> Option<Self> {
         let path = Path::new(&*transcript.name);
         let text = read(&Some(path).filter(|path| *path != Path::new("-"))?.with_file_name(NAME)).ok()?;
@@ -46,7 +46,7 @@ impl EntireMetadata {
         })
     }
 
-    /// The last of some that says something of a session.
+    /// Return the last entry about a session.
     pub(super) fn last<'b>(all: impl Iterator<Item = &'b Self>, session: &str) -> Option<&'b Self> {
         all.filter(|beside| !session.is_empty() && beside.session.ends_with(session))
             .max_by_key(|beside| beside.created)

@@ -1,5 +1,4 @@
-//! Pieces of JSON text that go from a transcript to a trajectory as they stand: nothing is parsed into values and written
-//! again.
+//! JSON text copied unchanged from a transcript to a trajectory, without parsing it into values.
 //!
 //! Buys, with the rest of `convert`, 385 MB/s on one thread (`benches/record/convert.json`).
 
@@ -10,15 +9,15 @@ use crate::json::duplicate_keys::doubled;
 use crate::json::project::{skip_space, skip_value};
 use crate::json::reference;
 
-/// What stands between two texts that are joined.
+/// Separator of joined texts.
 const LINE_BREAK: &[u8] = b"\\n";
 
-/// The inside of a JSON string; nothing of what is no string.
+/// Return the content of a JSON string; empty if it is not a string.
 pub(super) fn inside(raw: &[u8]) -> &[u8] {
     raw.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or_default()
 }
 
-/// Adds the inside of a JSON string to another, on a line of its own; an empty one adds nothing.
+/// Append the content of a JSON string to another on a new line; an empty one adds nothing.
 pub(super) fn join(text: &mut Vec<u8>, more: &[u8]) {
     if !text.is_empty() && !more.is_empty() {
         text.extend_from_slice(LINE_BREAK);
@@ -26,14 +25,14 @@ pub(super) fn join(text: &mut Vec<u8>, more: &[u8]) {
     text.extend_from_slice(more);
 }
 
-/// A text as the inside of a JSON string.
+/// Return a text as the content of a JSON string.
 pub(super) fn escaped(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
     escape(text.as_bytes(), &mut out);
     out
 }
 
-/// Writes a text as the inside of a JSON string.
+/// Write a text as the content of a JSON string.
 pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
     for (at, &byte) in text.iter().enumerate() {
@@ -53,7 +52,7 @@ pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&text[copied..]);
 }
 
-/// The elements of an array that was checked; of anything else none.
+/// Iterate over the elements of a validated array; none for any other value.
 pub(super) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut at = if raw.first() == Some(&b'[') { skip_space(raw, 1) } else { raw.len() };
     std::iter::from_fn(move || {
@@ -65,8 +64,8 @@ pub(super) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A value that the trusted parser takes, with `U+FFFD` for halves of surrogate pairs and for bytes that are no UTF-8: a
-/// tool that cuts its output at a length leaves such. None where it is damaged otherwise.
+/// Return a value that the reference parser accepts, with `U+FFFD` for halves of surrogate pairs and for
+/// invalid UTF-8: a tool that truncates its output leaves such bytes. None if it is damaged otherwise.
 pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
     if reference::check(raw).is_ok() {
         return Some(Cow::Borrowed(raw));
@@ -75,8 +74,7 @@ pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
     reference::check(&mended).is_ok().then_some(Cow::Owned(mended))
 }
 
-/// A whole record as [`sound`] gives it. It is noted where it had to be mended, and where a key stands in it twice: the last
-/// counts.
+/// Return a whole record like [`sound`]. Repairs and duplicate keys are noted; the last duplicate counts.
 pub(super) fn mended<'r>(raw: &'r [u8], made: &mut Made) -> Option<Cow<'r, [u8]>> {
     let sound = sound(raw);
     if sound.as_deref().and_then(doubled).is_some() {
@@ -88,7 +86,7 @@ pub(super) fn mended<'r>(raw: &'r [u8], made: &mut Made) -> Option<Cow<'r, [u8]>
     sound
 }
 
-/// The text with `\ufffd` for each escape that is half of a pair.
+/// Return the text with `\ufffd` for each escape that is half of a pair.
 fn whole_pairs(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -110,7 +108,7 @@ fn whole_pairs(text: &str) -> String {
     out + rest
 }
 
-/// The number of the escape `\uXXXX` that a text begins with.
+/// Return the number of the escape `\uXXXX` at the start of a text.
 fn half(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?

@@ -1,13 +1,13 @@
-//! What sort of value a format has where, to tell of one that is another.
+//! Expected types of values in a format, and reports of mistyped ones.
 //!
-//! A tool that writes a number where a text is wanted costs that value alone: what stands around it is read, and the
-//! place is told.
+//! A tool that writes a number in place of a text costs only that value: the values around it are read, and
+//! the place is reported.
 
 use serde_json::Value;
 
 use super::report::{DAMAGED, Made};
 
-/// The sorts of values that JSON has.
+/// Types of JSON values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonType {
     Nothing,
@@ -18,7 +18,7 @@ pub(super) enum JsonType {
     Object,
 }
 
-/// What may stand somewhere; nothing may, anywhere.
+/// Allowed types of a value; an absent one is always allowed.
 pub(super) type JsonTypes = &'static [JsonType];
 
 pub(super) const FLAG: JsonTypes = &[JsonType::Flag];
@@ -26,7 +26,7 @@ pub(super) const NUMBER: JsonTypes = &[JsonType::Number];
 pub(super) const TEXT: JsonTypes = &[JsonType::Text];
 pub(super) const LIST: JsonTypes = &[JsonType::List];
 pub(super) const OBJECT: JsonTypes = &[JsonType::Object];
-/// A text, or parts of which each may have one.
+/// Text, or parts with an optional text each.
 pub(super) const WORDS: JsonTypes = &[JsonType::Text, JsonType::List];
 
 impl JsonType {
@@ -52,7 +52,7 @@ impl JsonType {
         }
     }
 
-    /// Of a value as it stands in the text.
+    /// Return the type of a raw value.
     fn of_raw(raw: &[u8]) -> Self {
         match raw.first() {
             None | Some(b'n' | b'N') => Self::Nothing,
@@ -65,45 +65,45 @@ impl JsonType {
     }
 }
 
-/// Counts a value that is there, and is of another sort than wanted.
+/// Count a value that is present with an unexpected type.
 pub(super) fn expect(raw: Option<&[u8]>, wanted: JsonTypes, field: &str, made: &mut Made) {
     if let Some(raw) = raw {
         judge(JsonType::of_raw(raw), wanted, field, made);
     }
 }
 
-/// Counts a value that is not there and has to be; the reason why its line is left out.
+/// Count a missing required value; return the reason to leave out its line.
 pub(super) fn absent(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
     made.mistyped(field.to_owned(), JsonType::Nothing.name(), named(wanted));
     DAMAGED
 }
 
-/// Counts a value that is no JSON inside, where the quick look at its line did not look; the reason why the line is left
-/// out.
+/// Count a value with invalid JSON inside, which the quick check of its line skipped; return the reason to
+/// leave out the line.
 pub(super) fn damaged(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
     made.mistyped(field.to_owned(), "no JSON", named(wanted));
     DAMAGED
 }
 
-/// Counts each value of another sort than wanted, where a list of paths says what is. In a path a dot stands before a key,
-/// and `[]` for every element of a list.
+/// Count each value of an unexpected type, given paths with the expected types. In a path a dot precedes a
+/// key, and `[]` is every element of a list.
 pub(super) fn check(value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
     check_at(String::new(), value, wanted, made);
 }
 
-/// As [`check`], of a value that stands at `place` in its record.
+/// Do the same as [`check`] for a value at `place` in its record.
 pub(super) fn check_at(mut place: String, value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
     for (path, wanted) in wanted {
         follow(value, path, wanted, &mut place, made);
     }
 }
 
-/// Counts a value that is there, and is of another sort than wanted; whether it is.
+/// Count a value that is present with an unexpected type; return whether it is.
 pub(super) fn is_mistyped(value: Option<&Value>, wanted: JsonTypes, field: &str, made: &mut Made) -> bool {
     value.is_some_and(|value| judge(JsonType::of(value), wanted, field, made))
 }
 
-/// Goes on along a path from a value that stands at `place`.
+/// Follow a path from a value at `place`.
 fn follow(value: &Value, path: &str, wanted: JsonTypes, place: &mut String, made: &mut Made) {
     let before = place.len();
     if path.is_empty() {

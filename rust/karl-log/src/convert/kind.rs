@@ -1,4 +1,4 @@
-//! Which tool wrote a transcript, told by the keys of its first lines, or of the document that it is.
+//! Detection of the tool that wrote a transcript, by the keys of its first lines or of its document.
 
 use std::borrow::Cow;
 
@@ -11,18 +11,18 @@ use crate::framing::{Extent, Lines, Piece, Window};
 use crate::input::source::Source;
 use crate::json::project::{Fault, PathTree, scan};
 
-/// A kind of transcript that is read.
+/// Supported kind of transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Claude Code, from its own folder or as stream-json: sessions lie spread over files.
+    /// Claude Code, from its own folder or as stream-json: sessions span files.
     ClaudeCode,
-    /// Each file is a session.
+    /// Files with one session each.
     Alone(Alone),
-    /// Each record of a log is a rollout.
+    /// Log in which each record is a rollout.
     Rollouts(&'static Format),
 }
 
-/// A kind of which each file is one session.
+/// Kind with one session per file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alone {
     /// Rollouts of Codex.
@@ -48,7 +48,7 @@ impl Kind {
         Self::Rollouts(&GENERIC),
     ];
 
-    /// The name by which it is asked for and reported.
+    /// Return the name used in options and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// What it reads, in one line.
+    /// Return a description in one line.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -74,15 +74,15 @@ impl Kind {
         }
     }
 
-    /// The kind of that name; `_` and `-`, upper and lower case are the same.
+    /// Return the kind of that name, ignoring case; `_` and `-` are equal.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase().replace('_', "-");
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The kind of the transcripts that have lines, or documents, with these top-level keys. A log whose records have
-    /// rewards may have them too.
+    /// Return the kind of transcripts with these top-level keys in their lines or documents. A log of records
+    /// with rewards may have them too.
     #[must_use]
     pub fn by_keys(keys: &[String]) -> Option<Self> {
         [&LINES[..], &DOCUMENTS].into_iter().find_map(|known| match by_keys(known, keys) {
@@ -92,33 +92,33 @@ impl Kind {
     }
 }
 
-/// What a file was found to be.
+/// Result of the detection of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Classified {
-    /// A transcript that is read.
+    /// Supported transcript.
     Transcript(Kind),
-    /// Of a tool whose transcripts are not.
+    /// Transcript of an unsupported tool.
     Refused(Cow<'static, str>),
-    /// A document that is damaged as a whole, or too long.
+    /// Document that is damaged as a whole, or too long.
     Damaged(Cow<'static, str>),
-    /// What a conversion writes.
+    /// Output of a conversion.
     Converted,
-    /// What stands beside transcripts.
+    /// File that accompanies transcripts.
     EntireMetadata,
-    /// None.
+    /// None of these.
     Nothing,
 }
 
 const COPILOT: Cow<'static, str> = Cow::Borrowed("a session of Copilot CLI, which is not read");
 const GEMINI: Cow<'static, str> = Cow::Borrowed("a session of Gemini CLI, which is not read");
 
-/// The keys of a conversation in records that no other format claims; the second is `ShareGPT`'s.
+/// Keys of a conversation in records that no other format claims; the second is `ShareGPT`'s.
 pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 
-/// How many lines are looked at for one that tells.
+/// Maximum number of lines examined for one that identifies the kind.
 const LINES_PROBED: usize = 100;
 
-/// What lines with these top-level keys, all of a list, are lines of.
+/// Kinds of lines, by sets of top-level keys that must all be present.
 const LINES: [(&[&str], Classified); 7] = [
     (&["karl_fast_trajectory"], Classified::Converted),
     (&["type", "sessionId"], Classified::Transcript(Kind::ClaudeCode)),
@@ -129,7 +129,7 @@ const LINES: [(&[&str], Classified); 7] = [
     (&["timestamp", "type", "data"], Classified::Refused(COPILOT)),
 ];
 
-/// What a document with these keys is.
+/// Kinds of documents, by keys.
 const DOCUMENTS: [(&[&str], Classified); 8] = [
     (&["sessionId", "projectHash", "messages"], Classified::Refused(GEMINI)),
     (&["sessionId", "startTime", "messages"], Classified::Refused(GEMINI)),
@@ -141,7 +141,7 @@ const DOCUMENTS: [(&[&str], Classified); 8] = [
     (&["history"], Classified::Transcript(Kind::Alone(Alone::SweAgent))),
 ];
 
-/// Looks at the beginning of a file.
+/// Detect a file by its beginning.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -149,7 +149,7 @@ pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Class
     for look in [by_lines, document] {
         match look(source, limit, watch)? {
             Classified::Nothing => {}
-            // A log whose first record is damaged, or that is one long array, looks like a document that is.
+            // A log with a damaged first record, or one long array, looks like a damaged document.
             damaged @ Classified::Damaged(_) => {
                 let told = rollouts(source, limit, watch)?;
                 return Ok(if told == Classified::Nothing { damaged } else { told });
@@ -160,7 +160,7 @@ pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Class
     rollouts(source, limit, watch)
 }
 
-/// Whether a file is a log of rollouts, whose records have a conversation or a prompt and its completion.
+/// Detect a log of rollouts, with a conversation or a prompt and its completion in its records.
 fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     let wishes = Wishes { max_line_bytes: limit, ..Wishes::default() };
     let input = match probe(source.clone(), &wishes, watch) {
@@ -201,7 +201,7 @@ fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
     Ok(Classified::Nothing)
 }
 
-/// What the document is that fills a file.
+/// Detect the document that fills a file.
 fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     let io = |error| source.failed("read", error);
     let mut window = Window::new(source.undamaged(watch).map_err(io)?, 0);
@@ -220,7 +220,7 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
     })
 }
 
-/// What a document is.
+/// Detect the kind of a document.
 fn one(text: &[u8]) -> Classified {
     match scan(text, &PathTree::default(), &mut []) {
         Err(Fault::Malformed(at)) => Classified::Damaged(

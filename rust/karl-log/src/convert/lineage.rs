@@ -1,8 +1,9 @@
-//! Which files hold one session: copies, earlier snapshots, continuations and forks of it.
+//! Detection of files of one session: copies, earlier snapshots, continuations and forks.
 //!
-//! A session that is taken up again may be written into a new file that repeats what came before, under the old name or
-//! under one of its own; folders are copied, and snapshots of a session stand beside it. Each session is one trajectory.
-//! Sessions that begin alike and then differ stay apart, in one group, so that no split separates them.
+//! A resumed session may be written into a new file that repeats the old one, under the old name or a new
+//! one; folders are copied, and snapshots of a session are kept beside it. Each session is one trajectory.
+//! Sessions with a common beginning that then differ stay separate, in one group, so that no split separates
+//! them.
 
 use std::collections::HashMap;
 
@@ -11,47 +12,47 @@ use karl_core::rng::id128;
 use super::entire::EntireMetadata;
 use super::report::Made;
 
-/// What a file tells of its session, before it is written.
+/// Facts about a file's session, before it is written.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// The session's own name; None where the file has none.
+    /// Id of the session; None if the file has none.
     pub(super) id: Option<String>,
-    /// The session that this one began as.
+    /// Session that this one was forked from.
     pub(super) forked_from: Option<String>,
-    /// Whether a continuation of the session may stand in another file.
+    /// True if a continuation of the session may be in another file.
     pub(super) continues: bool,
-    /// Hashes of what two files of one session share.
+    /// Hashes that two files of one session share.
     pub(super) links: Vec<u64>,
-    /// A hash of each message or item of the conversation.
+    /// Hash of each message or item of the conversation.
     pub(super) items: Vec<u64>,
-    /// A hash of all that the file holds.
+    /// Hash of the whole content.
     pub(super) whole: u64,
-    /// When the first item and the last was said, in milliseconds since 1970; 0 where the file has none.
+    /// Times of the first and the last item, in milliseconds since 1970; 0 if absent.
     pub(super) begun: i64,
     pub(super) ended: i64,
 }
 
-/// What becomes one trajectory, or nothing.
+/// Files that make one trajectory, or nothing.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Unit {
-    /// Its files in their order, each with the number of items that the file before it holds already.
+    /// Files in order, each with the number of items repeated from the previous file.
     pub(super) parts: Vec<(usize, usize)>,
-    /// Whether another file holds all of it.
+    /// True if another file holds all of it.
     pub(super) contained: bool,
-    /// The group of sessions that share their beginning.
+    /// Group of sessions with a common beginning.
     pub(super) group: Option<String>,
-    /// What tells it from another trajectory of the same id.
+    /// Mark that distinguishes it from another trajectory of the same id.
     pub(super) mark: Option<u64>,
-    /// Every file of the session.
+    /// All files of the session.
     pub(super) files: Vec<usize>,
 }
 
-/// A hash that is the same for the same bytes of the same sort.
+/// Return a hash of bytes of one sort.
 pub(super) fn hash(sort: &str, bytes: &[u8]) -> u64 {
     (id128(&[sort.as_bytes(), b":", bytes].concat()) >> 64) as u64
 }
 
-/// The units of some files, in the order of their first files.
+/// Return the units of some files, in the order of their first files.
 pub(super) fn units(traces: &[Trace], besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Unit> {
     let sums: Vec<Vec<u64>> = traces.iter().map(|trace| sums(&trace.items)).collect();
     let mut units: Vec<Unit> = families(traces)
@@ -62,7 +63,7 @@ pub(super) fn units(traces: &[Trace], besides: &[Option<EntireMetadata>], made: 
     units
 }
 
-/// A hash of each beginning of a list.
+/// Return a hash of each prefix of a list.
 fn sums(items: &[u64]) -> Vec<u64> {
     let add = |sum: &mut u64, item: &u64| {
         *sum = hash("sum", &[sum.to_le_bytes(), item.to_le_bytes()].concat());
@@ -71,7 +72,7 @@ fn sums(items: &[u64]) -> Vec<u64> {
     items.iter().scan(0, add).collect()
 }
 
-/// Files that share a link, directly or by others.
+/// Return the sets of files that share links, directly or through others.
 fn families(traces: &[Trace]) -> Vec<Vec<usize>> {
     let mut root: Vec<usize> = (0..traces.len()).collect();
     let mut holder: HashMap<u64, usize> = HashMap::new();
@@ -96,7 +97,7 @@ fn top(root: &mut [usize], mut at: usize) -> usize {
     at
 }
 
-/// Files of one session, and of those that began as it.
+/// Files of one session, and of its forks.
 struct SessionFamily<'a> {
     traces: &'a [Trace],
     sums: &'a [Vec<u64>],
@@ -110,14 +111,14 @@ impl SessionFamily<'_> {
             self.files.iter().partition(|&&at| self.holder(at).is_none());
         let (silent, left): (Vec<usize>, Vec<usize>) =
             left.iter().partition(|&&at| self.traces[at].items.is_empty());
-        // A beginning before anything was said is one of its session.
+        // A prefix without any message is one of its session.
         let begun = |at: &usize| {
             self.traces[*at].continues
                 && left.iter().any(|&other| self.traces[other].id == self.traces[*at].id)
         };
         let (begun, silent): (Vec<usize>, Vec<usize>) = silent.into_iter().partition(begun);
         let mut units = self.joined(&left, made);
-        // Runs of one task without names of their own are of its group already.
+        // Unnamed runs of one task are in its group already.
         if units.len() > 1 && left.iter().any(|&at| self.traces[at].id.is_some()) {
             self.fork(&mut units, besides, made);
         }
@@ -133,14 +134,14 @@ impl SessionFamily<'_> {
         units
     }
 
-    /// The file that holds all of another; of equal ones the first by name.
+    /// Return the file that contains all of another; of equal ones the first by name.
     fn holder(&self, at: usize) -> Option<usize> {
         let (mine, sum) = (&self.traces[at], *self.sums[at].last()?);
         let holds = |&other: &usize| {
             let theirs = &self.traces[other];
             let begins = self.sums[other].get(mine.items.len() - 1) == Some(&sum);
             let equal = theirs.items.len() == mine.items.len();
-            // Two runs of one task may say the same: without a name only equal files are one.
+            // Two runs of one task may have equal messages: without a name only equal files are one.
             let same = mine.id.is_some() || mine.continues || mine.whole == theirs.whole;
             other != at && begins && (!equal || (same && other < at))
         };
@@ -153,7 +154,7 @@ impl SessionFamily<'_> {
         Unit { parts: vec![(at, 0)], contained: true, ..Unit::default() }
     }
 
-    /// Puts a file that goes on where another of the same session ends behind it.
+    /// Append a file that continues another of the same session.
     fn joined(&self, files: &[usize], made: &mut Made) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         for &at in files {
@@ -172,7 +173,8 @@ impl SessionFamily<'_> {
         units
     }
 
-    /// How many items at the end of a file another one repeats that goes on there; None where it does not go on there.
+    /// Return the number of items at the end of a file that its continuation repeats; None if it is not a
+    /// continuation.
     fn repeated(&self, first: usize, last: usize, next: usize) -> Option<usize> {
         let [first, last, next] = [first, last, next].map(|at| &self.traces[at]);
         let named = next.continues && next.id.is_some() && next.id == first.id;
@@ -185,7 +187,7 @@ impl SessionFamily<'_> {
         (1..=most).rev().find(repeats).or(follows.then_some(0))
     }
 
-    /// Gives sessions that share their beginning one group, and different ids.
+    /// Set one group, and different ids, for sessions with a common beginning.
     fn fork(&self, units: &mut [Unit], besides: &[Option<EntireMetadata>], made: &mut Made) {
         made.notes_of("forked_session", units.len() as u64);
         let named = self.files.iter().map(|&at| &self.traces[at]);

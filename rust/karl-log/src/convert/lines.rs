@@ -1,4 +1,4 @@
-//! The records of a line of a transcript, with the count of those that are none.
+//! Records of a line of a transcript, with counts of the invalid ones.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use crate::input::source::Stream;
 use crate::json::project::{Fault, Path, PathTree, Scan};
 use crate::rejects::Tally;
 
-/// Hands over each record of a stream with its place; `take` says where it ends.
+/// Pass each record of a stream with its place to `take`, which returns its end.
 ///
 /// # Errors
-/// The reader's, and those of `advance`, which counts bytes.
+/// Errors of the reader, and those of `advance`, which counts bytes.
 pub(super) fn each(
     mut pieces: Pieces<Stream<'_>>,
     tally: &mut Tally,
@@ -38,10 +38,10 @@ pub(super) fn each(
     advance(0).map_err(StreamError::Other)
 }
 
-/// The values of some keys as they stand in the text.
+/// Raw values of some keys.
 type KeyValues<'r, const N: usize> = [Option<&'r [u8]>; N];
 
-/// Some keys of objects, looked up together.
+/// Keys of objects, looked up together.
 pub(super) struct Keys {
     scan: Scan,
     values: Vec<Option<Range<usize>>>,
@@ -54,7 +54,7 @@ impl Keys {
         Self { scan: Scan::new(PathTree::new(&paths)), values }
     }
 
-    /// The values of the keys in the order in which they were named, and where the object ends.
+    /// Return the values of the keys in their given order, and the end of the object.
     pub(super) fn first<'r, const N: usize>(
         &mut self,
         bytes: &'r [u8],
@@ -67,7 +67,7 @@ impl Keys {
         Ok((found, end))
     }
 
-    /// The same of a text that is one object; None where it is none.
+    /// Return the same for a text that is one object; None if it is not.
     pub(super) fn of<'r, const N: usize>(&mut self, object: &'r [u8]) -> Option<KeyValues<'r, N>> {
         self.first(object).ok().map(|(found, _)| found)
     }

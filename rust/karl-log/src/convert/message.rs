@@ -1,11 +1,11 @@
-//! The messages of a trajectory while they are put together, in pieces of JSON text.
+//! Messages of a trajectory under construction, as JSON text.
 
 use std::collections::HashMap;
 
 use super::json::escape;
 use super::report::Made;
 
-/// Who speaks.
+/// Speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     System,
@@ -29,7 +29,7 @@ impl Role {
     }
 }
 
-/// One message. Texts are the insides of JSON strings.
+/// One message. Texts are the contents of JSON strings.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) role: Role,
@@ -37,15 +37,15 @@ pub(super) struct Message {
     pub(super) reasoning: Vec<u8>,
     pub(super) model: Vec<u8>,
     pub(super) timestamp: Vec<u8>,
-    /// Whether the log says that a trainer is not to learn it.
+    /// True if the log excludes it from training.
     pub(super) unlearned: bool,
-    /// How many calls of tools it holds, and their objects with commas between them.
+    /// Number of tool calls, and their objects separated by commas.
     pub(super) calls: usize,
     written_calls: Vec<u8>,
     answer: Option<Answer>,
 }
 
-/// What makes a message the result of a call.
+/// Fields of a message that is the result of a call.
 #[derive(Debug)]
 struct Answer {
     call: Vec<u8>,
@@ -68,12 +68,12 @@ impl Message {
         }
     }
 
-    /// Whether it holds a text, a thought or a call.
+    /// Return whether it has a text, reasoning or a call.
     fn says(&self) -> bool {
         !self.content.is_empty() || !self.reasoning.is_empty() || self.calls > 0
     }
 
-    /// Adds a call of a tool; `arguments` is a JSON value, which is written as the text that it is.
+    /// Add a tool call; `arguments` is a JSON value, which is written as a string.
     fn call(&mut self, id: &[u8], name: &[u8], arguments: &[u8]) {
         let out = &mut self.written_calls;
         out.extend_from_slice(if self.calls == 0 { b"{\"id\":\"" } else { b",{\"id\":\"" });
@@ -86,7 +86,7 @@ impl Message {
         self.calls += 1;
     }
 
-    /// Writes it as an object; its model too where that is not the trajectory's.
+    /// Write it as an object, with its model if that differs from the trajectory's.
     pub(super) fn write(&self, model: &[u8], out: &mut Vec<u8>) {
         let mut field = |key: &str, text: &[u8]| {
             out.extend_from_slice(key.as_bytes());
@@ -133,34 +133,34 @@ fn said(success: Option<bool>) -> &'static str {
     }
 }
 
-/// A call of a tool.
+/// Tool call.
 #[derive(Debug)]
 struct Call {
     name: Vec<u8>,
-    /// The message that it is in.
+    /// Message that contains it.
     at: usize,
     answered: bool,
 }
 
-/// The messages of one trajectory in their order, with the calls that wait for their results.
+/// Messages of one trajectory in order, with the pending calls.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) messages: Vec<Message>,
-    /// The last call of each id.
+    /// Last call of each id.
     calls: HashMap<Vec<u8>, Call>,
-    /// Where the message lies that has this key.
+    /// Index of the message with this key.
     keyed: HashMap<u64, usize>,
 }
 
 impl Conversation {
-    /// Adds a message.
+    /// Add a message.
     pub(super) fn say(&mut self, role: Role, content: &[u8], timestamp: &[u8]) -> &mut Message {
         let at = self.messages.len();
         self.messages.push(Message::new(role, content, timestamp));
         &mut self.messages[at]
     }
 
-    /// The place of the model's message of that key: several lines make one message.
+    /// Return the index of the model's message with that key: several lines make one message.
     pub(super) fn turn(&mut self, key: u64, timestamp: &[u8]) -> usize {
         *self.keyed.entry(key).or_insert_with(|| {
             self.messages.push(Message::new(Role::Assistant, b"", timestamp));
@@ -168,8 +168,8 @@ impl Conversation {
         })
     }
 
-    /// Adds a call of a tool to the message at `at`, which does not hold it yet. Some tools use an id again once its call
-    /// is answered. A call that names no tool is counted and left out.
+    /// Add a tool call to the message at `at`, unless it is there already. Some tools reuse an id once its
+    /// call is answered. A call without a tool name is counted and left out.
     pub(super) fn call(&mut self, at: usize, id: &[u8], name: &[u8], arguments: &[u8], made: &mut Made) {
         if name.is_empty() {
             return made.note("call_without_name");
@@ -181,12 +181,12 @@ impl Conversation {
         }
     }
 
-    /// Whether a call of that id waits for its result.
+    /// Return whether a call of that id is pending.
     pub(super) fn waits(&self, id: &[u8]) -> bool {
         self.calls.get(id).is_some_and(|call| !call.answered)
     }
 
-    /// Adds the result of a call that waits for one.
+    /// Add the result of a pending call.
     pub(super) fn answer(
         &mut self,
         id: &[u8],
@@ -207,18 +207,18 @@ impl Conversation {
         self.say(Role::Tool, content, timestamp).answer = Some(answer);
     }
 
-    /// Adds a result that no call waits for: what it says stays in the conversation.
+    /// Add a result without a pending call: its text stays in the conversation.
     pub(super) fn result(&mut self, id: &[u8], content: &[u8], success: Option<bool>, timestamp: &[u8]) {
         let answer = Answer { call: id.to_vec(), name: Vec::new(), success };
         self.say(Role::Tool, content, timestamp).answer = Some(answer);
     }
 
-    /// How many calls wait for their result.
+    /// Return the number of pending calls.
     pub(super) fn unanswered(&self) -> u64 {
         self.calls.values().filter(|call| !call.answered).count() as u64
     }
 
-    /// Removes messages of the model that say nothing: blocks that are not read may have been all of them.
+    /// Remove empty messages of the model: all of their blocks may be unsupported.
     pub(super) fn finish(&mut self, made: &mut Made) {
         let before = self.messages.len();
         self.messages.retain(|message| !message.role.is_assistant() || message.says());

@@ -1,4 +1,5 @@
-//! Transcripts of agents, whose sessions lie spread over lines and files, and logs of rollouts to trajectories: one a line.
+//! Conversion of agent transcripts, with sessions across lines and files, and of logs of rollouts to
+//! trajectories, one per line.
 //!
 //! ```text
 //! files ──► kind ──► Claude Code: lines of sessions ─┐
@@ -7,9 +8,9 @@
 //!                                                        their results format          in order
 //! ```
 //!
-//! Damaged lines are counted with their places, and so are values of wrong types; unknown types of lines are counted by
-//! name. None stops a conversion. The output depends on the transcripts alone: not on threads, nor on the order of the
-//! files.
+//! Damaged lines are counted with their places, and so are values of wrong types; unknown types of lines are
+//! counted by name. None of them stops a conversion. The output depends only on the transcripts: not on
+//! threads, nor on the order of the files.
 
 mod atif;
 mod chat;
@@ -54,14 +55,15 @@ use crate::error::{Error, Result};
 use crate::input::source::Source;
 use crate::rejects::Reason;
 
-/// Converts files to one file of trajectories, whole or not at all.
+/// Convert files to one file of trajectories, completely or not at all.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Layout`] for a file that is no transcript or one of a kind that is not read, unless it was
-/// found in a folder, and where there is no trajectory at all; [`Error::Reward`] where a reward is why;
-/// [`Error::Converted`] for what a conversion wrote; [`Error::Unread`] for what nothing here reads; [`Error::Exists`],
-/// [`Error::Foreign`] and [`Error::Target`] for a target that may not be written; [`Error::Changed`] and
-/// [`Error::Rewritten`] for a file that is not what it was a moment ago; [`Error::Interrupted`].
+/// [`Error::Io`]; [`Error::Layout`] for a file that is not a transcript or of an unsupported kind, unless it
+/// was found in a folder, and if there is no trajectory at all; [`Error::Reward`] if a reward is the reason;
+/// [`Error::Converted`] for the output of a conversion; [`Error::Unread`] for unsupported formats;
+/// [`Error::Exists`], [`Error::Foreign`] and [`Error::Target`] for a target that may not be written;
+/// [`Error::Changed`] and [`Error::Rewritten`] for a file that changed during the conversion;
+/// [`Error::Interrupted`].
 pub fn convert(
     sources: Vec<Source>,
     target: &Target,

@@ -1,5 +1,5 @@
-//! Transcripts of which each is one file: documents, and files of lines that are read from the first to the last. Of
-//! several files of one session each message is written once.
+//! Transcripts in one file each: documents, and files of lines that are read in order. Of several files of
+//! one session each message is written once.
 
 use std::io::Read;
 
@@ -29,10 +29,10 @@ use crate::log::Account;
 use crate::parallel::map;
 use crate::rejects::{Reason, Tally};
 
-/// The type under which a document is counted.
+/// Type under which a document is counted.
 const DOCUMENT: &str = "document";
 
-/// Files of which each holds a session or a part of one, before trajectories are made of them.
+/// Files with a session or a part of one, before trajectories are made of them.
 pub(super) struct Documents<'a> {
     files: &'a [(Alone, Source)],
     besides: Vec<Option<EntireMetadata>>,
@@ -41,7 +41,7 @@ pub(super) struct Documents<'a> {
 }
 
 impl<'a> Documents<'a> {
-    /// Looks at every file for the session that it holds.
+    /// Find the session of every file.
     ///
     /// # Errors
     /// As [`convert`](super::convert).
@@ -63,12 +63,12 @@ impl<'a> Documents<'a> {
         Ok(Self { files, besides, units, verdicts: Verdicts::default() })
     }
 
-    /// How many units of work there are.
+    /// Return the number of work units.
     pub(super) fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// The line of a unit's trajectory, and what became of what its files hold.
+    /// Return the line of a unit's trajectory, and the account of its files.
     ///
     /// # Errors
     /// As [`convert`](super::convert).
@@ -92,7 +92,7 @@ impl<'a> Documents<'a> {
         Ok((out, made))
     }
 
-    /// Adds to a head what stands beside the files of its session, and what other files of it say.
+    /// Add to a head the facts beside the files of its session, and those of other files.
     fn settle(&self, unit: &Unit, head: &mut Head) {
         let files = if unit.files.is_empty() { vec![unit.parts[0].0] } else { unit.files.clone() };
         let beside = EntireMetadata::last(files.iter().filter_map(|&at| self.besides[at].as_ref()), &head.id);
@@ -106,7 +106,7 @@ impl<'a> Documents<'a> {
         head.source.insert("files".to_owned(), names.collect());
     }
 
-    /// Reads the files of a session of Codex; nothing of one that another file holds.
+    /// Read the files of a Codex session; skip a file contained in another.
     fn rollout(&self, unit: &Unit, limit: usize, made: &mut Made, watch: &Watch) -> Result<Parsed> {
         let mut rollout = Rollout::default();
         for &(at, repeated) in &unit.parts {
@@ -138,7 +138,7 @@ impl<'a> Documents<'a> {
         Ok(rollout.end(&self.files[unit.parts[0].0].1.name))
     }
 
-    /// Reads a document.
+    /// Read a document.
     fn document(&self, kind: Alone, unit: &Unit, made: &mut Made, watch: &Watch) -> Result<Option<Parsed>> {
         let at = unit.parts[0].0;
         let source = &self.files[at].1;
@@ -184,7 +184,7 @@ fn take(rollout: &mut Rollout, text: &[u8], made: &mut Made) -> std::result::Res
     }
 }
 
-/// Hands over the type of each line of a rollout, its text where it is to be read, and its place.
+/// Pass on the type of each line of a rollout, its text if it is read, and its place.
 fn lines(
     source: &Source,
     limit: usize,
@@ -206,7 +206,7 @@ fn lines(
     read.map_err(|fail| fail.of(source))
 }
 
-/// All of a document.
+/// Return all bytes of a document.
 fn bytes(source: &Source, watch: &Watch) -> Result<Vec<u8>> {
     let io = |error| source.failed("read", error);
     let mut text = Vec::new();
@@ -218,7 +218,7 @@ fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
     mended(text, made).and_then(|text| reference::parse(&text).ok())
 }
 
-/// What a file tells of its session. Of one that is damaged, what is sound.
+/// Return the trace of a file's session; for a damaged file, that of the valid part.
 fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch) -> Result<Trace> {
     let mut made = Made::default();
     if kind == Alone::Codex {

@@ -1,4 +1,4 @@
-//! One file of trajectories that appears whole or not at all, with its lines in order however many threads make them.
+//! File of trajectories, written completely or not at all, with its lines in order for any number of threads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,29 +12,29 @@ use super::record::MARK;
 use crate::atomic_output::{OutputKind, Target};
 use crate::error::{Error, Result, without_path};
 
-/// How many bytes of lines wait for those before them.
+/// Maximum bytes of lines that wait for earlier ones.
 const WAITING: usize = 64 << 20;
 
-/// How much is gathered for one call.
+/// Bytes per write.
 const BLOCK: usize = 1 << 18;
 
-/// Looks at the place of a file of trajectories before any work is done.
+/// Look at the place of a file of trajectories before any work is done.
 ///
 /// # Errors
-/// As [`Target::look`]; [`Error::Io`] where there is no folder for it.
+/// As [`Target::look`]; [`Error::Io`] if its folder does not exist.
 pub fn target(path: &Path, force: bool) -> Result<Target> {
     let target = Target::look(path, &KIND, force)?;
-    // What it holds is not asked for: one may write into a folder that one may not list.
+    // Its contents are not listed: a folder may be writable without being readable.
     let inside = fs::metadata(target.folder().join("."));
     inside.map(drop).map_err(|error| Error::io("write into the folder", folder(path), error))?;
     Ok(target)
 }
 
-/// A file of trajectories, also an empty one.
+/// File of trajectories, also an empty one.
 const KIND: OutputKind =
     OutputKind { names: None, is_ours, edited: |_| Ok(None), foreign: "is no file of trajectories" };
 
-/// Whether a file begins as one of ours.
+/// Return whether a file begins like an output of this program.
 fn is_ours(path: &Path) -> Result<bool> {
     let io = |error| Error::io("read", path, error);
     let mut begin = vec![0; MARK.len()];
@@ -49,7 +49,7 @@ fn is_ours(path: &Path) -> Result<bool> {
     Ok(enough && begin == MARK)
 }
 
-/// A hidden file beside the target, until it is whole.
+/// Hidden file beside the target, until it is complete.
 pub(super) struct Output<'t> {
     target: &'t Target,
     state: Mutex<State>,
@@ -66,7 +66,7 @@ struct State {
 }
 
 impl<'t> Output<'t> {
-    /// Opens the hidden file.
+    /// Open the hidden file.
     ///
     /// # Errors
     /// As [`Target::check`]; [`Error::Io`].
@@ -77,10 +77,10 @@ impl<'t> Output<'t> {
         Ok(Self { target, state: Mutex::new(state), moved: Condvar::new() })
     }
 
-    /// Takes the lines of one unit of work, and waits where too many wait for those before them.
+    /// Take the lines of one work unit, and wait if too many wait for earlier ones.
     ///
     /// # Errors
-    /// [`Error::Io`] if they cannot be written; [`Error::Interrupted`] where another thread has failed.
+    /// [`Error::Io`] if they cannot be written; [`Error::Interrupted`] if another thread has failed.
     pub(super) fn put(&self, at: usize, lines: Vec<u8>) -> Result<()> {
         let mut state = self.lock();
         while at != state.next && state.held + lines.len() > WAITING && !state.failed {
@@ -97,16 +97,16 @@ impl<'t> Output<'t> {
         wrote
     }
 
-    /// Wakes those that wait: what they wait for never comes.
+    /// Wake the waiting threads: the lines they wait for never come.
     pub(super) fn fail(&self) {
         self.lock().failed = true;
         self.moved.notify_all();
     }
 
-    /// Puts the file in its place, on the disk; its length in bytes.
+    /// Sync the file and move it to its place; return its length in bytes.
     ///
     /// # Errors
-    /// As [`Target::put_file`]. The target is then what it was.
+    /// As [`Target::put_file`]. The target is then unchanged.
     pub(super) fn finish(self) -> Result<u64> {
         let io = |error| Error::io("write", self.target.shown(), without_path(error));
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);

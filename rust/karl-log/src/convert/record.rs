@@ -1,4 +1,4 @@
-//! One trajectory as a line of the canonical format, version 1; the manual's page `trajectory` is its definition.
+//! One trajectory as a line of the canonical format, version 1; the manual's page `trajectory` defines it.
 
 use karl_reward::score;
 use serde_json::{Map, Number, Value, json};
@@ -9,16 +9,16 @@ use super::settings::Rate;
 use super::time::milliseconds;
 use crate::karl::Raw;
 
-/// What every line of the format begins with.
+/// Start of every line of the format.
 pub(super) const MARK: &[u8] = b"{\"karl_fast_trajectory\":";
 
-/// The key of the reward.
+/// Key of the reward.
 const REWARD: &str = "reward";
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u8 = 1;
 
-/// Tokens as the log counts them; None where it does not.
+/// Token counts of the log; None if absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tokens {
     pub(super) input: Option<u64>,
@@ -27,23 +27,23 @@ pub(super) struct Tokens {
     pub(super) output: Option<u64>,
 }
 
-/// What a line says beside its messages.
+/// Fields of a line besides its messages.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     pub(super) id: String,
     pub(super) group: Option<String>,
     pub(super) reward: Option<f64>,
     pub(super) policy_version: Option<Value>,
-    /// The trajectory that this one was called from, and by which call of a tool.
+    /// Parent trajectory, and its tool call that started this one.
     pub(super) parent: Option<(String, Option<String>)>,
     pub(super) tokens: Tokens,
     pub(super) source: Map<String, Value>,
     pub(super) tools: Option<Value>,
-    /// The model, where no message names it.
+    /// Model, if no message names it.
     pub(super) model: Option<String>,
 }
 
-/// Writes a line; counts it and its messages.
+/// Write a line; count it and its messages.
 pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<u8>, made: &mut Made) {
     let (start, mut reward) = (out.len(), 0..0);
     let (sub_agent, mut rewarded) = (head.parent.is_some(), head.reward.is_some_and(f64::is_finite));
@@ -77,7 +77,7 @@ pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<
     made.rewarded += u64::from(rewarded);
 }
 
-/// The keys between the mark and the messages, in their order.
+/// Return the keys between the mark and the messages, in order.
 fn fields(head: Head, messages: &[Message], model: &[u8]) -> Vec<(&'static str, Value)> {
     let mut moments =
         messages.iter().map(|message| &message.timestamp[..]).filter(|moment| !moment.is_empty());
@@ -110,7 +110,7 @@ fn fields(head: Head, messages: &[Message], model: &[u8]) -> Vec<(&'static str, 
     fields
 }
 
-/// The inside of a JSON string as a value; null for an empty one.
+/// Return the content of a JSON string as a value; null if empty.
 fn text(inside: Option<&[u8]>) -> Value {
     let quoted = |inside: &[u8]| [b"\"", inside, b"\""].concat();
     inside
@@ -119,13 +119,13 @@ fn text(inside: Option<&[u8]>) -> Value {
         .unwrap_or_default()
 }
 
-/// The seconds between two moments.
+/// Return the seconds between two timestamps.
 fn seconds(first: Option<&[u8]>, last: Option<&[u8]>) -> Value {
     let span = || Some(milliseconds(last?)? - milliseconds(first?)?);
     number(span().map(|span| span as f64 / 1000.0))
 }
 
-/// A number; null where there is none, or none that is finite.
+/// Return a number; null if it is missing or not finite.
 fn number(value: Option<f64>) -> Value {
     value.and_then(Number::from_f64).map_or(Value::Null, Value::Number)
 }

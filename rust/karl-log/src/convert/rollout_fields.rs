@@ -1,4 +1,4 @@
-//! The parts of one record of a rollout: what it says beside its messages, and what is left of it.
+//! Parts of one record of a rollout: its fields besides the messages, and the rest.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::format::{Field, Fields, Format, Transform};
 use crate::json::project::Path;
 use crate::json::reference::lookup;
 
-/// What a record says beside its messages.
+/// Return the fields of a record besides its messages.
 pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) -> Head {
     let format = input.format;
     let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
@@ -22,7 +22,7 @@ pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &m
     let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
     let model = at(format.model);
     is_mistyped(model, TEXT, format.model, made);
-    // A tool that does not count writes 0.
+    // A tool without token counts writes 0.
     let count = |path: &str| at(path).and_then(Value::as_u64).filter(|&count| count > 0);
     Head {
         id: id(record, &input.fields).unwrap_or_else(|| format!("{:032x}", row.id)),
@@ -39,8 +39,8 @@ pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &m
     }
 }
 
-/// Counts what is of another sort than a trajectory's parts are; whether anything is. What stands beside a conversation is
-/// not looked at, nor a text beside a prompt and its completion.
+/// Count the parts of a trajectory with unexpected types; return whether there are any. Values beside a
+/// conversation are ignored, and so is a text beside a prompt and its completion.
 pub(super) fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
     let chat = [(&fields.messages, LIST)];
     let halves = [(&fields.prompt, WORDS), (&fields.completion, WORDS)];
@@ -67,14 +67,14 @@ pub(super) fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
     false
 }
 
-/// Counts that a record holds no trajectory, under the name of the part that tells it first.
+/// Count a record without a trajectory, under the name of its preferred field.
 pub(super) fn missing(fields: &Fields, made: &mut Made) {
     let Some(first) = fields.trajectory().flat_map(Field::choices).next() else { return };
     let list = fields.messages.is_some() && first.made != Transform::Json;
     absent(if list { LIST } else { WORDS }, &first.path.to_string(), made);
 }
 
-/// What is left of a record: that which stands nowhere else.
+/// Return the rest of a record: the values that are kept nowhere else.
 pub(super) fn rest(record: Value, format: &Format, head: &Head) -> Value {
     let taken = [
         (format.id, true),

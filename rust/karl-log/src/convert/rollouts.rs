@@ -1,7 +1,8 @@
-//! Logs of rollouts, as trainers and evaluations write them: each record is a trajectory. Rows of Parquet come as lines.
+//! Logs of rollouts, as written by trainers and evaluations: each record is a trajectory. Rows of Parquet are
+//! read as lines.
 //!
-//! What a record holds is found where its [`Format`] says, as when it is sampled; what has no place of its own in a
-//! trajectory stays as it is, under `source.record`. Files of lines are worked on in ranges of their bytes.
+//! The fields of a record are found by its [`Format`], as in sampling; values without a key of their own in a
+//! trajectory are kept unchanged under `source.record`. Files of lines are processed in byte ranges.
 
 use std::collections::HashSet;
 
@@ -34,26 +35,26 @@ use crate::parallel::map;
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
 use crate::rejects::Tally;
 
-/// Where preference sets keep the answer that is not to be learned: it stays in the record, and is told.
+/// Keys of the rejected answer in preference sets: it stays in the record and is reported.
 const REJECTED: [&str; 5] =
     ["rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion"];
 
-/// How a record is counted that another file holds.
+/// Name under which a record in another file is counted.
 const COPIED: &str = "copied_rollout";
 
-/// The type under which a record is counted.
+/// Type under which a record is counted.
 const RECORD: &str = "record";
 
-/// Logs before trajectories are made of them, in units of work.
+/// Logs before trajectories are made of them, in work units.
 pub(super) struct Rollouts {
     inputs: Vec<Input>,
     tasks: Vec<RangeTask>,
-    /// The file and the first byte of each record that is written for another file.
+    /// File and offset of each record that is written for another file.
     copies: HashSet<(usize, u64)>,
 }
 
 impl Rollouts {
-    /// Looks at every file; of several, for the records that stand in more than one.
+    /// Look at every file, and at several files for records in more than one.
     ///
     /// # Errors
     /// As [`convert`](super::convert).
@@ -78,7 +79,7 @@ impl Rollouts {
         Ok(found)
     }
 
-    /// Every record of every file.
+    /// Return every record of every file.
     fn records(&mut self, settings: &ConvertSettings, watch: &Watch) -> Result<Vec<Copyable>> {
         loop {
             let one = |task: &RangeTask| {
@@ -95,7 +96,7 @@ impl Rollouts {
         }
     }
 
-    /// Whether some files have to be converted again, each in one: what was made is not all.
+    /// Return whether some files have to be converted again as a whole, because the result is incomplete.
     pub(super) fn again(&mut self, made: &Made, watch: &Watch) -> bool {
         let done = made.tallies.iter().map(|(unit, tally)| (&self.tasks[*unit], tally));
         let again = read_again(&mut self.inputs, done, watch);
@@ -105,12 +106,12 @@ impl Rollouts {
         again
     }
 
-    /// How many units of work there are.
+    /// Return the number of work units.
     pub(super) fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// The trajectories of a unit, and what became of its records.
+    /// Return the trajectories of a unit, and the account of its records.
     ///
     /// # Errors
     /// As [`convert`](super::convert).
@@ -129,7 +130,7 @@ impl Rollouts {
         Ok((writer.out, writer.made))
     }
 
-    /// Hands over the records of a part of a file.
+    /// Pass on the records of a part of a file.
     fn scan(
         &self,
         task: RangeTask,
@@ -146,7 +147,7 @@ impl Rollouts {
         Ok(tally)
     }
 
-    /// Adds the account of each file, whose units may have been done in any order.
+    /// Add the account of each file, with units completed in any order.
     pub(super) fn account(&self, made: &mut Made) {
         let mut tallies = std::mem::take(&mut made.tallies);
         tallies.sort_by_key(|(unit, _)| *unit);
@@ -167,7 +168,7 @@ fn tasks(inputs: &[Input]) -> Vec<RangeTask> {
     inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect()
 }
 
-/// What takes the records of a unit.
+/// Writer of the records of a unit.
 struct Writer<'a> {
     input: &'a Input,
     settings: &'a ConvertSettings,
@@ -194,7 +195,7 @@ impl RowSink for Writer<'_> {
 }
 
 impl Writer<'_> {
-    /// Writes a record's trajectory; the reason why it has none.
+    /// Write a record's trajectory; return the reason if there is none.
     fn take(&mut self, row: &ScannedRow<'_>) -> std::result::Result<(), &'static str> {
         let (fields, made) = (&self.input.fields, &mut self.made);
         let parsed = mended(row.record, made).and_then(|text| reference::parse(&text).ok());

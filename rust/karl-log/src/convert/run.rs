@@ -1,14 +1,14 @@
-//! The units of work of a conversion, shared among threads: a session, or a file that is one.
+//! Work units of a conversion, shared among threads: a session, or a file with one.
 
 use super::output::Output;
 use super::report::Made;
 use crate::error::{Error, Result};
 use crate::parallel::share;
 
-/// Makes every unit on some thread and hands its lines over; what became of all.
+/// Run every unit on some thread and write its lines; return the merged account.
 ///
 /// # Errors
-/// The first failure in the order of the units, of those that were met.
+/// First failure in the order of the units.
 pub(super) fn run(
     count: usize,
     threads: usize,
@@ -34,8 +34,8 @@ pub(super) fn run(
     }))
 }
 
-/// All that the threads have made, or why they failed. A thread that another's failure stopped says only that it was
-/// interrupted.
+/// Merge the accounts of all threads, or return the error. A thread stopped by another's failure reports only
+/// an interruption.
 fn joined(done: Vec<std::result::Result<Made, (usize, Error)>>) -> Result<Made> {
     let (mut all, mut failures) = (Made::default(), Vec::new());
     for part in done {

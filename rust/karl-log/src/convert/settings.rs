@@ -1,29 +1,29 @@
-//! How to convert.
+//! Settings of a conversion.
 
 use karl_reward::Version;
 
 use super::kind::Kind;
 
-/// How to convert.
+/// Settings of a conversion.
 #[derive(Clone, Debug)]
 pub struct ConvertSettings {
-    /// The kind of all files, where it is not to be found by looking.
+    /// Kind of all files, if it is not to be detected.
     pub kind: Option<Kind>,
-    /// Where rewards come from.
+    /// Source of rewards.
     pub rate: Rate,
-    /// The longest line or document that is read, in bytes.
+    /// Maximum length of a line or document in bytes.
     pub max_line_bytes: usize,
-    /// How many threads to work with; at least one is used.
+    /// Number of threads; at least one is used.
     pub threads: usize,
 }
 
-/// Where the reward of a trajectory comes from.
+/// Source of a trajectory's reward.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// From the log, where it has one.
+    /// Reward in the log, if present.
     Log,
-    /// From the end of the run, where the log has it: 1 for success, else 0.
+    /// End of the run, if in the log: 1 for success, else 0.
     Result,
-    /// From the calls of tools, as KARL rates them; the weights are those of v1.
+    /// KARL's reward of the tool calls; the weights are those of v1.
     Karl(Version, [f64; 3]),
 }

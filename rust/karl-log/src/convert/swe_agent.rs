@@ -1,7 +1,8 @@
-//! SWE-agent: one `.traj` document a run. Its `history` is the conversation; `trajectory` tells the same by step.
+//! SWE-agent: one `.traj` document per run. Its `history` is the conversation; `trajectory` repeats it by
+//! step.
 //!
-//! The task is the name of the file, for no field of older files names it. Whether it was solved is not in the document
-//! but in SWE-bench's report, which SWE-agent puts as `results.json` into the folder of a batch.
+//! The task is the name of the file, because older files have no field for it. Its success is not in the
+//! document but in SWE-bench's report, which SWE-agent writes as `results.json` to the folder of a batch.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,10 +18,10 @@ use super::swe_bench::Verdicts;
 use super::text_parts::{arguments, kept, list, quoted, source, text, words};
 use crate::json::reference;
 
-/// How the names of packed files end.
+/// Extensions of packed files.
 const PACKED: [&str; 3] = [".gz", ".zst", ".zstd"];
 
-/// What a document has where.
+/// Paths of a document with the expected types.
 const WANTED: [(&str, JsonTypes); 16] = [
     ("environment", TEXT),
     ("history", LIST),
@@ -40,7 +41,7 @@ const WANTED: [(&str, JsonTypes); 16] = [
     ("info.model_stats.tokens_received", NUMBER),
 ];
 
-/// The trajectory of a document; `digest` is the hash of its bytes.
+/// Read the trajectory of a document; `digest` is the hash of its bytes.
 pub(super) fn read(
     document: &Value,
     file: &str,
@@ -52,7 +53,7 @@ pub(super) fn read(
     let mut talk = Conversation::default();
     let model = model(document);
     for message in list(document, "history") {
-        // A demonstration stands in the prompt; the run begins after it.
+        // A demonstration is part of the prompt; the run begins after it.
         if message.get("is_demo") == Some(&Value::Bool(true)) {
             made.note("demonstration");
             continue;
@@ -78,13 +79,13 @@ pub(super) fn read(
     (head, talk)
 }
 
-/// The task that a file is named after, packed or not.
+/// Return the task in the name of a file, packed or not.
 fn task(file: &str) -> String {
     let plain = PACKED.iter().find_map(|suffix| file.strip_suffix(suffix)).unwrap_or(file);
     Path::new(plain).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The model of a run, which newer files name in the settings that they keep to run it again: an object, or its text.
+/// Return the model of a run, which newer files name in their replay settings: an object, or its text.
 fn model(document: &Value) -> Vec<u8> {
     let settings = match document.get("replay_config") {
         Some(Value::String(text)) => reference::parse(text.as_bytes()).ok().map(Cow::Owned),

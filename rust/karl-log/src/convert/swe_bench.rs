@@ -1,4 +1,4 @@
-//! SWE-bench's reports on runs of SWE-agent, `results.json`: each is read once, however many runs it judges.
+//! SWE-bench's reports on runs of SWE-agent, `results.json`: each is read once, for any number of runs.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use super::text_parts::list;
 use crate::detect::sidecar;
 use crate::json::reference;
 
-/// The name of the file.
+/// Name of the file.
 const NAME: &str = "results.json";
 
-/// The reports that were read.
+/// Reports read so far.
 #[derive(Default)]
 pub(super) struct Verdicts(Mutex<HashMap<PathBuf, Option<Arc<SweBenchReport>>>>);
 
-/// The tasks that a report judges.
+/// Tasks in a report.
 struct SweBenchReport {
     solved: HashSet<String>,
     failed: HashSet<String>,
 }
 
 impl Verdicts {
-    /// Whether the report beside a run, or in the folder above its own, says that its task was solved: 1 or 0. None without
-    /// a report, and where it was not judged; a report that cannot be read is noted.
+    /// Return 1 if the report beside a run, or one folder up, lists its task as solved, else 0. None without
+    /// a report, and for a task that is not in it; an unreadable report is noted.
     pub(super) fn of(&self, file: &Path, instance: &str, made: &mut Made) -> Option<f64> {
-        // Standard input has nothing beside it.
+        // Standard input has no such place.
         let own = file.parent().filter(|_| file != Path::new("-"));
         let folders = [own, own.and_then(Path::parent)].into_iter().flatten();
         let path = folders.map(|folder| folder.join(NAME)).find(|path| path.exists())?;

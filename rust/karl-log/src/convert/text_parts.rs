@@ -1,26 +1,27 @@
-//! Parsed values to the pieces of text that messages are made of.
+//! Conversion of parsed values to the JSON text of messages.
 
 use serde_json::{Map, Value};
 
 use super::json::{escaped, join};
 use super::report::{Made, NO_TEXT};
 
-/// The text under a key; none of what is no text.
+/// Return the text under a key; `None` if it is not a text.
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// The text under a key as the inside of a JSON string; empty where there is none.
+/// Return the text under a key as the content of a JSON string; empty if absent.
 pub(super) fn quoted(value: &Value, key: &str) -> Vec<u8> {
     text(value, key).map(escaped).unwrap_or_default()
 }
 
-/// The elements under a key; none of what is no array.
+/// Return the elements under a key; none if it is not an array.
 pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The arguments of a call as JSON text: the text itself, or that of any other value; an empty object where there are none.
+/// Return the arguments of a call as JSON text: the text itself, or that of any other value; an empty object
+/// if absent.
 pub(super) fn arguments(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "{}".to_owned(),
@@ -29,11 +30,11 @@ pub(super) fn arguments(value: Option<&Value>) -> String {
     }
 }
 
-/// The kinds of parts that hold a text.
+/// Kinds of parts with a text.
 const TEXTS: [&str; 6] = ["text", "input_text", "output_text", "summary_text", "reasoning_text", ""];
 
-/// What a message says: a text, or the texts among its parts on lines of their own; other parts are counted by kind and
-/// left out. None where no text is left of parts.
+/// Return the text of a message: a text, or its text parts on lines of their own; other parts are counted by
+/// kind and left out. None if the parts contain no text.
 pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     let mut lost = false;
@@ -55,7 +56,7 @@ pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>>
     (!lost || !all.is_empty()).then_some(all)
 }
 
-/// The fields of a value under the same names, where they hold something.
+/// Return the non-empty fields of a value under the same names.
 pub(super) fn kept(value: &Value, keys: &[&str]) -> Map<String, Value> {
     let field = |key: &&str| {
         let value = value.get(*key).filter(|value| !value.is_null())?;
@@ -64,7 +65,7 @@ pub(super) fn kept(value: &Value, keys: &[&str]) -> Map<String, Value> {
     keys.iter().filter_map(field).collect()
 }
 
-/// Where a trajectory comes from: its format and its file, and what else is known.
+/// Return the origin of a trajectory: its format, its file, and further facts.
 pub(super) fn source(format: &str, file: &str, more: Map<String, Value>) -> Map<String, Value> {
     let mut source = Map::new();
     source.insert("format".to_owned(), format.into());

@@ -1,6 +1,6 @@
-//! Moments as transcripts write them: `2026-02-03T03:49:21.951Z`, or with an offset.
+//! Timestamps of transcripts: `2026-02-03T03:49:21.951Z`, or with an offset.
 
-/// Milliseconds since 1970 of a moment in the form of RFC 3339; None of anything else.
+/// Return the milliseconds since 1970 of an RFC 3339 timestamp; None for any other text.
 pub(super) fn milliseconds(text: &[u8]) -> Option<i64> {
     let text = text.is_ascii().then(|| std::str::from_utf8(text).ok())??;
     let (date, time) = text.split_at_checked(10)?;
@@ -15,7 +15,8 @@ pub(super) fn milliseconds(text: &[u8]) -> Option<i64> {
     Some(seconds * 1000 + number(0, 3, &fraction)?)
 }
 
-/// The days since 1970 of a date of the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Return the days since 1970 of a date of the Gregorian calendar (Howard Hinnant, "chrono-compatible
+/// low-level date algorithms").
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
@@ -27,7 +28,7 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468)
 }
 
-/// The minutes that a zone is ahead of UTC.
+/// Return the minutes of a zone ahead of UTC.
 fn offset(zone: &str) -> Option<i64> {
     if matches!(zone, "Z" | "z") {
         return Some(0);

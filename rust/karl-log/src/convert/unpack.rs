@@ -1,4 +1,4 @@
-//! Packed transcripts, unpacked beside: the second pass reads lines from anywhere.
+//! Temporary unpacked copies of packed transcripts: the second pass reads lines in any order.
 
 use std::fs;
 use std::io;
@@ -13,12 +13,11 @@ use crate::input::source::Source;
 use crate::input::unpack::is_damage;
 use crate::parallel::map;
 
-/// What a file whose packed bytes are damaged is refused for; what comes before the damage is read.
+/// Reason to reject a file with damaged packed bytes; the part before the damage is read.
 const DAMAGED: &str = "its packed bytes are damaged: lines behind the damage are lost, and those before it \
     may be other than they were";
 
-/// The same files with temporary ones in the place of those that are packed; they are there as long as what is returned
-/// with them.
+/// Replace packed files by temporary unpacked ones, which exist as long as the returned guards.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io), [`Error::Interrupted`](crate::Error::Interrupted).

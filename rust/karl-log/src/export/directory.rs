@@ -1,6 +1,7 @@
-//! A data set: a directory that appears whole or not at all.
+//! Data set: a directory that is written completely or not at all.
 //!
-//! Everything is written into a hidden directory beside the target, synced, and put in its [place](crate::atomic_output).
+//! All files are written into a hidden directory beside the target, synced, and moved to their
+//! [place](crate::atomic_output).
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,28 +18,28 @@ use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::parallel::map;
 
-/// The files of the splits.
+/// Files of the splits.
 pub const SPLITS: [&str; 3] = ["train.jsonl", "valid.jsonl", "test.jsonl"];
 
-/// The file that marks a directory as an output of ours: only such a one is ever replaced.
+/// File that marks a directory as an output of this program: only such a directory is ever replaced.
 pub const MANIFEST: &str = "manifest.json";
 
-/// All that an output of ours holds.
+/// All files of such an output.
 const FILES: [&str; 4] = [SPLITS[0], SPLITS[1], SPLITS[2], MANIFEST];
 
-/// The largest file that is looked into for a manifest of ours, in bytes.
+/// Maximum size of a file that may be such a manifest, in bytes.
 const MANIFEST_MAX: u64 = 1 << 28;
 
 /// One file of the directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryFile<'a> {
-    /// Its name.
+    /// Name.
     pub name: &'a str,
-    /// Its lines.
+    /// Lines.
     pub lines: &'a [FileLine<'a>],
 }
 
-/// Looks at the place of a data set before any work is done.
+/// Look at the place of a data set before any work is done.
 ///
 /// # Errors
 /// As [`Target::look`].
@@ -46,7 +47,7 @@ pub fn target(path: &Path, force: bool) -> Result<Target> {
     Target::look(path, &KIND, force)
 }
 
-/// A data set.
+/// Data set.
 const KIND: OutputKind = OutputKind {
     names: Some(&FILES),
     is_ours: |directory| Ok(manifest(&directory.join(MANIFEST))?.is_some()),
@@ -54,7 +55,7 @@ const KIND: OutputKind = OutputKind {
     foreign: "holds something else than a data set of karl-fast",
 };
 
-/// A manifest of ours. Somebody else's may be a pipe that never ends, or larger than memory.
+/// Read a manifest of this program. A foreign one may be a pipe that never ends, or larger than memory.
 fn manifest(path: &Path) -> Result<Option<Value>> {
     let facts = match fs::symlink_metadata(path) {
         Err(error) if is_absent(&error) => return Ok(None),
@@ -71,8 +72,8 @@ fn manifest(path: &Path) -> Result<Option<Value>> {
     Ok(serde_json::from_slice(&text).ok().filter(ours))
 }
 
-/// Which file of a data set is not as its manifest says: by its hash, or by its rows where the manifest has no hash. A file
-/// that is gone has nothing to lose.
+/// Return the first file of a data set that differs from its manifest: by its hash, or by its rows if the
+/// manifest has no hash. A missing file is not an edit.
 fn edited(directory: &Path) -> Result<Option<String>> {
     let Some(manifest) = manifest(&directory.join(MANIFEST))? else { return Ok(None) };
     for name in SPLITS {
@@ -94,14 +95,14 @@ fn edited(directory: &Path) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// A file of rows that was written: its bytes, its lines, and the XXH3-128 of it as 32 hexadecimal digits.
+/// Written file of rows: its size, its lines, and its XXH3-128 as 32 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its lines.
+    /// Number of lines.
     pub rows: u64,
-    /// Its hash.
+    /// Hash.
     pub hash: String,
 }
 
@@ -122,17 +123,18 @@ fn written(path: &Path) -> io::Result<Written> {
     }
 }
 
-/// Writes all parts, or nothing; each with so many threads.
+/// Write all parts, or nothing; each with so many threads.
 ///
 /// # Errors
 /// As [`Target::check`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch);
-/// [`Error::Unwritable`] for a record that was taken unread and is no row. The target is then what it was, unless all
-/// that failed was to remove the old output or to sync the directory around it: then it is the new whole.
+/// [`Error::Unwritable`] for a record copied unread that is not a row. The target is then unchanged, unless
+/// only the removal of the old output or the sync of the parent directory failed: then it is the complete new
+/// output.
 pub fn write(target: &Target, parts: &[DirectoryFile<'_>], threads: usize, watch: &Watch) -> Result<()> {
     write_with(target, parts, threads, watch, |_| Ok(None))
 }
 
-/// As [`write()`], with a manifest that is made when the parts are there.
+/// Do as [`write()`], with a manifest made after the parts are written.
 ///
 /// # Errors
 /// As [`write()`], and those of `manifest`.
@@ -149,7 +151,7 @@ pub fn write_with(
         Parents::create(target.folder()).map_err(|error| Error::io("create the folder of", shown, error))?;
     let staging = target.hidden_directory()?;
     watch.expect(parts.iter().map(|part| file::bytes(part.lines)).sum());
-    // Each waits for the disk, and the disk for none of them.
+    // In parallel: each waits for the disk.
     let failed = AtomicBool::new(false);
     let put = |part: &DirectoryFile<'_>| {
         let (path, shown) = (staging.path().join(part.name), shown.join(part.name));

@@ -1,4 +1,4 @@
-//! The rows of a data set before it is written: drawn, parsed, cleaned, and replaced where they failed.
+//! Rows of a data set before it is written: drawn, parsed, cleaned, and replaced if they failed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,56 +14,56 @@ use crate::fetch::{RecordAtRest, fetch};
 use crate::log::Log;
 use crate::secrets::SecretCounts;
 
-/// How many chosen records that were not written are told with their places; all are counted.
+/// Maximum number of failed records reported with their places; all are counted.
 pub(super) const FAILED_TOLD: usize = 10;
 
-/// The rows of a data set.
+/// Rows of a data set.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// The log's row of each, once, in the order of the draw.
+    /// Log row of each row, once, in the order of the draw.
     pub rows: Vec<u32>,
-    /// How often each was drawn.
+    /// Number of copies of each.
     pub copies: Vec<u32>,
-    /// The text of each, without its line end; none where the record is read for it as it is written.
+    /// Text of each, without its line end; `None` if the record is read as it is written.
     pub lines: Vec<Option<String>>,
-    /// The hash of the prompt of each, where it has no group and rows are to be dealt into several splits.
+    /// Hash of the prompt of each, if it has no group and rows go to several splits.
     pub(super) prompts: Vec<Option<u128>>,
-    /// Whether records that are read again have not been judged.
+    /// True if records that are read again were not validated.
     pub(super) unread: bool,
     /// Chosen records that were not written, by reason.
     pub dropped: BTreeMap<Flaw, u64>,
-    /// The first of them in the log, in order of place, where they lie in files.
+    /// First of them in the log, in order of place, if they are in files.
     pub failed: Vec<(Flaw, Place)>,
-    /// Records that were passed over because their group had all the rows it may have.
+    /// Number of records skipped because their group was full.
     pub over_group_cap: u64,
-    /// Rows that lost messages after their last assistant turn.
+    /// Number of rows that lost messages after their last assistant turn.
     pub trimmed_rows: u64,
-    /// The messages they lost.
+    /// Number of messages they lost.
     pub trimmed_messages: u64,
-    /// Secrets that were replaced, by family.
+    /// Replaced secrets, by family.
     pub secrets: SecretCounts,
-    /// What the rows look like.
+    /// Shape of the rows.
     pub shape: Option<Shape>,
-    /// The key of the first row that was not drawn; none where every row was.
+    /// Key of the first row that was not drawn; `None` if every row was.
     pub threshold: Option<f64>,
 }
 
 impl Draft {
-    /// The log's row of each row to write: as often as it was drawn, copies side by side.
+    /// Return the log row of each row to write, repeated as often as it was drawn, copies adjacent.
     #[must_use]
     pub fn drawn(&self) -> Vec<u32> {
         let each = self.rows.iter().zip(&self.copies);
         each.flat_map(|(&row, &copies)| std::iter::repeat_n(row, copies as usize)).collect()
     }
 
-    /// Whether all texts are held, so that the log is not needed any more.
+    /// Return whether all texts are held, so that the log is no longer needed.
     #[must_use]
     pub fn holds_all(&self) -> bool {
         self.lines.iter().all(Option::is_some)
     }
 
-    /// The texts of some rows, without line ends; the log is that of the draft, needed unless all are held. Without it
-    /// the texts that are not are left out.
+    /// Return the texts of some rows, without line ends; the log is that of the draft, needed unless all are
+    /// held. Without it, texts that are not held are left out.
     ///
     /// # Errors
     /// As [`fetch`].
@@ -85,7 +85,7 @@ impl Draft {
         Ok(lines.iter().filter_map(text).collect())
     }
 
-    /// Some rows as the lines of a file; the log as for `texts`.
+    /// Return some rows as the lines of a file; the log as for `texts`.
     #[must_use]
     pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::FileLine<'a>> {
         let line = |&line: &usize| match &self.lines[line] {
@@ -95,13 +95,13 @@ impl Draft {
         lines.iter().filter_map(line).collect()
     }
 
-    /// How many bytes some rows take in a file; the log as for `texts`.
+    /// Return the number of bytes of some rows in a file; the log as for `texts`.
     #[must_use]
     pub fn bytes(&self, log: Option<&Log>, lines: &[usize]) -> u64 {
         file::bytes(&self.written(log, lines))
     }
 
-    /// Says how often each row is to stand in the data set.
+    /// Set the number of copies of each row in the data set.
     pub fn copy(&mut self, copies: impl Fn(u32) -> u32) {
         for ((&row, count), line) in self.rows.iter().zip(&mut self.copies).zip(&mut self.lines) {
             *count = copies(row);
@@ -111,7 +111,7 @@ impl Draft {
         }
     }
 
-    /// Counts chosen records that were not written.
+    /// Count chosen records that were not written.
     pub(super) fn fail(&mut self, log: &Log, rows: &[(u32, Flaw)]) {
         for &(_, flaw) in rows {
             *self.dropped.entry(flaw).or_default() += 1;

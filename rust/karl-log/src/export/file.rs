@@ -1,6 +1,7 @@
-//! One file of lines, written and synced.
+//! File of lines, written and synced.
 //!
-//! Record: k = 10,000 of `benches/record/2026-11-23-linux-x86-64-2-cores.csv`, where each drawn row is read and written once.
+//! Record: k = 10,000 of `benches/record/2026-11-23-linux-x86-64-2-cores.csv`, where each drawn row is read
+//! and written once.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,18 +14,18 @@ use crate::error::{Error, Result};
 use crate::fetch::{RecordAtRest, fetch_into};
 use crate::parallel::map;
 
-/// What is gathered for one call, but for a line that is longer: it stays in the cache on its way.
+/// Bytes written per call, except for a longer line: they stay in the cache until then.
 const BLOCK: usize = 1 << 18;
 
-/// How far the disk may be behind: what is written is sent to it meanwhile, so that the sync at the end is short.
+/// Bytes after which writeback to the disk is started, so that the sync at the end is short.
 const BEHIND: u64 = 8 << 20;
 
-/// A line of a file, without its end.
+/// Line of a file, without its end.
 #[derive(Clone, Copy, Debug)]
 pub enum FileLine<'a> {
-    /// A text.
+    /// Text.
     Text(&'a str),
-    /// A record as it stands in its log.
+    /// Unchanged record of its log.
     Record(RecordAtRest<'a>),
 }
 
@@ -37,19 +38,18 @@ impl FileLine<'_> {
     }
 }
 
-/// How many bytes lines take in a file.
+/// Return the number of bytes of lines in a file.
 pub(super) fn bytes(lines: &[FileLine<'_>]) -> u64 {
     lines.iter().map(|line| line.len() as u64 + 1).sum()
 }
 
-/// Writes a new file, a line end after each line, and waits until it is on the disk. Errors name the `target` that it is
-/// to be.
+/// Write a new file, a line end after each line, and sync it. Errors name the `target` of its final path.
 ///
-/// A file takes one block at a time, which others are gathered for meanwhile. What comes behind a failure, of this file or
-/// of those that `failed` is shared with, is not tried any more: nothing of them stays.
+/// Blocks are gathered by several threads and written to the file one at a time. After a failure, of this
+/// file or of those that share `failed`, the rest is not attempted: no output remains.
 ///
 /// # Errors
-/// [`Error::Io`] if it is there or cannot be written; as [`fetch`](crate::fetch::fetch); [`Error::Unwritable`].
+/// [`Error::Io`] if it exists or cannot be written; as [`fetch`](crate::fetch::fetch); [`Error::Unwritable`].
 pub(super) fn write(
     path: &Path,
     target: &Path,
@@ -82,7 +82,7 @@ pub(super) fn write(
     file.sync_all().map_err(io)
 }
 
-/// Lines that are written together, and where.
+/// Return the lines that are written together, with their offset.
 fn blocks<'l, 'a>(lines: &'l [FileLine<'a>]) -> Vec<(u64, &'l [FileLine<'a>])> {
     let mut blocks = Vec::new();
     let (mut at, mut bytes, mut first) = (0, 0, 0);
@@ -97,7 +97,7 @@ fn blocks<'l, 'a>(lines: &'l [FileLine<'a>]) -> Vec<(u64, &'l [FileLine<'a>])> {
     blocks
 }
 
-/// Puts lines into a buffer, each with its end.
+/// Append lines to a buffer, each with its end.
 fn gather(buffer: &mut Vec<u8>, lines: &[FileLine<'_>], watch: &Watch) -> Result<()> {
     watch.advance(0)?;
     buffer.resize(lines.iter().map(|line| line.len() + 1).sum(), 0);
@@ -115,8 +115,8 @@ fn gather(buffer: &mut Vec<u8>, lines: &[FileLine<'_>], watch: &Watch) -> Result
     fetch_into(records)
 }
 
-/// Has what lies before a block sent to the disk, wherever so much has come together; what other threads have not
-/// written yet is sent with the next, or at the end.
+/// Start writeback of the bytes before a block, whenever enough have accumulated; bytes that other threads
+/// have not written yet are covered by the next call, or by the sync at the end.
 fn hasten(file: &File, from: u64, count: u64) {
     let now = (from + count) / BEHIND;
     if now > from / BEHIND {
@@ -124,8 +124,8 @@ fn hasten(file: &File, from: u64, count: u64) {
     }
 }
 
-/// Has the system begin to write a range of a file. Advice to forget bytes that are not on the disk yet does that on
-/// Linux, and they are not forgotten; that it may fail changes nothing.
+/// Ask the system to start writeback of a range of a file. On Linux, advice to drop dirty pages from the
+/// cache does that without dropping them; a failure is harmless.
 #[cfg(target_os = "linux")]
 fn send(file: &File, from: u64, length: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(length), rustix::fs::Advice::DontNeed);

@@ -1,4 +1,4 @@
-//! Rows made until as many as are wanted can be written.
+//! Production of rows until enough can be written.
 
 use std::borrow::Cow;
 
@@ -19,10 +19,11 @@ use crate::input::codec::Codec;
 use crate::log::Log;
 use crate::parallel::map;
 
-/// The shape of a data set settles on so many rows, which are held parsed: a parsed record takes several times its text.
+/// Number of rows that decide the shape of a data set, which are held parsed: a parsed record takes several
+/// times the memory of its text.
 const BATCH: usize = 256;
 
-/// How many rows more than wanted are made once some have failed, doubled each time: a packed file is unpacked from its
+/// Number of extra rows made once some have failed, doubled each time: a packed file is unpacked from its
 /// start for every fetch, and in some logs nearly every row fails.
 const SPARE: usize = 256;
 
@@ -30,7 +31,7 @@ type ParsedResult = std::result::Result<ParsedRow, Flaw>;
 
 type RowResult = std::result::Result<RowText, Flaw>;
 
-/// The shape of a data set that begins with these; none where all of them failed.
+/// Return the shape of a data set that begins with these; `None` if all of them failed.
 fn settle(wanted: Shape, parsed: &[(u32, ParsedResult)]) -> Option<Shape> {
     let examples = parsed.iter().filter_map(|(_, parsed)| match parsed {
         Ok(ParsedRow { body: RowBody::Example(read), .. }) => Some(&read.example),
@@ -39,16 +40,16 @@ fn settle(wanted: Shape, parsed: &[(u32, ParsedResult)]) -> Option<Shape> {
     parsed.iter().any(|(_, parsed)| parsed.is_ok()).then(|| wanted.settle(&examples.collect::<Vec<_>>()))
 }
 
-/// Draws rows that can be written, but for those that are left [`Prepared::Unread`]: of them nobody knows yet.
+/// Draw rows that can be written; those left [`Prepared::Unread`] are not yet validated.
 ///
-/// Without replacement it is the draw of one row after another in the order of the ranking that passes over every record
-/// that cannot be written, and every record of a group or stratum that has its share; each is counted. With
-/// replacement it is the draw from those records alone that can be written. So the law of the rest is unchanged.
+/// Without replacement, rows are drawn one by one in the order of the ranking. Every record that cannot be
+/// written, and every record of a full group or stratum, is skipped and counted. With replacement, the draw
+/// is from the writable records only. The distribution of the rest is unchanged.
 ///
 /// Memory: the drawn rows that are held, and a few spare ones.
 ///
 /// # Errors
-/// As [`fetch`], and [`Error::Judge`] if the caller's judgement fails.
+/// As [`fetch`], and [`Error::Judge`] if the caller's judge fails.
 pub fn draft(
     log: &Log,
     facts: RowFacts<'_>,
@@ -65,7 +66,7 @@ pub fn draft(
     }
 }
 
-/// The rows that were made so far, and those that failed.
+/// Rows made so far, and those that failed.
 pub(super) struct RowFill<'a> {
     maker: RowMaker<'a>,
     judge: Option<Judge<'a>>,
@@ -104,7 +105,7 @@ impl<'a> RowFill<'a> {
             }
             let wanted: Vec<u32> = walked.rows.into_iter().chain(walked.spare).filter(unmade).collect();
             self.make(&wanted, watch)?;
-            // As long as none has failed, those that were wanted are all there.
+            // As long as none has failed, all requested rows are there.
             spare = if self.flaws.is_empty() { 0 } else { SPARE.max(2 * spare) };
         }
     }
@@ -125,7 +126,7 @@ impl<'a> RowFill<'a> {
         }
     }
 
-    /// Lets go of texts that a draw made again has no use for, once they are the most.
+    /// Drop texts that a repeated draw does not need, once they are the majority.
     fn forget(&mut self, copies: &Copies<'_>) {
         let rows = copies.rows();
         if self.made.len() > 2 * rows.len() {
@@ -133,7 +134,7 @@ impl<'a> RowFill<'a> {
         }
     }
 
-    /// Makes rows, or finds their flaws.
+    /// Make rows, or find their flaws.
     fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
         let rows = self.leave(rows);
         let rest = self.begin(&rows, watch)?;
@@ -145,7 +146,7 @@ impl<'a> RowFill<'a> {
         self.keep(lines, watch)
     }
 
-    /// Leaves the rows that are judged as they are written; the others are to be made.
+    /// Separate the rows that are validated as they are written; return the others, which have to be made.
     fn leave<'r>(&mut self, rows: &'r [u32]) -> Cow<'r, [u32]> {
         let ExportSettings { prepared, threads, .. } = self.maker.settings;
         if prepared != Prepared::Unread {
@@ -159,7 +160,8 @@ impl<'a> RowFill<'a> {
         Cow::Owned(others.concat())
     }
 
-    /// Makes the first rows, whose shape is that of all, batch by batch until some can be made; the others are left.
+    /// Make the first rows, which decide the shape of all, batch by batch until some can be made; return the
+    /// others.
     fn begin<'r>(&mut self, rows: &'r [u32], watch: &Watch) -> Result<&'r [u32]> {
         let (log, threads) = (self.maker.log, self.maker.settings.threads);
         let packed = log.inputs.iter().any(|input| input.source.codec != Codec::Plain);
@@ -179,7 +181,7 @@ impl<'a> RowFill<'a> {
     fn batch(&mut self, records: Vec<(u32, Vec<u8>)>, watch: &Watch) -> Result<()> {
         let (maker, settings) = (&self.maker, self.maker.settings);
         let parsed = map(records, settings.threads, |(row, bytes)| (row, maker.parse(row, bytes)));
-        // A batch in which every record failed says nothing of the shape.
+        // A batch in which every record failed does not decide the shape.
         self.shape = self.shape.or_else(|| settle(settings.shape, &parsed));
         let shape = self.shape.unwrap_or(settings.shape);
         let line = |(row, parsed): (u32, ParsedResult)| {
@@ -189,7 +191,7 @@ impl<'a> RowFill<'a> {
         self.keep(lines, watch)
     }
 
-    /// Keeps rows that were made, as they are judged.
+    /// Keep rows that were made, after the judge.
     fn keep(&mut self, lines: Vec<(u32, RowResult)>, watch: &Watch) -> Result<()> {
         self.made.reserve(lines.len());
         for (row, line) in lines {
@@ -209,7 +211,7 @@ impl<'a> RowFill<'a> {
         Ok(judge(text).map_err(Error::Judge)?.map_or(line, Err))
     }
 
-    /// The drawn rows with their texts.
+    /// Return the drawn rows with their texts.
     fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, failed: &[(u32, Flaw)]) -> Draft {
         let unread = self.maker.settings.prepared == Prepared::Unread;
         let mut draft = Draft { shape: self.shape, unread, ..Draft::default() };

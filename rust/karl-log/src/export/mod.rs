@@ -1,12 +1,13 @@
-//! Chosen records to the rows of a data set.
+//! Conversion of chosen records to the rows of a data set.
 //!
 //! ```text
-//! ranking ──► fetch ──► trusted parse ──► example ──► redact ──► judge ──► Draft ──► directory
-//! next key       bytes      whole value       trim, lint    secrets    length     rows      whole or not at all
+//! ranking ──► fetch ──► reference parse ──► example ──► redact ──► judge ──► Draft ──► directory
+//! next key    bytes     whole value         trim, lint  secrets    length    rows      whole or not at all
 //! ```
 //!
-//! A chosen record that fails on the way is counted under its [`Flaw`](crate::conversation::Flaw), and the next key takes its place: the law
-//! of the rest is unchanged. With replacement there is no next key, and the draw is made again without that record.
+//! A chosen record that fails is counted under its [`Flaw`](crate::conversation::Flaw) and replaced by the
+//! next key: the distribution of the rest is unchanged. With replacement there is no next key, and the draw
+//! is repeated without that record.
 
 pub mod directory;
 pub mod draft;

@@ -1,19 +1,19 @@
-//! A draw without replacement, one row after another, that passes over what may not be drawn.
+//! Draw without replacement, one row after another, that skips rows over their limits.
 
 use karl_core::sample::{Ranked, Ranking};
 use rustc_hash::FxHashMap;
 
-/// How many rows each stratum may have.
+/// Budget of rows of each stratum.
 #[derive(Clone, Debug)]
 pub struct Strata<'a> {
-    /// The stratum of each row; a row whose code has no budget is in the last. `[B]`
+    /// Stratum of each row; a row with a code without a budget is in the last. `[B]`
     pub codes: &'a [u32],
-    /// One budget a code, and one for the rows without.
+    /// One budget per code, and one for the rows without a code.
     pub budgets: Vec<u64>,
 }
 
 impl Strata<'_> {
-    /// Which budget a row counts under.
+    /// Return the index of a row's budget.
     #[must_use]
     pub fn of(&self, row: u32) -> usize {
         let last = self.budgets.len().saturating_sub(1);
@@ -21,24 +21,24 @@ impl Strata<'_> {
     }
 }
 
-/// What a draw may have at most.
+/// Limits of a draw.
 pub(super) struct Limits<'a> {
-    /// The group of each row.
+    /// Group of each row.
     pub(super) groups: &'a [u32],
-    /// Rows of one group.
+    /// Maximum rows of one group.
     pub(super) most: Option<usize>,
-    /// Rows of each stratum.
+    /// Budgets of the strata.
     pub(super) strata: Option<Strata<'a>>,
 }
 
-/// What a draw has of each group and stratum so far; it grows with the rows that were drawn, not with the log.
+/// Rows drawn from each group and stratum so far; its size grows with the drawn rows, not with the log.
 #[derive(Default)]
 struct Drawn {
     groups: FxHashMap<u32, usize>,
     strata: FxHashMap<usize, u64>,
 }
 
-/// What becomes of a row.
+/// Outcome of a row.
 enum Admission {
     Drawn,
     OverCap,
@@ -69,22 +69,22 @@ impl Drawn {
     }
 }
 
-/// Where a walk along a ranking has come to.
+/// State of a walk along a ranking.
 #[derive(Default)]
 pub(super) struct QuotaWalk {
-    /// The rows that were drawn, in the order of the draw.
+    /// Drawn rows, in the order of the draw.
     pub(super) rows: Vec<u32>,
-    /// The next that would be.
+    /// Rows that would be drawn next.
     pub(super) spare: Vec<u32>,
-    /// Rows that failed before the last was drawn.
+    /// Rows that failed before the last drawn one.
     pub(super) flawed: Vec<u32>,
-    /// Rows that were passed over before it because their group had its share.
+    /// Rows skipped before it because their group was full.
     pub(super) over_cap: u64,
-    /// The key of the next row.
+    /// Key of the next row.
     pub(super) threshold: Option<f64>,
 }
 
-/// Walks until `count` rows and `spare` more are drawn, or none is left.
+/// Walk until `count` rows and `spare` more are drawn, or none is left.
 pub(super) fn walk(
     ranking: &mut Ranking<'_>,
     count: usize,
@@ -132,7 +132,7 @@ pub(super) fn walk(
 mod tests {
     use super::*;
 
-    /// A ranking of rows by rising number, and how many of them were looked at.
+    /// Ranking of rows in ascending order, with the count of those examined.
     struct Looked<'a>(&'a std::sync::atomic::AtomicUsize);
 
     impl karl_core::sample::Keyed for Looked<'_> {
@@ -155,7 +155,7 @@ mod tests {
     fn a_walk_ends_when_its_budgets_are_spent() {
         let looked = std::sync::atomic::AtomicUsize::new(0);
         let mut ranking = Ranking::of(Looked(&looked), 1).unwrap();
-        // The first two of stratum 1 stand at the front, and no other row may be drawn.
+        // The first two rows of stratum 1 are at the front, and no other row may be drawn.
         let codes = vec![1; 1 << 16];
         let strata = Strata { codes: &codes, budgets: vec![0, 2, 0] };
         let limits = Limits { groups: &[], most: None, strata: Some(strata) };

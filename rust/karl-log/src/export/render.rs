@@ -1,4 +1,4 @@
-//! Examples to the lines that trainers read, all of one shape: mlx-lm decides on a whole file by its first row.
+//! Rendering of examples to lines for trainers, all of one shape: mlx-lm chooses by the first row of a file.
 
 use serde_json::{Map, Value, json};
 
@@ -6,10 +6,10 @@ use crate::conversation::Example;
 use crate::conversation::Flaw;
 use crate::conversation::transcript::{body, transcript};
 
-/// What a row looks like.
+/// Shape of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `messages` and, where known, `tools`.
+    /// `messages` and, if known, `tools`.
     Chat,
     /// `prompt` and `completion`, both text.
     PromptCompletion,
@@ -23,7 +23,7 @@ impl Shape {
     /// Every shape.
     pub const ALL: [Self; 4] = [Self::Chat, Self::PromptCompletion, Self::Text, Self::Raw];
 
-    /// The name by which it is asked for.
+    /// Return the name used in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,14 +34,15 @@ impl Shape {
         }
     }
 
-    /// The shape of that name.
+    /// Return the shape of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase().replace('_', "-");
         Self::ALL.into_iter().find(|shape| shape.name() == name)
     }
 
-    /// What a data set asked for in this shape gets: first rows without any conversation keep their own shape.
+    /// Return the actual shape of a data set requested in this shape: if no first row has a conversation,
+    /// their own shape.
     pub(super) fn settle(self, examples: &[&Example]) -> Self {
         let chat = |example: &&Example| matches!(example, Example::Chat { .. });
         let text = |example: &&Example| matches!(example, Example::Text(_));
@@ -54,11 +55,11 @@ impl Shape {
     }
 }
 
-/// The row's fields in a shape.
+/// Return the row's fields in a shape.
 ///
 /// # Errors
-/// [`Flaw::OtherShape`] where the example cannot take it; [`Flaw::UnlearnedTurn`] where the shape would teach what is not to
-/// be learned.
+/// [`Flaw::OtherShape`] if the example does not fit it; [`Flaw::UnlearnedTurn`] if the shape would train on a
+/// turn that is not to be learned.
 pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, Flaw> {
     let value = match (shape, example) {
         (Shape::Chat, Example::Chat { messages, tools }) => return Ok(chat(messages, tools)),
@@ -84,21 +85,21 @@ pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, 
     }
 }
 
-/// Whether a message is the model's and not to be learned.
+/// Return whether a message is the model's and not to be learned.
 fn is_unlearned(message: &Value) -> bool {
     let weight = message.get("weight").and_then(Value::as_f64);
     message["role"] == "assistant" && weight == Some(0.0)
 }
 
-/// Messages are moved and not copied: they are most of a record.
+/// Return the fields of a chat row. Messages are moved, not copied: they are most of a record.
 fn chat(messages: Vec<Value>, tools: Option<Value>) -> Map<String, Value> {
     let messages = ("messages".to_owned(), Value::Array(messages));
     let tools = tools.map(|tools| ("tools".to_owned(), tools));
     std::iter::once(messages).chain(tools).collect()
 }
 
-/// The last assistant turn is the completion. A lone user message before it is the prompt as it is; more than that
-/// is a transcript that ends where the assistant is to speak.
+/// Split into prompt and completion, which is the last assistant turn. A lone user message before it is the
+/// prompt; several messages become a transcript that ends at the assistant's turn.
 fn split(messages: &[Value]) -> Result<Value, Flaw> {
     let (last, before) =
         messages.split_last().map_or((&Value::Null, messages), |(last, before)| (last, before));

@@ -1,4 +1,4 @@
-//! One chosen record's bytes to one row's text.
+//! Conversion of one chosen record's bytes to one row's text.
 
 use std::path::absolute;
 
@@ -20,11 +20,11 @@ use crate::json::reference::{is_broken, lookup};
 use crate::log::Log;
 use crate::secrets::{SecretCounts, redact};
 
-/// How long a record is in bytes that is rather read again than held: memory that is new to a process takes longer to
-/// come by than what is read already takes to copy, but each call takes its time.
+/// Minimum bytes of a record that is read again rather than held: fresh memory costs page faults, more than
+/// copying cached bytes, but each read is a system call.
 const LONG: u32 = 4096;
 
-/// A record on its way to a row.
+/// Record during the conversion to a row.
 pub(super) struct ParsedRow {
     pub(super) row: u32,
     id: String,
@@ -37,25 +37,25 @@ pub(super) enum RowBody {
     Example(TrimmedExample),
 }
 
-/// A row's text, with what was done to it.
+/// Text of a row, with the changes made to it.
 pub(super) struct RowText {
-    /// None where it is the record as it stands in the log, which is read again for it.
+    /// Text; `None` if it is the unchanged record, which is read again.
     pub(super) text: Option<String>,
     pub(super) trimmed: u64,
     pub(super) secrets: SecretCounts,
-    /// Whether the row knows its tools.
+    /// True if the row has a key for its tools.
     pub(super) tools: bool,
-    /// The hash of its prompt, where it is needed.
+    /// Hash of its prompt, if needed.
     pub(super) prompt: Option<u128>,
 }
 
 impl RowText {
-    /// A record that is written as it stands in its log.
+    /// Return the line of a record that is copied unchanged.
     pub(super) fn standing() -> Self {
         Self { text: None, trimmed: 0, secrets: SecretCounts::new(), tools: false, prompt: None }
     }
 
-    /// The row with null for its tools, which says the same as none: rows of one file have the same keys.
+    /// Return the row with null for its tools, which means none: all rows of one file have the same keys.
     pub(super) fn without_tools(text: &str) -> String {
         // Quotes inside a JSON string are escaped, so the last such key is the row's own.
         match text.rfind(STAMP) {
@@ -64,7 +64,7 @@ impl RowText {
         }
     }
 
-    /// Writes into the stamp of a row how often it was drawn. A raw row has none, or one of another draw.
+    /// Write the number of copies into the stamp of a row. A raw row has no stamp, or one of another draw.
     pub(super) fn say_copies(text: &mut String, copies: u32) {
         if copies != 1 && text.ends_with(ONE_COPY) {
             text.truncate(text.len() - "1}}".len());
@@ -74,19 +74,19 @@ impl RowText {
     }
 }
 
-/// How a row ends that was drawn once.
+/// End of a row that was drawn once.
 const ONE_COPY: &str = "\"copies\":1}}";
 
-/// How a row's last field begins.
+/// Start of a row's last field.
 const STAMP: &str = "\"karl_fast\":{";
 
-/// All that a row depends on.
+/// Converter of records to rows.
 pub(super) struct RowMaker<'a> {
     pub(super) log: &'a Log,
     pub(super) facts: RowFacts<'a>,
     pub(super) settings: ExportSettings,
-    /// Whether each file can be read again. A copy of a pipe is gone with the log, and what is packed would have to be
-    /// unpacked again.
+    /// True for each file that can be read again cheaply. The copy of a pipe is removed with the log, and a
+    /// packed file would have to be unpacked again.
     lasts: Vec<bool>,
 }
 
@@ -99,10 +99,10 @@ impl<'a> RowMaker<'a> {
         Self { log, facts, settings, lasts }
     }
 
-    /// The record as far as it can be made without knowing the shape of the others.
+    /// Parse the record, as far as this does not depend on the shape of the others.
     pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<ParsedRow, Flaw> {
         if self.settings.shape == Shape::Raw {
-            // A record that stays as it is need not be built.
+            // A record that stays unchanged need not be built.
             let check = if self.settings.allow_secrets { reference::check(&bytes) } else { Ok(()) };
             check.map_err(|_| Flaw::Unparsable)?;
             let prompt = || content_hash::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
@@ -117,7 +117,7 @@ impl<'a> RowMaker<'a> {
         Ok(ParsedRow { row, id, prompt, body: RowBody::Example(read) })
     }
 
-    /// The row in the shape of its data set.
+    /// Return the row in the shape of its data set.
     pub(super) fn line(&self, candidate: ParsedRow, shape: Shape) -> Result<RowText, Flaw> {
         let mut secrets = SecretCounts::new();
         let prompt = candidate.prompt;
@@ -129,7 +129,7 @@ impl<'a> RowMaker<'a> {
                 let stamp = self.stamp(candidate.row, &candidate.id);
                 let stamp = Map::from_iter([("karl_fast".to_owned(), Value::Object(stamp))]);
                 let text = self.clean(written(&fields)?, &mut secrets);
-                // A secret in an id is no secret of the training text: replaced, not counted.
+                // A secret in an id is not a secret of the training text: replaced, not counted.
                 let stamp = self.clean(written(&stamp)?, &mut SecretCounts::new());
                 (Some(beside(&text, &stamp)), read.trimmed as u64, tools)
             }
@@ -137,8 +137,8 @@ impl<'a> RowMaker<'a> {
         Ok(RowText { text, trimmed, secrets, tools, prompt })
     }
 
-    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. A secret may also
-    /// stand under a key that a later one replaces.
+    /// Return the record's own bytes on one line; rewritten only if it has a secret or a line break. A secret
+    /// may also be under a duplicate key that a later one overrides.
     fn raw(&self, row: u32, bytes: Vec<u8>, secrets: &mut SecretCounts) -> Result<Option<String>, Flaw> {
         let broken = is_broken(&bytes);
         let safe = self.settings.allow_secrets && !broken;
@@ -159,19 +159,20 @@ impl<'a> RowMaker<'a> {
         Ok((!self.stands(row)).then_some(text))
     }
 
-    /// Whether a record is read again where it is written as it came.
+    /// Return whether a record that is copied unchanged is read again.
     pub(super) fn stands(&self, row: u32) -> bool {
         let long = |place: Place| place.length >= LONG && self.lasts[place.input];
         self.settings.prepared != Prepared::Held && self.log.place(row).is_some_and(long)
     }
 
-    /// Whether a record can be left unread until it is written: of a document it is likely to be on many lines.
+    /// Return whether a record can be left unread until it is written; a record of a document usually spans
+    /// lines.
     pub(super) fn is_left(&self, row: u32) -> bool {
         let line = |place: Place| self.log.inputs[place.input].layout == Layout::Lines;
         self.stands(row) && !self.needs_prompt(row) && self.log.place(row).is_some_and(line)
     }
 
-    /// Whether a row falls into a split by its prompt.
+    /// Return whether a row's split depends on its prompt.
     fn needs_prompt(&self, row: u32) -> bool {
         self.settings.dealt && self.log.group.name(row as usize).is_none()
     }
@@ -183,7 +184,7 @@ impl<'a> RowMaker<'a> {
         redact(&text, secrets).unwrap_or(text)
     }
 
-    /// What every row says of itself; trainers ignore it, and no training text holds any of it.
+    /// Return the metadata of a row; trainers ignore it, and it has no training text.
     fn stamp(&self, row: u32, id: &str) -> Map<String, Value> {
         let at = row as usize;
         let domain = self.log.domain.name(at).map(|domain| ("domain", json!(domain)));
@@ -214,18 +215,18 @@ impl<'a> RowMaker<'a> {
     }
 }
 
-/// Two objects as one, both with fields.
+/// Merge two objects, both with fields.
 fn beside(text: &str, stamp: &str) -> String {
     let comma = if text.len() > "{}".len() { "," } else { "" };
     [&text[..text.len() - 1], comma, &stamp[1..]].concat()
 }
 
-/// A row as JSON text, which every row that was parsed has.
+/// Return a row as JSON text, which every parsed row has.
 fn written(fields: &Map<String, Value>) -> Result<String, Flaw> {
     serde_json::to_string(fields).map_err(|_| Flaw::Unparsable)
 }
 
-/// A number as JSON; null where it is not finite.
+/// Return a number as JSON; null if it is not finite.
 fn number(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }

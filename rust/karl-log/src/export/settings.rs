@@ -1,4 +1,4 @@
-//! Which rows are wanted, and how they are made.
+//! Settings of a draw and of its rows.
 
 use karl_core::Copies;
 use karl_core::sample::Ranking;
@@ -7,49 +7,49 @@ use super::quota::Strata;
 use super::render::Shape;
 use crate::conversation::Flaw;
 
-/// The caller's own flaw of a rendered row, if it has one; an error ends the job.
+/// Check by the caller that returns the flaw of a rendered row, if any; an error ends the job.
 pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, String>;
 
-/// What the selection knows of each row of the log.
+/// Values of the selection for each row of the log.
 #[derive(Clone, Copy)]
 pub struct RowFacts<'a> {
-    /// The reward, composite or not. `[B]`
+    /// Reward, composite or not. `[B]`
     pub rewards: &'a [f64],
-    /// What was tempered. `[B]`
+    /// Score, which is tempered. `[B]`
     pub scores: &'a [f64],
-    /// Its log-weight under the target, by row.
+    /// Log-weight under the target, by row.
     pub log_weight: &'a (dyn Fn(usize) -> f64 + Sync),
 }
 
-/// Which rows are wanted, and what becomes of one that fails.
+/// Draw of rows, and the replacement of rows that fail.
 pub enum Draw<'a> {
-    /// So many rows in the order of a ranking; the next key takes the place of one that fails.
+    /// Given number of rows in the order of a ranking; a row that fails is replaced by the next key.
     Ranked {
-        /// The order.
+        /// Ranking.
         ranking: Ranking<'a>,
-        /// How many.
+        /// Number of rows.
         count: usize,
-        /// How many of each stratum, together `count`.
+        /// Number of rows of each stratum, in total `count`.
         strata: Option<Strata<'a>>,
     },
-    /// Rows with replacement; the draw is made again without one that fails.
+    /// Rows with replacement; the draw is repeated without rows that failed.
     Copied(Copies<'a>),
 }
 
-/// How far the long records of plain files are prepared that are written as they came; all others are held.
+/// Preparation of the long records of plain files that are copied unchanged; all others are held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// Their texts are held: nothing is read again.
+    /// Texts held in memory: nothing is read again.
     Held,
-    /// They are known to be rows. They are read again, and have to be what they were.
+    /// Validated as rows, read again when written, and compared with the first read.
     Judged,
-    /// Not at all, of files of lines, where nothing can be wrong with a row but that it is no JSON on one line: each is read
-    /// once, and judged as it is written; see [`Error::Unwritable`](crate::Error::Unwritable).
+    /// None, for files of lines, where a row is wrong only if it is not JSON on one line: each is read once,
+    /// and validated as it is written; see [`Error::Unwritable`](crate::Error::Unwritable).
     Unread,
 }
 
 impl Prepared {
-    /// That of a name; none for another.
+    /// Return the variant of a name; `None` if unknown.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
@@ -60,32 +60,33 @@ impl Prepared {
         }
     }
 
-    /// The same, and at least judged.
+    /// Return the same, and at least `Judged`.
     #[must_use]
     pub const fn judged(self) -> Self {
         if let Self::Unread = self { Self::Judged } else { self }
     }
 }
 
-/// How to make rows of records.
+/// Settings of the conversion of records to rows.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportSettings {
-    /// What a row looks like.
+    /// Shape of a row.
     pub shape: Shape,
-    /// Whether secrets stay as they are.
+    /// True to leave secrets in place.
     pub allow_secrets: bool,
-    /// How far records that are written as they came are prepared.
+    /// Preparation of records that are copied unchanged.
     pub prepared: Prepared,
-    /// How many rows of a group there may be, in a draw without replacement.
+    /// Maximum rows of a group in a draw without replacement.
     pub max_per_group: Option<usize>,
-    /// Whether rows are to be dealt into several splits: then the prompt of each row without a group is looked for.
+    /// True if rows go to several splits: then the prompt of each row without a group is hashed.
     pub dealt: bool,
-    /// How many threads to make rows with; at least one is used.
+    /// Number of threads; at least one is used.
     pub threads: usize,
 }
 
 impl ExportSettings {
-    /// How far records are prepared: a judge of the caller's sees every text, and what may hold a secret is read for it.
+    /// Return the preparation of records: a judge of the caller needs every text, and so does the search for
+    /// secrets.
     pub(super) fn preparing(&self, judge: bool) -> Prepared {
         match self.prepared {
             _ if judge => Prepared::Held,

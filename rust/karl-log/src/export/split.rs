@@ -1,4 +1,4 @@
-//! The rows of a draft dealt into train, valid and test.
+//! Split of the rows of a draft into train, valid and test.
 
 use karl_core::Keys;
 use karl_core::output_order::write_order;
@@ -10,45 +10,46 @@ use super::Draft;
 use crate::error::Result;
 use crate::log::Log;
 
-/// What tells records of one id apart.
+/// Distinction between records of one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordinals {
-    /// Their rank by the hash of their bytes.
+    /// Rank by the hash of their bytes.
     Ranks,
-    /// That hash itself: all that is known in one pass.
+    /// The hash itself: the rank is unknown in a single pass.
     Digests,
 }
 
-/// How to deal rows into splits.
+/// Settings of the split.
 #[derive(Clone, Copy, Debug)]
 pub struct Dealing {
-    /// What each split (train, valid, test) is to have of the rows.
+    /// Fraction of the rows for each split (train, valid, test).
     pub fractions: [f64; 3],
-    /// A split other than train with fewer rows goes to train, unless that is to have none: trainers refuse one smaller
-    /// than their batch.
+    /// Minimum rows of a split other than train; smaller ones go to train, unless its fraction is zero:
+    /// trainers reject splits smaller than their batch.
     pub fewest: usize,
-    /// Which of all deals.
+    /// Seed of the random split.
     pub seed: u64,
 }
 
-/// The rows of each split (train, valid, test).
+/// Rows of each split (train, valid, test).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Splits {
-    /// The lines, each in the order of a second uniform of (seed, id); a line stands as often as its row was drawn.
+    /// Lines, each split in the order of a second uniform of (seed, id); a line occurs as often as its row
+    /// was drawn.
     pub lines: [Vec<usize>; 3],
-    /// How many rows each was to have.
+    /// Target number of rows of each.
     pub quotas: [f64; 3],
-    /// How many groups each has, or prompts where rows have no group.
+    /// Number of groups of each, or of prompts if rows have no group.
     pub groups: [usize; 3],
-    /// How many rows of it went to train because they were too few.
+    /// Number of rows moved to train because the split was too small.
     pub merged: [usize; 3],
 }
 
 impl Draft {
-    /// Deals the rows into splits; rows of a group, or of a prompt where there is no group, fall into one.
+    /// Split the rows; rows of a group, or of a prompt if there is no group, go to one split.
     ///
     /// # Errors
-    /// [`Error::Draw`](crate::Error::Draw) for fractions that are none.
+    /// [`Error::Draw`](crate::Error::Draw) for invalid fractions.
     pub fn split(&self, log: &Log, ordinals: Ordinals, dealing: Dealing) -> Result<Splits> {
         let Dealing { fractions, fewest, seed } = dealing;
         let (groups, group_of) = self.groups(log);
@@ -69,7 +70,7 @@ impl Draft {
         Ok(splits)
     }
 
-    /// The groups that rows fall into splits by, and which of them each line belongs to.
+    /// Return the groups that are split, and the group of each line.
     fn groups(&self, log: &Log) -> (Vec<Group>, Vec<usize>) {
         let mut numbers: FxHashMap<u128, usize> = FxHashMap::default();
         let (mut groups, mut group_of) = (Vec::new(), Vec::with_capacity(self.rows.len()));
@@ -85,8 +86,8 @@ impl Draft {
         (groups, group_of)
     }
 
-    /// The hash of a row's group, or else of its prompt. Where all rows are of one split no prompt was looked for, and any
-    /// number of the row will do.
+    /// Return the hash of a row's group, or else of its prompt. If all rows go to one split, prompts were not
+    /// hashed, and any number of the row will do.
     fn group_id(&self, log: &Log, line: usize, row: u32) -> u128 {
         let group = log.group.name(row as usize).map(|group| id128(group.as_bytes()));
         group.or(self.prompts[line]).unwrap_or_else(|| u128::from(row))
@@ -96,7 +97,7 @@ impl Draft {
         match ordinals {
             Ordinals::Ranks => Ok(write_order(&self.drawn(), &log.keys, seed)?),
             Ordinals::Digests => {
-                // A draw without replacement: each row stands once.
+                // A draw without replacement: each row occurs once.
                 let keys = Keys::given(self.rows.iter().map(|&row| log.key_by_digest(row)).collect());
                 let places: Vec<u32> = (0..).take(self.rows.len()).collect();
                 let order = write_order(&places, &keys, seed)?;
@@ -106,7 +107,7 @@ impl Draft {
     }
 }
 
-/// Gives train the splits that have too few rows; how many each had.
+/// Merge splits with too few rows into train; return the number of rows moved from each.
 fn merge(groups: &[Group], split_of: &mut [usize], dealing: Dealing) -> [usize; 3] {
     let mut rows = [0; 3];
     for (group, &split) in groups.iter().zip(&*split_of) {

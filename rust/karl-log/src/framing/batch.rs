@@ -1,6 +1,7 @@
 //! Output of a stream: one text, or all whole lines in the buffer.
 //!
-//! Whole lines at hand are taken together: record `log::split_lines` of `benches/record/instructions.json` has them one by one.
+//! Lines in the buffer are taken together; record `log::split_lines` of `benches/record/instructions.json`
+//! takes them one by one.
 
 use super::piece::Piece;
 use super::record_texts::Text;

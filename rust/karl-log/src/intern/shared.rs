@@ -1,7 +1,7 @@
 //! Map from a name to its number, by a hash table.
 //!
-//! No record isolates it: numbers of groups by name take 0.22 s of 1.07 s for 3 million records (`benches/README.md`, "What
-//! is promised, and what it costs").
+//! No record isolates it: numbers of groups by name take 0.22 s of 1.07 s for 3 million records
+//! (`benches/README.md`, "What is promised, and what it costs").
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::hint::black_box;

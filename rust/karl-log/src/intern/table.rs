@@ -1,6 +1,6 @@
 //! Hash table of names.
 //!
-//! No record isolates it; see [`super::shared`] for what all names take.
+//! No record isolates it; see [`super::shared`] for the time of all names.
 
 use twox_hash::XxHash3_128;
 

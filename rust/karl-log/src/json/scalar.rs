@@ -88,7 +88,7 @@ fn short(raw: &[u8]) -> Option<f64> {
     Some(if raw.len() > digits.len() { -number } else { number })
 }
 
-/// Return the text of a JSON number; none for anything else.
+/// Return the text of a JSON number; `None` for any other value.
 pub(crate) fn number(raw: &[u8]) -> Option<&str> {
     after_number(raw)?.is_empty().then(|| std::str::from_utf8(raw).ok())?
 }
@@ -104,7 +104,7 @@ pub(crate) fn is_scalar(text: &[u8]) -> bool {
     rest.is_some_and(|rest| matches!(rest, [] | [b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r', ..]))
 }
 
-/// Return what follows a number: `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.
+/// Return the text after a number: `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.
 fn after_number(text: &[u8]) -> Option<&[u8]> {
     let whole = text.strip_prefix(b"-").unwrap_or(text);
     let mut rest = match whole {
@@ -120,7 +120,7 @@ fn after_number(text: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// Return what follows one digit or more.
+/// Return the text after one or more digits.
 fn digits(text: &[u8]) -> Option<&[u8]> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (count > 0).then(|| &text[count..])

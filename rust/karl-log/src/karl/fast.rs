@@ -5,7 +5,8 @@
 //! canonical trajectories), or damaged ones, are left to [`Raw`]; both agree on every record that both
 //! accept.
 //!
-//! Buys, with the raw text of records, a reward in 5 µs where building a dict a line takes 21 µs (v1, `benches/record/reward.json`).
+//! Buys, with the raw text of records, a reward in 5 µs, compared with 21 µs to build a dict per line (v1,
+//! `benches/record/reward.json`).
 
 use karl_reward::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
 

@@ -1,4 +1,5 @@
-//! Secrets by the name of what they are assigned to: `DB_PASSWORD=...`, `"apiKey": "..."`, `--token ...`.
+//! Detection of secrets by the name they are assigned to: `DB_PASSWORD=...`, `"apiKey": "..."`, `--token
+//! ...`.
 
 use super::code::is_program;
 use super::cursor::{Cursor, closing};
@@ -8,17 +9,17 @@ use super::named::{LONGEST, NameKind, family, is_passworded, kind, literal, quot
 use super::secret::{MARK, RANK, Secret, floor};
 use super::value::{Syntax, plain};
 
-/// How long a value is, at most.
+/// Maximum length of a value.
 const LONGEST_VALUE: usize = 4096;
 
-/// Find the secrets behind a name with one of its words at a place; return where the name ends.
+/// Find the secrets after a name that contains the word at a position; return the end of the name.
 pub(super) fn secrets(text: &str, from: usize, to: usize, found: &mut Vec<Secret>) -> usize {
     let bytes = text.as_bytes();
     let part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
     let begin = from
         - bytes[..from].iter().rev().take(LONGEST).take_while(|byte| part(byte) || **byte == b'.').count();
     let end = to + bytes[to..].iter().take(LONGEST).take_while(part).count();
-    // Most words that stand here are those of sentences and code.
+    // Most such words occur in sentences and code.
     let follows = bytes.get(end).is_some_and(|byte| b"\"'`\\=:(,>%]?& \t\n\x1b".contains(byte));
     // `Pass::run`, `arn:aws:...:secret:name`.
     let path =
@@ -33,14 +34,14 @@ pub(super) fn secrets(text: &str, from: usize, to: usize, found: &mut Vec<Secret
     }
     let before = found.len();
     ValueReader { cursor: Cursor { text, at: end }, name, begin }.value(found);
-    // Names inside of a long value are none, and looking at each would take a time that grows with its square.
+    // Names inside a long value are not names, and checking each would take quadratic time.
     let inside = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\"'`\\<>,;&|()".contains(byte);
     let run = bytes[end..].iter().take(LONGEST_VALUE).take_while(inside).count();
     let done = if found.len() - before > 1 { found[found.len() - 1].to } else { end };
     if run > 256 { end + run } else { done }
 }
 
-/// Return the length of the words in front of `key` that say which: `Secret Access Key`, `API key`.
+/// Return the length of the words that qualify a following `key`: `Secret Access Key`, `API key`.
 fn qualified(before: &str, name: &str) -> usize {
     const WORDS: [&str; 12] = [
         "api",
@@ -71,7 +72,7 @@ fn qualified(before: &str, name: &str) -> usize {
     before.len() - rest.len()
 }
 
-/// A name, and the place at which its value is read.
+/// Name, and the position of its value.
 struct ValueReader<'a> {
     cursor: Cursor<'a>,
     name: &'a str,
@@ -79,14 +80,14 @@ struct ValueReader<'a> {
 }
 
 impl ValueReader<'_> {
-    /// Find the secret that is the value of the name, or those in the list that is.
+    /// Find the secret in the value of the name, or those in its list.
     fn value(mut self, found: &mut Vec<Secret>) {
         let quoted = self.cursor.quote().is_some();
         self.cursor.skip_any(&["]", ")", "?"]);
         self.cursor.aside();
         let spaces = self.cursor.space();
         let Some(sign) = self.cursor.sign(quoted, spaces) else { return };
-        // `pass` alone is a verb, too.
+        // `pass` alone is also a verb.
         let verb = self.name.rsplit('.').next().is_some_and(|word| word.eq_ignore_ascii_case("pass"));
         if verb && !matches!(sign, "=" | ":" | "=>" | "%3D" | "%3A") {
             return;
@@ -106,7 +107,7 @@ impl ValueReader<'_> {
         }
     }
 
-    /// The value up to the quote that closes it.
+    /// Return the value up to its closing quote.
     fn inside(&self, quote: &str, typed: bool) -> Option<Secret> {
         let length = closing(self.cursor.rest(), quote).or_else(|| self.cut_short())?;
         let value = &self.cursor.rest()[..length];
@@ -116,13 +117,13 @@ impl ValueReader<'_> {
         Some(Secret::new(self.cursor.at, self.cursor.at + length, family, RANK))
     }
 
-    /// Return the length of a value at the end of a text that is cut before the quote that closes it.
+    /// Return the length of a value without its closing quote because the text was truncated.
     fn cut_short(&self) -> Option<usize> {
         let length = Syntax { sign: "=", line: false, query: false }.length(self.cursor.rest());
         (length == self.cursor.rest().len()).then_some(length)
     }
 
-    /// Return the secret that a value without quotes is.
+    /// Return the secret in a value without quotes.
     fn bare(&self, sign: &'static str, close: bool) -> Option<Secret> {
         let name = self.name;
         let environment = sign == "=" && !name.bytes().any(|byte| byte.is_ascii_lowercase());
@@ -131,7 +132,7 @@ impl ValueReader<'_> {
         let whole = &self.cursor.rest()[..length];
         let trimmed = whole.trim_end_matches([',', ';', '.', ':']);
         let value = if syntax.line { whole } else { trimmed };
-        // In code a mark ends a value, too: `password=a&b` has to be one in front of it.
+        // In code a delimiter ends a value, too: for `password=a&b` the part before it has to be a secret.
         let first = value.split(['&', ',', ';', '<', '>', '|', ')', '}', ']']).next().unwrap_or(value);
         let certain = environment || syntax.line || name.starts_with('-');
         let code = is_placeholder(trimmed) || is_program(trimmed);
@@ -141,7 +142,7 @@ impl ValueReader<'_> {
         let family = judged(first).or_else(|| certain.then(|| judged(trimmed)).flatten()).or_else(weak)?;
         let element = sign != ">" || self.cursor.rest()[length..].starts_with('<');
         let sure = environment || sign != " " || self.is_sure(value);
-        // `PASS: TestOfIt` is what runs of tests say, and `key: Type = 3` declares.
+        // `PASS: TestOfIt` is output of test runs, and `key: Type = 3` a declaration.
         let told = sign == ":" && matches!(name, "pass" | "Pass" | "PASS");
         let declared = self.cursor.rest()[length..].trim_start_matches(' ').starts_with('=');
         let strong = |value: &str| value.len() >= 10 && is_key(value) || is_passworded(value);
@@ -151,7 +152,7 @@ impl ValueReader<'_> {
             .then(|| Secret::new(self.cursor.at, self.cursor.at + value.len(), family, RANK))
     }
 
-    /// Whether a value of letters or digits alone is a password: where no code stands.
+    /// Return whether a value of letters or digits alone is a password, outside code.
     fn is_weak(&self, value: &str, syntax: Syntax, close: bool) -> bool {
         let rest = &self.cursor.rest()[syntax.length(self.cursor.rest())..];
         let over = rest.is_empty() || rest.starts_with(['\n', '\r', '\\']);
@@ -178,12 +179,12 @@ impl ValueReader<'_> {
             && is_weak(value)
     }
 
-    /// Whether a value that follows a name without a sign is assigned to it.
+    /// Return whether a value that follows a name without a sign is assigned to it.
     fn is_sure(&self, value: &str) -> bool {
         is_key(value) || self.name.starts_with('-') || is_set(self.cursor.text, self.cursor.at, self.name)
     }
 
-    /// The value behind the type of a variable: `password: str = "..."`, `const apiKey string = "..."`.
+    /// Return the value after the type of a variable: `password: str = "..."`, `const apiKey string = "..."`.
     fn typed(&mut self) -> Option<Secret> {
         let part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_&<>?[]|. *':".contains(byte);
         let length = self.cursor.rest().bytes().take(40).take_while(part).count();
@@ -197,7 +198,7 @@ impl ValueReader<'_> {
     }
 }
 
-/// Whether a pair is one of those with which a connection is described: `user=bob password=x host=y`, `Pwd=x;Server=y`.
+/// Return whether a pair is part of a connection string: `user=bob password=x host=y`, `Pwd=x;Server=y`.
 fn is_connection(text: &str, begin: usize, rest: &str) -> bool {
     let before = &text[floor(text, begin.saturating_sub(24))..begin];
     let around = ["host=", "port=", "dbname=", "user=", "Server=", "Uid=", "Database=", "User Id="];
@@ -206,7 +207,8 @@ fn is_connection(text: &str, begin: usize, rest: &str) -> bool {
     rest.starts_with([';', ' ', '\n', '"', '\'']) && around.iter().any(|name| is_one(name))
 }
 
-/// Whether a name without a sign is set by the word in front of it: `ENV NAME value`, `configure set name value`.
+/// Return whether a name without a sign is set by the word before it: `ENV NAME value`, `configure set name
+/// value`.
 fn is_set(text: &str, at: usize, name: &str) -> bool {
     let before = text[..at].trim_end_matches(['"', '\'', '\\', ' ']);
     let before = before.strip_suffix(name).unwrap_or(before).trim_end();

@@ -1,13 +1,14 @@
-//! Secret access keys of AWS that stand beside an access key id and have no name: in tables, dialogues and lists.
+//! Detection of AWS secret access keys without a name beside an access key id: in tables, dialogues and
+//! lists.
 
 use super::named::is_aws;
 use super::randomness::is_random;
 use super::secret::{RANK, Secret};
 
-/// How far from the id they are looked for.
+/// Maximum distance from the id in bytes.
 const REACH: usize = 400;
 
-/// Find what has the form of a secret access key around the id between two places.
+/// Find text with the form of a secret access key around the id between two positions.
 pub(super) fn secret_keys(text: &str, from: usize, to: usize, found: &mut Vec<Secret>) {
     let bytes = text.as_bytes();
     let (mut at, end) = (from.saturating_sub(REACH), (to + REACH).min(bytes.len()));
@@ -31,7 +32,7 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/".contains(&byte)
 }
 
-/// Whether a part of a text is no piece of a longer word.
+/// Return whether a part of a text is not a part of a longer word.
 fn is_alone(bytes: &[u8], from: usize, to: usize) -> bool {
     let joins = |byte: &u8| is_base64(*byte) || b"_-".contains(byte);
     !from.checked_sub(1).is_some_and(|at| joins(&bytes[at])) && !bytes.get(to).is_some_and(joins)

@@ -1,8 +1,9 @@
-//! Values that are code rather than secrets: paths, calls, elements, types and regular expressions.
+//! Detection of values that are code rather than secrets: paths, calls, elements, types and regular
+//! expressions.
 
 use super::randomness::is_random;
 
-/// Whether a text names a file, an address or where a secret is kept.
+/// Return whether a text names a file, an address or the place of a secret.
 pub(super) fn is_path(text: &str) -> bool {
     let begins = ["/", "./", "../", "~/", "C:", "\\"].iter().any(|begin| text.starts_with(begin));
     let kept = ["vault:", "arn:", "ssm:", "secretsmanager:", "file:", "env:", "secret/", "keyring:"];
@@ -13,7 +14,7 @@ pub(super) fn is_path(text: &str) -> bool {
         || (begins && text.matches('/').count() > 2)
 }
 
-/// Whether a text names a file in a folder: `uploads/2024/x.png`.
+/// Return whether a text names a file in a folder: `uploads/2024/x.png`.
 fn is_file(text: &str) -> bool {
     let Some((folders, file)) = text.rsplit_once('/') else { return false };
     let Some((stem, ending)) = file.rsplit_once('.') else { return false };
@@ -26,12 +27,13 @@ fn is_file(text: &str) -> bool {
         && name(stem)
 }
 
-/// Whether a text is a call, an element of something or a regular expression.
+/// Return whether a text is a call, an element of a collection or a regular expression.
 pub(super) fn is_program(text: &str) -> bool {
     is_call(text) || is_element(text) || is_expression(text)
 }
 
-/// Whether a text begins with an element of something: `sys.argv[1]`, `params[:password]`, `form['pw1`.
+/// Return whether a text begins with an element of a collection: `sys.argv[1]`, `params[:password]`,
+/// `form['pw1`.
 fn is_element(text: &str) -> bool {
     let Some((name, index)) = text.split_once('[') else { return false };
     let named = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$&!".contains(&byte));
@@ -44,7 +46,7 @@ fn is_element(text: &str) -> bool {
     !name.is_empty() && named && (index.starts_with([':', '\'', '"']) || closed || cut && index.len() <= 8)
 }
 
-/// Whether a text is a regular expression.
+/// Return whether a text is a regular expression.
 fn is_expression(text: &str) -> bool {
     const PARTS: [&str; 16] = [
         "[a-z", "[A-Z", "[0-9", "[^", "[\\", "(?:", "(?=", "(?!", "(?P", "(?i", "\\d", "\\w", "\\s", "\\S",
@@ -53,13 +55,14 @@ fn is_expression(text: &str) -> bool {
     PARTS.iter().any(|part| text.contains(part))
 }
 
-/// Whether a text begins with the call of a function.
+/// Return whether a text begins with a function call.
 fn is_call(text: &str) -> bool {
     let name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:&".contains(&byte);
     text.find('(').is_some_and(|at| text[..at].bytes().all(name))
 }
 
-/// Whether a text is the name of a type: it ends as one, or is mostly words of a capital and three small letters or more.
+/// Return whether a text is the name of a type: it has the ending of one, or consists mostly of words of a
+/// capital and three lower-case letters or more.
 pub(super) fn is_type(text: &str) -> bool {
     let ends =
         ["Key", "Token", "Secret", "Password", "Credential", "Credentials", "String", "Type", "Hasher"];

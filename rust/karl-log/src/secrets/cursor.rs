@@ -1,8 +1,8 @@
-//! Signs, quotes and spaces between a name and its value, in any encoding.
+//! Parser of signs, quotes and spaces between a name and its value, in any encoding.
 
 use super::secret::floor;
 
-/// What assigns, longer signs before shorter ones.
+/// Assignment signs, longer ones before shorter ones.
 #[rustfmt::skip]
 const SIGNS: [&str; 28] = [
     "=>", ":=", "==", "=3D", "=", ":", "%3D%3D", "%3D", "%3d", "%3A", "%3a", "%253D", "%253d", "%253A", "%25253D",
@@ -10,7 +10,7 @@ const SIGNS: [&str; 28] = [
     "&#x3D;", "&#x3d;",
 ];
 
-/// A place between a name and its value.
+/// Position between a name and its value.
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
@@ -21,7 +21,7 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Pass over what stands between a name and its sign: `[None]`, ` for bob`.
+    /// Skip text between a name and its sign: `[None]`, ` for bob`.
     pub(super) fn aside(&mut self) {
         let rest = self.rest();
         let near = &rest[..floor(rest, 64.min(rest.len()))];
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over spaces and colours of the terminal; whether there were any.
+    /// Skip spaces and terminal colours; return whether there were any.
     pub(super) fn space(&mut self) -> bool {
         let from = self.at;
         loop {
@@ -60,14 +60,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over one of some texts.
+    /// Skip one of some texts.
     pub(super) fn skip_any(&mut self, wanted: &[&str]) {
         if let Some(one) = wanted.iter().find(|one| self.rest().starts_with(**one)) {
             self.at += one.len();
         }
     }
 
-    /// What assigns: a sign, or a space between a name and a value.
+    /// Return an assignment: a sign, or a space between a name and a value.
     pub(super) fn sign(&mut self, quoted: bool, spaces: bool) -> Option<&'static str> {
         let rest = self.rest();
         if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
         sign
     }
 
-    /// A quote as some encoding spells it.
+    /// Return a quote in any encoding.
     pub(super) fn quote(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         let slashes = rest.bytes().take_while(|&byte| byte == b'\\').count();
@@ -116,7 +116,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// How long a value is in front of the quote that closes it.
+/// Return the length of a value up to its closing quote.
 pub(super) fn closing(rest: &str, quote: &str) -> Option<usize> {
     let slashes = quote.bytes().take_while(|&byte| byte == b'\\').count();
     let (mark, all) = (&quote[slashes..], rest.as_bytes());
@@ -131,7 +131,7 @@ pub(super) fn closing(rest: &str, quote: &str) -> Option<usize> {
     }
 }
 
-/// How long the rest of a pair is whose first half is a name: `name: DB_PASSWORD, value: `.
+/// Return the length of the rest of a pair that begins with a name: `name: DB_PASSWORD, value: `.
 fn paired(rest: &str, spaces: bool) -> Option<usize> {
     let between =
         |byte: &u8| byte.is_ascii_whitespace() || b",\\\"'".contains(byte) || *byte == b'n' || *byte == b'-';

@@ -1,26 +1,28 @@
-//! Families of secrets with a form of their own: the prefixes, lengths and alphabets that their services give them.
+//! Families of secrets with a form of their own: the prefixes, lengths and alphabets that their services use.
 //!
-//! A pattern is tried where one of its signs stands, and matches from the sign on, or from `back` bytes before it.
-//! `\b` at its start asks for the start of a word. The group `secret`, or else the whole match, is replaced. Where
-//! two families match one text, the earlier names it.
+//! A pattern is tried at each of its signs, and matches from the sign on, or from `back` bytes before it.
+//! `\b` at its start requires the start of a word. The group `secret`, or else the whole match, is replaced.
+//! If two families match one text, the earlier one names it.
 //!
-//! Four short forms stand for what encodings make of a character: `<eq>`, `<slash>`, `<b64>` and `<ws>`.
+//! Four abbreviations denote a character in any encoding: `<eq>`, `<slash>`, `<b64>` and `<ws>`.
 //!
-//! A wheel links `regex` without Unicode tables but that of `\s`: `(?i-u:...)` may be used, `(?i)` and `\w` may not.
+//! A wheel links `regex` with no Unicode tables but that of `\s`: `(?i-u:...)` may be used, `(?i)` and `\w`
+//! may not.
 
 use super::judge::{is_basic, is_bearer, is_key, is_password, is_strong, is_typed};
 use super::randomness::is_random;
 
-/// A form of secrets.
+/// Form of secrets.
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) pattern: &'static str,
     pub(super) signs: &'static [&'static str],
-    /// How many bytes of a match stand before its sign.
+    /// Bytes of a match before its sign.
     pub(super) back: usize,
-    /// What else holds of the secret.
+    /// Further check of the secret.
     pub(super) check: fn(&str) -> bool,
-    /// Whether its form is so short that base64 holds it by chance: then it may not stand inside.
+    /// True if the form is so short that base64 may match it by chance: then matches inside base64 are
+    /// rejected.
     pub(super) alone: bool,
 }
 
@@ -84,7 +86,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("yandex", r"\bt1\.[A-Za-z0-9_-]{10,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}", &["t1."])),
     family(("yandex", r"\b(?:AQVN[A-Za-z0-9_-]{35,38}|y[0-9]_[A-Za-z0-9_-]{50,})", &["AQVN", "y0_", "y1_", "y2_", "y3_"])),
     alone(("yandex", r"\bYC[A-Za-z0-9_-]{38}\b", &["YC"])),
-    // Models and what serves them
+    // Models and their hosts
     family(("google", r"\bAQ\.Ab8[A-Za-z0-9_-]{40,}", &["AQ.Ab8"])),
     family(("helicone", r"\bsk-helicone-[a-z0-9-]{20,}", &["sk-helicone-"])),
     family(("anthropic", r"\bsk-ant-[A-Za-z0-9_-]{20,}", &["sk-ant-"])),
@@ -175,7 +177,7 @@ pub(super) const FAMILIES: &[Family] = &[
     behind(10, ("rapidapi", r"[0-9a-f]{10}msh[0-9a-f]{15}p1[0-9a-f]{6}jsn[0-9a-f]{12}", &["msh"])),
     family(("sentry", r"\b(?:sntry[su]_[A-Za-z0-9+/=_-]{50,})", &["sntrys_", "sntryu_"])),
     family(("tailscale", r"\btskey-[a-z]+-[A-Za-z0-9_-]{16,}", &["tskey-"])),
-    // Mail, talk and work
+    // Mail, chat and work
     family(("onesignal", r"\bos_v2_(?:app|org)_[a-z0-9]{60,}", &["os_v2_"])),
     family(("asana", r"\b[0-2]/[0-9]{16}(?:/[0-9]{16})?:[0-9a-f]{32}", &["0/1", "1/1", "2/1", "0/2", "1/2", "2/2"])),
     family(("adobe", r"\bp8e-[A-Za-z0-9-]{32}", &["p8e-"])),

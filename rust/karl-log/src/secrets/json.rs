@@ -1,4 +1,4 @@
-//! Secrets inside the strings of a JSON text, whose other bytes stay.
+//! Detection of secrets inside the strings of a JSON text; all other bytes stay.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use super::search::{beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
 use crate::json::reference;
 
-/// How many JSON texts are looked into one inside another.
+/// Maximum nesting of JSON texts in strings.
 const DEEPEST: usize = 8;
 
-/// The secrets of a text, in order and apart.
+/// Return the secrets of a text, ordered and disjoint.
 pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
     let begins = text.trim_start().starts_with(['{', '[', '"']);
     if depth < DEEPEST && begins && reference::check(text.as_bytes()).is_ok() {
@@ -54,7 +54,7 @@ fn inside(text: &str, depth: usize) -> Vec<Secret> {
     merged(all)
 }
 
-/// Return the secrets of one string, which has a name or stands behind other words of a command.
+/// Return the secrets of one string, which has a name or follows other words of a command.
 fn of(literal: &Literal<'_>, name: &str, words: &str, depth: usize) -> Vec<Secret> {
     if literal.raw.len() < 5 {
         return Vec::new();
@@ -62,7 +62,7 @@ fn of(literal: &Literal<'_>, name: &str, words: &str, depth: usize) -> Vec<Secre
     let plain = decode(literal.raw);
     let mut found = secrets(&plain, depth + 1);
     if !plain.contains(MARK) && plain.len() <= 8192 {
-        // Of several words, those around a secret that was found are none.
+        // Of several words, those around a detected secret are not secrets.
         if found.is_empty() || !plain.contains(' ') {
             let named = named::literal(name, &plain);
             found.extend(named.map(|family| Secret::new(0, plain.len(), family, RANK)));
@@ -80,7 +80,7 @@ fn of(literal: &Literal<'_>, name: &str, words: &str, depth: usize) -> Vec<Secre
     found
 }
 
-/// Return the secrets of a word of a command that show only behind the words in front of it.
+/// Return the secrets of a command's word that can be detected only after the words before it.
 fn argument(words: &str, plain: &str) -> Vec<Secret> {
     if words.is_empty() {
         return Vec::new();
@@ -94,7 +94,7 @@ fn argument(words: &str, plain: &str) -> Vec<Secret> {
     found
 }
 
-/// The next string of a JSON text.
+/// Return the next string of a JSON text.
 fn next(text: &str, from: usize) -> Option<Literal<'_>> {
     let from = from + memchr::memchr(b'"', &text.as_bytes()[from..])? + 1;
     let mut at = from;
@@ -107,7 +107,7 @@ fn next(text: &str, from: usize) -> Option<Literal<'_>> {
     }
 }
 
-/// The text that a string stands for. A lone surrogate becomes the sign that replaces one.
+/// Return the decoded text of a string. A lone surrogate becomes the replacement character.
 fn decode(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
         return Cow::Borrowed(raw);
@@ -127,7 +127,7 @@ fn decode(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The letter that an escape stands for, and how long it is.
+/// Return the character of an escape, and the length of the escape.
 fn escape(raw: &str) -> (char, usize) {
     let unit = |at: usize| {
         raw.get(at + 2..at + 6)
@@ -157,7 +157,7 @@ fn escape(raw: &str) -> (char, usize) {
     (letter, 2)
 }
 
-/// Takes places in the text that a string stands for to those in the string itself.
+/// Convert positions in the decoded text to positions in the string itself.
 fn spread(raw: &str, found: &mut [Secret]) {
     let (mut at, mut plain) = (0, 0);
     let mut reach = |wanted: usize| {

@@ -1,10 +1,10 @@
-//! What tells a secret from a placeholder, a name or a piece of code.
+//! Distinction of secrets from placeholders, names and code.
 
 use super::code::{is_path, is_program, is_type};
 use super::randomness::{Mix, is_dull, is_jagged, is_random};
 use super::secret::NAMES;
 
-/// Words of which a placeholder holds one, in small letters.
+/// Words of placeholders, in lower case.
 #[rustfmt::skip]
 const PLACEHOLDERS: [&str; 27] = [
     "your", "example", "placeholder", "changeme", "change_me", "change-me", "change_this", "redacted", "xxxx", "****",
@@ -12,14 +12,14 @@ const PLACEHOLDERS: [&str; 27] = [
     "undefined", "#{", "%{", "@{", "<%",
 ];
 
-/// Passwords that stand for a password, perhaps with a number behind.
+/// Placeholder passwords, also with a number at the end.
 #[rustfmt::skip]
 const STAND_INS: [&str; 20] = [
     "password", "passwd", "passphrase", "pass", "passw0rd", "p@ssw0rd", "pw", "secret", "token", "test", "testing",
     "user", "admin", "foo", "foobar", "value", "mypassword", "mypass", "userpass", "secretpassword",
 ];
 
-/// Whether a text stands where a secret will.
+/// Return whether a text is a placeholder for a secret.
 pub(super) fn is_placeholder(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let word = lower.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -29,7 +29,8 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         || PLACEHOLDERS.iter().any(|word| lower.contains(word))
 }
 
-/// Whether a text is a variable or a hole in a template: `$TOKEN`, `%s`, `<token>`, `{token}`, `@TOKEN@`, `%(token)s`.
+/// Return whether a text is a variable or a template parameter: `$TOKEN`, `%s`, `<token>`, `{token}`,
+/// `@TOKEN@`, `%(token)s`.
 fn is_hole(text: &str) -> bool {
     let inner = |open: char, close: char| text.starts_with(open) && text.ends_with(close);
     inner('<', '>')
@@ -42,26 +43,26 @@ fn is_hole(text: &str) -> bool {
         || is_between_marks(text)
 }
 
-/// Whether a text may be the name of something: letters, digits and few marks, not at random.
+/// Return whether a text may be a name: letters, digits and few symbols, not random.
 fn is_word(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_:@*.-[]".contains(&byte);
     text.bytes().all(fits) && !is_random(text)
 }
 
-/// Whether a text holds a word that the name of a secret holds.
+/// Return whether a text has a word of the name of a secret.
 fn has_name(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     NAMES.iter().any(|name| lower.contains(name))
 }
 
-/// Whether a text is a name between two equal marks: `@PASSWORD@`, `__TOKEN__`.
+/// Return whether a text is a name between two equal marks: `@PASSWORD@`, `__TOKEN__`.
 fn is_between_marks(text: &str) -> bool {
     let Some(mark) = text.chars().next().filter(|mark| "@#%!~_&|^".contains(*mark)) else { return false };
     let name = text.trim_matches(mark);
     text.ends_with(mark) && name.len() > 2 && is_word(name)
 }
 
-/// Whether a text may be the value of a key or token: long, random, and no path, address or code.
+/// Return whether a text may be the value of a key or token: long, random, and not a path, address or code.
 pub(super) fn is_key(text: &str) -> bool {
     let bare = text.trim_end_matches('=');
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"+/_-.~:%=!@#$^&*()".contains(&byte);
@@ -75,13 +76,13 @@ pub(super) fn is_key(text: &str) -> bool {
         && is_random(bare)
 }
 
-/// Whether a part of a value is no word with a number behind it.
+/// Return whether a part of a value is anything but a word followed by a number.
 fn is_mixed(part: &str) -> bool {
     let mix = Mix::of(part);
     mix.turns >= 2 || mix.cases * 3 >= part.len()
 }
 
-/// Whether a text may be a password: no word, name, number, path or code.
+/// Return whether a text may be a password: not a word, name, number, path or code.
 pub(super) fn is_password(text: &str) -> bool {
     let mix = Mix::of(text);
     let plain = mix.marks == 0 && (mix.digits == 0 || mix.letters() == 0);
@@ -95,9 +96,9 @@ pub(super) fn is_password(text: &str) -> bool {
         && !is_code(text, &mix)
 }
 
-/// Whether a text is an expression or a name of a program rather than a value.
+/// Return whether a text is an expression or identifier of a program rather than a value.
 fn is_code(text: &str, mix: &Mix) -> bool {
-    // `user_password2`, `db.pass1`, `sha256-hash`: words, each with a number behind it or none.
+    // `user_password2`, `db.pass1`, `sha256-hash`: words, each with or without a number.
     let word = |part: &str| {
         let letters = part.trim_end_matches(|letter: char| letter.is_ascii_digit());
         letters.bytes().all(|byte| byte.is_ascii_alphabetic())
@@ -111,7 +112,7 @@ fn is_code(text: &str, mix: &Mix) -> bool {
     is_program(text) || named || symbols || union || signs.iter().any(|sign| text.contains(sign))
 }
 
-/// Words that stand where a password may, in code, types, schemas and messages.
+/// Words that may occur in place of a password, in code, types, schemas and messages.
 #[rustfmt::skip]
 const WORDS: [&str; 63] = [
     "required", "optional", "string", "boolean", "integer", "number", "hidden", "nullable", "default", "missing",
@@ -122,7 +123,7 @@ const WORDS: [&str; 63] = [
     "requires", "repository", "unreserved", "reserved", "length", "wrong", "forgot", "reset", "update", "verify",
 ];
 
-/// Whether a text may be a password of letters or of digits alone, behind a name that can be no other thing's.
+/// Return whether a text may be a password of letters or of digits alone, after an unambiguous name.
 pub(super) fn is_weak(text: &str) -> bool {
     let letters = text.bytes().all(|byte| byte.is_ascii_lowercase());
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -131,23 +132,23 @@ pub(super) fn is_weak(text: &str) -> bool {
         && !is_placeholder(text)
 }
 
-/// Whether a text may be a password where a command takes one.
+/// Return whether a text may be a password typed into a command.
 pub(super) fn is_typed(text: &str) -> bool {
     !text.starts_with(['-', '$', '<', '/', '`']) && (is_password(text) || is_key(text) || is_weak(text))
 }
 
-/// Whether a word is a strong password by itself.
+/// Return whether a word by itself is a strong password.
 pub(super) fn is_strong(text: &str) -> bool {
     let mix = Mix::of(text);
     text.len() >= 8 && mix.lower > 0 && mix.upper > 0 && mix.turns >= 2 && is_password(text)
 }
 
-/// Whether the value of a header `Bearer` is a token.
+/// Return whether the value of a `Bearer` header is a token.
 pub(super) fn is_bearer(text: &str) -> bool {
     !is_placeholder(text) && (is_random(text) || text.len() >= 40 && Mix::of(text).digits > 0)
 }
 
-/// Whether a text is the base64 of a name and a password.
+/// Return whether a text is the base64 of a user name and a password.
 pub(super) fn is_basic(text: &str) -> bool {
     let text = text.replace("%3D", "=").replace("%3d", "=").replace("\\u003d", "=");
     let decoded = base64(text.trim_end_matches('=').as_bytes());
@@ -158,7 +159,7 @@ pub(super) fn is_basic(text: &str) -> bool {
     decoded.is_some_and(printed)
 }
 
-/// The bytes of a base64 text without its padding.
+/// Decode base64 without its padding.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),

@@ -5,10 +5,10 @@ use super::named::{family, literal};
 use super::secret::{RANK, Secret};
 use super::value::plain;
 
-/// How many items are read, at most.
+/// Maximum number of items.
 const MOST: usize = 1000;
 
-/// Find the secrets in the list that begins at a place; whether there is one.
+/// Find the secrets in the list that begins at a position; return whether there is one.
 pub(super) fn secrets(at: &Cursor<'_>, name: &str, found: &mut Vec<Secret>) -> bool {
     let mut cursor = Cursor { text: at.text, at: at.at };
     cursor.space();
@@ -20,7 +20,7 @@ pub(super) fn secrets(at: &Cursor<'_>, name: &str, found: &mut Vec<Secret>) -> b
     begins && dashed(cursor, name, found)
 }
 
-/// Find those between brackets; whether the first item stands in quotes.
+/// Find those between brackets; return whether the first item is in quotes.
 fn bracketed(mut cursor: Cursor<'_>, name: &str, found: &mut Vec<Secret>) -> bool {
     for item in 0..MOST {
         skip_gap(&mut cursor);
@@ -35,7 +35,7 @@ fn bracketed(mut cursor: Cursor<'_>, name: &str, found: &mut Vec<Secret>) -> boo
     true
 }
 
-/// Pass over what stands between items.
+/// Skip the separator between items.
 fn skip_gap(cursor: &mut Cursor<'_>) {
     loop {
         let rest = cursor.rest();
@@ -48,7 +48,7 @@ fn skip_gap(cursor: &mut Cursor<'_>) {
     }
 }
 
-/// Find those in lines that begin with a dash; whether there are any.
+/// Find those in lines that begin with a dash; return whether there are any.
 fn dashed(mut cursor: Cursor<'_>, name: &str, found: &mut Vec<Secret>) -> bool {
     for item in 0..MOST {
         let rest = cursor.rest();

@@ -1,12 +1,12 @@
-//! A floor of patterns for secrets in training rows.
+//! Pattern-based detection of secrets in training rows.
 //!
 //! ```text
 //! text ──► JSON? ──► each of its strings ──► signs ──► pattern of the family ──► placeholder? ──► one replacement
 //!                                                  └─► name and value, address, private key ──┘
 //! ```
 //!
-//! It knows the forms that common services give their keys, and names of what holds one; it is no substitute for a
-//! scanner. A text that is JSON stays JSON with all of its other bytes, however deep the secret lies in it.
+//! The patterns cover the keys of common services, and names of variables that hold secrets; this does not
+//! replace a scanner. A text that is JSON stays JSON with all of its other bytes, at any depth of the secret.
 
 mod assigned;
 mod beside;
@@ -31,13 +31,13 @@ use std::collections::BTreeMap;
 use secret::{MARK, Secret};
 use serde_json::Value;
 
-/// How many secrets of each family were found.
+/// Number of secrets by family.
 pub type SecretCounts = BTreeMap<&'static str, u64>;
 
-/// How often a text is gone over: what stands beside a replaced secret may show another.
+/// Maximum number of passes over a text: replacing a secret may reveal another beside it.
 const ROUNDS: usize = 4;
 
-/// A text without its secrets, which are counted; `None` where it has none. Doing it twice changes nothing more.
+/// Replace and count the secrets of a text; `None` if it has none. The result is a fixed point.
 #[must_use]
 pub fn redact(text: &str, found: &mut SecretCounts) -> Option<String> {
     let mut clean: Option<String> = None;
@@ -53,19 +53,19 @@ pub fn redact(text: &str, found: &mut SecretCounts) -> Option<String> {
     clean
 }
 
-/// A text that comes from a log without its secrets: for reports.
+/// Return a text from a log without its secrets: for reports.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     redact(text, &mut SecretCounts::new()).unwrap_or_else(|| text.to_owned())
 }
 
-/// A value without the secrets in its strings, as a row that holds it is written.
+/// Return a value without the secrets in its strings, like in a written row.
 pub(crate) fn cleaned(value: Value) -> Value {
     let clean = redact(&value.to_string(), &mut SecretCounts::new());
     clean.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(value)
 }
 
-/// Counts the secrets that stand in a text.
+/// Count the secrets of a text.
 pub fn count(text: &str, found: &mut SecretCounts) {
     add(found, &search::search(text));
 }
@@ -76,7 +76,7 @@ fn add(found: &mut SecretCounts, secrets: &[Secret]) {
     }
 }
 
-/// A text with one mark in the place of each secret.
+/// Replace each secret of a text by a mark.
 fn replaced(text: &str, secrets: &[Secret]) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut at = 0;
@@ -90,7 +90,8 @@ fn replaced(text: &str, secrets: &[Secret]) -> String {
     clean + &text[at..]
 }
 
-/// What stands for a secret. Two keys of one object may not become one: neither value may go.
+/// Return the mark that replaces a secret. Two keys of one object must not become equal: no value may be
+/// lost.
 fn mark(text: &str, secret: &Secret) -> String {
     let mut mark = format!("{}{}]", MARK, secret.family);
     if secret.key > 0 {

@@ -1,16 +1,16 @@
-//! Names of what holds a secret, `DB_PASSWORD` or `apiKey`, and what their values look like.
+//! Names of secrets, `DB_PASSWORD` or `apiKey`, and checks of their values.
 
 use super::judge::{is_basic, is_key, is_password, is_strong, is_weak};
 use super::secret::NAMES;
 
-/// How long a name is, at most, before and behind the word in it.
+/// Maximum length of a name before and after its word.
 pub(super) const LONGEST: usize = 64;
 
-/// Ends of names of passwords, without their dashes, in small letters.
+/// Endings of names of passwords, without separators, in lower case.
 const PASSWORDS: [&str; 8] =
     ["password", "passwd", "passphrase", "passcode", "pwd", "requirepass", "masterauth", "userpass"];
 
-/// Ends of names of keys, likewise.
+/// Endings of names of keys, likewise.
 #[rustfmt::skip]
 const KEYS: [&str; 50] = [
     "secretkey", "apikey", "accesskey", "privatekey", "authkey", "accountkey", "sharedkey", "signingkey",
@@ -21,7 +21,7 @@ const KEYS: [&str; 50] = [
     "sdkkey", "mobilekey", "stripekey", "datadogkey", "algoliakey", "segmentkey", "sendgridkey", "mailgunkey", "twiliokey",
 ];
 
-/// Ends of names of tokens and the like, likewise.
+/// Endings of names of tokens and similar, likewise.
 const TOKENS: [&str; 10] = [
     "secret",
     "token",
@@ -35,7 +35,7 @@ const TOKENS: [&str; 10] = [
     "secretkeybase",
 ];
 
-/// Parts of names of what is no secret, likewise.
+/// Parts of names that do not name a secret, likewise.
 #[rustfmt::skip]
 const HARMLESS: [&str; 34] = [
     "public", "pagetoken", "nexttoken", "synctoken", "continuationtoken", "cancellationtoken", "csrf", "idempotency",
@@ -45,17 +45,18 @@ const HARMLESS: [&str; 34] = [
     "foreignkey", "objectkey", "s3key", "logkey", "commitkey", "routingkey",
 ];
 
-/// Words behind a name that say where or how its value is kept.
+/// Words after a name that describe the place or form of its value.
 const TAILS: [&str; 12] =
     ["value", "prod", "production", "dev", "staging", "live", "b64", "base64", "plain", "raw", "text", "str"];
 
-/// Whose password a name in small letters that ends in `pass` is: `first_pass` and `forward_pass` are none.
+/// Owners of a password in a lower-case name that ends in `pass`: `first_pass` and `forward_pass` are not
+/// passwords.
 const OWNERS: [&str; 24] = [
     "db", "database", "user", "admin", "root", "login", "auth", "basic", "http", "proxy", "smtp", "imap",
     "mail", "ftp", "ssh", "sudo", "sql", "postgres", "pg", "redis", "mongo", "amqp", "rabbit", "rabbitmq",
 ];
 
-/// What a value has to look like to be a secret under its name.
+/// Check that a value has to pass to be a secret under its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NameKind {
     Password,
@@ -64,7 +65,7 @@ pub(super) enum NameKind {
     Basic,
 }
 
-/// Whether a name holds a word that the name of a secret holds.
+/// Return whether a name has a word of the name of a secret.
 fn has_word(name: &str) -> bool {
     let bytes = name.as_bytes();
     let word = |at: usize| {
@@ -75,7 +76,7 @@ fn has_word(name: &str) -> bool {
     (3..=LONGEST).contains(&bytes.len()) && (0..bytes.len() - 2).any(word)
 }
 
-/// What a name asks of its value; `None` where it is no name of a secret.
+/// Return the check for the value of a name; `None` if it is not the name of a secret.
 pub(super) fn kind(name: &str) -> Option<NameKind> {
     let name = name.trim_matches(['-', '_', '.']);
     let mut plain: String = name
@@ -89,7 +90,7 @@ pub(super) fn kind(name: &str) -> Option<NameKind> {
             plain.truncate(plain.len() - tail.len());
         }
     }
-    // Of several, in a list.
+    // Plural, for a list.
     if ["passwords", "passwds", "tokens", "secrets", "keys"].iter().any(|end| plain.ends_with(end)) {
         plain.pop();
     }
@@ -106,7 +107,7 @@ pub(super) fn kind(name: &str) -> Option<NameKind> {
     (!HARMLESS.iter().any(|part| plain.contains(part))).then_some(kind)
 }
 
-/// Whether a name ends in the word `pass`.
+/// Return whether a name ends in the word `pass`.
 fn is_pass(name: &str) -> bool {
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let at = name.len().saturating_sub(4);
@@ -121,7 +122,7 @@ fn is_pass(name: &str) -> bool {
     }
 }
 
-/// The family of a value under its name, if it looks like a secret.
+/// Return the family of a value under its name, if it looks like a secret.
 pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
     let kind = if has_word(name) { kind(name)? } else { return None };
     let value = value.trim_end_matches(['.', '!']);
@@ -140,7 +141,7 @@ pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
 
 /// Return the family of a value in quotes under its name, if it looks like a secret.
 ///
-/// Several words are one only behind the name of a scheme, or where one of them is a strong password.
+/// Several words are a secret only after the name of a scheme, or if one of them is a strong password.
 pub(super) fn quoted(name: &str, value: &str) -> Option<&'static str> {
     let scheme = value.starts_with("Bearer ") || value.starts_with("Basic ");
     let strong =
@@ -151,7 +152,7 @@ pub(super) fn quoted(name: &str, value: &str) -> Option<&'static str> {
     if value.contains(' ') && !scheme { strong().then_some("named-password") } else { family(name, value) }
 }
 
-/// Return the same, where a string by itself stands under the name: there letters or digits alone are a password, too.
+/// Return the same for a complete string under the name: there letters or digits alone are a password, too.
 pub(super) fn literal(name: &str, value: &str) -> Option<&'static str> {
     if !has_word(name) {
         return None;
@@ -160,19 +161,19 @@ pub(super) fn literal(name: &str, value: &str) -> Option<&'static str> {
     quoted(name, value).or_else(weak)
 }
 
-/// Whether a name is that of the folder in which a shell works.
+/// Return whether a name is that of the working directory of a shell.
 fn is_folder(name: &str) -> bool {
     matches!(name, "PWD" | "OLDPWD" | "INIT_PWD" | "pwd" | "oldpwd")
 }
 
-/// Whether a value has the form of a secret access key of AWS.
+/// Return whether a value has the form of a secret access key of AWS.
 pub(super) fn is_aws(value: &str) -> bool {
     value.len() == 40
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/+=".contains(&byte))
         && value.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a value of a name that says only `secret` is a strong password.
+/// Return whether the value of a name with no word but `secret` is a strong password.
 pub(super) fn is_passworded(value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
     let kinds = [has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase), has(u8::is_ascii_digit)];

@@ -1,29 +1,29 @@
-//! Places of strings in the objects and arrays of a JSON text: their names, and the words of a command in front of them.
+//! Context of strings in a JSON text: their names, and the words of a command before them.
 
-/// A string of a JSON text.
+/// String of a JSON text.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Literal<'a> {
-    /// Where its content begins.
+    /// Start of its content.
     pub(super) from: usize,
     pub(super) raw: &'a str,
 }
 
-/// What has been read in front of a string.
+/// Context read before a string.
 #[derive(Default)]
 pub(super) struct StringPlace<'a> {
     key: Literal<'a>,
     label: Literal<'a>,
-    /// Where the string before ends.
+    /// End of the previous string.
     end: usize,
-    /// The name of the array in which the string stands.
+    /// Name of the array that contains the string.
     list: Option<&'a str>,
-    /// The first and the last string of that array so far.
+    /// First and last string of that array so far.
     first: &'a str,
     last: &'a str,
 }
 
 impl<'a> StringPlace<'a> {
-    /// Go on to a string: into an array, or out of one.
+    /// Advance to a string: into an array, or out of one.
     pub(super) fn enter(&mut self, text: &'a str, literal: &Literal<'a>) {
         let gap = &text[self.end..literal.from - 1];
         match gap.bytes().rev().find(|byte| b"[]{}".contains(byte)) {
@@ -43,7 +43,7 @@ impl<'a> StringPlace<'a> {
         self.key = key;
     }
 
-    /// Pass a string that is no key.
+    /// Pass a string that is not a key.
     pub(super) fn pass(&mut self, literal: Literal<'a>) {
         self.end = literal.from + literal.raw.len() + 1;
         if matches!(self.key.raw, "name" | "Name" | "key" | "Key") {
@@ -55,7 +55,7 @@ impl<'a> StringPlace<'a> {
         self.last = literal.raw;
     }
 
-    /// Return the name under which a string stands: its key or that of its array, or in `{"name": ..., "value": ...}` the
+    /// Return the name of a string: its key or that of its array, or in `{"name": ..., "value": ...}` the
     /// name beside it.
     pub(super) fn name(&self, text: &str, literal: &Literal<'a>) -> &'a str {
         if let Some(name) = self.list {
@@ -73,7 +73,7 @@ impl<'a> StringPlace<'a> {
         }
     }
 
-    /// Return the words of a command in front of a string in an array that are needed to read it.
+    /// Return the words of a command before a string in an array that are needed to interpret it.
     pub(super) fn words(&self, literal: &Literal<'a>) -> String {
         let option = |word: &str| word.starts_with('-') && word.len() < 64;
         if self.list.is_none() || self.last.is_empty() || !option(self.last) && !option(literal.raw) {

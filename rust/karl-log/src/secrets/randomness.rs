@@ -1,6 +1,6 @@
-//! Texts that look drawn at random, and texts that are filler.
+//! Detection of random texts and of filler.
 
-/// Whether a text is filler: `xxxxxxxx`, `********`, `0000`, `YOUR_KEY`.
+/// Return whether a text is filler: `xxxxxxxx`, `********`, `0000`, `YOUR_KEY`.
 pub(super) fn is_dull(text: &str) -> bool {
     let bytes = text.as_bytes();
     let body = &bytes[bytes.len().saturating_sub(16)..];
@@ -21,13 +21,13 @@ pub(super) struct Mix {
     pub(super) lower: usize,
     pub(super) upper: usize,
     pub(super) digits: usize,
-    /// ASCII that is neither a letter, a digit nor one of `_-./`.
+    /// ASCII other than letters, digits and `_-./`.
     pub(super) marks: usize,
-    /// A digit beside a letter.
+    /// Digits beside letters.
     pub(super) turns: usize,
-    /// A small letter before a capital or behind one.
+    /// Lower-case letters beside capitals.
     pub(super) cases: usize,
-    /// A capital behind a capital.
+    /// Capitals after capitals.
     pub(super) capitals: usize,
 }
 
@@ -39,7 +39,7 @@ impl Mix {
                 b'a'..=b'z' => mix.lower += 1,
                 b'A'..=b'Z' => mix.upper += 1,
                 b'0'..=b'9' => mix.digits += 1,
-                // Letters of other scripts are no marks: `Contraseña` is a word.
+                // Letters of other scripts are not symbols: `Contraseña` is a word.
                 b'_' | b'-' | b'.' | b'/' | 0x80.. => {}
                 _ => mix.marks += 1,
             }
@@ -61,7 +61,7 @@ impl Mix {
     }
 }
 
-/// Whether a text looks drawn at random: letters and digits mixed as no name mixes them.
+/// Return whether a text looks random: it mixes letters and digits unlike a name.
 pub(super) fn is_random(text: &str) -> bool {
     let mix = Mix::of(text);
     let enough = (text.len() / 7).max(3);
@@ -69,7 +69,7 @@ pub(super) fn is_random(text: &str) -> bool {
     text.len() >= 10 && !is_dull(text) && mix.letters() > 0 && (mixed || is_jagged(text, &mix))
 }
 
-/// Whether capitals stand in a text as in no name: often, and side by side.
+/// Return whether capitals are distributed unlike in a name: many, and adjacent.
 pub(super) fn is_jagged(text: &str, mix: &Mix) -> bool {
     mix.cases * 3 >= text.len() && (mix.turns >= 1 || text.len() >= 12 && mix.capitals >= 3)
 }

@@ -1,4 +1,5 @@
-//! Where secrets stand in a text: signs first, at the speed of memory, then the pattern of each sign's family.
+//! Search for secrets in a text: first for signs, at memory speed, then with the pattern of each sign's
+//! family.
 //!
 //! Record: `log::redact` of `benches/record/instructions.json`.
 
@@ -12,7 +13,7 @@ use super::randomness::is_dull;
 use super::secret::{MARK, NAMES, Secret, floor, merged};
 use super::{assigned, beside, pem, shapes, url};
 
-/// What a sign stands for.
+/// Meaning of a sign.
 #[derive(Clone, Copy)]
 enum Sign {
     Family(usize),
@@ -21,7 +22,7 @@ enum Sign {
     Key,
 }
 
-/// How far a pattern looks. What matches to the end of it goes on to the end of the word.
+/// Maximum bytes that a pattern examines. A match up to this limit extends to the end of the word.
 const REACH: usize = 2048;
 
 struct Signs {
@@ -35,7 +36,8 @@ struct Signs {
 )]
 static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs::new().expect("signs can be searched for"));
 
-/// Each compiled where its sign stands first: all of them take as long as a small log.
+/// Patterns, compiled at the first occurrence of their sign: compiling all takes as long as reading a small
+/// log.
 static PATTERNS: [OnceLock<Regex>; FAMILIES.len()] = [const { OnceLock::new() }; FAMILIES.len()];
 
 impl Signs {
@@ -58,7 +60,7 @@ impl Signs {
     }
 }
 
-/// The secrets of a text that is not looked into as JSON, in order and apart.
+/// Return the secrets of a text, without parsing it as JSON, ordered and disjoint.
 pub(super) fn search(text: &str) -> Vec<Secret> {
     let mut found = Vec::new();
     let mut done = None;
@@ -85,7 +87,7 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
     merged(found)
 }
 
-/// Add the secret access keys beside the access key ids that were found.
+/// Add the secret access keys beside the access key ids found.
 pub(super) fn beside_ids(text: &str, found: &mut Vec<Secret>) {
     let ids: Vec<_> =
         found.iter().filter(|one| one.family == "aws-access-key" && one.key == 0).cloned().collect();
@@ -94,7 +96,7 @@ pub(super) fn beside_ids(text: &str, found: &mut Vec<Secret>) {
     }
 }
 
-/// Where the mark of a replaced secret that begins at a place ends: `None` where it is no whole mark.
+/// Return the end of the mark of a replaced secret at a position; `None` if the mark is incomplete.
 fn mark_end(text: &str, from: usize) -> Option<usize> {
     let family = text[from + MARK.len()..].bytes();
     let length = family
@@ -104,7 +106,7 @@ fn mark_end(text: &str, from: usize) -> Option<usize> {
     (length > 0 && text.as_bytes().get(end) == Some(&b']')).then_some(end)
 }
 
-/// How far each kind of search has come, so that no text is gone over for every sign in it.
+/// Progress of each kind of search, so that no text is scanned again for every sign in it.
 struct Done {
     families: [usize; FAMILIES.len()],
     name: usize,
@@ -136,7 +138,7 @@ impl Done {
     }
 }
 
-/// The secret of a family whose match begins at a place.
+/// Return the secret of a family with a match at a position.
 fn matched(text: &str, at: usize, from: usize) -> Option<Secret> {
     let family = &FAMILIES[at];
     if family.pattern.starts_with(r"\b") && !starts(text.as_bytes(), from) || !text.is_char_boundary(from) {
@@ -159,7 +161,7 @@ fn pattern(at: usize) -> &'static Regex {
     PATTERNS[at].get_or_init(|| Regex::new(&whole(&FAMILIES[at])).expect("every pattern is valid"))
 }
 
-/// A pattern with its short forms spelt out.
+/// Return a pattern with its abbreviations expanded.
 fn whole(family: &Family) -> String {
     let begin = family.pattern.strip_prefix(r"\b").unwrap_or(family.pattern);
     let body = begin
@@ -172,7 +174,7 @@ fn whole(family: &Family) -> String {
     format!(r"\A(?:{body})")
 }
 
-/// Whether a part of a text does not stand inside base64.
+/// Return whether a part of a text is outside base64.
 fn is_alone(bytes: &[u8], from: usize, to: usize) -> bool {
     let base64 = |at: Option<usize>| {
         at.and_then(|at| bytes.get(at))
@@ -183,20 +185,20 @@ fn is_alone(bytes: &[u8], from: usize, to: usize) -> bool {
     !inside && !base64(Some(to))
 }
 
-/// Where the word ends that goes on at a place.
+/// Return the end of the word that continues at a position.
 fn word_end(text: &str, from: usize) -> usize {
     let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.+/=".contains(byte);
     from + text.as_bytes()[from..].iter().take_while(|byte| goes_on(byte)).count()
 }
 
-/// Whether a word may start at a place: after no letter or digit but that of an escape, an encoded byte or a colour of
-/// the terminal, and not inside base64.
+/// Return whether a word may start at a position: not after a letter or digit, except that of an escape, an
+/// encoded byte or a terminal colour, and not inside base64.
 fn starts(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     !before.last().is_some_and(u8::is_ascii_alphanumeric) || is_encoded(before) || colour(before)
 }
 
-/// Whether a text ends in a character as some encoding spells it: `\n`, `%3D`, `%253D`, `=3D`, `\x3d`, `\u003d`, `\075`.
+/// Return whether a text ends in an encoded character: `\n`, `%3D`, `%253D`, `=3D`, `\x3d`, `\u003d`, `\075`.
 fn is_encoded(before: &[u8]) -> bool {
     let back = |by: usize| before.len().checked_sub(by).map(|at| before[at]);
     let all = |count: usize, kind: fn(&u8) -> bool| {
@@ -217,7 +219,7 @@ fn is_encoded(before: &[u8]) -> bool {
     letter || percent || quoted || short || octal || long
 }
 
-/// Whether a text ends in a colour of the terminal, `ESC[0;32m`.
+/// Return whether a text ends in a terminal colour, `ESC[0;32m`.
 fn colour(before: &[u8]) -> bool {
     let Some((b'm' | b'K', rest)) = before.split_last() else { return false };
     let number = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
@@ -229,7 +231,8 @@ fn colour(before: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The tests link a `regex` with all tables, a wheel one without: there a pattern that asks for one fails to compile.
+    /// The tests link a `regex` with all tables, a wheel one without: there a pattern that needs one fails to
+    /// compile.
     #[test]
     fn every_pattern_compiles_and_asks_for_no_unicode_table_that_a_wheel_lacks() {
         for (at, family) in FAMILIES.iter().enumerate() {

@@ -1,16 +1,16 @@
-//! One secret in a text.
+//! Secret in a text.
 
-/// A part of a text that is replaced.
+/// Part of a text to replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secret {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) family: &'static str,
-    /// The lower, the more its form says; it names what two families match.
+    /// Rank; lower is more specific, and selects the family among overlapping matches.
     pub(super) rank: usize,
-    /// Whether it is a further part of the secret before it, which is removed and not counted.
+    /// True for a further part of the previous secret, which is removed and not counted.
     pub(super) part: bool,
-    /// Which of the secrets in keys of a JSON text it is, from 1; 0 for others.
+    /// Index among the secrets in keys of a JSON text, from 1; 0 for others.
     pub(super) key: usize,
 }
 
@@ -20,21 +20,21 @@ impl Secret {
     }
 }
 
-/// Words of which each name of a secret holds one.
+/// Words, one of which is in each name of a secret.
 pub(super) const NAMES: [&str; 7] = ["pass", "pwd", "secret", "token", "key", "auth", "cred"];
 
-/// The rank of what has no form of its own.
+/// Rank of secrets without a form of their own.
 pub(super) const RANK: usize = 1000;
 
-/// What a replaced secret begins with.
+/// Start of the mark of a replaced secret.
 pub(super) const MARK: &str = "[REDACTED:";
 
-/// The last place in a text, up to `at`, where a character begins or the text ends.
+/// Return the last character boundary of a text, up to `at`.
 pub(super) fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Secrets in order and apart: those that overlap are one, and the most telling form names it.
+/// Return secrets ordered and disjoint: overlapping ones are merged, and the most specific form names them.
 pub(super) fn merged(mut found: Vec<Secret>) -> Vec<Secret> {
     found.sort_by_key(|secret| (secret.from, secret.to));
     let mut all: Vec<Secret> = Vec::with_capacity(found.len());

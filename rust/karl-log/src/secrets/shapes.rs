@@ -1,8 +1,8 @@
-//! Secrets without a fixed sign, found by the distance between their marks.
+//! Secrets without a fixed sign, found by the distance between their separators.
 
 use memchr::memchr2_iter;
 
-/// Calls `found` with the family and the start of everything that has the outline of a secret.
+/// Call `found` with the family and the start of every text with the outline of a secret.
 pub(super) fn each(text: &str, mut found: impl FnMut(&'static str, usize)) {
     let bytes = text.as_bytes();
     for at in memchr2_iter(b'.', b'-', bytes) {
@@ -28,7 +28,7 @@ pub(super) fn each(text: &str, mut found: impl FnMut(&'static str, usize)) {
     }
 }
 
-/// How many bytes at the end are of a kind.
+/// Return the number of bytes of a kind at the end.
 fn run(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
     bytes.iter().rev().take_while(|&&byte| kind(byte)).count()
 }

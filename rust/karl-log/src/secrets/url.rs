@@ -1,16 +1,16 @@
-//! Passwords and tokens in the addresses of services: `scheme://user:password@host`.
+//! Passwords and tokens in URLs: `scheme://user:password@host`.
 
 use super::judge::{is_key, is_placeholder};
 use super::secret::{RANK, Secret, floor};
 
-/// What stands between the scheme and the rest, as encodings spell it.
+/// Separator after the scheme in all encodings.
 pub(super) const SIGNS: [&str; 7] =
     ["://", "%3A%2F%2F", "%3a%2f%2f", ":\\/\\/", ":\\\\/\\\\/", "%253A%252F%252F", ":\\u002f\\u002f"];
 
-/// How long a user and a password are together, at most.
+/// Maximum length of a user and a password together.
 const LONGEST: usize = 512;
 
-/// The password of an address whose sign stands at a place, or the token in its stead.
+/// Return the password of the URL with its sign at a position, or the token in its place.
 pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     if !text.as_bytes()[..sign].last().is_some_and(u8::is_ascii_alphanumeric) {
         return None;
@@ -21,7 +21,7 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     let end = from + length(&text.as_bytes()[from..]);
     let rest = &text[from..floor(text, end)];
     let at = at_sign(rest, ats)?;
-    // `image:1.25@sha256:9f86...` is pinned, and has no password.
+    // `image:1.25@sha256:9f86...` is a pinned image, without a password.
     if rest[at..].trim_start_matches(['@', '%', '4', '0']).starts_with("sha256:") {
         return None;
     }
@@ -45,13 +45,13 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     secret.then(|| Secret::new(from + colon + width, from + at, "url-password", RANK))
 }
 
-/// A user's name that is a token.
+/// Return a user name that is a token.
 fn token(user: &str, from: usize) -> Option<Secret> {
     let plain = user.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     (plain && is_key(user)).then(|| Secret::new(from, from + user.len(), "url-password", RANK))
 }
 
-/// Whether what stands behind a user's name is a password, and neither a port nor what stands for one.
+/// Return whether the text after a user name is a password, and neither a port nor a placeholder.
 fn is_one(name: &str, password: &str) -> bool {
     let port = password.bytes().take_while(u8::is_ascii_digit).count();
     let is_port = port > 0 && (port == password.len() || b"/?#".contains(&password.as_bytes()[port]));
@@ -61,7 +61,7 @@ fn is_one(name: &str, password: &str) -> bool {
     !is_other
 }
 
-/// The `@` in front of the host: the last, unless a host stands before it.
+/// Return the `@` before the host: the last one, unless there is a host before it.
 fn at_sign(rest: &str, ats: &[&str]) -> Option<usize> {
     let (mut at, mut width) = first(rest, &ats[..1])?;
     while let Some((next, more)) = first(&rest[at + width..], &ats[..1]) {
@@ -73,14 +73,14 @@ fn at_sign(rest: &str, ats: &[&str]) -> Option<usize> {
     Some(at)
 }
 
-/// Whether a text begins with the name of a host: with a dot or a port in it, up to a path or its end.
+/// Return whether a text begins with a host name: with a dot or a port in it, up to a path or its end.
 fn is_host(text: &str) -> bool {
     let name = text.split(['/', '?', '#', ',', '%']).next().unwrap_or(text);
     let fits = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));
     fits && (name.contains(['.', ':']) || name == "localhost") && name.len() > 3
 }
 
-/// Return how far an address may go: a quote or a mark between letters is one of a password.
+/// Return the maximum length of a URL: a quote or a mark between letters belongs to a password.
 fn length(bytes: &[u8]) -> usize {
     let ends = |at: usize| match bytes[at] {
         b'\'' | b'<' | b'>' | b'`' | b'|' => {
@@ -92,7 +92,7 @@ fn length(bytes: &[u8]) -> usize {
     (0..bytes.len().min(LONGEST)).find(|&at| ends(at)).unwrap_or(bytes.len().min(LONGEST))
 }
 
-/// The first of some texts: where it stands and how long it is.
+/// Return position and length of the first occurrence of any of some texts.
 fn first(text: &str, wanted: &[&str]) -> Option<(usize, usize)> {
     wanted.iter().filter_map(|one| Some((text.find(one)?, one.len()))).min()
 }

@@ -1,38 +1,38 @@
-//! Ends of values that no quote closes.
+//! Ends of values without a closing quote.
 
 use super::secret::floor;
 
-/// How long a value is, at most.
+/// Maximum length of a value.
 const LONGEST: usize = 4096;
 
-/// Escapes that end a value whose sign is percent-encoded, too.
+/// Escapes that also end a value after a percent-encoded sign.
 const ENCODED_ENDS: [&str; 14] = [
     "%26", "%20", "%0A", "%0a", "%0D", "%22", "%27", "%7D", "%2C", "%5C", "%2526", "%2520", "%2522", "%250A",
 ];
 
-/// Words that may stand in front of an assignment that takes a line.
+/// Words that may precede an assignment that fills a line.
 const BEFORE: [&str; 12] =
     ["export", "ENV", "ARG", "env", "set", "setenv", "declare", "-x", "local", "readonly", "SET", "-e"];
 
-/// The syntax around a value.
+/// Syntax around a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syntax {
-    /// The sign between name and value.
+    /// Sign between name and value.
     pub(super) sign: &'static str,
-    /// Whether name, sign and value take a line.
+    /// True if name, sign and value fill a line.
     pub(super) line: bool,
-    /// Whether the pair is one of the query of an address or of a form.
+    /// True if the pair is in the query of a URL or in a form.
     pub(super) query: bool,
 }
 
 impl Syntax {
-    /// Return the syntax of a value by what stands in front of its name.
+    /// Return the syntax of a value by the text before its name.
     pub(super) fn of(text: &str, name: usize, sign: &'static str) -> Self {
         let query = sign == "=" && text[..name].ends_with(['?', '&']);
         Self { sign, line: !query && is_line_start(text, name), query }
     }
 
-    /// Return the length of the value that a text begins with.
+    /// Return the length of the value at the start of a text.
     pub(super) fn length(self, rest: &str) -> usize {
         let rest = &rest[..floor(rest, LONGEST.min(rest.len()))];
         let length = self.plain_length(rest);
@@ -69,7 +69,7 @@ impl Syntax {
         at
     }
 
-    /// Whether a text that begins with a delimiter ends the value in front of it.
+    /// Return whether the delimiter at the start of a text ends the value before it.
     fn closes(self, rest: &str) -> bool {
         let behind = rest.trim_start_matches([',', ';', '|', ')', '}', ']', '>', '"', '\'', '&']);
         let marks = &rest[..rest.len() - behind.len()];
@@ -84,7 +84,7 @@ impl Syntax {
     }
 }
 
-/// Return the length of an escaped character of a value, or `None` where the escape ends it.
+/// Return the length of an escaped character of a value, or `None` if the escape ends it.
 fn escape(rest: &str) -> Option<usize> {
     let slashes = rest.bytes().take_while(|&byte| byte == b'\\').count();
     let next = *rest.as_bytes().get(slashes)?;
@@ -92,7 +92,7 @@ fn escape(rest: &str) -> Option<usize> {
     symbol.then_some(slashes + 1)
 }
 
-/// Whether what stands behind `&` says that the value in front of it is over.
+/// Return whether the text after `&` shows that the value before it has ended.
 fn ends_pair(rest: &str) -> bool {
     let rest = match rest.strip_prefix("amp;") {
         Some(rest) => return is_pair(rest),
@@ -105,7 +105,7 @@ fn ends_pair(rest: &str) -> bool {
         || is_pair(rest)
 }
 
-/// Whether a text begins with a name and a sign.
+/// Return whether a text begins with a name and a sign.
 fn is_pair(rest: &str) -> bool {
     let part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.[] ".contains(byte);
     let name = rest.bytes().take(40).take_while(part).count();
@@ -113,7 +113,7 @@ fn is_pair(rest: &str) -> bool {
         && rest[name..].starts_with(['=', ':'])
 }
 
-/// Whether what stands behind `<` is the rest of a tag, or nothing.
+/// Return whether the text after `<` is the rest of a tag, or empty.
 fn is_tag(rest: &str) -> bool {
     let name = rest.bytes().take(40).take_while(u8::is_ascii_alphanumeric).count();
     rest.is_empty()
@@ -122,7 +122,8 @@ fn is_tag(rest: &str) -> bool {
             && rest[name..].starts_with(['>', '/', ' '])
 }
 
-/// Whether a name at a place begins its line, apart from words like `export`, the mark of a diff and a number.
+/// Return whether a name at a position begins its line, apart from words like `export`, a diff mark and a
+/// number.
 fn is_line_start(text: &str, name: usize) -> bool {
     let near = &text[floor(text, name.saturating_sub(64))..name];
     let start = near.rfind('\n').map(|at| at + 1).max(near.rfind("\\n").map(|at| at + 2));
@@ -137,7 +138,7 @@ fn is_line_start(text: &str, name: usize) -> bool {
     lead.split_ascii_whitespace().all(|word| BEFORE.contains(&word))
 }
 
-/// A value without the escapes of its encodings, to be judged.
+/// Return a value without the escapes of its encodings, for the checks.
 pub(super) fn plain(value: &str) -> String {
     value
         .replace("%3D", "=")

@@ -1,4 +1,4 @@
-//! The records of a stream that a draw could need, and the log they become.
+//! Records of a stream that a draw may need, and the log made of them.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::log::{NameCounts, Streamed};
 use crate::rejects::Tally;
 
-/// A record that a draw could need.
+/// Record that a draw may need.
 struct HeldRecord {
     id: u128,
     digest: u64,
@@ -53,14 +53,14 @@ impl HeldRecord {
     }
 }
 
-/// What is held of a stream while it goes by.
+/// Held records of a stream while it is read.
 pub(super) struct Candidates {
     stream: stream::RewardStream<HeldRecord>,
-    /// The components of the reward of a record that has none.
+    /// Components of the reward of a record without one.
     missing: Vec<f64>,
     domains: NameCounts,
     ungrouped: u64,
-    /// The first reward that could not be weighed.
+    /// First reward that could not be weighted.
     failed: Option<karl_core::Error>,
 }
 
@@ -69,7 +69,7 @@ impl RowSink for Candidates {
         self.domains.add(row.domain.map(String::from_utf8_lossy).as_deref());
         self.ungrouped += u64::from(row.group.is_none());
         let key = Key { id: row.id, ordinal: row.digest };
-        // A format may know of no reward at all.
+        // A format may have no reward at all.
         let rewards = row.rewards.get(..self.missing.len()).unwrap_or(&self.missing);
         let pushed = self.stream.push(key, rewards, || HeldRecord::new(row));
         self.failed = self.failed.take().or(pushed.err());
@@ -83,7 +83,7 @@ impl Candidates {
         Ok(Self { stream, missing, domains: NameCounts::default(), ungrouped: 0, failed: None })
     }
 
-    /// The log of the candidates, whose bytes are written to the file that the input names.
+    /// Return the log of the candidates; their bytes are written to the file that the input names.
     pub(super) fn log(self, mut input: Input, tally: Tally, origin: Origin, threads: usize) -> Result<Log> {
         if let Some(error) = self.failed {
             return Err(error.into());
@@ -101,7 +101,7 @@ impl Candidates {
     }
 }
 
-/// Writes records one after the other, and says where each lies.
+/// Write records one after the other, and set their places.
 fn keep(
     candidates: impl Iterator<Item = HeldRecord>,
     path: &Path,

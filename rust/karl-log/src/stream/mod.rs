@@ -1,4 +1,4 @@
-//! A log that is read once, in memory for what a draw could need of it.
+//! Log that is read once, in memory proportional to the records that a draw may need.
 //!
 //! ```text
 //! pipe ──► unpack ──► beginning ──► layout, format
@@ -7,8 +7,9 @@
 //!                                          └────► records of the largest keys ──► temporary file ──► log
 //! ```
 //!
-//! The log it gives has the rows of those records alone, and tells of the others in [`Streamed`](crate::log::Streamed). All that follows
-//! (parsing, replacing, writing) is that of a log which was read from files.
+//! The log has only the rows of those records, and describes the others in
+//! [`Streamed`](crate::log::Streamed). The later steps (parsing, replacing, writing) are those of a log read
+//! from files.
 
 mod candidates;
 
@@ -35,14 +36,14 @@ use crate::read;
 use crate::read::{end, scan_all};
 use crate::rejects::Tally;
 
-/// How much of a stream is looked at before its layout is believed, if its first record is no longer.
+/// Bytes of a stream read before its layout is detected, unless its first record is longer.
 const BEGINNING: usize = 4 << 20;
 
-/// Reads a pipe that is called `name` to its end. `kept` is an empty file for the records of the log; the log needs it
+/// Read a pipe called `name` to its end. `kept` is an empty file for the records of the log; the log needs it
 /// as long as it is used.
 ///
 /// # Errors
-/// As [`read::read`], and [`Error::Draw`] for a reward that cannot be weighed.
+/// As [`read::read`], and [`Error::Draw`] for a reward that cannot be weighted.
 pub fn read(
     pipe: Pipe,
     name: &str,
@@ -55,7 +56,7 @@ pub fn read(
     let (unpacking, tap) = Unpacking::new(pipe);
     let mut whole: Stream<'_> = Box::new(Watched::new(ReadAhead::new(unpacking, watch), watch));
     let (begin, broken) = beginning(&mut whole, limit);
-    // A stream that was stopped looks like one that has ended.
+    // A cancelled stream looks like one that has ended.
     watch.advance(0)?;
     let input = told(&begin, name, kept, settings, watch)?;
     let mut whole: Stream<'_> = Box::new(io::Cursor::new(begin).chain(Broken(broken)).chain(whole));
@@ -73,7 +74,7 @@ pub fn read(
     held.log(input, tally, origin, settings.threads)
 }
 
-/// The beginning of a stream, and the error it ends with, if it ends with one: as much as shows how it holds records.
+/// Return the beginning of a stream, long enough to show its layout, and the error at its end, if any.
 fn beginning(stream: &mut Stream<'_>, limit: usize) -> (Vec<u8>, Option<io::Error>) {
     let mut begin = Vec::new();
     let mut wanted = BEGINNING;
@@ -87,7 +88,7 @@ fn beginning(stream: &mut Stream<'_>, limit: usize) -> (Vec<u8>, Option<io::Erro
     }
 }
 
-/// Whether a beginning holds the first value whole, or more of it than a record may have.
+/// Return whether a beginning holds the first value in full, or more of it than a record may have.
 fn shows_a_record(begin: &[u8], limit: usize) -> bool {
     let mut window = Window::new(begin, 0);
     let first = window.skip_mark().and_then(|()| {
@@ -100,7 +101,7 @@ fn shows_a_record(begin: &[u8], limit: usize) -> bool {
     begin.len() > limit || matches!(first, Ok(Extent::Kept(_) | Extent::Passed))
 }
 
-/// The layout and the fields, told from a copy of the beginning.
+/// Detect the layout and the fields from a copy of the beginning.
 fn told(
     begin: &[u8],
     name: &str,
@@ -113,7 +114,7 @@ fn told(
     probe(source, &settings.wishes, watch)
 }
 
-/// Passes over what follows the last record: a pipe is read to its end, where its hash is known.
+/// Skip everything after the last record: a pipe is read to its end for its hash.
 fn pass(stream: &mut Stream<'_>) -> std::result::Result<(), StreamError> {
     match io::copy(stream, &mut io::sink()) {
         Err(error) if !is_damage(&error) => Err(StreamError::Read(error)),
@@ -121,7 +122,7 @@ fn pass(stream: &mut Stream<'_>) -> std::result::Result<(), StreamError> {
     }
 }
 
-/// A stream that ends with an error, if there is one.
+/// Stream that ends with an error, if there is one.
 struct Broken(Option<io::Error>);
 
 impl Read for Broken {

@@ -1,4 +1,4 @@
-//! The blocks of messages of Anthropic's API, as transcripts hold them.
+//! Message blocks of Anthropic's API in transcripts.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, Made, NO_TEXT, UNKNOWN_BLOCK};
 use crate::json::string::unescape;
 
-/// Texts that the tool writes in a person's name around its own commands.
+/// Texts that the tool writes in the user's name around its own commands.
 const COMMANDS: [&str; 7] = [
     "<command-name>",
     "<command-message>",
@@ -23,19 +23,19 @@ const COMMANDS: [&str; 7] = [
     "<bash-stderr>",
 ];
 
-/// What stands in place of a prompt where a person stopped the model.
+/// Text in place of a prompt if the user interrupted the model.
 const INTERRUPTION: &str = "[Request interrupted by user";
 
-/// The tools that call sub-agents, under the names that they have had.
+/// Tools that call sub-agents, under all their names.
 const CALLERS: [&[u8]; 2] = [b"Task", b"Agent"];
 
 /// One thread while its lines are read.
 pub(super) struct ClaudeConversation {
     pub(super) conversation: Conversation,
-    /// The call that a sub-agent works for: by the sub-agent's name, and by the text that it was given.
+    /// Call that a sub-agent works for: by the sub-agent's name, and by its prompt.
     pub(super) agents: HashMap<u64, Vec<u8>>,
     pub(super) prompts: HashMap<u64, Vec<u8>>,
-    /// The first text that a person, or whoever calls a sub-agent, said.
+    /// First prompt, by a user or by the caller of a sub-agent.
     pub(super) asked: Option<u64>,
     usage: HashMap<u64, [Option<u64>; 4]>,
     message: Keys,
@@ -70,7 +70,7 @@ impl ClaudeConversation {
         }
     }
 
-    /// The tokens of all messages; of one whose lines differ, the most.
+    /// Return the tokens of all messages; of a message with differing lines, the maximum.
     pub(super) fn tokens(&self) -> Tokens {
         let mut sums = [None; 4];
         for counts in self.usage.values() {
@@ -82,7 +82,7 @@ impl ClaudeConversation {
         Tokens { input, cache_creation, cache_read, output }
     }
 
-    /// Takes a line of the model's message; the reason why nothing of it is used.
+    /// Read a line of the model's message; return the reason if nothing of it is used.
     pub(super) fn assistant(
         &mut self,
         row: &Row,
@@ -118,7 +118,7 @@ impl ClaudeConversation {
         }
     }
 
-    /// Adds a block to the model's message at `at`.
+    /// Add a block to the model's message at `at`.
     fn speak(&mut self, at: usize, block: &[u8], made: &mut Made) {
         let Some(found) = self.block.of(block) else { return made.leave_out(UNKNOWN_BLOCK, b"") };
         let [kind, text, thinking, id, name, input, ..]: [Option<&[u8]>; 9] = found;
@@ -150,7 +150,7 @@ impl ClaudeConversation {
         }
     }
 
-    /// Takes a user's line: a prompt, where the line is on the branch, and results of calls that wait for one.
+    /// Read a user's line: a prompt, if the line is on the branch, and results of pending calls.
     pub(super) fn user(
         &mut self,
         line: &Line<'_>,
@@ -168,7 +168,7 @@ impl ClaudeConversation {
         }
     }
 
-    /// Takes the blocks of a user's line.
+    /// Read the blocks of a user's line.
     fn heard(
         &mut self,
         content: &[u8],
@@ -216,7 +216,7 @@ impl ClaudeConversation {
         self.conversation.say(Role::User, text, timestamp);
     }
 
-    /// Adds a result, if its call is there and waits for one; whether it was.
+    /// Add a result, if its call is pending; return whether it was.
     fn result(
         &mut self,
         call: Option<&[u8]>,
@@ -251,12 +251,12 @@ impl ClaudeConversation {
     }
 }
 
-/// It is not on the branch that the thread ends with.
+/// Reason for a line that is not on the branch of the last message.
 pub(super) const OTHER_BRANCH: &str = "other_branch";
 const ORPHAN: &str = "orphan_result";
 
-/// Whether a call went well. A result that is an error says so; a failed tool has a text in place of its own result, and
-/// one that went well has an object or a list.
+/// Return whether a call succeeded. An error result is marked; a failed tool has a text in place of its own
+/// result, and a successful one has an object or a list.
 fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
     match (is_error, result) {
         (Some(b"true"), _) => Some(false),
@@ -266,7 +266,7 @@ fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
     }
 }
 
-/// Adds the text of a block to others; the reason why it is no prompt.
+/// Append the text of a block; return the reason if it is not a prompt.
 fn words_of(kind: &[u8], words: &[u8], text: &mut Vec<u8>, made: &mut Made) -> Option<&'static str> {
     if kind != b"text" || words.is_empty() {
         made.leave_out(NO_TEXT, kind);
@@ -279,7 +279,7 @@ fn words_of(kind: &[u8], words: &[u8], text: &mut Vec<u8>, made: &mut Made) -> O
     why
 }
 
-/// Why a text is no prompt of a person.
+/// Return the reason why a text is not a user's prompt.
 fn said(quoted: &[u8]) -> Option<&'static str> {
     let text = unescape(quoted)?;
     let text = text.trim_start();

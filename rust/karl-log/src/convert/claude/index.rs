@@ -1,4 +1,4 @@
-//! The first pass: a row for each line of every transcript, by all threads.
+//! First pass: a row for each line of every transcript, by all threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::log::Account;
 use crate::parallel::map;
 use crate::rejects::Tally;
 
-/// What was found in a range of a file.
+/// Findings in a range of a file.
 struct IndexPart {
     input: usize,
     rows: Vec<Row>,
@@ -26,7 +26,7 @@ struct IndexPart {
     tally: Tally,
 }
 
-/// The rows of all files, in the order of files and lines; what is no row is counted.
+/// Return the rows of all files, in the order of files and lines; count lines that are not rows.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io), [`Error::Interrupted`](crate::Error::Interrupted).
@@ -73,7 +73,7 @@ impl IndexPart {
             tally: Tally::default(),
         };
         let mut reader = RowReader::new();
-        // A line that names no session is of its file's.
+        // A line without a session id belongs to the session of its file.
         let session = hash(source.name.as_bytes());
         let mut tally = Tally::default();
         let read = lines(source, task, limit, watch).and_then(|pieces| {
@@ -112,7 +112,7 @@ impl IndexPart {
     }
 }
 
-/// Cuts rows into sessions, by when each begins and then by its name's hash; rows that stand twice are counted.
+/// Split rows into sessions, ordered by their start and then by the hash of their name; count duplicate rows.
 pub(super) fn sessions(mut rows: Vec<Row>, made: &mut Made) -> Vec<Vec<Row>> {
     rows.sort_unstable_by_key(|row| (row.session, row.spot));
     let mut sessions: Vec<Vec<Row>> =

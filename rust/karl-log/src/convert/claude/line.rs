@@ -1,4 +1,4 @@
-//! The second pass: a line of a transcript that is used, read again.
+//! Second pass: read the used lines of a transcript again.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::input::source::Source;
 use crate::json::string::unescape;
 
-/// The files of a session, opened as they are needed.
+/// Files of a session, opened as needed.
 pub(super) struct Files<'a> {
     sources: &'a [Source],
     open: HashMap<usize, File>,
@@ -28,10 +28,10 @@ impl<'a> Files<'a> {
         Self { sources, open: HashMap::new(), line: Vec::new() }
     }
 
-    /// The bytes of a row's line.
+    /// Return the bytes of a row's line.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Changed`] where the file is gone or shorter than it was.
+    /// [`Error::Io`]; [`Error::Changed`] if the file is gone or shorter than before.
     pub(super) fn line(&mut self, row: &Row) -> Result<&[u8]> {
         let place = row.spot.place(row.length);
         let source = &self.sources[place.input];
@@ -48,31 +48,31 @@ impl<'a> Files<'a> {
         Ok(&self.line)
     }
 
-    /// What a line is not any more.
+    /// Return the error for a line that has changed.
     pub(super) fn changed(&self, row: &Row) -> Error {
         let place = row.spot.place(row.length);
         self.sources[place.input].changed(place.offset)
     }
 }
 
-/// A line's fields; texts are the insides of JSON strings, empty where there is none.
+/// Fields of a line; texts are the contents of JSON strings, empty if absent.
 pub(super) struct Line<'r> {
     pub(super) timestamp: &'r [u8],
-    /// The result of a tool as the tool has it: looked at, not taken.
+    /// Result in the tool's own form: examined, not converted.
     pub(super) result: Option<&'r [u8]>,
-    /// The sub-agent that a result is of.
+    /// Sub-agent of a result.
     pub(super) result_agent: &'r [u8],
     message: Option<Cow<'r, [u8]>>,
-    /// When, in which session, and the message, as they stand there.
+    /// Time, session and message, as raw JSON.
     raw: [Option<&'r [u8]>; 3],
     pub(super) mended: bool,
-    /// Whether it names itself.
+    /// True if the line has an id.
     pub(super) named: bool,
     pub(super) facts: LineFacts<'r>,
 }
 
 impl Line<'_> {
-    /// Counts what is of another sort than wanted.
+    /// Count values of unexpected types.
     pub(super) fn expect(&self, made: &mut Made) {
         let [timestamp, session, message] = self.raw;
         expect(timestamp, TEXT, "timestamp", made);
@@ -80,7 +80,7 @@ impl Line<'_> {
         expect(message, OBJECT, "message", made);
     }
 
-    /// The message, or the reason why there is none.
+    /// Return the message, or the reason why there is none.
     pub(super) fn message(&self, made: &mut Made) -> std::result::Result<&[u8], &'static str> {
         match (&self.message, self.raw[2]) {
             (Some(message), _) => Ok(message),
@@ -90,20 +90,20 @@ impl Line<'_> {
     }
 }
 
-/// What a line says of its session.
+/// Facts about the session in a line.
 #[derive(Clone, Copy)]
 pub(super) struct LineFacts<'r> {
     pub(super) session: &'r [u8],
     pub(super) streamed: bool,
     pub(super) agent: &'r [u8],
-    /// The call of a tool that a sub-agent works for.
+    /// Tool call that a sub-agent works for.
     pub(super) called_by: &'r [u8],
     pub(super) cwd: &'r [u8],
     pub(super) branch: &'r [u8],
     pub(super) version: &'r [u8],
 }
 
-/// Where a line has its fields.
+/// Paths of a line's fields.
 const OWN: [&str; 14] = [
     "uuid",
     "timestamp",
@@ -121,7 +121,7 @@ const OWN: [&str; 14] = [
     "message",
 ];
 
-/// Where a line has those of a message that it tells.
+/// Paths of the fields of a relayed message in a line.
 const RELAYED: [&str; 14] = [
     "data.message.uuid",
     "data.message.timestamp",
@@ -139,7 +139,7 @@ const RELAYED: [&str; 14] = [
     "data.message.message",
 ];
 
-/// Reads lines.
+/// Parser of lines.
 pub(super) struct LineReader {
     own: Keys,
     relayed: Keys,
@@ -150,7 +150,7 @@ impl LineReader {
         Self { own: Keys::new(&OWN), relayed: Keys::new(&RELAYED) }
     }
 
-    /// The fields of a row's line; None where it is not what it was.
+    /// Parse the fields of a row's line; None if the line has changed.
     pub(super) fn read<'r>(&mut self, row: &Row, line: &'r [u8]) -> Option<Line<'r>> {
         let keys = if row.relayed { &mut self.relayed } else { &mut self.own };
         let found: [Option<&[u8]>; 14] = keys.of(line)?;

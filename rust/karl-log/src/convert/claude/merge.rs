@@ -1,13 +1,14 @@
-//! The lines of one session, from however many files: each once, in order, and which of them are still in its threads.
+//! Merge of the lines of one session from any number of files: each once, in order, with those still in its
+//! threads.
 
 use std::collections::{HashMap, HashSet};
 
 use super::row::{LineKind, Parent, Row};
 use crate::convert::report::Made;
 
-/// The rows of a session with each line once, those of the file that begins first in front. A session that is taken up
-/// again, or copied while it grew, stands in several files, whose beginnings are the same. A message of a sub-agent that
-/// its session tells gives way to the sub-agent's own line.
+/// Return the rows of a session with each line once, those of the file that begins first at the front. A
+/// session that was resumed, or copied while it grew, is in several files with equal beginnings. A relayed
+/// message of a sub-agent gives way to the sub-agent's own line.
 pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
     let mut begun: HashMap<usize, (i64, usize)> = HashMap::new();
     for row in rows {
@@ -26,12 +27,12 @@ pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
     ordered
 }
 
-/// How many lines rows stand for: a line that tells a message is that message's row.
+/// Return the number of lines of some rows: a line that relays a message counts as that message's row.
 pub(super) fn counted(rows: &[Row]) -> usize {
     rows.iter().filter(|row| row.kind != LineKind::Carrier).count()
 }
 
-/// The lines of the session's own thread and of each of its sub-agents, in the order in which they begin.
+/// Return the lines of the session's own thread and of each of its sub-agents, in the order of their start.
 pub(super) fn threads(rows: &[Row]) -> Vec<Vec<Row>> {
     let places: HashMap<u64, usize> = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
     let mut order: HashMap<Thread, usize> = HashMap::from([(Thread::Own, 0)]);
@@ -55,14 +56,14 @@ pub(super) fn threads(rows: &[Row]) -> Vec<Vec<Row>> {
 enum Thread {
     Own,
     Agent(u64),
-    /// Of a sub-agent without a name: the line that it begins with.
+    /// Thread of a sub-agent without a name: its first line.
     From(u64),
 }
 
-/// The line that the sub-agent of a line begins with.
+/// Return the first line of the sub-agent of a line.
 fn root(row: &Row, rows: &[Row], places: &HashMap<u64, usize>) -> u64 {
     let mut row = row;
-    // As many steps as there are lines: parents may go round.
+    // At most as many steps as lines: parents may form a cycle.
     for _ in 0..rows.len() {
         let Parent::Line(parent) = row.parent else { break };
         match places.get(&parent).map(|&at| &rows[at]).filter(|parent| parent.side) {
@@ -73,11 +74,11 @@ fn root(row: &Row, rows: &[Row], places: &HashMap<u64, usize>) -> u64 {
     row.id
 }
 
-/// Which lines of a thread are on the branch that its last message ends: what was taken back is not.
+/// Return which lines of a thread are on the branch of its last message; reverted ones are not.
 ///
-/// From the last message on, each line's parent is on it. Where the log names a parent that it does not have, or names
-/// none, the order of the lines tells it. Calls made side by side are a message in several lines, of which only one is
-/// the parent of what follows: the lines of a message on the branch are on it.
+/// From the last message on, each line's parent is on the branch. If the parent is missing or not named, the
+/// order of the lines decides. Parallel calls are one message in several lines, only one of which is the
+/// parent of the next line: all lines of a message on the branch are on it.
 pub(super) fn live(rows: &[Row]) -> Vec<bool> {
     let places: HashMap<u64, usize> = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
     let speaks = |row: &Row| matches!(row.kind, LineKind::User | LineKind::Assistant);

@@ -1,4 +1,5 @@
-//! Claude Code: the transcripts under `~/.claude/projects`, copies of them, and what `--output-format stream-json` prints.
+//! Claude Code: the transcripts under `~/.claude/projects`, copies of them, and the output of
+//! `--output-format stream-json`.
 //!
 //! ```text
 //! lines ──► rows ──────────► sessions ──► threads ──► live lines ──► messages
@@ -7,11 +8,11 @@
 //!           a line           once         sub-agent   message        results to their calls
 //! ```
 //!
-//! Nothing of `toolUseResult` is built, and of `progress` lines only what sub-agents do: together they are more than half
-//! of a transcript, and what they say is in the messages too. What a sub-agent does stands in a file of its own, in
-//! `agent_progress` lines of its session, or in both; such a line is two rows, one that holds the session's lines together
-//! and one that is the sub-agent's. Memory: a row of 72 bytes a line, twice while lines are sorted into sessions, and the
-//! trajectories at work.
+//! `toolUseResult` is not built, and of `progress` lines only the actions of sub-agents: together they are
+//! more than half of a transcript, and their content is also in the messages. The lines of a sub-agent are in
+//! a file of their own, in `agent_progress` lines of its session, or in both; such a line makes two rows, one
+//! that links the session's lines and one of the sub-agent. Memory: a row of 72 bytes per line, twice while
+//! lines are sorted into sessions, and the trajectories in progress.
 
 mod content;
 mod index;
@@ -37,7 +38,7 @@ use crate::error::Result;
 use crate::input::source::Source;
 use crate::log::Account;
 
-/// Transcripts that are read, before trajectories are made of them.
+/// Transcripts that were read, before their trajectories are made.
 pub(super) struct Transcripts<'a> {
     sources: &'a [Source],
     besides: Vec<Option<EntireMetadata>>,
@@ -47,7 +48,7 @@ pub(super) struct Transcripts<'a> {
 }
 
 impl<'a> Transcripts<'a> {
-    /// Reads the lines of all files.
+    /// Read the lines of all files.
     ///
     /// # Errors
     /// As [`convert`](super::convert).
@@ -71,12 +72,12 @@ impl<'a> Transcripts<'a> {
         Ok(Self { sources, besides, sessions, kin, rate: settings.rate })
     }
 
-    /// How many sessions there are.
+    /// Return the number of sessions.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// The lines of a session's trajectories, and what became of its lines.
+    /// Return the lines of a session's trajectories, and the account of its lines.
     ///
     /// # Errors
     /// As [`convert`](super::convert).
@@ -107,7 +108,7 @@ impl<'a> Transcripts<'a> {
         Ok((out, made))
     }
 
-    /// The group of sessions that share the beginning of one: as Entire names it, or the session's name.
+    /// Return the group of sessions that share a beginning: the group by Entire, or the session's name.
     fn family(&self, root: usize, files: &mut Files<'_>) -> Result<Option<String>> {
         let mut reader = LineReader::new();
         for row in
@@ -125,7 +126,7 @@ impl<'a> Transcripts<'a> {
         Ok(None)
     }
 
-    /// Reads the lines of a thread.
+    /// Read the lines of a thread.
     fn talk(
         &self,
         rows: &[Row],
@@ -187,12 +188,12 @@ impl<'a> Transcripts<'a> {
     }
 }
 
-/// Why a row is left out before it is read again.
+/// Return the reason to leave out a row before it is read again.
 fn unread(row: &Row, live: bool) -> Option<&'static str> {
     match (row.kind, row.left_out) {
         (LineKind::Link | LineKind::Loose | LineKind::Start, _) => Some(NO_CONVERSATION),
         (_, Some(why)) => Some(why.name()),
-        // A result may answer a call on the branch all the same.
+        // A result may nevertheless answer a call on the branch.
         (LineKind::Assistant, None) if !live => Some(OTHER_BRANCH),
         _ => None,
     }

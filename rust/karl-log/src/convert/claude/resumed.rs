@@ -1,19 +1,20 @@
-//! Sessions that repeat another: one that is taken up again under a new name begins with lines of the old one.
+//! Sessions that repeat another: a session resumed under a new name begins with lines of the old one.
 
 use std::collections::{HashMap, HashSet};
 
 use super::row::{LineKind, Row};
 
-/// What a session is to those that share lines with it.
+/// Relation of a session to those that share lines with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Kin {
-    /// Whether another session holds all of its messages.
+    /// True if another session holds all of its messages.
     pub(super) contained: bool,
-    /// The session that those begin with which share lines and differ; None of one that stands alone.
+    /// First session of those that share lines and differ; None for a session that shares none.
     pub(super) root: Option<usize>,
 }
 
-/// The kin of each session, by the ids of their messages; sessions are in the order in which they begin.
+/// Return the relation of each session, by the ids of their messages; sessions are in the order of their
+/// start.
 pub(super) fn kin(sessions: &[Vec<Row>]) -> Vec<Kin> {
     let mut kin = vec![Kin::default(); sessions.len()];
     for family in families(sessions).into_iter().filter(|family| family.len() > 1) {
@@ -39,7 +40,7 @@ fn messages(rows: &[Row]) -> impl Iterator<Item = u64> {
     rows.iter().filter(speaks).map(|row| row.id)
 }
 
-/// Sessions that share a message, directly or by others.
+/// Return the sets of sessions that share messages, directly or through others.
 fn families(sessions: &[Vec<Row>]) -> Vec<Vec<usize>> {
     let mut holder: HashMap<u64, usize> = HashMap::new();
     let mut root: Vec<usize> = (0..sessions.len()).collect();

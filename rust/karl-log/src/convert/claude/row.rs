@@ -1,4 +1,4 @@
-//! What is kept of a line while its session is put together.
+//! Data kept for a line while its session is assembled.
 
 use karl_core::rng::id128;
 
@@ -8,33 +8,33 @@ use crate::convert::lines::Keys;
 use crate::convert::time::milliseconds;
 use crate::json::project::Fault;
 
-/// What a line is to its session.
+/// Role of a line in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineKind {
-    /// A user's message, or results of tools.
+    /// User's message, or results of tools.
     User,
-    /// A part of the model's message.
+    /// Part of the model's message.
     Assistant,
-    /// The beginning of a run, as stream-json has it: the tools that the model was offered.
+    /// Start of a run in stream-json: the tools offered to the model.
     Start,
-    /// The end of a run, as stream-json has it.
+    /// End of a run in stream-json.
     Result,
-    /// What holds lines together and says nothing: progress, hooks, boundaries.
+    /// Link between lines without content: progress, hooks, boundaries.
     Link,
-    /// A link that tells a message of a sub-agent, and is counted as that.
+    /// Link that relays a message of a sub-agent, and is counted as that message.
     Carrier,
-    /// Nothing of a session.
+    /// Line outside any session.
     Loose,
 }
 
-/// The line before a line.
+/// Previous line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parent {
-    /// The line with that id.
+    /// Id of the line.
     Line(u64),
     /// None: the line begins a thread.
     Root,
-    /// The log does not say.
+    /// Not in the log.
     Unknown,
 }
 
@@ -44,33 +44,33 @@ pub(super) struct Row {
     pub(super) session: u64,
     pub(super) id: u64,
     pub(super) parent: Parent,
-    /// The message that the line is a part of; 0 for none.
+    /// Message that the line is a part of; 0 for none.
     pub(super) message: u64,
-    /// The sub-agent; 0 where the log names none.
+    /// Sub-agent; 0 if not named.
     pub(super) agent: u64,
-    /// Milliseconds since 1970; 0 where the log does not say.
+    /// Milliseconds since 1970; 0 if unknown.
     pub(super) time: i64,
     pub(super) spot: PackedPlace,
     pub(super) length: u32,
     pub(super) kind: LineKind,
-    /// Whether it is of a sub-agent.
+    /// True if it belongs to a sub-agent.
     pub(super) side: bool,
-    /// Whether it is a message inside a line of its session's, which tells what a sub-agent does.
+    /// True if it is a message of a sub-agent inside a line of its session.
     pub(super) relayed: bool,
-    /// Why it is left out, where the line itself says so.
+    /// Reason to leave it out, if the line itself gives one.
     pub(super) left_out: Option<LeftOut>,
 }
 
-/// What is neither a prompt of a person nor words of the model.
+/// Lines that are neither a user's prompt nor text of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeftOut {
-    /// Put in by the tool: `isMeta`.
+    /// Inserted by the tool: `isMeta`.
     Meta,
-    /// The summary that stands for what was compacted.
+    /// Summary in place of compacted messages.
     CompactSummary,
-    /// Words that the tool puts into the model's mouth.
+    /// Text that the tool writes in the model's name.
     Synthetic,
-    /// A message of a sub-agent of which the line tells neither the name nor the call.
+    /// Message of a sub-agent in a line with neither its name nor its call.
     UnnamedAgent,
 }
 
@@ -104,7 +104,7 @@ const PATHS: [&str; 16] = [
     "tools",
 ];
 
-/// What stands in [`PATHS`], of the message that a line of progress tells.
+/// Paths of [`PATHS`] for the message relayed by a progress line.
 const RELAYED: [&str; 8] = [
     "data.message.type",
     "data.message.uuid",
@@ -116,13 +116,13 @@ const RELAYED: [&str; 8] = [
     "data.message.message.model",
 ];
 
-/// Reads rows of lines.
+/// Parser of rows from lines.
 pub(super) struct RowReader {
     own: Keys,
     relayed: Keys,
 }
 
-/// A line's row, that of a message which it tells, and the name of its type.
+/// Row of a line, row of a relayed message, and the name of the line's type.
 pub(super) struct ReadLine<'r> {
     pub(super) row: Row,
     pub(super) relayed: Option<Row>,
@@ -135,7 +135,7 @@ impl RowReader {
         Self { own: Keys::new(&PATHS), relayed: Keys::new(&RELAYED) }
     }
 
-    /// Reads the line at the start of `bytes`; `session` is that of a line that names none.
+    /// Parse the line at the start of `bytes`; `session` is used for a line without one.
     pub(super) fn read<'r>(
         &mut self,
         bytes: &'r [u8],
@@ -172,7 +172,7 @@ impl RowReader {
         Ok(ReadLine { row, relayed, kind, end })
     }
 
-    /// The message of a sub-agent that a line tells; none where it holds none.
+    /// Return the message of a sub-agent that a line relays; `None` if there is none.
     fn relayed(&mut self, line: &[u8], carrier: &Row) -> Option<Row> {
         let found: [Option<&[u8]>; 8] = self.relayed.of(line)?;
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
@@ -198,7 +198,7 @@ impl RowReader {
     }
 }
 
-/// What stands for a name: 64 bits are enough to tell those of a log.
+/// Return a hash in place of a name: 64 bits suffice to distinguish those of a log.
 pub(super) fn hash(name: &[u8]) -> u64 {
     (id128(name) >> 64) as u64
 }
@@ -214,7 +214,8 @@ fn kind_of(kind: &[u8], named: bool, offers_tools: bool) -> LineKind {
     }
 }
 
-/// After a compaction the line before is the logical one; where that is not named, the order of the file tells it.
+/// Return the parent of a line: after a compaction the logical one; if that is missing, the order of the file
+/// decides.
 fn parent(parent: Option<&[u8]>, logical: Option<&[u8]>, kind: &[u8]) -> Parent {
     let id = |raw: Option<&[u8]>| raw.map(inside).filter(|id| !id.is_empty()).map(hash);
     match (id(parent).or_else(|| id(logical)), parent) {

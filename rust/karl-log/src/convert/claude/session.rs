@@ -1,4 +1,4 @@
-//! What the lines of a thread say of their session.
+//! Facts about a session from the lines of a thread.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::convert::Kind;
 use crate::input::source::Source;
 use crate::json::string::unescape;
 
-/// What a thread says of itself, as text.
+/// Facts about a thread, as text.
 #[derive(Default)]
 pub(super) struct SessionMeta {
     pub(super) session: String,
     pub(super) agent: String,
     pub(super) called_by: String,
     pub(super) streamed: bool,
-    /// Whether its session tells it, in part or whole.
+    /// True if its session relays it, in part or whole.
     pub(super) relayed: bool,
     pub(super) source: Map<String, Value>,
     pub(super) files: Vec<usize>,
@@ -27,7 +27,7 @@ pub(super) struct SessionMeta {
 }
 
 impl SessionMeta {
-    /// Takes what a line of a file says, where nothing is known yet.
+    /// Take facts from a line, if still unknown.
     pub(super) fn hear(&mut self, facts: &LineFacts<'_>, row: &Row) {
         let text = |inside: &[u8]| unescape(&[b"\"", inside, b"\""].concat()).map(Cow::into_owned);
         for (mine, theirs) in [
@@ -52,7 +52,7 @@ impl SessionMeta {
         }
     }
 
-    /// Where the trajectory comes from.
+    /// Return the origin of the trajectory.
     pub(super) fn source(&self, sources: &[Source]) -> Map<String, Value> {
         let format = if self.streamed { "claude-code-stream" } else { Kind::ClaudeCode.name() };
         let name = |name: &String| if name.is_empty() { Value::Null } else { name.clone().into() };
@@ -69,8 +69,8 @@ impl SessionMeta {
         source
     }
 
-    /// The call that this sub-agent works for: as it says itself, as the call's result says, or the call whose prompt is
-    /// what it was asked.
+    /// Return the call that this sub-agent works for: by its own lines, by the call's result, or by the call
+    /// with its prompt.
     pub(super) fn call(&self, own: &ClaudeConversation, talk: &ClaudeConversation) -> Option<String> {
         if !self.called_by.is_empty() {
             return Some(self.called_by.clone());

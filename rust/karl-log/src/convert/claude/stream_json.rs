@@ -1,4 +1,4 @@
-//! What stream-json says of a run in its first line and in its last.
+//! First and last line of a run in stream-json.
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ use crate::convert::report::Made;
 use crate::convert::settings::Rate;
 use crate::json::reference;
 
-/// What the run cost.
+/// Cost of the run.
 const COST: &str = "total_cost_usd";
 
 impl SessionMeta {
-    /// Takes the first line of a run: the tools that the model was offered.
+    /// Read the first line of a run: the tools offered to the model.
     pub(super) fn start(&mut self, line: &[u8], made: &mut Made) {
         let Some([tools]) = Keys::new(&["tools"]).of(line) else { return };
         expect(tools, LIST, "tools", made);
@@ -22,7 +22,7 @@ impl SessionMeta {
         self.tools = offered(tools.into_iter().map(tool).collect()).or(self.tools.take());
     }
 
-    /// Takes the last line of a run: what it cost, and its reward where the end of the run is that.
+    /// Read the last line of a run: its cost, and its reward if that is the result of the run.
     pub(super) fn end(&mut self, line: &[u8], rate: Rate, made: &mut Made) {
         let Some([subtype, is_error, cost]) = Keys::new(&["subtype", "is_error", COST]).of(line) else {
             return;
@@ -37,13 +37,13 @@ impl SessionMeta {
     }
 }
 
-/// 1 where the run came to its end without an error, else 0.
+/// Return 1 if the run ended without an error, else 0.
 fn ended_well(subtype: &[u8], is_error: Option<&[u8]>) -> f64 {
     let well = subtype == b"\"success\"" && is_error != Some(b"true");
     f64::from(u8::from(well))
 }
 
-/// A tool of which a run tells the name alone, as chat templates know it.
+/// Return a tool with only its name, in the form of chat templates.
 fn tool(tool: Value) -> Value {
     match tool {
         Value::String(name) => json!({"type": "function", "function": {"name": name}}),

@@ -1,4 +1,4 @@
-//! The way of a session of Codex through its items: files of one session are told by it.
+//! Path of a Codex session through its items, which identifies files of one session.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use crate::convert::lineage::{Trace, hash};
 use crate::convert::text_parts::{kept, list, text};
 use crate::convert::time::milliseconds;
 
-/// What an item says; a session that is written again has new moments and may have new ids of items.
+/// Content keys of an item; a session that is written again has new timestamps and may have new item ids.
 const SAID: [&str; 10] =
     ["type", "role", "content", "summary", "name", "arguments", "input", "action", "call_id", "output"];
 
-/// How long the id of a call is that no other session has.
+/// Minimum length of a globally unique call id.
 const UNIQUE: usize = 12;
 
-/// What the tool writes in a person's name.
+/// Texts that the tool writes in the user's name.
 const META: [&str; 5] = [
     "<environment_context>",
     "<user_instructions>",
@@ -22,10 +22,10 @@ const META: [&str; 5] = [
     "<skill>",
 ];
 
-/// What stands for a turn that a person stopped.
+/// Mark of a turn that the user interrupted.
 const ABORTED: &str = "<turn_aborted>";
 
-/// Why a message is not what a person or the model said.
+/// Return the reason why a message is neither the user's nor the model's.
 pub(super) fn put_in(item: &Value) -> Option<&'static str> {
     let first = list(item, "content").first().and_then(|part| text(part, "text")).unwrap_or_default();
     let first = first.trim_start();
@@ -35,7 +35,8 @@ pub(super) fn put_in(item: &Value) -> Option<&'static str> {
     first.starts_with(ABORTED).then_some("interruption")
 }
 
-/// The hash of what a line adds to a conversation; None of one that adds nothing, or what each session is told anew.
+/// Return the hash of a line's contribution to a conversation; None if it adds nothing, or only text that
+/// every session repeats.
 pub(super) fn item(line: &Value) -> Option<u64> {
     let item = line.get("payload").filter(|_| text(line, "type") == Some("response_item"))?;
     let counts = match text(item, "type")? {
@@ -46,12 +47,12 @@ pub(super) fn item(line: &Value) -> Option<u64> {
     counts.then(|| hash("item", Value::Object(kept(item, &SAID)).to_string().as_bytes()))
 }
 
-/// The way of a session through its items, to tell it from others.
+/// Path of a session through its items, to compare it with others.
 #[derive(Default)]
 pub(in crate::convert) struct ItemTrail(Trace);
 
 impl ItemTrail {
-    /// Takes a line.
+    /// Read a line.
     pub(in crate::convert) fn line(&mut self, line: &Value) {
         let (trace, payload) = (&mut self.0, line.get("payload").unwrap_or(&Value::Null));
         if text(line, "type") == Some("session_meta") && trace.id.is_none() {
@@ -70,7 +71,7 @@ impl ItemTrail {
         }
     }
 
-    /// What was found.
+    /// Return the trace.
     pub(in crate::convert) fn end(mut self) -> Trace {
         let trace = &mut self.0;
         let names = [&trace.id, &trace.forked_from].into_iter().flatten();

@@ -1,7 +1,7 @@
-//! Codex: rollouts under `~/.codex/sessions`, one file a session, each line `{timestamp, type, payload}`.
+//! Codex: rollouts under `~/.codex/sessions`, one file per session, each line `{timestamp, type, payload}`.
 //!
-//! `response_item` lines are the conversation; `event_msg` lines tell the same for the screen, but for the counts of
-//! tokens. After a compaction the items go on, so that the history that replaces them for the model is left out.
+//! `response_item` lines are the conversation; `event_msg` lines repeat it for the screen, and add the token
+//! counts. After a compaction the items continue, so the replacement history for the model is left out.
 
 mod items;
 
@@ -16,16 +16,16 @@ use crate::convert::record::{Head, Tokens};
 use crate::convert::report::{EMPTY, Made, NO_CONVERSATION, NO_TEXT};
 use crate::convert::text_parts::{arguments, kept, list, quoted, source, text, words};
 
-/// Nobody that is known says it.
+/// Reason for a message of an unknown role.
 const UNKNOWN_ROLE: &str = "unknown_role";
 
-/// How an item of an unknown kind is counted.
+/// Name under which items of unknown kinds are counted.
 const UNKNOWN_ITEM: &str = "unknown_item";
 
-/// What every line has where.
+/// Paths of every line with the expected types.
 const EVERY: [(&str, JsonTypes); 3] = [("timestamp", TEXT), ("payload", OBJECT), ("payload.type", TEXT)];
 
-/// What lines that are used have where, by their type.
+/// Return the paths of used lines with the expected types, by line type.
 fn used(line: &Value) -> &'static [(&'static str, JsonTypes)] {
     match text(line, "type") {
         Some("session_meta") => &[("payload.id", TEXT), ("payload.forked_from_id", TEXT)],
@@ -50,10 +50,10 @@ fn used(line: &Value) -> &'static [(&'static str, JsonTypes)] {
     }
 }
 
-/// How a line is counted whose session another line tells already.
+/// Name under which a line is counted if another line has its content.
 pub(super) const REPEATED: &str = "repeated";
 
-/// A session while its lines are read.
+/// Session while its lines are read.
 #[derive(Default)]
 pub(super) struct Rollout {
     talk: Conversation,
@@ -61,22 +61,22 @@ pub(super) struct Rollout {
     id: Option<String>,
     model: Vec<u8>,
     tokens: Tokens,
-    /// The model's message that goes on, until somebody answers.
+    /// Model's message in progress, until another role answers.
     turn: Option<usize>,
-    /// How many items of the next lines are known from another file.
+    /// Number of items in the next lines that are known from another file.
     pub(super) repeated: usize,
 }
 
-/// The reason why nothing of a line is used.
+/// Outcome of a line: the reason if nothing of it is used.
 type ItemFate = Result<(), &'static str>;
 
 impl Rollout {
-    /// Whether a line of this type, with a payload of that, is looked at: the others are most of a rollout.
+    /// Return whether a line of this type and payload type is read; most lines of a rollout are not.
     pub(super) fn reads(kind: &[u8], payload: &[u8]) -> bool {
         kind != b"event_msg" || payload == b"token_count"
     }
 
-    /// Takes a line.
+    /// Read a line.
     pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> ItemFate {
         if self.repeated > 0 && item(line).is_some() {
             self.repeated -= 1;
@@ -112,7 +112,7 @@ impl Rollout {
         }
     }
 
-    /// The trajectory of the whole file.
+    /// Return the trajectory of the whole file.
     pub(super) fn end(self, file: &str) -> (Head, Conversation) {
         let head = Head {
             id: self.id.unwrap_or_else(|| file.to_owned()),
@@ -182,7 +182,7 @@ impl Rollout {
         self.turn = None;
     }
 
-    /// The model's message that goes on, or a new one.
+    /// Return the model's message in progress, or a new one.
     fn turn(&mut self, moment: &[u8]) -> usize {
         let next = self.talk.messages.len();
         let at = *self.turn.get_or_insert(next);
@@ -214,7 +214,7 @@ impl Rollout {
             |key: &str| payload.pointer(&format!("/info/total_token_usage/{key}")).and_then(Value::as_u64);
         let cached = count("cached_input_tokens");
         if let Some(all) = count("input_tokens") {
-            // The input holds what came from a cache.
+            // The input includes the cached tokens.
             self.tokens = Tokens {
                 input: Some(all.saturating_sub(cached.unwrap_or_default())),
                 cache_creation: None,
@@ -225,7 +225,8 @@ impl Rollout {
     }
 }
 
-/// What a tool gave, and whether it went well: as it says itself, or by the exit code of its command.
+/// Return the output of a tool, and whether it succeeded: by its own flag, or by the exit code of its
+/// command.
 fn result(output: &Value, made: &mut Made) -> (Vec<u8>, Option<bool>) {
     if let Some(inner) = output.get("content") {
         let said = output.get("success").and_then(Value::as_bool);
@@ -240,7 +241,7 @@ fn result(output: &Value, made: &mut Made) -> (Vec<u8>, Option<bool>) {
     (escaped(whole), exit_code(whole).map(|code| code == 0))
 }
 
-/// The exit code in the first lines of what a command printed.
+/// Return the exit code in the first lines of a command's output.
 fn exit_code(output: &str) -> Option<i64> {
     let mut lines = output.lines().take_while(|line| !line.starts_with("Output:")).take(8);
     lines.find_map(|line| {

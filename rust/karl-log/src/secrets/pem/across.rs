@@ -1,4 +1,4 @@
-//! Private keys whose lines are strings of their own in a JSON text.
+//! Private keys with one JSON string per line.
 
 use std::sync::LazyLock;
 
@@ -7,18 +7,18 @@ use memchr::memmem::Finder;
 use super::{Body, End, FEWEST, Frame, begin, parts};
 use crate::secrets::secret::Secret;
 
-/// How many strings that are no lines of a key may stand between two that are.
+/// Maximum number of other strings between two lines of a key.
 const MOST_BETWEEN: usize = 4;
 
 static MENTIONS: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| [Finder::new(b"PRIVATE KEY"), Finder::new(b"Private-Lines:")]);
 
-/// Whether a text speaks of a private key.
+/// Return whether a text mentions a private key.
 pub(in crate::secrets) fn is_mentioned(text: &str) -> bool {
     MENTIONS.iter().any(|word| word.find(text.as_bytes()).is_some())
 }
 
-/// A key of which the last mark has not been read.
+/// Key before its end mark.
 struct Open<'a> {
     frame: Frame<'a>,
     last: End,
@@ -33,7 +33,7 @@ pub(in crate::secrets) struct Across<'a> {
 }
 
 impl<'a> Across<'a> {
-    /// Read the string between two places of the text.
+    /// Read the string between two positions of the text.
     pub(in crate::secrets) fn read(
         &mut self,
         text: &'a str,
@@ -66,7 +66,7 @@ impl<'a> Across<'a> {
         }
     }
 
-    /// Begin a key whose first mark stands in a string, unless it ends there too.
+    /// Begin a key with its begin mark in a string, unless it ends there too.
     fn begun(content: &'a str, from: usize, at: usize) -> Option<Open<'a>> {
         let (length, last) = begin(content, at)?;
         let around = Frame::around(&content[from..], at - from, at - from + length);
@@ -75,13 +75,13 @@ impl<'a> Across<'a> {
         unfinished.then_some(Open { frame: around, last, body, between: 0 })
     }
 
-    /// End the key that was begun, and add it where it is one.
+    /// End the open key, and add it if it is a key.
     pub(in crate::secrets) fn close(&mut self, text: &str, found: &mut Vec<Secret>) {
         let Some(Open { mut body, .. }) = self.open.take() else { return };
         if body.end.is_none() {
             body.trim();
         }
-        // Strings that are words stand between the lines, too: of short ones only the padded are lines.
+        // Strings between the lines may be words: of short ones only padded ones are lines.
         body.runs.retain(|&(from, to)| to - from >= FEWEST || text[from..to].ends_with('='));
         if body.end.is_some() && body.size() >= FEWEST || body.is_key(text) {
             parts(&body.runs, found);

@@ -1,29 +1,30 @@
-//! Lines of a private key between its marks, in any encoding and with what a tool writes around each line.
+//! Lines of a private key between its marks, in any encoding and with a tool's text around each line.
 
 use super::frame::Frame;
 use super::marks::{End, window};
 use crate::secrets::secret::floor;
 
-/// How many in one line tell a key whose end is missing, and in how many lines, unless one is much longer.
+/// Minimum characters in a line, and number of such lines, of a key without end mark, unless one is much
+/// longer.
 pub(super) const LINE: usize = 40;
 
-/// How long a key is, at most.
+/// Maximum length of a key.
 const LONGEST: usize = 1 << 16;
 
-/// What stands behind the first mark.
+/// Text after the begin mark.
 pub(super) struct Body {
     /// Lines of base64.
     pub(super) runs: Vec<(usize, usize)>,
-    /// Whether quotes stand between them.
+    /// True if there are quotes between them.
     pub(super) quoted: bool,
-    /// Where the last mark ends, if there is one.
+    /// End of the end mark, if there is one.
     pub(super) end: Option<usize>,
-    /// How far it was read.
+    /// Position up to which it was read.
     pub(super) at: usize,
 }
 
 impl Body {
-    /// Read the lines from a place on, up to the last mark or to what is no line of a key.
+    /// Read the lines from a position on, up to the end mark or to a line that is not part of a key.
     pub(super) fn read(text: &str, from: usize, frame: &Frame<'_>, last: End) -> Self {
         let mut body = Self { runs: Vec::new(), quoted: false, end: None, at: from };
         let mut quotes = body.skip_tail(text, frame);
@@ -40,7 +41,7 @@ impl Body {
             }
             let base64 = run(rest);
             let decorated = between(rest);
-            // Of what may be either, a number or a sign at the start of a line is no base64.
+            // If ambiguous, a number or a sign at the start of a line is not base64.
             if decorated > 0 && (base64 <= decorated || base64 < 8) {
                 quotes |= rest[..decorated].contains(['"', '\'', ',']);
                 let ends = rest.starts_with(['\n', '\\']);
@@ -58,26 +59,26 @@ impl Body {
         body
     }
 
-    /// Pass over what stands in front of each line; whether there are quotes in it.
+    /// Skip the text before each line; return whether it has quotes.
     fn skip_lead(&mut self, text: &str, frame: &Frame<'_>) -> bool {
         let length = frame.lead_of(&text[self.at..]).unwrap_or(0);
         self.at += length;
         text[self.at - length..self.at].contains('"')
     }
 
-    /// Pass over what stands behind each line; whether there are quotes in it.
+    /// Skip the text after each line; return whether it has quotes.
     fn skip_tail(&mut self, text: &str, frame: &Frame<'_>) -> bool {
         let length = frame.tail_of(&text[self.at..]).unwrap_or(0);
         self.at += length;
         text[self.at - length..self.at].contains('"')
     }
 
-    /// Return how many bytes of base64 there are.
+    /// Return the number of bytes of base64.
     pub(super) fn size(&self) -> usize {
         self.runs.iter().map(|run| run.1 - run.0).sum()
     }
 
-    /// Leaves out the words behind a key without an end that only look like base64.
+    /// Remove the words after a key without end mark that only look like base64.
     pub(super) fn trim(&mut self) {
         let long = self.runs.iter().rposition(|run| run.1 - run.0 >= LINE);
         let last = long.map_or(0, |at| at + 1);
@@ -86,7 +87,7 @@ impl Body {
         self.runs.truncate(last + usize::from(keep));
     }
 
-    /// Whether lines without a last mark are those of a key.
+    /// Return whether lines without an end mark are those of a key.
     pub(super) fn is_key(&self, text: &str) -> bool {
         let long = |least: usize| self.runs.iter().filter(|run| run.1 - run.0 >= least).count();
         let digits = self.runs.iter().any(|run| text[run.0..run.1].bytes().any(|byte| byte.is_ascii_digit()));
@@ -94,7 +95,7 @@ impl Body {
     }
 }
 
-/// Return how many bytes of base64 a text begins with; `/`, `+` and `=` in any encoding.
+/// Return the number of leading bytes of base64; `/`, `+` and `=` in any encoding.
 pub(super) fn run(text: &str) -> usize {
     let (bytes, mut at) = (text.as_bytes(), 0);
     while at < bytes.len() {
@@ -112,8 +113,8 @@ pub(super) fn run(text: &str) -> usize {
     at
 }
 
-/// How many bytes a text begins with of what stands between lines: their ends in any encoding, the marks of diffs,
-/// numbers, quotes and colours.
+/// Return the number of leading bytes between lines: line ends in any encoding, diff marks, numbers, quotes
+/// and colours.
 fn between(text: &str) -> usize {
     let slashes = text.bytes().take_while(|&byte| byte == b'\\').count();
     let escaped = &text[slashes..];
@@ -163,7 +164,7 @@ fn between(text: &str) -> usize {
     text.chars().next().filter(|&letter| plain(letter)).map_or(0, char::len_utf8)
 }
 
-/// How long a line of the headers of a key is: `Proc-Type: 4,ENCRYPTED`, `Version: ...`.
+/// Return the length of a header line of a key: `Proc-Type: 4,ENCRYPTED`, `Version: ...`.
 fn header(text: &str) -> Option<usize> {
     const NAMES: [&str; 7] =
         ["Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Hash:", "Charset:", "MessageID:"];

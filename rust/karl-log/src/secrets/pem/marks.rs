@@ -1,4 +1,4 @@
-//! The marks around a private key.
+//! Begin and end marks of a private key.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ pub(super) static END: LazyLock<Regex> = LazyLock::new(|| mark("END"));
 
 static PUTTY: LazyLock<Regex> = LazyLock::new(|| compiled(r"\APrivate-Lines: ?[0-9]{1,4}"));
 
-/// How a key ends.
+/// End of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Mark,
@@ -32,7 +32,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Whether a text begins as the end of a key.
+    /// Return whether a text begins with the end of a key.
     pub(super) fn begins(self, rest: &str) -> bool {
         match self {
             Self::Mark => rest.starts_with("-----END") || rest.starts_with("---- END"),
@@ -40,7 +40,7 @@ impl End {
         }
     }
 
-    /// Return the length of the end that a text begins with.
+    /// Return the length of the end mark at the start of a text.
     pub(super) fn find(self, near: &str) -> Option<usize> {
         match self {
             Self::Mark => {
@@ -51,7 +51,7 @@ impl End {
     }
 }
 
-/// Return the length of the mark that a key begins with at a place, and how the key ends.
+/// Return the length of the begin mark at a position, and the end of the key.
 pub(super) fn begin(text: &str, from: usize) -> Option<(usize, End)> {
     let near = window(text, from);
     if let Some(mark) = PUTTY.find(near) {
@@ -61,7 +61,7 @@ pub(super) fn begin(text: &str, from: usize) -> Option<(usize, End)> {
     Some((mark + usize::from(near[mark..].starts_with('-')), End::Mark))
 }
 
-/// As much of a text as a mark takes.
+/// Return the start of a text, up to the maximum length of a mark.
 pub(super) fn window(text: &str, from: usize) -> &str {
     &text[from..floor(text, (from + 120).min(text.len()))]
 }

@@ -1,4 +1,4 @@
-//! Private keys between their marks, `-----BEGIN ... PRIVATE KEY-----`: only what looks like a key is one.
+//! Private keys between their marks, `-----BEGIN ... PRIVATE KEY-----`: only if the content looks like a key.
 
 mod across;
 mod body;
@@ -11,7 +11,7 @@ use self::frame::Frame;
 use self::marks::{END, End, begin, window};
 use super::secret::Secret;
 
-/// What a key begins or ends with, as encodings spell it.
+/// Begin and end marks of a key in all encodings.
 pub(super) const SIGNS: [&str; 7] = [
     "-----BEGIN ",
     "-----BEGIN+",
@@ -24,13 +24,13 @@ pub(super) const SIGNS: [&str; 7] = [
 
 const FAMILY: &str = "private-key";
 
-/// A key is told by its form from everything that has a name only.
+/// Rank of a key: its form takes precedence over a name.
 const RANK: usize = 0;
 
-/// How many characters of base64 a key between both marks has, at least.
+/// Minimum characters of base64 in a key between both marks.
 const FEWEST: usize = 16;
 
-/// Find the key whose first mark stands at a place; return where the search for the next may go on.
+/// Find the key with its begin mark at a position; return the position at which to continue.
 pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
     let Some((length, last)) = begin(text, from) else { return end_alone(text, from, found) };
     let frame = Frame::around(text, from, from + length);
@@ -54,7 +54,7 @@ pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
     body.end.unwrap_or(body.at).max(from)
 }
 
-/// Find the lines of a key in front of its last mark, where the first is missing.
+/// Find the lines of a key before its end mark, if the begin mark is missing.
 fn end_alone(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
     if END.is_match(window(text, from)) {
         let frame = Frame::around(text, from, from);
@@ -82,7 +82,7 @@ fn end_alone(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
     from
 }
 
-/// Find one secret in several quoted lines: the first is replaced, the others removed, and the quotes stay.
+/// Add one secret in several quoted lines: the first is replaced, the others removed, and the quotes stay.
 fn parts(runs: &[(usize, usize)], found: &mut Vec<Secret>) {
     let secret = |(index, &(from, to)): (usize, &(usize, usize))| Secret {
         part: index > 0,
