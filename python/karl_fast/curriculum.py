@@ -1,4 +1,4 @@
-"""Which prompts to ask next.
+"""Curriculum: the choice of the next prompts.
 
 | name | what it gives |
 |---|---|
@@ -67,7 +67,7 @@ def expected_mixed_groups(rates: Reals, *, size: int, budget: int) -> NDArray[np
 
 @dataclass(frozen=True)
 class Stage:
-    """Some levels of difficulty, for some time.
+    """Levels of difficulty for a part of the training.
 
     Attributes:
         levels: what is trained on.

@@ -1,4 +1,4 @@
-"""Everything that karl-fast raises on purpose.
+"""Exceptions of karl-fast.
 
 Each class is also the class of the standard library that it is a case of, so that code which knows nothing of
 karl-fast can catch it. ``exit_code`` is what the command line ends with, ``hint`` what it says after the error. To add
@@ -179,7 +179,7 @@ class BadRowError(KarlError, ValueError):
 
 
 class NothingToSampleError(KarlError, ValueError):
-    """No row is left to draw."""
+    """Error if no row is left to draw."""
 
     exit_code = 4
 
@@ -218,7 +218,7 @@ class TemplateError(KarlError, ValueError):
 
 
 class NothingToTrainError(KarlError, ValueError):
-    """No row is left to learn from, or to judge by."""
+    """Error if no row is left to train or evaluate on."""
 
     exit_code = 4
 

@@ -1,4 +1,4 @@
-"""Which rollouts of the past come again, and how often.
+"""Replay: the choice of past rollouts, and their weights by age.
 
 | name | what it gives |
 |---|---|

@@ -70,7 +70,7 @@ def _of_stdout(error: OSError) -> FileError:
 
 
 def _open_closed() -> None:
-    """Put something in the place of closed streams, so that no file of ours becomes the standard output or error."""
+    """Open closed standard streams on the null device, so that no other file gets their descriptors."""
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open()  # noqa: SIM115  (for good; data has to go somewhere: to write here fails)
     if sys.stderr is None:

@@ -101,7 +101,7 @@ def _of_options(given: str, options: list[str], command: str) -> str:
 
 
 ALIKE = 0.85
-"""As like are a word and a slip of it: `--seed` and `--seeds`, not `--reward` and `--threads`."""
+"""Similarity of a word and a misspelling of it: `--seed` and `--seeds`, not `--reward` and `--threads`."""
 
 
 def _likeness(one: str, other: str) -> float:

@@ -1,4 +1,4 @@
-"""Every measure of a set of rollouts at once, and two sets side by side."""
+"""All measures of a set of rollouts at once, and a comparison of two sets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sets of rollouts side by side; ``print`` shows them as a table.
+    """Profiles of two sets of rollouts; ``print`` shows them as a table.
 
     Attributes:
         before: the set that was drawn from.
@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """After over before, by the name of the measure; NaN where before is 0."""
+        """Ratio of after to before, by the name of the measure; NaN where before is 0."""
         after = _values(self.after)
         return {name: after[name] / value if value else float("nan") for name, value in _values(self.before).items()}
 

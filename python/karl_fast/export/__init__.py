@@ -1,1 +1,1 @@
-"""From chosen rows to what trainers read: made, judged, and written with their manifest."""
+"""Export of chosen rows for trainers: made, checked, and written with their manifest."""

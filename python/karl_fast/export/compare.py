@@ -1,4 +1,4 @@
-"""Two data sets side by side: what is in each, what is in both, and which choices made the difference."""
+"""Comparison of two data sets: content, overlap and settings."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ def _refuse(word: str) -> Any:
 
 
 JSON = json.JSONDecoder(parse_constant=_refuse)
-"""One for all rows: `json.loads` with an argument builds one for each."""
+"""Decoder shared by all rows: `json.loads` with an argument builds one for each."""
 
 RAW = json.JSONDecoder(parse_int=float)
 """Raw rows are as they were logged: they may hold NaN, and integers of more digits than Python takes as one."""
 
 
 class Row(NamedTuple):
-    """One row.
+    """Row of a data set.
 
     Attributes:
         split: train, valid or test; the file's name where the data set is one file.

@@ -1,4 +1,4 @@
-"""By what law rows were drawn, and which of them."""
+"""Record of a draw: its law, and the rows drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a data set comes from: the files that were read, and the run that read them."""
+"""Origin of a data set: the files that were read, and the run that read them."""
 
 from __future__ import annotations
 

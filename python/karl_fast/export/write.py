@@ -1,4 +1,4 @@
-"""From chosen rows to a directory."""
+"""Export of chosen rows to a directory."""
 
 from __future__ import annotations
 

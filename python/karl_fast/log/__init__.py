@@ -139,4 +139,4 @@ def refuse_bad_rows(core: _core.Log) -> None:
 
 
 SOUND = ("failed_rollout",)
-"""Why a row may be no record without being damaged."""
+"""Reasons why an intact row may not be a record."""

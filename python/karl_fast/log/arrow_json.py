@@ -113,7 +113,7 @@ def _floats(array: Any) -> Texts:
 
 
 def _nulled(array: Any, texts: Texts) -> Texts:
-    """Put null where an array has nulls."""
+    """Set null where an array has nulls."""
     if not array.null_count:
         return texts
     return [text if valid else NULL for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)]

@@ -1,4 +1,4 @@
-"""From what a person types to a list of files."""
+"""Discovery of log files from the paths a user gives."""
 
 from __future__ import annotations
 

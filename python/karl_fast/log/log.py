@@ -24,7 +24,7 @@ SETTLED = ("format", "id", "group", "reward", "messages", "domain", "strict", "m
 
 
 class Log:
-    """Every record of some files as columns, in an order that depends on the records alone.
+    """Records of files as columns, in an order that depends on the records alone.
 
     Rows stand in the order of (hash of the id, hash of the record); nothing depends on how the records lay in files.
     B is the number of records.

@@ -11,7 +11,7 @@ SPEAKERS = (
 """Whom a message of ShareGPT can be from."""
 
 ANSWERERS = ("assistant", "gpt", "chatgpt", "bing", "bard", "model", "ai")
-"""Those of them who are the assistant."""
+"""Speakers that are the assistant."""
 
 KEYS = 16
 """Maximum keys of an invalid message in an error."""

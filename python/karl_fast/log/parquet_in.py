@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karl_fast.log.arrow_json import Texts, Writer
 
     Needed = Callable[[list[str]], Collection[str] | None]
-    """Gives, of the columns of a table, those that have to be kept; None for all."""
+    """Function from the columns of a table to those that have to be kept; None for all."""
 
 ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
 """Limits of what is in memory at a time: rows, and about how many bytes of them, and of a column of the file."""

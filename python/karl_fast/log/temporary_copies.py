@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from karl_fast.log.parquet_in import LeftOut, Needed
 
 NOWHERE = "it is a link to what is not there"
-"""Why a link that leads nowhere is not read."""
+"""Reason to skip a broken link."""
 
 
 def kept(path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None) -> tuple[str, list[LeftOut]]:

@@ -86,7 +86,7 @@ class Activations:
 
     @cached_property
     def _widths(self) -> list[int]:
-        """Of each layer, the numbers a token that its linear layers give."""
+        """Summed output widths of the linear layers in each layer, in numbers a token."""
         layers = getattr(self._model, "layers", None) or [self._model]
         return [sum(_width(module) for module in layer.modules()) for layer in layers]
 

@@ -33,7 +33,7 @@ ADAPTERS, CONFIG, MOMENTS = "adapters.safetensors", "adapter_config.json", "opti
 FOLDER, STATE = "checkpoints", "state.json"
 
 FILES = (STATE, ADAPTERS, CONFIG, MOMENTS)
-"""All that a checkpoint holds; without the first it is none, so that one is removed first."""
+"""Files of a checkpoint; it is invalid without the first, which is removed first."""
 
 ROWS = "examples"
 """Under which name the settings of a run have a hash of what it learns from."""
@@ -126,7 +126,7 @@ class Checkpoints:
         return kept.is_file()
 
     def resume(self, model: Any, optimizer: Any, settings: dict[str, Any], began: str | None = None) -> State:
-        """Put the newest checkpoint into a model and an optimizer.
+        """Load the newest checkpoint into a model and an optimizer.
 
         Args:
             model, optimizer: to fill.

@@ -52,7 +52,7 @@ class Trained:
     """Trainable parameters of a model as flat vectors, without a walk through its tree each time."""
 
     def __init__(self, model: Any) -> None:
-        """The parameters that are trainable now; other arrays may take their places, other parameters may not."""
+        """Record the trainable parameters; their arrays may be replaced later, but not the set of them."""
         leaves = flat(model.trainable_parameters())
         self._last: dict[str, mx.array] = {}
         self._arrays: list[mx.array] = []

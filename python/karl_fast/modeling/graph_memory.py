@@ -56,7 +56,7 @@ IN_PLACE = frozenset(
 
 @dataclass(frozen=True)
 class _Operation:
-    """One operation of a graph: names of arrays, and the bytes of those that it makes."""
+    """Operation of a graph: names of arrays, and the bytes of its results."""
 
     name: str
     takes: tuple[str, ...]

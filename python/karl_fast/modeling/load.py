@@ -1,4 +1,4 @@
-"""All that is taken from mlx-lm, in one place: a model, its chat template, and layers to adapt it by.
+"""Imports from mlx-lm in one place: a model, its chat template, and layers to adapt it.
 
 mlx-lm is imported when a model is loaded, and what is used of it has stayed the same from 0.31 to 0.32.
 """

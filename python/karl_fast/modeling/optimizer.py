@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 EPS = 1e-8
-"""Of Adam (Kingma & Ba 2015, algorithm 1)."""
+"""Epsilon of Adam (Kingma & Ba 2015, algorithm 1)."""
 
 
 def build(settings: Training, fixed: Any = None) -> Any:

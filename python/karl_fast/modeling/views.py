@@ -1,4 +1,4 @@
-"""One model run in other ways: without its adapters, with layers that are computed again, in two halves."""
+"""Views of one model: without its adapters, with recomputed layers, in two halves."""
 
 from __future__ import annotations
 

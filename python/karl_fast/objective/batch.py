@@ -220,7 +220,7 @@ class Scored:
 
     @property
     def counted(self) -> mx.array:
-        """Which rollouts have a token that counts. bool, [B]"""
+        """True for rollouts with a token that counts. bool, [B]"""
         return self.mask.any(axis=1)
 
 

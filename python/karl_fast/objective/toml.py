@@ -45,7 +45,7 @@ POINTS: dict[str, type[Point]] = {
     for name in module.__all__
     if isinstance(thing := getattr(module, name), type) and issubclass(thing, Point) and "__eq__" in vars(thing)
 }
-"""Every point there is, by name."""
+"""All points by name."""
 
 
 def to_toml(recipe: Recipe) -> str:

@@ -1,4 +1,4 @@
-"""From the columns of a log to what may be drawn, and how much each row weighs."""
+"""Selection: from the columns of a log to the rows that may be drawn, and their weights."""
 
 from __future__ import annotations
 

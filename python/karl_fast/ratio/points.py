@@ -80,7 +80,7 @@ class Cap(ClipPoint):
 
 @dataclass(frozen=True)
 class NoClip(ClipPoint):
-    """No bound: ``-ratio * A``."""
+    """Ratio without a bound: ``-ratio * A``."""
 
     kind: ClassVar[str] = "none"
 

@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 STORE_PATH = store_path()
-"""Where the records are: ``KARL_STORE_PATH``, else ``trajectories.jsonl`` in ``KARL_DATA_DIR``, else in the folder
+"""Path of the store: ``KARL_STORE_PATH``, else ``trajectories.jsonl`` in ``KARL_DATA_DIR``, else in the folder
 ``data`` of ``KARL_DIR``, else of the working directory; read when the module is imported, as KARL reads its own."""
 
 

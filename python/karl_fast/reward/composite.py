@@ -1,4 +1,4 @@
-"""One reward from several signals, some of which do not apply to every row."""
+"""Composite reward from several signals, some of which do not apply to every row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """One signal of a composite.
+    """Signal of a composite.
 
     Attributes:
         name: what it is called; without ``fn`` also the column that holds it.

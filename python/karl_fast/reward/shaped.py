@@ -42,5 +42,5 @@ class Shaped:
 
     @property
     def shaped(self) -> NDArray[np.float64]:
-        """After. [B]"""
+        """Rewards after shaping. [B]"""
         return self.transform(self.rewards)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.settings import Online
 
 DRAWS = 4
-"""Draws a round of the arm `dynamic`: so many times P groups, at most."""
+"""Maximum draws of P groups in a round of the arm `dynamic`."""
 
 LAST = 10
 """Number of last rounds that a run is judged by, by their mean outcome."""

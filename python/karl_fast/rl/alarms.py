@@ -40,7 +40,7 @@ MISSING = {
     "not applicable": "none",
     "the prompt leaves no room": "tokens",
 }
-"""Which of them is wrong where a reward is missing, by why it is."""
+"""Key of the hint for missing rewards, by their reason."""
 
 STUCK = 1e-3
 """Nats a token; a policy of less entropy draws one answer only."""

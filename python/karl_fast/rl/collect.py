@@ -1,4 +1,4 @@
-"""From prompts to rewarded groups of rollouts."""
+"""Collection of rewarded groups of rollouts from prompts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Collector:
-    """Draws groups and rewards them.
+    """Collector that draws groups and rewards them.
 
     Attributes:
         decoder: of the policy who speaks.

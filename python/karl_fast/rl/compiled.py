@@ -62,7 +62,7 @@ class Compiled:
 
 @contextmanager
 def _unmoved(model: Any) -> Iterator[None]:
-    """Put back what a gradient leaves in a model, which it is traced by.
+    """Restore the arrays of a model that tracing a gradient has replaced.
 
     Raises:
         ModelError: other arrays of the model changed, which a compiled function would do once and never again.

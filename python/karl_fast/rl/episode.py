@@ -33,7 +33,7 @@ BEGINNING = _hash("[]")
 
 @dataclass(frozen=True)
 class Budget:
-    """Where a rollout ends at the latest.
+    """Limits of a rollout.
 
     Attributes:
         tokens: that the policy says in all turns together.

@@ -201,7 +201,7 @@ class _Bucket:
 
 
 class _Ends:
-    """Where turns end: by a token, or by their budget."""
+    """Ends of turns: by a token, or by their budget."""
 
     def __init__(self, budgets: NDArray[Any], ends: frozenset[int]) -> None:
         self.lengths, self._ends = np.array(budgets), np.array(sorted(ends))

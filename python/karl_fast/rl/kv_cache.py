@@ -92,7 +92,7 @@ def arrays(held: Any) -> Iterator[mx.array]:
 
 
 def _change(caches: Sequence[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> None:
-    """Put into the first cache what becomes of the arrays of a row each that all of them hold."""
+    """Apply a function to the arrays with a row each of all caches, and store the result in the first."""
     first = caches[0]
     for name in list(vars(first)) if hasattr(first, "__dict__") else ("keys", "values"):
         setattr(first, name, _changed([getattr(one, name) for one in caches], count, change))

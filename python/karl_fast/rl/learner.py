@@ -61,7 +61,7 @@ class PolicyLearner:
         passes: Passes,
         partition: Partition | None = None,
     ) -> None:
-        """A learner; `partition` is the head of log Z where the objective learns one."""
+        """Make a learner; `partition` is the head of log Z if the objective learns one."""
         self.prepare = Preparer(forward, objective, passes)
         self.forward, self.objective, self.optimizer = forward, objective, optimizer
         self.passes, self.partition = passes, partition

@@ -25,7 +25,7 @@ class Partition:
     """A `LogZHead` without gradient to the hidden states, so that it does not affect the policy's own gradient."""
 
     def __init__(self, size: int, *, learning_rate: float, seed: int) -> None:
-        """A head for hidden states of `size` numbers."""
+        """Make a head for hidden states of `size` numbers."""
         import mlx.core as mx
         import mlx.optimizers as optim
 

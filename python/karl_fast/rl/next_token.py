@@ -1,4 +1,4 @@
-"""One place of a draw: the logits behind some tokens, and a choice among them.
+"""Choice of the next token from the logits after some tokens.
 
 ```text
 p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p
@@ -30,7 +30,7 @@ class Decoder:
     """Sampler of a token a row, with its log-probability and the entropy of its distribution."""
 
     def __init__(self, policy: Policy, temperature: float, *, compile: bool = False, places: bool = False) -> None:
-        """At a temperature above 0; to `compile` makes few operations of a choice, and of whole `places` if asked to.
+        """Set a temperature above 0; `compile` fuses each choice, and whole `places` if asked to.
 
         A place is traced for each number of rows and of tokens before it.
         """

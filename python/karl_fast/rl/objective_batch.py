@@ -1,4 +1,4 @@
-"""From rollouts to what an objective takes: the near side of the gradient line."""
+"""Conversion of rollouts to the inputs of an objective, before the gradient line."""
 
 from __future__ import annotations
 

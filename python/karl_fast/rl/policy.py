@@ -67,7 +67,7 @@ class LanguageModel:
     """A model of mlx-lm, with adapters or without, as a policy."""
 
     def __init__(self, loaded: Any) -> None:
-        """A policy of what `karl_fast.modeling.load.load` gives, adapted already."""
+        """Wrap the result of `karl_fast.modeling.load.load`, already adapted."""
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
         self.trained_head = False

@@ -1,4 +1,4 @@
-"""From rollouts to what a step takes: log-probabilities by forward passes, then scores, before any step.
+"""Preparation of rollouts for a step: log-probabilities by forward passes, then scores, before any step.
 
 The forward passes look at tokens alone: they begin when those are drawn, and the device computes them while rewards are
 given.
@@ -68,7 +68,7 @@ class Prepared:
 
     @property
     def unscored(self) -> NDArray[np.bool_]:
-        """Which rollouts have a reward that the recipe has no finite number in float32 for. [B]"""
+        """True for rollouts with a reward but no finite float32 score of the recipe. [B]"""
         taken = self.batch.mask.any(1) & self.kept & ~np.isnan(self.batch.need("rewards"))
         return np.asarray(taken & ~self.mask.any(1))
 

@@ -22,7 +22,7 @@ FOLDER = "rounds"
 
 @dataclass
 class Progress:
-    """Where an online run is.
+    """Progress of an online run.
 
     Attributes:
         round: how many rounds are done.

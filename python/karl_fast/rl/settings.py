@@ -1,4 +1,4 @@
-"""Every choice of an online run, checked when it is made; what it shares with the offline trainer is `Training`."""
+"""Settings of an online run, checked when they are made; those shared with the offline trainer are in `Training`."""
 
 from __future__ import annotations
 

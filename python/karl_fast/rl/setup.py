@@ -186,7 +186,7 @@ def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
 
 
 def _go_on(run: OnlineRun) -> None:
-    """Put a run behind its last checkpoint."""
+    """Restore a run from its last checkpoint."""
     out, learner = run.out, run.learner
     state = run.checkpoints.resume(run.policy.model, learner.optimizer, run.identity)
     if run.settings.rounds < state.step:

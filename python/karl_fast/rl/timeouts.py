@@ -34,7 +34,7 @@ class Guard:
     """
 
     def __init__(self, name: str, timeout_seconds: float) -> None:
-        """A guard of what is called `name` in sentences."""
+        """Make a guard with the `name` used in messages."""
         self.name, self.timeout_seconds = name, timeout_seconds
         self._left: _Worker | None = None
 

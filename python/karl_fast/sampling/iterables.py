@@ -1,4 +1,4 @@
-"""One pass over any Python iterable, of which nothing but the items drawn is held."""
+"""Draws in one pass over any Python iterable; only the items drawn are in memory."""
 
 from __future__ import annotations
 

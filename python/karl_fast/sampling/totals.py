@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class VarOpt(State):
-    """At most k items of a stream and what each counts for, of the least variance: :func:`draw_var_opt` in parts.
+    """Sample of at most k items of a stream with weights of least variance: :func:`draw_var_opt` in parts.
 
     Which item goes when one comes is decided by the uniform of (seed, key of the one that comes). Merging is exact in
     law and not in bits: the estimates stay unbiased and add up to the true total, but every order of updates and

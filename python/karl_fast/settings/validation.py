@@ -1,4 +1,4 @@
-"""Which settings there are words for, and which go together."""
+"""Allowed values, ranges and conflicts of settings."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Padded:
 
 
 def padded(examples: list[Example]) -> Padded:
-    """Put examples side by side."""
+    """Pad examples to one array."""
     import mlx.core as mx
 
     longest = max(map(len, examples)) - 1

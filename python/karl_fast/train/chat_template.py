@@ -1,4 +1,4 @@
-"""From a row to tokens, and which of them the model is to learn.
+"""Tokens of a row, and those of them that are learned.
 
 A conversation is rendered once, and each assistant turn found in it by rendering what came before: the text up to the
 turn, with the words that call for an answer, has to be a beginning of the whole. What the assistant says, up to and

@@ -1,4 +1,4 @@
-"""From the rows of a split to what the model is trained on, with an account of every row."""
+"""Examples of a split from its rows, with an account of every row."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Need:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all parts."""
         return sum(vars(self).values())
 
     def __str__(self) -> str:

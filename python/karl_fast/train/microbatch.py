@@ -39,7 +39,7 @@ class Parts:
     """
 
     def __init__(self, examples: list[Example], most: int | None) -> None:
-        """A batch of examples in parts of at most so many, or in one part for None."""
+        """Split a batch of examples into parts of at most so many, or into one part for None."""
         self.whole = padded(examples)
         most = most or len(examples)
         cut = [examples[start : start + most] for start in range(0, len(examples), most)]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karl_fast.train.settings import Training
 
 CEILING = 20.0
-"""No row counts more than 20 in AWR (arXiv:1910.00177, section 5)."""
+"""Maximum weight of a row in AWR (arXiv:1910.00177, section 5)."""
 
 
 def point(settings: Training) -> Any:

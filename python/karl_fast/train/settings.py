@@ -1,4 +1,4 @@
-"""Every choice of a training run, checked when it is made. Names and defaults are those of `mlx_lm lora`."""
+"""Settings of training, checked when they are made. Names and defaults are those of `mlx_lm lora`."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoin
 
 
 def _placed(run: Run, resume: bool) -> None:
-    """Put a run at its first step, or behind its last checkpoint."""
+    """Restore a run to its first step, or from its last checkpoint."""
     model, path = run.learner.model, run.checkpoints.path
     run.optimizer.init(model.trainable_parameters())
     upto = -1  # of a run that was killed before its first checkpoint nothing is kept

@@ -1,4 +1,4 @@
-"""One step: the gradient of one or more batches as if they were one, its norm, and the update."""
+"""Step of training: the gradient of one or more batches as if they were one, its norm, and the update."""
 
 from __future__ import annotations
 

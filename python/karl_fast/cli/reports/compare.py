@@ -1,4 +1,4 @@
-"""Two data sets as columns of text, in a hundred columns; what comes from a log or a file is made harmless."""
+"""Text report of two data sets in columns, a hundred characters wide; values from logs and files are escaped."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SHOWN = (
 
 
 class Silent:
-    """Says nothing, and knows what runs."""
+    """Viewer without output, which knows the current run."""
 
     run: OnlineRun | None = None
 

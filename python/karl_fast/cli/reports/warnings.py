@@ -22,7 +22,7 @@ POOR = 0.5
 """A file with a larger share of damaged rows than this may be no log."""
 
 REJECTED = ("rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion")
-"""Where preference sets keep the answer that is not to be learned."""
+"""Fields of preference sets with the rejected answer."""
 
 TRAJECTORY = ("messages", "prompt", "completion", "text")
 """The fields that a row is made of."""
@@ -34,10 +34,10 @@ UNREAD = {
     "no_learned_turn": "a weight of 0 in every turn of the assistant",
     "unlearned_turn": "a turn with a weight of 0, and of a text all is learned: --shape chat keeps such rows",
 }
-"""Why rows are not read, in words."""
+"""Reasons why rows are not read, in words."""
 
 DAMAGE = ("torn", "not_an_object", "malformed", "too_long", "damaged_stream")
-"""Why a row is no record at all; others are records with a field that cannot be read, or that failed."""
+"""Reasons why a row is not a record; others are records with an invalid field, or that failed."""
 
 NOTES = {
     "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",

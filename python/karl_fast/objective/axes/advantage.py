@@ -62,7 +62,7 @@ class Given(Advantage):
 
     @property
     def of_rewards(self) -> bool:
-        """No: the caller has."""
+        """False: the caller did."""
         return False
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -155,7 +155,7 @@ class OfEachToken(Advantage):
 
     @property
     def per_token(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
 
@@ -177,7 +177,7 @@ class Whitened(OfEachToken):
 
     @property
     def of_tokens(self) -> bool:
-        """Yes, beside the reward of the rollout."""
+        """True, beside the reward of the rollout."""
         return True
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -214,7 +214,7 @@ class Anchored(OfEachToken):
 
     @property
     def of_rewards(self) -> bool:
-        """No: at those of turns."""
+        """False: it reads those of turns."""
         return False
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:

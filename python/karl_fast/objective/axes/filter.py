@@ -24,7 +24,7 @@ __all__ = ["Both", "DropConstantGroups", "DropTruncated", "Filter", "KeepAll", "
 
 
 class Filter(Point, ABC):
-    """Which rollouts count."""
+    """Choice of the rollouts that count."""
 
     @abstractmethod
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
@@ -33,7 +33,7 @@ class Filter(Point, ABC):
 
 @dataclass(frozen=True)
 class KeepAll(Filter):
-    """Every rollout."""
+    """All rollouts."""
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
         """Keep all rollouts."""
@@ -109,7 +109,7 @@ class Both(Filter):
 
     @property
     def of_groups(self) -> bool:
-        """Where one of them is."""
+        """True if one of the two is."""
         return self.first.of_groups or self.second.of_groups
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Gated", "TopGated", "gate_probabilities"]
 
 HALVINGS = 100
-"""Of a bracket: more than a float64 has bits."""
+"""Number of bisections of a bracket: more than a float64 has bits."""
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,28 @@ class Gate(Advantage):
 
     @property
     def per_token(self) -> bool:
-        """As what it gates."""
+        """Property of the gated advantage."""
         return self.advantage.per_token
 
     @property
     def of_rewards(self) -> bool:
-        """As what it gates."""
+        """Property of the gated advantage."""
         return self.advantage.of_rewards
 
     @property
     def of_tokens(self) -> bool:
-        """As what it gates."""
+        """Property of the gated advantage."""
         return self.advantage.of_tokens
 
     @property
     def of_groups(self) -> bool:
-        """As what it gates."""
+        """Property of the gated advantage."""
         return self.advantage.of_groups
 
 
 @dataclass(frozen=True)
 class Gated(Gate):
-    """Each rollout is learned from with probability ``sigmoid((chi - price) / temperature)``, chi its largest delight.
+    """Random gate: keeps a rollout with probability ``sigmoid((chi - price) / temperature)``, chi its largest delight.
 
     ``advantage`` is that of what is kept. The price is such that the probabilities have the mean ``keep``; the draw is
     of ``Batch.seed``.
@@ -102,7 +102,7 @@ class TopGated(Gate):
 
     @property
     def per_token(self) -> bool:
-        """Yes: it gates tokens."""
+        """True: it gates tokens."""
         return True
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ class Divergence(Point):
 
 @dataclass(frozen=True)
 class NoKL(Divergence):
-    """Nothing."""
+    """No penalty."""
 
 
 @dataclass(frozen=True)

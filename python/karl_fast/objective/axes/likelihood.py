@@ -43,7 +43,7 @@ class RowWeight(Point, ABC):
 
 @dataclass(frozen=True)
 class Uniform(RowWeight):
-    """Every row alike: plain supervised fine-tuning."""
+    """Equal weights of all rows: plain supervised fine-tuning."""
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return 1 for each row that is kept."""

@@ -23,7 +23,7 @@ class LogZHead(nn.Module):
     """
 
     def __init__(self, size: int, *, detached: bool = True, dropout: float = 0.1) -> None:
-        """A head for hidden states of ``size`` numbers."""
+        """Make a head for hidden states of ``size`` numbers."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.detached = detached
         blocks = [

@@ -21,7 +21,7 @@ class OfGroups(Point):
 
     @property
     def of_groups(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
 

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Ratio(Point, ABC):
-    """At what level drift is measured; ``level`` is the word of `karl_fast.ratio` for it."""
+    """Level at which drift is measured; ``level`` is its name in `karl_fast.ratio`."""
 
     level: ClassVar[str]
 

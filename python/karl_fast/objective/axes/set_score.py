@@ -40,12 +40,12 @@ class SetScore(Advantage):
 
     @property
     def of_rewards(self) -> bool:
-        """No: at those of candidates."""
+        """False: it reads those of candidates."""
         return False
 
     @property
     def of_groups(self) -> bool:
-        """As what it is scored by."""
+        """Property of the advantage of its score."""
         return self.advantage.of_groups
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:

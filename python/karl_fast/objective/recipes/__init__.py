@@ -1,4 +1,4 @@
-"""Every recipe by its name; `recipe` looks one up."""
+"""Recipes by name; `recipe` looks one up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECIPES: Mapping[str, Recipe] = {
     for name, thing in vars(module).items()
     if isinstance(thing, Recipe)
 }
-"""By the name of the module attribute, in the order of the papers' descent."""
+"""Recipes by the name of the module attribute, in the order of the papers' descent."""
 
 
 def names() -> tuple[str, ...]:

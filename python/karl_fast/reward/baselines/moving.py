@@ -74,7 +74,7 @@ class Baseline:
 
 @dataclass(frozen=True, eq=False)
 class FixedBaseline(Baseline):
-    """One number for all.
+    """Fixed baseline for all domains.
 
     Attributes:
         start: the number.

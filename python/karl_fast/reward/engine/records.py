@@ -1,4 +1,4 @@
-"""One record's reward."""
+"""Reward of one record."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Anchor(Point):
-    """Which policy the target is a tilt of; ``column`` is its field of `Scored`, None for none."""
+    """Policy that the target tilts; ``column`` is its field of `Scored`, None for none."""
 
     column: ClassVar[str | None]
 
@@ -115,7 +115,7 @@ class Temperature(Scale):
 
     @property
     def reward(self) -> float:
-        """One over the temperature."""
+        """Coefficient of the reward: one over the temperature."""
         return 1 / self.value
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TokenChoice(Point):
-    """Which tokens a residual and its weight are made of."""
+    """Choice of the tokens of a residual and its weight."""
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
         """Return the mask that replaces that of the batch. [B, T]"""
@@ -23,7 +23,7 @@ class TokenChoice(Point):
 
 @dataclass(frozen=True)
 class AllTokens(TokenChoice):
-    """All that count."""
+    """All tokens that count."""
 
 
 @dataclass(frozen=True)

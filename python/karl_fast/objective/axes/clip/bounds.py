@@ -40,7 +40,7 @@ class DualClip(kernels.DualClip, Clipper):
 
     @property
     def bounds(self) -> Bounds:
-        """Those of `Clip`, and ``bound`` for a loss."""
+        """Bounds of `Clip`, and ``bound`` for a loss."""
         return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, self.bound))
 
     def __call__(self, drift: Drift) -> mx.array:
@@ -58,7 +58,7 @@ class TwoSided(kernels.TwoSided, Clipper):
 
     @property
     def bounds(self) -> Bounds:
-        """Those of `Clip`, and ``delta`` for a loss."""
+        """Bounds of `Clip`, and ``delta`` for a loss."""
         return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, self.delta))
 
     def __call__(self, drift: Drift) -> mx.array:
@@ -68,7 +68,7 @@ class TwoSided(kernels.TwoSided, Clipper):
 
 @dataclass(frozen=True)
 class NoClip(kernels.NoClip, Clipper):
-    """No bound: ``-ratio * A``."""
+    """Ratio without a bound: ``-ratio * A``."""
 
     def __call__(self, drift: Drift) -> mx.array:
         """Return the loss of each token."""
@@ -92,7 +92,7 @@ class GeometricClip(Clipper):
 
     @property
     def bounds(self) -> Bounds:
-        """Of a token's ratio: distances of the log, as ratios."""
+        """Bounds of a token's ratio: distances of the log, as ratios."""
         return Bounds(gain=(0.0, math.exp(self.high)), loss=(math.exp(-self.low), math.inf))
 
     def __call__(self, drift: Drift) -> mx.array:

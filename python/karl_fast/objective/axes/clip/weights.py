@@ -11,7 +11,7 @@ from karl_fast.objective.axes.ratio import mean_over
 from karl_fast.objective.mlx_arrays import mx
 
 FLAT = 20.0
-"""In nats: at a ratio of e^20 the gate of `SoftGate` is 1 to the last bit, and its slope 0."""
+"""Limit in nats: at a ratio of e^20 the gate of `SoftGate` is 1 to the last bit, and its slope 0."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Flip(Clipper):
 
     @property
     def bounds(self) -> Bounds:
-        """Where tokens are dropped, and where their weight is held at ``bound``."""
+        """Ratios at which tokens are dropped, or their weight is limited to ``bound``."""
         return Bounds(gain=(1 / self.bound, 1 + self.high), loss=(1 - self.low, self.bound))
 
     def __call__(self, drift: Drift) -> mx.array:
@@ -125,7 +125,7 @@ class MaskNegatives(Clipper):
 
     @property
     def bounds(self) -> Bounds:
-        """Those of ``clip``."""
+        """Bounds of ``clip``."""
         return self.clip.bounds
 
     def felt(self, drift: Drift) -> mx.array:
