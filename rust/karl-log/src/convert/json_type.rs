@@ -91,7 +91,7 @@ pub(super) fn check(value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made
     check_at(String::new(), value, wanted, made);
 }
 
-/// Do the same as [`check`] for a value at `place` in its record.
+/// Check a value at `place` in its record, as [`check`] does.
 pub(super) fn check_at(mut place: String, value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
     for (path, wanted) in wanted {
         follow(value, path, wanted, &mut place, made);

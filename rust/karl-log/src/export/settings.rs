@@ -85,8 +85,8 @@ pub struct ExportSettings {
 }
 
 impl ExportSettings {
-    /// Return the preparation of records: a judge of the caller needs every text, and so does the search for
-    /// secrets.
+    /// Return the preparation of records: a judge of the caller needs held texts; any shape but raw, and the
+    /// search for secrets, need at least validation.
     pub(super) fn preparing(&self, judge: bool) -> Prepared {
         match self.prepared {
             _ if judge => Prepared::Held,

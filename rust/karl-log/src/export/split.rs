@@ -24,8 +24,8 @@ pub enum Ordinals {
 pub struct Dealing {
     /// Fraction of the rows for each split (train, valid, test).
     pub fractions: [f64; 3],
-    /// Minimum rows of a split other than train; smaller ones go to train, unless its fraction is zero:
-    /// trainers reject splits smaller than their batch.
+    /// Minimum rows of a split other than train; smaller ones go to train, unless the fraction of
+    /// train is zero: trainers reject splits smaller than their batch.
     pub fewest: usize,
     /// Seed of the random split.
     pub seed: u64,

@@ -116,8 +116,8 @@ fn first_places<V: Copy>(entries: &mut Vec<(Cow<'_, str>, V)>) {
     entries.retain(|_| later.next() != Some(&true));
 }
 
-/// A text of Python may hold half a surrogate pair; it is then represented by its escapes, which equal no
-/// other text.
+/// Return the text of a JSON string. With half a surrogate pair, which Python allows, it is its escapes,
+/// which equal no other text.
 fn text(quoted: &[u8]) -> Result<Cow<'_, str>, Fault> {
     let escaped = || memchr::memmem::find(quoted, b"\\u").map(|_| String::from_utf8_lossy(quoted));
     unescape(quoted).or_else(escaped).ok_or(Fault::Syntax)

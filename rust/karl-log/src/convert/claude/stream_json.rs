@@ -10,7 +10,7 @@ use crate::convert::report::Made;
 use crate::convert::settings::Rate;
 use crate::json::reference;
 
-/// Cost of the run.
+/// Key of the cost of a run.
 const COST: &str = "total_cost_usd";
 
 impl SessionMeta {

@@ -63,7 +63,7 @@ impl RecordCursor<'_, '_> {
         self.read(node, place, first)
     }
 
-    /// Do the same for a key that was not expected.
+    /// Move past an unexpected key to its value and return its child; `None` after the end of the object.
     #[inline(never)]
     fn read(&mut self, node: &Node, place: usize, first: bool) -> ScanResult<Option<usize>> {
         let start = self.at;
