@@ -22,7 +22,7 @@ use pyo3::types::PyCapsule;
 use crate::boundary::enter::enter;
 use crate::boundary::error::{LayoutError, LogError};
 
-/// Return whether an object has one of the two methods of the Arrow PyCapsule interface.
+/// Return whether an object has one of the two methods of the Arrow `PyCapsule` interface.
 pub(crate) fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.hasattr("__arrow_c_array__")? || object.hasattr("__arrow_c_stream__")?)
 }
