@@ -42,11 +42,11 @@ def refuse_file(path: Path) -> None:
 
 
 BESIDE = (".log", ".out", ".err", ".txt", ".toml")
-"""Ends of the names of what a shell, a scheduler or a user leaves in the folder of a run before it begins."""
+"""Suffixes of files that a shell, a scheduler or a user may leave in the folder of a run before it begins."""
 
 
 def refuse_other(path: Path, own: Collection[str]) -> None:
-    """Refuse a folder that holds what no run writes, beside hidden files, logs and settings.
+    """Refuse a folder with content that no run writes, except hidden files, logs and settings.
 
     Raises:
         OutputForeignError: a name that is none of the run's own.
@@ -61,7 +61,7 @@ def refuse_other(path: Path, own: Collection[str]) -> None:
 
 
 LOCK = ".lock"
-"""The file of a folder that a run holds for as long as it goes on."""
+"""Lock file in the folder of a run, held until it ends."""
 
 
 @contextlib.contextmanager
@@ -108,7 +108,7 @@ def _is_at(file: BinaryIO, place: Path) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what was not yet whole when its process was killed."""
+    """Remove unfinished files of killed processes."""
     for draft in folder.glob(f"{UNFINISHED}*"):
         if draft.is_dir():
             shutil.rmtree(draft)

@@ -42,7 +42,7 @@ def refuse_own(out: str | Path, log: Log) -> None:
 
 
 def refuse_read(out: str | Path, files: Iterable[str]) -> None:
-    """Refuse an output that is read from: it would replace what it is made of.
+    """Refuse an output that is also an input, which it would replace.
 
     Raises:
         OutputExistsError: it is one of the files, or the folder of one.
@@ -56,7 +56,7 @@ def refuse_read(out: str | Path, files: Iterable[str]) -> None:
 
 
 def refuse_link(out: str | Path) -> None:
-    """Refuse a symbolic link, which would be replaced itself, and not what it leads to.
+    """Refuse a symbolic link: it would be replaced itself, not its target.
 
     Raises:
         OutputForeignError: it is one.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from karl_fast import _core
 
 LONGEST = 200
-"""Characters of what an exception says."""
+"""Maximum characters of the message of an exception."""
 
 
 def clean(text: str) -> str:
-    """Return text that cannot steer a terminal, without secrets: what does not print is spelled out."""
+    """Return text without secrets and without control characters, which are escaped."""
     spelled = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return _core.redacted(spelled)
 

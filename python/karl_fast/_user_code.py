@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def here() -> Path:
-    """Return the folder that relative paths are seen from; nameless where it is gone."""
+    """Return the folder of relative paths; without a name if it no longer exists."""
     try:
         return Path.cwd()
     except OSError:
@@ -89,12 +89,12 @@ def _run(label: str, file: Path, source: bytes) -> ModuleType:
 
 
 def raised(error: BaseException) -> str:
-    """Return what a caller's function raised, in a line, with the line of its file."""
+    """Return the exception of a caller's function in a line, with the line of its file."""
     return told(error) + _place(error)
 
 
 def _place(error: BaseException) -> str:
-    """Return where in the file of the function it was raised, or passed on from what the function called."""
+    """Return the line in the function's file that raised the exception, or called the code that did."""
     import traceback
 
     own = str(Path(__file__).parent)

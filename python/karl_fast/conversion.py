@@ -1,4 +1,4 @@
-"""Transcripts of agents and logs of rollouts to trajectories: what lies spread over lines and files is one line."""
+"""Conversion of transcripts of agents and logs of rollouts to trajectories, one line each."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main() -> NoReturn:
-    """Run the command line, and leave as soon as it is done and its output is flushed."""
+    """Run the command line, and exit at once when its output is flushed."""
     handle(_end)
     gc.disable()  # nothing that a run makes in numbers refers to itself
     from karl_fast.cli import main as run

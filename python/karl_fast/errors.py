@@ -72,7 +72,7 @@ class ColumnError(LogError):
 
 
 class AlreadyConvertedError(LogError):
-    """A file that was to be converted, and is what a conversion writes."""
+    """An input of a conversion that is already the output of one."""
 
     hint = "karl-fast sample reads it as it is"
 
@@ -97,7 +97,7 @@ PACKED_HINTS = {
 
 
 class PackedError(LogError):
-    """A file that is packed in a way that is not unpacked here, and by what."""
+    """A file in a compression that is not supported, with the name of that compression."""
 
     def __init__(self, message: str, packer: str) -> None:
         super().__init__(message)
@@ -144,7 +144,7 @@ UNPACKERS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
 class LogChangedError(LogError):
-    """A file that is no longer what it was when it was scanned."""
+    """A file that changed after it was scanned."""
 
     hint = "copy the log before it is sampled, or wait until nothing writes to it but at its end"
 
@@ -168,7 +168,7 @@ class DataSetError(KarlError, ValueError):
 
 
 class RewardError(KarlError, ValueError):
-    """A reward function that raises, or gives what is no reward; the message names it, and the row."""
+    """A reward function that raises, or returns an invalid reward; the message names it, and the row."""
 
 
 class BadRowError(KarlError, ValueError):
@@ -185,7 +185,7 @@ class NothingToSampleError(KarlError, ValueError):
 
 
 class OutputExistsError(KarlError, FileExistsError):
-    """The output is there already."""
+    """An output that already exists."""
 
     exit_code = 5
     hint = "--force replaces it"
@@ -198,7 +198,7 @@ class OutputForeignError(OutputExistsError):
 
 
 class OutputTakenError(OutputExistsError):
-    """The place of the output changed during the run: what is there now is left as it is."""
+    """An output path that changed during the run; its content is not touched."""
 
     hint = "give the output another name: the same run gives the same result"
 
@@ -234,4 +234,4 @@ class DivergedError(KarlError, ArithmeticError):
 
 
 class AlarmError(KarlError, ArithmeticError):
-    """A run that was stopped because going on is no use; the hint says what to change."""
+    """A run that an alarm stopped; the hint says what to change."""

@@ -1,4 +1,4 @@
-"""The options of a training run, made of the fields of `Training`, and who looks on while it runs."""
+"""Options of a training run, made of the fields of `Training`, and its viewers."""
 
 from __future__ import annotations
 

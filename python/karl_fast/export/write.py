@@ -118,7 +118,7 @@ def write(draft: _core.Draft, manifest: Manifest, target: _core.Target, *, progr
 
 
 def check_any(draft: _core.Draft, log: Log) -> None:
-    """Raise where no row of a draft can be written, with the reasons; and with what records hold that have no text."""
+    """Raise if no row of a draft can be written, with the reasons, and the fields of records without text."""
     facts = draft.facts()
     if facts["rows"]:
         return

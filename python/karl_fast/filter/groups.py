@@ -1,4 +1,4 @@
-"""Groups that teach nothing, those that teach most, and what a mask leaves of them."""
+"""Filters of groups by their learning signal, and the effect of a mask on it."""
 
 from __future__ import annotations
 

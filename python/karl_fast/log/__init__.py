@@ -98,7 +98,7 @@ def columns(settings: Settings) -> dict[str, Any]:
 
 
 def _compared(settings: Settings) -> Literal["content", "records"]:
-    """Name what of a record is learned: raw rows are records, all others what they teach."""
+    """Return the part of records that is compared for duplicates: whole records for raw rows, else the content."""
     return "records" if settings.shape == "raw" else "content"
 
 
@@ -111,7 +111,7 @@ def _scorers(settings: Settings) -> Scorers | None:
 
 
 def _within_here(settings: Settings) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Return what goes back to this folder, which paths are relative to, where a file of functions leaves it."""
+    """Return to this folder, which paths are relative to, in case a function of a file changes it."""
     if not settings.functions:
         return contextlib.nullcontext
     from karl_fast._user_code import here, within

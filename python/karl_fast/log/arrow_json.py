@@ -139,7 +139,7 @@ def _binaries(array: Any) -> Texts:
 
 
 def _ticks(array: Any, write: Callable[[int], str]) -> Texts:
-    """Write what counts units of time since some moment."""
+    """Write times as counts of units since some moment."""
     width = f"int{array.type.bit_width}"
     return [NULL if ticks is None else write(ticks) for ticks in array.view(width).to_pylist()]
 
@@ -164,7 +164,7 @@ def _duration_of(kind: Any) -> Callable[[int], str]:
 
 
 def _extension(kind: Any, binary: bool, listed: bool) -> Writer:
-    """Return the writer of what an extension stores; identifiers and booleans have a form of their own."""
+    """Return the writer of the storage of an extension type; identifiers and booleans have their own."""
     if kind.extension_name == "arrow.uuid":
         return lambda array: [NULL if one is None else f'"{UUID(bytes=one)}"' for one in array.storage.to_pylist()]
     if kind.extension_name == "arrow.bool8":

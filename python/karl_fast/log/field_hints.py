@@ -217,7 +217,7 @@ def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:
 
 
 WHOLE = {"total", "reward", "overall", "score", "sum", "mean", "final"}
-"""The names of what is made of several rewards."""
+"""Names of values made of several rewards."""
 
 
 def _beside(key: str, keys: Sequence[str]) -> str:
@@ -256,7 +256,7 @@ def drawn(files: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 STAMP = "karl_fast"
-"""The key of what a row of a data set says of its record."""
+"""Key of the ``karl_fast`` object in a row of a data set."""
 
 REDRAW = "give the log that it was drawn from, or --reward karl_fast.reward --group karl_fast.group"
 """Hint for rows of a data set."""

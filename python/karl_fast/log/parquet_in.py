@@ -28,7 +28,7 @@ ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
 """Limits of what is in memory at a time: rows, and about how many bytes of them, and of a column of the file."""
 
 PROBE = 8
-"""Rows of a row group by which the size of its others is judged: a dictionary holds once what many rows repeat."""
+"""Rows of a row group that the size of the others is estimated from: a dictionary stores repeated values once."""
 
 TRL = ("step", "prompt", "completion", "advantage")
 """The columns of TRL's completions that are no rewards."""
@@ -72,7 +72,7 @@ def lines(path: str, needed: Needed | None = None) -> Iterator[Lines]:
 
 @contextlib.contextmanager
 def _unchanged(path: str) -> Iterator[None]:
-    """Raise where a file is not what it was before it was read, whatever else was found in it."""
+    """Raise if a file changed while it was read, whatever else was found in it."""
     before, changed = _state(path), LogChangedError(f"{path}: it changed while it was read")
     try:
         yield
@@ -85,7 +85,7 @@ def _unchanged(path: str) -> Iterator[None]:
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """Return what tells two states of a file apart; None where it is not there."""
+    """Return a stamp that differs between states of a file; None if it is missing."""
     try:
         facts = Path(path).stat()
     except OSError:
@@ -180,7 +180,7 @@ def _rewards(schema: Any) -> list[str]:
 
 
 def _folders(path: str, names: list[str], needed: Needed | None) -> dict[str, str]:
-    """Return the columns that stand in the names of folders (`task=7/part.parquet`), as the JSON text of each value."""
+    """Return the columns in the names of folders (`task=7/part.parquet`), with each value as JSON text."""
     pairs = (part.partition("=") for part in Path(path).parent.parts)
     found = {unquote(key): value for key, sign, value in pairs if sign and key and unquote(key) not in names}
     wanted = needed([*names, *found]) if needed and found else None

@@ -74,7 +74,7 @@ def unreadable(path: str, error: Exception, where: str = "") -> FileError:
 
 
 def _instead(path: str) -> str | None:
-    """Return what to do about a file that is called Parquet, and begins as JSON or as a packed file does."""
+    """Return a hint for a file with the suffix of Parquet that begins as JSON or as a packed file."""
     with contextlib.suppress(OSError), Path(path).open("rb") as file:
         start = file.read(4)
         if start.lstrip()[:1] in (b"{", b"[") or start[:2] == b"\x1f\x8b" or start == b"\x28\xb5\x2f\xfd":

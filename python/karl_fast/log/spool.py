@@ -77,7 +77,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _refuse_device(name: str, stream: BinaryIO) -> None:
-    """Raise for what would fill the disk: /dev/zero and its like."""
+    """Raise for endless devices such as /dev/zero, which would fill the disk."""
     facts = os.fstat(stream.fileno())
     device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
     if device and not stream.isatty() and facts.st_rdev != Path(os.devnull).stat().st_rdev:

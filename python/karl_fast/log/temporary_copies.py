@@ -1,4 +1,4 @@
-"""Temporary copies of what cannot be read twice, line by line, where it lies."""
+"""Temporary copies of inputs that cannot be read twice from their place, line by line."""
 
 from __future__ import annotations
 

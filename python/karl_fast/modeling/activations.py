@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
 
 MARGIN = 1.35
-"""Over what the graph says: MLX allocates for operations ahead of those that have let go of their arguments."""
+"""Factor over the graph's estimate: MLX allocates for operations ahead of those that have freed their arguments."""
 
 SHORT = (8, 16, 32)
 """Token counts at which a graph that grows with them is built; beyond, its bytes are extrapolated by a parabola."""
@@ -26,7 +26,7 @@ LAYERS_AT_A_TIME = 3
 
 
 ARRAYS = 8
-"""Arrays of the width of a linear layer that are left behind for each, where there is no graph."""
+"""Arrays of the width of a linear layer that are stored for each, if there is no graph."""
 
 
 class Activations:

@@ -51,7 +51,7 @@ def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
 
 
 def unrecorded(file: Path, config: dict[str, Any]) -> str | None:
-    """Return what is taken for granted of weights without a configuration; None where that says it."""
+    """Return the assumptions about weights without a configuration; None if there is one."""
     scale = config.get("lora_parameters", {}).get("scale")
     if scale is None or (file.parent / CONFIG).is_file():
         return None
@@ -194,7 +194,7 @@ def _compared(there: dict[str, Any], config: dict[str, Any], depth: int) -> list
 
 
 def _in_order(value: Any) -> Any:
-    """Return names in order, and anything else as it is."""
+    """Return names sorted, and anything else unchanged."""
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value
 
 

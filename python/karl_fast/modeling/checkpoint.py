@@ -36,7 +36,7 @@ FILES = (STATE, ADAPTERS, CONFIG, MOMENTS)
 """Files of a checkpoint; it is invalid without the first, which is removed first."""
 
 ROWS = "examples"
-"""Under which name the settings of a run have a hash of what it learns from."""
+"""Name of the hash of the training data in the settings of a run."""
 
 SAID = 4
 """Maximum settings in an error about runs that differ."""
@@ -81,7 +81,7 @@ class Checkpoints:
         self.path, self.config, self.keep = adapter_path, config, keep
 
     def save(self, model: Any, optimizer: Any, state: State) -> Path:
-        """Write a checkpoint whole, then the adapter beside it; older checkpoints go when both are there."""
+        """Write a checkpoint atomically, then the adapter beside it; older checkpoints are removed after both."""
         place = self.path / FOLDER / f"{state.step:07d}"
         weights = flat(model.trainable_parameters())
         with _atomic.folder(place) as draft:
@@ -111,7 +111,7 @@ class Checkpoints:
         return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file()) if folder.is_dir() else []
 
     def clear(self) -> None:
-        """Remove the adapter of another run and its checkpoints; what else is there stays."""
+        """Remove the adapter of another run and its checkpoints; other files stay."""
         with _atomic.refused(self.path):
             (self.path / ADAPTERS).unlink(missing_ok=True)
             for old in self.found():

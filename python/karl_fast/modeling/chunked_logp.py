@@ -28,7 +28,7 @@ FEWEST_ROWS = 32
 """A matrix product of fewer rows spends its time on reading the head's weights."""
 
 IN_FLIGHT = 12
-"""Arrays of a chunk's size that are there at a time: MLX allocates for some ten operations ahead."""
+"""Arrays of a chunk's size in memory at a time: MLX allocates for some ten operations ahead."""
 
 
 def chunk_rows(vocabulary: int) -> int:

@@ -44,7 +44,7 @@ LONGEST = 60
 
 
 def wrong_field(folder: Path) -> str | None:
-    """Return which field of the config of a model is of a wrong type, what it is, and what it should be."""
+    """Return the field of a model's config with a wrong type, its value, and the expected type."""
     try:
         config = json.loads((folder / FILE).read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -56,7 +56,7 @@ def wrong_field(folder: Path) -> str | None:
 
 
 def _wrong(config: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any, str]]:
-    """Yield the fields that are wrong: name, value and what was expected."""
+    """Yield the wrong fields: name, value and expected type."""
     for name, kind in (EVERY | _hints(config.get("model_type"))).items():
         value = config.get(name)
         if value is not None and not _fits(value, kind):
@@ -82,7 +82,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a declared type; of what is none of `WANTED`, everything is."""
+    """Return whether a value is of a declared type; any value is, if the type is not in `WANTED`."""
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, one) for one in get_args(kind))
     plain = get_origin(kind) or kind

@@ -1,4 +1,4 @@
-"""Many small tensors as a few long vectors: what is done to each number alike takes one operation for all of them.
+"""Many small tensors as a few long vectors: an elementwise operation then runs once for all of them.
 
 A LoRA of four layers is 56 tensors, and an update by Adam of each is a dozen operations, none of them worth its call.
 """

@@ -32,7 +32,7 @@ EXTRA = "pip install 'karl-fast[train]'"
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model, its tokenizer and what its `config.json` says."""
+    """A model, its tokenizer and its `config.json`."""
 
     model: Any
     tokenizer: Any

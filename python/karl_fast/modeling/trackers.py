@@ -86,7 +86,7 @@ class Elsewhere:
         module.init(project=settings.project_name or "karl-fast", name=adapter_path.name, config=settings.to_dict())
 
     def log(self, values: dict[str, Any]) -> None:
-        """Pass on what is a number."""
+        """Log the numbers only."""
         step = values["step"]
         self._module.log({name: value for name, value in values.items() if name != "step"}, step=step)
 

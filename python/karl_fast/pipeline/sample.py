@@ -209,7 +209,7 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
 
 
 def _refuse_range(facts: _core.SelectionFacts) -> None:
-    """Raise where weights lie beyond what their sums can hold: the ESS of any weights is one row or more."""
+    """Raise if weights are beyond the range of their sums: the ESS of valid weights is one row or more."""
     ess = facts["reached_ess"]
     if not (math.isfinite(ess) and ess > 1 - 1e-9 and facts["largest_weight_share"] < 1 + 1e-9):
         raise UsageError("scores times the inverse temperature, or log-weights, are beyond 1e14: scale them down")

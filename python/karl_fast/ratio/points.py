@@ -1,4 +1,4 @@
-"""The points of two axes: what bounds an update, and how tokens become one number."""
+"""Points of two axes: the bound on an update, and the aggregation of tokens."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def answers(
 
 
 def judged(function: Function, completions: Sequence[Any], rows: Mapping[str, Sequence[Any]]) -> list[Reward]:
-    """Score rows, and never fail: what is no reward is a missing one that says why. [B]
+    """Score rows without ever raising: an invalid reward becomes a missing one with its reason. [B]
 
     A function that raises is called again with ever fewer rows, so that only those which it raises over go without.
 

@@ -1,4 +1,4 @@
-"""The rule of what counts as a reward, for functions offline and online and for environments.
+"""Validation of rewards, for functions offline and online and for environments.
 
 A finite number within 1e100 in size counts: a bool, an int, a float or another `numbers.Real`, or a scalar of NumPy,
 MLX or another library of arrays. Everything else, a `Decimal` among it, is a missing reward with a kind to count it
@@ -67,7 +67,7 @@ def reward(value: Any) -> Reward:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number as float64, infinite where it has no room there; None for what is no number."""
+    """Return a number as float64, infinite if out of range; None for other types."""
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind not in "biuf":
         return None
     if getattr(value, "shape", None) == ():
@@ -95,7 +95,7 @@ SHORT.maxstring = SHORT.maxlong = SHORT.maxother = 40
 
 
 def listed(found: Any, count: int) -> list[Any] | str:
-    """Return the values that a function gave, one for each of some rows; else what came instead.
+    """Return the values that a function returned, one a row; else a description of the result.
 
     Lists, tuples, arrays of one dimension and iterators are taken; texts, dictionaries and sets are not.
     """

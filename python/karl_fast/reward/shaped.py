@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
-    """Rewards before shaping and after: what is reported, and what is trained on.
+    """Rewards before shaping, for reports, and after it, for training.
 
     Shaping moves the mean of a report and, within a group, only what the group's own scale does not take back; a report
     of ``shaped`` rewards compares with none of another run. So filters, reports and the test of a constant group take

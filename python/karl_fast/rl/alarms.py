@@ -61,7 +61,7 @@ class Sentry:
     skipped: int = 0
 
     def look(self, metrics: Mapping[str, Any]) -> None:
-        """Raise where the numbers of a round say that it is no use to go on.
+        """Raise if the metrics of a round show that the run should stop.
 
         Raises:
             AlarmError: they do; its hint says what to change.

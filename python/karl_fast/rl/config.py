@@ -21,7 +21,7 @@ from karl_fast.train.config import setting
 from karl_fast.train.settings import Training
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
-"""Settings that may name a file; relative to the folder of the file that they stand in."""
+"""Settings that may name a file, relative to the folder of the configuration."""
 
 
 def load(path: str | Path, **over: Any) -> Online:

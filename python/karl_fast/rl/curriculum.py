@@ -38,7 +38,7 @@ PACED_TEMPERATURE = 0.05
 
 @dataclass
 class Curriculum:
-    """The order of prompts, and what is known of each.
+    """Order of prompts, and statistics of each.
 
     Attributes:
         prompts: all of them.
@@ -104,7 +104,7 @@ class Curriculum:
         return [self.prompts[places[place % len(places)]] for place in range(count)]
 
     def learn(self, rollouts: Sequence[Rollout], drifts: NDArray[np.float64]) -> None:
-        """Take what a round has shown.
+        """Update the statistics with the rollouts of a round.
 
         Args:
             rollouts: with outcomes.

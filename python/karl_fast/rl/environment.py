@@ -1,4 +1,4 @@
-"""An environment: what answers the policy until it is done, behind three calls that may fail."""
+"""Guarded environment: it answers the policy until it is done; each of its three calls may fail."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Stage:
         return self._call(lambda: self._messages(self.environment.reset(line))) or []
 
     def answer(self, text: str) -> tuple[list[dict[str, Any]], bool]:
-        """Return what it says to a turn, and whether it is done; a failure ends it."""
+        """Return its answer to a turn, and whether it is done; a failure ends it."""
         found = self._call(lambda: self._step(self.environment.step(text)))
         messages, done, given = ([], True, 0.0) if found is None else found
         self.turn_rewards.append(given)
@@ -70,7 +70,7 @@ class Stage:
         return found
 
     def _call(self, call: Callable[[], Any]) -> Any:
-        """Return what a call gives; None where it fails, or something failed before.
+        """Return the result of a call; None if it failed, or an earlier one did.
 
         What the environment gives is looked at under guard too: it may be of a class of its own.
         """
@@ -113,6 +113,6 @@ class Stage:
         return [dict(one) for one in observation]
 
     def refused(self, error: Exception) -> None:
-        """Take it that what was observed cannot be put into the chat template."""
+        """Record that an observation does not fit the chat template."""
         said = f"the chat template does not take what {self.guard.name} gave: {told(error)}"
         self.failure = self.failure or CallError(LENGTH, said)

@@ -65,7 +65,7 @@ class Talk:
     finish: str | None = None
 
     def begin(self, policy: Policy, tokens: Sequence[int] | None = None) -> None:
-        """Ask the environment, and encode what the policy is asked; `tokens` are that, where it is known."""
+        """Start the environment, and encode the prompt; `tokens` are that, if known."""
         if self.stage is not None:
             line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
             self.opening = self.stage.begin(deepcopy(line))  # an environment may change what it is given
@@ -77,7 +77,7 @@ class Talk:
             self.tokens, self.finish = self.tokens[: self.budget.context], "length"
 
     def _asked(self, policy: Policy) -> Sequence[int]:
-        """Return the tokens of the prompt and what the environment opens with; without that, where it cannot be put."""
+        """Return the tokens of the prompt and the first observation; without that if it cannot be rendered."""
         if self.stage is not None and self.opening:
             try:
                 return policy.encode([*self.prompt.messages, *self.opening])
@@ -92,7 +92,7 @@ class Talk:
         return min(self.budget.tokens - used, self.budget.context - len(self.tokens), self.budget.turn_tokens)
 
     def hear(self, policy: Policy, turn: Turn) -> None:
-        """Take a turn of the policy, and what the environment has to say to it."""
+        """Add a turn of the policy, and the answer of the environment."""
         self.said.append((len(self.tokens), turn))
         said = turn.tokens.tolist()
         self.tokens += said

@@ -1,4 +1,4 @@
-"""Sampling: what a policy says to contexts, each token with the log-probability that it was drawn with.
+"""Sampling of turns of a policy, with the log-probability of each token when it was drawn.
 
 Contexts of one length go together; the same context is computed once, however many rollouts it has, and one that goes
 on from an earlier turn from where that turn left it.
@@ -146,7 +146,7 @@ class _Bucket:
             repeat(self.caches, len(places), member)
 
     def _go_on(self, contexts: Sequence[Sequence[int]], heard: Sequence[Heard]) -> None:
-        """Compute what no rollout has computed yet: from the shortest beginning on, as rows go on together."""
+        """Compute the uncached tokens of contexts: rows advance together from the shortest prefix."""
         begun = min(self.length - 1, *(one.length for one in heard))
         new = [context[begun:] for context in contexts]
         self.logits, self.caches = self._computed(new, lambda rows: joined(self.policy, heard[rows], begun))
@@ -154,7 +154,7 @@ class _Bucket:
     def _computed(
         self, tokens: Sequence[Sequence[int]], caches: Callable[[slice], list[Any]]
     ) -> tuple[mx.array, list[Any]]:
-        """Return the logits behind tokens of one length, `PREFILL` of them computed at a time, and the caches.
+        """Return the logits after tokens of one length, computed `PREFILL` at a time, and the caches.
 
         `caches` gives those of some rows before their tokens.
         """

@@ -23,7 +23,7 @@ CUT = {"keys", "values", "offset", "keep", "max_size", "_idx"}
 
 @dataclass(frozen=True, eq=False)
 class Heard:
-    """A row of caches that other rollouts stand in too.
+    """Row of caches that are shared with other rollouts.
 
     Attributes:
         caches: one a layer.
@@ -59,7 +59,7 @@ def repeat(caches: Sequence[Any], count: int, rows: mx.array) -> None:
 
 
 def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
-    """Join the rows of caches that were filled apart; each layer is let go of when it is joined.
+    """Join rows of caches that were filled separately; each layer is freed once it is joined.
 
     Args:
         parts: caches of some rows, one a layer. All but the first are empty afterwards.
@@ -80,7 +80,7 @@ def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
 
 
 def arrays(held: Any) -> Iterator[mx.array]:
-    """Yield the arrays in what a cache holds."""
+    """Yield the arrays in a cache."""
     import mlx.core as mx
 
     if isinstance(held, mx.array):
@@ -99,7 +99,7 @@ def _change(caches: Sequence[Any], count: int, change: Callable[[list[mx.array]]
 
 
 def _changed(there: list[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> Any:
-    """Return what becomes of something that each cache holds; what is no array of `count` rows stays as it is."""
+    """Return the changed content of caches; other values than arrays of `count` rows stay."""
     import mlx.core as mx
 
     held = there[0]

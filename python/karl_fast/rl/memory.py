@@ -87,7 +87,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class RoundNeed:
-    """Bytes of a round, by what they are for: drawing and learning come one after the other."""
+    """Bytes of a round, by use: drawing and learning come one after the other."""
 
     weights: int
     adapter: int

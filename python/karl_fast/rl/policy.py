@@ -23,7 +23,7 @@ MARK = "\u241fkarl\u241f"
 
 
 class Policy(Protocol):
-    """A model that is sampled from and trained. A transformer of one's own is one as soon as it has these.
+    """Interface of a model that is sampled from and trained; a custom transformer has to implement it.
 
     Attributes:
         model: what is trained: an `mlx.nn.Module`, with all that is frozen frozen.
@@ -140,7 +140,7 @@ class LanguageModel:
 
 
 class Snapshot:
-    """The parameters of a model as they are now, to be a reference later: for a model that is trained as a whole."""
+    """Snapshot of the parameters of a model, as a reference later: for a model with all parameters trained."""
 
     def __init__(self, model: Any) -> None:
         import mlx.core as mx

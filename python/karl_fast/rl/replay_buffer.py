@@ -1,4 +1,4 @@
-"""Groups of earlier rounds that come back, the fresher the likelier; their log-probabilities are computed anew.
+"""Groups of earlier rounds for replay, newer ones more likely; their log-probabilities are computed again.
 
 What comes back has ``version`` of the round that drew it, so that an objective sees its age. The behaviour policy of
 its tokens is the one that drew them: `Rollout.logp` takes the place of the recomputed ``logp_old``.

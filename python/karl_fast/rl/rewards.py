@@ -47,7 +47,7 @@ class Weighted:
 
 
 class Jury:
-    """Several reward functions: their weighted sum; what one with nothing to say would have weighed, the others share.
+    """Several reward functions: their weighted sum; the weight of one without a reward is shared by the others.
 
     ::
 
@@ -65,7 +65,7 @@ class Jury:
         environment: float | None = None,
         outcome: str | None = None,
     ) -> None:
-        """`environment` weighs what an environment gives, where there is one; `outcome` is a component's name."""
+        """Set the weight of the environment's reward, if any, and the name of the outcome component."""
         self.functions, self.outcome = tuple(functions), outcome
         self._guards = {one.name: Guard(one.name, timeout_seconds) for one in functions}
         own = {one.name: one.weight for one in functions}
@@ -84,7 +84,7 @@ class Jury:
         return rewarded, said + _beyond(rewarded)
 
     def _with(self, rollout: Rollout, *values: Reward) -> Rollout:
-        """Return the rollout with what each function gave it."""
+        """Return the rollout with the reward of each function."""
         found, missing = dict(rollout.components), rollout.missing
         for one, value in zip(self.functions, values, strict=True):
             if isinstance(value, NoReward):
@@ -101,7 +101,7 @@ class Jury:
         return rollout.but(reward=number, outcome=outcome, components=found, missing=missing)
 
     def _sum(self, found: Mapping[str, float]) -> float | None:
-        """Return the weighted sum of what there is, as if it were all; None where nothing that weighs is there."""
+        """Return the weighted sum of the present rewards, rescaled to all weights; None if none is present."""
         total = sum(self._weights[name] * value for name, value in found.items())
         if len(found) == len(self._weights):
             return total
@@ -119,7 +119,7 @@ class Jury:
 
 
 def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, Any]:
-    """Return what a function is called with: copies, for it may change what it is given."""
+    """Return the arguments of a function: copies, because it may change them."""
     named: dict[str, Any] = {
         "prompts": [deepcopy(list(rollout.prompt.messages)) for rollout in group],
         "completions": [completion(rollout) for rollout in group],
@@ -131,12 +131,12 @@ def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, 
 
 
 def _values(given: list[Reward] | CallError, count: int) -> list[Reward]:
-    """Return what a call gave; for one that was given up, a missing reward for each rollout."""
+    """Return the result of a call; after a timeout, a missing reward for each rollout."""
     return [NoReward(given.kind, str(given))] * count if isinstance(given, CallError) else given
 
 
 def _said(one: Weighted, given: Sequence[Sequence[Reward]], groups: Sequence[Sequence[Rollout]]) -> Iterator[str]:
-    """Yield what went wrong: a sentence for each call that failed, and one for each kind of value that is no reward."""
+    """Yield failures: a sentence for each failed call, and one for each kind of invalid reward."""
     every = [pair for values, group in zip(given, groups, strict=True) for pair in zip(values, group, strict=True)]
     for values in given:
         if isinstance(first := values[0], NoReward) and first.kind not in CAME:
@@ -149,7 +149,7 @@ def _said(one: Weighted, given: Sequence[Sequence[Reward]], groups: Sequence[Seq
 
 
 def _failure(name: str, one: NoReward) -> str:
-    """Return what a call did in place of giving rewards."""
+    """Return a description of a call that gave no rewards."""
     return {RAISED: f"{name} raised {one.said}", LENGTH: f"{name} gave {one.said}"}.get(one.kind, one.said)
 
 

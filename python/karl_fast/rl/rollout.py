@@ -26,7 +26,7 @@ def is_message(one: Any) -> bool:
 
 
 def no_text(value: Any) -> str | None:
-    """Return why a value cannot stand in a log: it is no JSON, or holds half of a surrogate pair; None where it can."""
+    """Return the reason why a value cannot be logged: no JSON form, or half a surrogate pair; None if it can."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:

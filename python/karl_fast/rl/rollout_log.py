@@ -45,7 +45,7 @@ TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
 @dataclass(frozen=True)
 class Line:
-    """A rollout as one line, without its end, and without what only the steps of its round say.
+    """Line of a rollout, without its end, which is completed by the results of the steps of its round.
 
     Attributes:
         before, between, after: the text before `learned`, between it and the log-probabilities, and after them.
@@ -141,7 +141,7 @@ class Journal:
     """The file of rollouts, appended to, and cut back to where a checkpoint left it."""
 
     def __init__(self, path: Path, size: int) -> None:
-        """Go on behind so many bytes."""
+        """Open the log, truncated to so many bytes."""
         self.path = path
         with _atomic.refused(path):
             self._file = path.open("ab")

@@ -1,4 +1,4 @@
-"""The folder of a run: whether it may be written to, what of it is ours, and the files that a run depends on."""
+"""Folder of a run: whether it may be written, its own files, and the files that a run depends on."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def load(out: Path, round: int, partition: Partition | None) -> Progress:
 
 
 def forget(out: Path, kept: set[int]) -> None:
-    """Remove what belongs to no checkpoint."""
+    """Remove files that belong to no checkpoint."""
     for suffix in (".json", ".safetensors"):
         for place in (out / FOLDER).glob("[0-9]" * 7 + suffix):
             if int(place.stem) not in kept:

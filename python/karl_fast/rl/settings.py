@@ -19,7 +19,7 @@ SHARED = (
 """The settings of `Training` that an online run has too."""
 
 UNSEEN = ("rounds", "out", "keep", "report_to", "project_name", "memory_limit", "cache_limit", "save_every", "show")
-"""Settings that a run which goes on may have changed: what it learns from does not depend on them."""
+"""Settings that may change when a run is resumed, because the training data does not depend on them."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ COUNTS = (
 """Settings that are whole numbers from 1 on."""
 
 OWN = tuple(one.name for one in fields(Online) if one.name not in ("training", "alarms", "replay"))
-"""Settings that stand at the top of a file, beside those of `Training`."""
+"""Settings at the top of a file, beside those of `Training`."""
 
 
 def _number(value: Any) -> bool:

@@ -100,7 +100,7 @@ class OnlineRun:
         optimizer.aim(self.learner.optimizer, self.settings.training, self.rate(number))
 
     def close(self) -> None:
-        """Close what is written to, all of it where one refuses."""
+        """Close all files, even if one fails."""
         with contextlib.ExitStack() as stack:
             stack.callback(self.journal.finish)
             for tracker in self.trackers:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1e6
-"""Seconds that a thread waits at a time: systems refuse to wait for centuries, and who calls waits again."""
+"""Seconds that a thread waits at a time: systems refuse very long waits, so the caller waits repeatedly."""
 
 
 class CallError(Exception):

@@ -25,7 +25,7 @@ def rounds(run: OnlineRun, viewer: Viewer) -> None:
 
 
 def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
-    """Draw, reward, learn and account: what needs no device is done while it computes."""
+    """Loop of drawing, rewarding, learning and logging; work on the CPU is done while the device computes."""
     begun, settings, now = time.perf_counter(), run.settings, run.progress
     prepare, seed = run.learner.prepare, mixed(settings.training.seed, now.round)
     again, replayed = run.buffer.take(now.step, seed)

@@ -1,4 +1,4 @@
-"""Samples from which totals are estimated: which rows, and what each of them counts for."""
+"""Samples for the estimation of totals: rows with their weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Estimated:
-    """Rows that stand for all: the estimates of those in a set add up to its total weight, on average.
+    """Sampled rows with estimates: those of a subset add up to its total weight on average.
 
     Attributes:
         rows: the rows drawn. [k, or rows that have a weight]

@@ -28,7 +28,7 @@ class State:
     __hash__ = None  # type: ignore[assignment]
 
     def merge(self, other: Self) -> None:
-        """Take in what another state has seen.
+        """Merge another state into this one.
 
         Raises:
             ArgumentError: a state of another kind or of other settings; nothing is taken then.

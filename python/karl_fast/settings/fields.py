@@ -16,7 +16,7 @@ DEFAULT_ESS = 0.5
 """Default share of the kept rows that the target spreads over, if no temperature is set."""
 
 PLACES = ("threads", "origins")
-"""Settings that change how a run goes and never what comes out of it."""
+"""Settings that change how a run is done, and never its result."""
 
 
 @dataclass(frozen=True)

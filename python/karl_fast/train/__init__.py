@@ -1,4 +1,4 @@
-"""Training with MLX on what `karl-fast sample` wrote, or on any directory that `mlx_lm lora --data` takes.
+"""Training with MLX on the output of `karl-fast sample`, or on any directory that `mlx_lm lora --data` takes.
 
 | name | what it does |
 |---|---|

@@ -50,7 +50,7 @@ class TrainConfig:
 
 
 def load(path: str | Path) -> TrainConfig:
-    """Read the table ``[train]`` of a TOML file, or what a run left in the folder of its adapter.
+    """Read the table ``[train]`` of a TOML file, or the settings file in the folder of an adapter.
 
     Raises:
         FileError: the file cannot be read.

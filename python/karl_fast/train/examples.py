@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Example:
-    """Tokens to learn from, and what is known of the row they come from.
+    """Tokens to learn from, and facts about their row.
 
     Attributes:
         text: the tokens, and which are learned.

@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes, by what they are for."""
+    """Bytes, by use."""
 
     weights: int
     adapter: int

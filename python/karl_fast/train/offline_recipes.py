@@ -1,4 +1,4 @@
-"""The offline recipes by name: points of the families, with what a data set says in the place of a rollout's record."""
+"""Offline recipes by name: points of the families, with columns of a data set in place of a rollout's record."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ GROUPED = ("oapl", "vargrad")
 
 
 def check_source(recipe: str, source: Source) -> None:
-    """Raise where a data set is not what a recipe needs.
+    """Raise if a data set does not meet the requirements of a recipe.
 
     Raises:
         UsageError: rows that were drawn at their weights would be weighted a second time.
@@ -42,7 +42,7 @@ def check_source(recipe: str, source: Source) -> None:
 
 
 class Objective:
-    """A recipe over the examples of a data set: what each batch is scored with.
+    """A recipe over the examples of a data set, with the scores of each batch.
 
     Attributes:
         grouped: whether the rows of a group stay together, and are compared with the model before training.

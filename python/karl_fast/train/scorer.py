@@ -1,4 +1,4 @@
-"""A model as what gives log-probabilities to tokens."""
+"""A model as a source of log-probabilities of tokens."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ LEAST = {
 """The smallest whole number that a setting takes."""
 
 WITHOUT_EFFECT = ("steps_per_report", "report_to", "project_name", "keep", "memory_limit", "cache_limit")
-"""Settings that change what is seen of a run, and never what comes out of it."""
+"""Settings that change the reports of a run, and never its result."""
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,7 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
 
 
 def _remarks(loaded: Loaded, run: Run, weights: str | None) -> list[str]:
-    """Return what to say of the weights that the run begins with, and of lengths."""
+    """Return remarks on the initial weights of the run, and on lengths."""
     found = [_remark(loaded, run), None if weights is None else unrecorded(Path(weights), run.checkpoints.config)]
     return [remark for remark in found if remark is not None]
 

@@ -47,7 +47,7 @@ class Gradient:
 
 
 class Learner:
-    """A model, and what it is to learn from."""
+    """A model with its training data."""
 
     def __init__(self, model: Any, examples: list[Example], objective: Objective) -> None:
         self.model, self.examples, self.objective = model, examples, objective

@@ -1,4 +1,4 @@
-"""The loss on rows that are held out. Nothing random is drawn for it, so it leaves the training as it is."""
+"""Loss on held-out rows. It draws no random numbers, so it does not change the training."""
 
 from __future__ import annotations
 

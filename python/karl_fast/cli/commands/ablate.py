@@ -57,7 +57,7 @@ def command(
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold: null for the outcome of a run without a reward."""
+    """Return a value for JSON: null for the outcome of a run without a reward."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, tuple):

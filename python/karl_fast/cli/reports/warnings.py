@@ -1,4 +1,4 @@
-"""Warnings about what a run worked around or its user may have meant otherwise."""
+"""Warnings about problems that a run worked around, and about likely mistakes of its user."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class DropTruncated(Filter):
 
 @dataclass(frozen=True)
 class MaxAge(Filter):
-    """Drop rollouts of a policy more than ``steps`` steps old; 0 keeps what is on-policy."""
+    """Drop rollouts of a policy more than ``steps`` steps old; 0 keeps on-policy rollouts only."""
 
     steps: int
 

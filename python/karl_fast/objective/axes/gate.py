@@ -1,4 +1,4 @@
-"""Points of the advantage axis that choose what is learned from: the Kondo gates.
+"""Points of the advantage axis that choose rollouts or tokens to learn from: the Kondo gates.
 
 Delight is advantage times surprise, ``chi = -A * logp_old``. What a gate leaves out has advantage 0 and stays in every
 denominator. A gate is judged before the forward pass, by the behaviour policy, over the whole batch: micro-batches do
@@ -29,7 +29,7 @@ HALVINGS = 100
 
 @dataclass(frozen=True)
 class Gate(Advantage):
-    """The ``advantage`` of what is learned from, 0 for the rest."""
+    """The ``advantage`` of the rollouts or tokens learned from, 0 for the rest."""
 
     advantage: Advantage
 

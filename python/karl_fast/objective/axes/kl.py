@@ -1,4 +1,4 @@
-"""Axis: what holds the policy near the reference.
+"""Axis: the penalty on the divergence from the reference.
 
 With d_t = logp_t - logp_ref_t:
 

@@ -1,4 +1,4 @@
-"""Axes of `WeightedLikelihood`: what a row weighs, how rows come, and what of a log-probability is maximised."""
+"""Axes of `WeightedLikelihood`: weights of rows, their sampling, and the function of log-probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learned log Z: a small network over what the policy makes of the prompt."""
+"""Learned log Z: a small network over the policy's hidden states of the prompt."""
 
 from __future__ import annotations
 

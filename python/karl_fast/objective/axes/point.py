@@ -38,7 +38,7 @@ def check_number(name: str, value: float, least: float = 0.0, most: float = math
 
 
 def check_point(name: str, point: object, axis: type) -> None:
-    """Raise where an axis is given what is no point of it.
+    """Raise if the value of an axis is not a point of it.
 
     Raises:
         UsageError: it is; a class in place of its instance too.

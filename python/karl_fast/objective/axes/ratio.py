@@ -1,4 +1,4 @@
-"""Axis: at what level the drift from the behaviour policy is measured. Ratios stay in log space.
+"""Axis: the level at which the drift from the behaviour policy is measured. Ratios stay in log space.
 
 With d_t = logp_t - logp_old_t, and sg for what carries no gradient:
 

@@ -59,7 +59,7 @@ def save(kept: Kept, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Kept:
-    """Read what :func:`save` wrote.
+    """Read a file that :func:`save` wrote.
 
     Args:
         path: the file.
@@ -99,7 +99,7 @@ def _made(values: dict[str, Any]) -> Kept:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Raise where something is there that :func:`save` did not write; an empty file has nothing to lose."""
+    """Raise if a file exists that :func:`save` did not write; an empty file may be replaced."""
     if not os.path.lexists(path):
         return
     if path.is_symlink() or not path.is_file():

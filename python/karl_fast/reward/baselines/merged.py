@@ -133,7 +133,7 @@ class ShrunkBaseline(Mergeable):
 
 @dataclass(frozen=True, eq=False)
 class PartitionBaseline(Mergeable):
-    """The soft maximum of a domain's rewards: what its Boltzmann target is normalised by.
+    """Soft maximum of a domain's rewards: the normaliser of its Boltzmann target.
 
     Attributes:
         inverse_temperature: b, above 0.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SkillWeights:
-    """The weight of each skill, moved towards what its rewards say.
+    """Weight of each skill, moved towards its rewards.
 
     ::
 

@@ -38,7 +38,7 @@ def backfill(store: Path, *, force: bool, version: Version) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rewards:
-    """The domain and the reward of each record of a store that has one, read anew each time."""
+    """Domain and reward of each rewarded record of a store, read again for each iteration."""
 
     path: Path
     version: Version
@@ -52,7 +52,7 @@ class Rewards:
 
 @dataclass
 class Run:
-    """The second pass, and what it has counted."""
+    """Second pass of a backfill, with its counts."""
 
     force: bool
     version: Version

@@ -1,4 +1,4 @@
-"""Axes of `TrajectoryBalance`: the residual and its cost, and what a rollout weighs."""
+"""Axes of `TrajectoryBalance`: the residual, its cost, and the weight of a rollout."""
 
 from karl_fast.objective.axes.balance.residual import (
     Anchor,

@@ -80,12 +80,12 @@ class Scale(Point):
 
     @property
     def drift(self) -> float:
-        """k: what the log ratio is multiplied by."""
+        """k: the factor of the log ratio."""
         return 1.0
 
     @property
     def reward(self) -> float:
-        """c: what the reward is multiplied by."""
+        """c: the factor of the reward."""
         return 1.0
 
 

@@ -1,4 +1,4 @@
-"""Axes of a balance that look at the behaviour policy: which tokens count, and what a rollout weighs."""
+"""Axes of a balance that read the behaviour policy: choice of tokens, and weight of a rollout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axis: what bounds an update."""
+"""Axis: the bound on an update."""
 
 from karl_fast.objective.axes.clip.bounds import Clip, DualClip, GeometricClip, NoClip, TwoSided, VariancePenalty
 from karl_fast.objective.axes.clip.point import Bounds, Clipper, Drift
