@@ -148,7 +148,7 @@ def convert(
     check_around(out)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
-    # pathlib's raises for a home that nobody has.
+    # pathlib raises for an unknown home.
     expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
     with _folders(Path(out).parent):
         with _advised(out, format):
@@ -215,7 +215,7 @@ def _folders(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         for one in made:
-            with contextlib.suppress(OSError):  # it was never made, or holds what is somebody else's
+            with contextlib.suppress(OSError):  # it was never made, or has files of others
                 one.rmdir()
         raise
 

@@ -46,7 +46,7 @@ def gigpo(
     ddof: int = 1,
     eps: float = 1e-6,
 ) -> Gigpo:
-    """Credit for a trajectory, and for each of its steps among those from the same state (GiGPO).
+    """Compute the advantages of trajectories, and of steps among those from the same state (GiGPO).
 
         R_k = r_k + gamma R_{k+1},    A^E = norm of sum_k r_k in the group,    A^S_k = norm of R_k among equal states
         A_k = A^E + step_weight A^S_k,    norm(x) = (x - mean) / (std + eps), or x - mean

@@ -97,7 +97,7 @@ def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
     """Write the rows of a Parquet file as lines; return the columns that are left out."""
     _, parquet = _pyarrow()
     with damage(path, writing=True):
-        # Left to itself pyarrow fetches row groups whole, and ahead of what is read.
+        # By default pyarrow fetches whole row groups ahead of the reader.
         how = {"pre_buffer": False, "buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
         with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path, **how) as file:
             columns, left_out = _columns(path, file.schema_arrow, needed, wrapped(path, file, how))

@@ -34,7 +34,7 @@ def load(path: Path, names: Collection[str]) -> Any:
         refuse_doubled(str(path), file.schema_arrow.names)
         wanted = [name for name in file.schema_arrow.names if name in names]
         table = file.read(wanted).select(wanted)
-        # A damaged page may hold what its type does not allow; nothing behind this looks again.
+        # A damaged page may have invalid values for its type; no later code checks them.
         table.validate(full=True)
         if table.num_rows != file.metadata.num_rows:
             raise pyarrow.ArrowInvalid(f"it has {table.num_rows} rows, and its footer says {file.metadata.num_rows}")

@@ -22,7 +22,7 @@ def kept(path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed 
 
     It is the file itself, or a copy of a pipe or of the rows of a table of Parquet.
     """
-    # Imported here: most runs have neither, and all of them would wait for what it takes.
+    # Imported here: most runs need neither, and the import delays their start.
     if _is_stream(path):
         from karl_fast.log.spool import spool
 

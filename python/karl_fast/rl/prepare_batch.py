@@ -131,7 +131,7 @@ class Preparer:
         begun = self._taken(rollouts, version)
         packed, logp_old = begun.packed, None
         if begun.old is not None:
-            # Of what comes back, the behaviour policy is gone: what was computed when it was there is in the rollout.
+            # The behaviour policy of replayed rollouts no longer exists; they store its log-probabilities.
             logp_old = np.where(begun.fresh[:, None], begun.old(), packed.logp)
         logp_ref = None if begun.ref is None else begun.ref()
         turns = objective_batch.looks_at_turns(self.objective)

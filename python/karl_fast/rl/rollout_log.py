@@ -75,7 +75,7 @@ def line(rollout: Rollout, round: int) -> Line:
         "states": rollout.states,
         "turn_rewards": rollout.turn_rewards,
     }
-    before = (  # what is ours needs no encoder, whose time is most of that of a short rollout
+    before = (  # own fields need no encoder, which would take most of the time of a short rollout
         f'{{"id": "{rollout.id}", "group": "{rollout.group}", "reward": {_number(rollout.reward)}, '
         f'"round": {round}, "version": {rollout.version}, "outcome": {_number(rollout.outcome)}, '
         f'"finish": "{rollout.finish}", "learned": '

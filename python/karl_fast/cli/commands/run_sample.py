@@ -48,13 +48,13 @@ def draw(
         result = sample(logs or (), target, settings, force=force, progress=watch("reading"), written=watch("writing"))
     if print_rows and not dry_run:
         listen(lambda word: f"{word}; rows may be missing from what was printed")
-        # Bytes: what a terminal is said to read must not change a record.
+        # Bytes: the encoding of a terminal must not change a record.
         sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
         sys.stdout.flush()
     if json:
         print(dumps(result.manifest, plain=True))
     elif not quiet:
-        from karl_fast.cli.reports.sample import changed, sampled  # 10 ms, for those who want to see
+        from karl_fast.cli.reports.sample import changed, sampled  # 10 ms, only if reports are printed
 
         report = sampled(result.manifest, None if dry_run else out)
         sys.stderr.write("\n".join([report, *changed(config, result.manifest)]) + "\n")
