@@ -1,8 +1,8 @@
 """Curriculum: the choice of the next prompts.
 
-| name | what it gives |
+| name | result |
 |---|---|
-| :func:`mixed_group_probability`, :func:`expected_mixed_groups` | how likely a group is to teach, and how many will |
+| :func:`mixed_group_probability`, :func:`expected_mixed_groups` | probability and expected number of mixed groups |
 | :func:`outcome_variance` | p (1 - p), a priority |
 | :func:`nearest_rate` | the prompts nearest to a target rate |
 | :class:`BetaPosterior` | what is known of success rates; a Thompson draw |
@@ -71,8 +71,8 @@ class Stage:
 
     Attributes:
         levels: what is trained on.
-        epochs: for how many passes over those levels; or
-        steps: for how many optimizer steps. One of the two is given.
+        epochs: passes over those levels; or
+        steps: optimizer steps. One of the two is given.
     """
 
     levels: tuple[str, ...]

@@ -104,7 +104,7 @@ def gradient(
 
     Args:
         logp, logp_ref, estimator, logp_old, mask: as of :func:`estimate`.
-        through_ratio: whether the ratio is differentiated too. Without ``logp_old`` it is 1, its derivative not 0.
+        through_ratio: True to differentiate the ratio too. Without ``logp_old`` it is 1, its derivative not 0.
 
     Returns:
         Of the type of ``logp``; exactly 0 where a token is masked. [T]

@@ -1,6 +1,6 @@
 """Replay: the choice of past rollouts, and their weights by age.
 
-| name | what it gives |
+| name | result |
 |---|---|
 | :class:`Exponential`, :class:`Window`, :class:`Power` | log-weights by age; :data:`FRESH_DG` is one that was used |
 | :func:`age_distribution` | how old a draw by log-weights is |

@@ -15,7 +15,7 @@
 | `by_convention` | what another trainer does, defects included |
 
 Groups come as ``group_ids`` in any order, or as ``offsets`` of groups end to end; rewards are float64 or float32,
-results float64. A group whose rewards are all equal has advantage exactly 0, and so has a group of one; a missing
+results float64. A group with equal rewards has advantage exactly 0, and so has a group of one; a missing
 reward stays missing. Functions that differ from that say so.
 """
 

@@ -65,7 +65,7 @@ def gigpo(
         step_weight: the paper's omega.
         unit: what the statistics of A^E count: each trajectory once, as the paper has it, or each step once, as
             ARLArena and verl-agent do by default, where longer trajectories weigh more.
-        norm: whether both are divided by the standard deviation.
+        norm: True to divide both by the standard deviation.
         ddof, eps: of that deviation.
 
     Returns:

@@ -2,7 +2,7 @@
 
 | function | drops | source |
 |---|---|---|
-| :func:`constant_groups` | groups whose outcomes are all equal | DAPO |
+| :func:`constant_groups` | groups with equal outcomes | DAPO |
 | :func:`mixed_groups` | groups all right or all wrong | SAMPO, DAPO |
 | :func:`variance_top_p`, :func:`variance_top_k` | groups with the least variance of reward | RAGEN-2 |
 | :func:`overlong` | rollouts cut at the limit of tokens | DAPO |

@@ -80,7 +80,7 @@ def mixed_groups(
     This is :func:`constant_groups` over outcomes of 0 and 1, with separate reasons ``all_right`` and ``all_wrong``.
 
     Args:
-        right: whether each rollout succeeded. [B]
+        right: True for rollouts that succeeded. [B]
         group_ids: the group of each row, negative for none. [B]
         offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
 
@@ -188,10 +188,10 @@ def starved(
         rewards: float64 or float32; NaN is missing, and counts as no rollout. [B]
         group_ids: the group of each row, negative for none. [B]
         offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
-        min_group: how many rollouts a group needs, 1 or more.
+        min_group: number of rollouts that a group needs, 1 or more.
 
     Returns:
-        How many groups could teach, and how many of them no longer do.
+        The number of groups with a signal, and of those that lost it.
 
     Raises:
         ArgumentError: an infinite reward, a ``min_group`` below 1, or columns that differ in length.

@@ -41,7 +41,7 @@ def writer(kind: Any, *, binary: bool, listed: bool = False) -> Writer:
     Args:
         kind: the type.
         binary: write binary values as the UTF-8 text that they have to be; without it, refuse their types.
-        listed: leave out null fields of structs: the values stand in a list.
+        listed: leave out null fields of structs: the values are in a list.
 
     Raises:
         FormlessError: JSON has no form for the type. The function raises it for a binary value that is not UTF-8, and

@@ -26,7 +26,7 @@ SETTLED = ("format", "id", "group", "reward", "messages", "domain", "strict", "m
 class Log:
     """Records of files as columns, in an order that depends on the records alone.
 
-    Rows stand in the order of (hash of the id, hash of the record); nothing depends on how the records lay in files.
+    Rows are in the order of (hash of the id, hash of the record), independent of the order in files.
     B is the number of records.
 
     A log is an Arrow table to whatever speaks the PyCapsule protocol: ``polars.DataFrame(log)``,
@@ -101,7 +101,7 @@ class Log:
 
         Args:
             path: the file.
-            force: replace a file that is there.
+            force: replace an existing file.
 
         Raises:
             MissingExtraError: pyarrow is not installed.

@@ -100,7 +100,7 @@ def save(table: ArrowStream, path: Path, *, force: bool, read: Iterable[str] = (
 
     Raises:
         MissingExtraError: pyarrow is not installed.
-        OutputExistsError: the file exists, and ``force`` is not set; or something else than a file of Parquet is there.
+        OutputExistsError: the file exists, and ``force`` is not set; or the path is not a Parquet file.
         FileError: it cannot be written; nothing is left behind.
     """
     pyarrow, parquet = _pyarrow()

@@ -41,7 +41,7 @@ class Scorers:
 
     Attributes:
         by_name: the function of each component that has one.
-        wants: the columns that each names, and whether it takes any other.
+        wants: the columns that each names, and True if it takes any other.
         facts: what a manifest says of each: what it was called, and the SHA-256 of its file, if it has one.
     """
 

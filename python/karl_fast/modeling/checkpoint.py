@@ -130,7 +130,7 @@ class Checkpoints:
 
         Args:
             model, optimizer: to fill.
-            settings: of the run that goes on.
+            settings: settings of the resumed run.
             began: the weights that it says to have begun with; who says nothing means those of the checkpoint.
 
         Raises:

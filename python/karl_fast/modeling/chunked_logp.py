@@ -53,7 +53,7 @@ def scored(head: Any, hidden: mx.array, targets: mx.array, rows: int, *, slopes:
         hidden: [N, E]
         targets: [N]
         rows: hidden states a chunk.
-        slopes: whether to compute them.
+        slopes: True to compute them.
 
     Returns:
         logp [N] in float32, and dlogp/dh [N, E] in the type of the hidden states (or nothing, [0, E]).

@@ -16,8 +16,8 @@ class Positions:
     """The positions of a model.
 
     Attributes:
-        count: how many, with the factor of its rope scaling.
-        learned: whether each has an embedding of its own, so that there are none beyond.
+        count: number of positions, including the factor of rope scaling.
+        learned: True if each has an embedding of its own, so that longer sequences are impossible.
     """
 
     count: int

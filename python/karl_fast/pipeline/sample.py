@@ -86,7 +86,7 @@ def sample(
         out: the directory; None writes nothing.
         settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``). Those of the log, where one
             is given, are the default.
-        force: replace a data set that is there.
+        force: replace an existing data set.
         progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
         written: called likewise with the bytes written so far and those that are to be.
 

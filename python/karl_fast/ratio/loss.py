@@ -44,8 +44,8 @@ class PolicyLoss:
         ratio_std: of the same, ddof 0.
         ratio_min: the least of them.
         ratio_max: the largest of them.
-        tokens: how many tokens count.
-        sequences: how many sequences have one.
+        tokens: number of tokens that count.
+        sequences: number of sequences with one.
     """
 
     loss: float
@@ -157,7 +157,7 @@ def token_weights(
 
     Args:
         offsets: where each sequence begins, and the last ends. int64, [B + 1]
-        mask: which tokens count, all by default. [N]
+        mask: True for tokens that count, all by default. [N]
         aggregate: how tokens become one number.
 
     Returns:

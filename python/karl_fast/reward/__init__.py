@@ -119,7 +119,7 @@ def backfill_rewards(force: bool = False, *, path: str | Path | None = None, ver
 def get_reward_stats(path: str | Path | None = None, *, version: Version = "v1") -> dict[str, Any]:
     """Sum up the rewards of a store: how many, mean, least and most, and count and mean by channel and by domain.
 
-    Numbers are rounded to four decimals, and keys stand in KARL's order. Records without a reward that is a finite
+    Numbers are rounded to four decimals, and keys are in KARL's order. Records without a reward that is a finite
     number, and lines that are no records, are left out; KARL stops at some of them.
 
     Args:

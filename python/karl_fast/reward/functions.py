@@ -88,7 +88,7 @@ def answers(
 
     Args:
         call: of a caller's function.
-        count: how many rows it is asked for.
+        count: number of rows.
         interrupts: what is raised again, for it is not the function's.
     """
     try:

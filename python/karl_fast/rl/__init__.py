@@ -2,7 +2,7 @@
 
 | name | what it does |
 |---|---|
-| :func:`rl` | trains a policy on what its rollouts are worth, or goes on where a run was killed |
+| :func:`rl` | trains a policy on the rewards of its rollouts, or resumes a run |
 | :class:`Online`, :class:`Alarms`, :class:`Replay` | every choice of a run |
 | :func:`load` | the settings of an ``rl.toml`` |
 | :class:`Policy`, :class:`Environment` | what a model of one's own, and a world to act in, have to have |

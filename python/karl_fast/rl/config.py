@@ -28,7 +28,7 @@ def load(path: str | Path, **over: Any) -> Online:
     """Load the settings of an online run from a TOML file.
 
     Args:
-        path: the file. Settings stand at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and
+        path: the file. Settings are at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and
             ``[replay]`` are tables. Paths in it are relative to its folder.
         over: settings that count over those of the file.
 

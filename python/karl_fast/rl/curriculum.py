@@ -44,7 +44,7 @@ class Curriculum:
         prompts: all of them.
         order: one of the table above.
         seed: of all shuffles.
-        asked: how many prompts were taken in the order so far, by level.
+        asked: number of prompts taken in order so far, by level.
         rates: what each prompt's rollouts were worth, by its number.
     """
 
@@ -70,7 +70,7 @@ class Curriculum:
         """Choose the prompts of a draw.
 
         Args:
-            count: how many.
+            count: number of prompts.
             round: the round, from 0.
             also: the number of the draw in its round.
         """

@@ -93,7 +93,7 @@ def go_on(
         decoder: of the policy, at the temperature.
         contexts, budgets, rows, seed: as for `draw`.
         heard: of each context, what this policy has computed of its beginning.
-        keep: whether to keep what is computed now, which takes the memory of all caches at once.
+        keep: True to keep the caches computed now, which takes the memory of all of them at once.
 
     Returns:
         A turn a context, and what is computed now; None where it is not kept, or its caches cannot be carried on.

@@ -28,7 +28,7 @@ class Heard:
     Attributes:
         caches: one a layer.
         row: of the rollout.
-        length: how many tokens of its context they hold.
+        length: number of tokens of its context in them.
     """
 
     caches: Sequence[Any]

@@ -47,8 +47,8 @@ class Sizes:
         micro_batch, draw_rows, group_size, max_tokens, max_context: as in `Online`.
         groups: of a round, with those that come back.
         prompt: tokens of the longest.
-        whole_groups: whether the recipe looks at a group at once.
-        turns: whether an environment answers, so that caches of two turns are there together.
+        whole_groups: True if the recipe needs whole groups at once.
+        turns: True if an environment answers, so that caches of two turns are in memory together.
     """
 
     micro_batch: int
@@ -110,7 +110,7 @@ class RoundMemory:
     Attributes:
         policy: as it will be trained.
         memory: its arithmetic as `karl-fast train` has it.
-        own: whether it keeps a copy of itself as its reference.
+        own: True if it keeps a copy of itself as its reference.
         forward: rows and tokens a row to the bytes that a forward pass holds below the head.
     """
 

@@ -56,9 +56,9 @@ def batch(
         rollouts: with their rewards.
         packed: the same, padded.
         logp_old, logp_ref: [B, T]
-        version: how many steps the policy has taken.
+        version: number of steps that the policy has taken.
         seed: of what an axis draws.
-        turns: whether what is of a turn is needed.
+        turns: True to include the columns of turns.
     """
     return Batch(
         mask=packed.mask,

@@ -28,7 +28,7 @@ class Policy(Protocol):
     Attributes:
         model: what is trained: an `mlx.nn.Module`, with all that is frozen frozen.
         ends: the tokens that end a turn.
-        trained_head: whether the head has trainable parameters; a head without is computed in chunks.
+        trained_head: True if the head has trainable parameters; a head without is computed in chunks.
     """
 
     model: Any

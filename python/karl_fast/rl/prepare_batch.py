@@ -54,7 +54,7 @@ class Prepared:
         packed: padded.
         batch: what was scored; without ``logp_old`` where the one step that is made finds it.
         scored: what a loss needs.
-        mask: which tokens count. [B, T]
+        mask: True for tokens that count. [B, T]
         kept: which rollouts the filter of the recipe left. [B]
         logp_old: under the behaviour policy, of what the step does not find; 0 elsewhere. [B, T]
     """
@@ -109,7 +109,7 @@ class Preparer:
 
         Args:
             rollouts: in the order that they will have.
-            version: how many steps the policy has taken.
+            version: number of steps that the policy has taken.
         """
         packed = pack(rollouts)
         fresh = np.array([rollout.version == version for rollout in rollouts])

@@ -60,7 +60,7 @@ class Line:
 
         Args:
             logp: the log-probabilities of the rollout's own tokens. [length]
-            learned: whether a step that was made had the rollout in its loss.
+            learned: True if the loss of at least one step included the rollout.
         """
         return f"{self.before}{'true' if learned else 'false'}{self.between}{_packed(logp, FLOATS)}{self.after}"
 

@@ -70,7 +70,7 @@ def clear(out: Path) -> None:
     """Remove a run, and nothing that is not of one.
 
     Raises:
-        OutputExistsError: it goes on at this moment.
+        OutputExistsError: it is still running.
     """
     if rollout_log.is_written(out / rollout_log.FILE):
         raise rollout_log.busy(out / rollout_log.FILE)

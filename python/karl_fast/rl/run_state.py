@@ -25,8 +25,8 @@ class Progress:
     """Progress of an online run.
 
     Attributes:
-        round: how many rounds are done.
-        step: how many updates were made.
+        round: number of rounds done.
+        step: number of updates made.
         group: the number of the next group.
         flat, skipped: of the alarms.
         outcomes: the lowest and the highest until now.

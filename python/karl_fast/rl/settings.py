@@ -52,7 +52,7 @@ class Replay:
     """Rollouts of earlier rounds that are learned from again.
 
     Attributes:
-        groups: how many come back in each round; 0 for none.
+        groups: number of replayed groups in each round; 0 for none.
         max_age: in steps; older ones are dropped.
         rate: a group's chance halves every ``ln 2 / rate`` steps (`karl_fast.replay.Exponential`).
         capacity: groups that are kept at most.
@@ -79,12 +79,12 @@ class Online:
         prompts: a file of JSON lines, each with ``prompt`` or ``messages``; other fields go to rewards by name.
         out: the folder of the run.
         rewards: ``file.py:function`` to its weight.
-        environment: ``file.py:Class``, made anew for each rollout.
+        environment: ``file.py:Class``, a new one for each rollout.
         environment_weight: of its score.
         outcome: the component (a function's name, or ``environment``) that filters, ``draws`` and the curriculum look
             at, where others only shape it; the whole reward where absent.
         recipe: a name, or a TOML file with a table for each axis.
-        rounds: how many.
+        rounds: number of rounds.
         prompts_per_round: P, groups a round.
         group_size: G, rollouts a group.
         temperature: of the draw, and of every log-probability.
@@ -94,7 +94,7 @@ class Online:
         max_context: tokens of a rollout with its prompt; longer prompts are left out.
         draw_rows: rollouts that are drawn at a time.
         timeout_seconds: of each call of a reward function or an environment.
-        compile: whether `mx.compile` makes few large operations of the passes, the gradient and the draw: for small
+        compile: True to fuse operations by `mx.compile` in the passes, the gradient and the draw: for small
             models. On a CPU it calls a C++ compiler, for half a minute the first time.
         epochs: passes over the rollouts of a round.
         minibatches: steps a pass.
@@ -106,9 +106,9 @@ class Online:
         log_z_learning_rate: of the head, where the recipe learns one.
         alarms: when it stops of itself.
         replay: what comes back.
-        show: how many rollouts of a round are shown at a terminal.
+        show: number of rollouts of a round shown at a terminal.
         save_every: rounds from one checkpoint to the next; a round takes as long as many steps of `Training` do.
-        training: the optimizer, the adapters, the seed, and how many checkpoints are kept.
+        training: the optimizer, the adapters, the seed, and the number of checkpoints kept.
 
     Raises:
         UsageError: a choice outside its range, or two that do not go together.

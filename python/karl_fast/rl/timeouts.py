@@ -88,7 +88,7 @@ class _Calls:
     Attributes:
         found: what each returned, or what it raised.
         begun: when the one that runs began.
-        given_up: whether to make no more of them.
+        given_up: True to make no more of them.
     """
 
     def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:

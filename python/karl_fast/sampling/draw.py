@@ -40,7 +40,7 @@ def draw(
     Args:
         log_weights: any constant may be added; minus infinity is never drawn. Float64, or float32, which is widened
             once: an array of NumPy, or an Arrow column without nulls. [B]
-        k: how many; without replacement, all rows that can be drawn where there are fewer.
+        k: number of rows; without replacement, all rows that can be drawn if there are fewer.
         sampler: by which law.
         seed: 0 to 2^64 - 1.
         keys: ``Log.keys``; the index of each row where absent. They are taken as they are: ``karl_fast.sample`` with
@@ -66,11 +66,11 @@ def reservoir(rows: int, k: int, *, seed: int = 0) -> NDArray[np.int64]:
     """Draw k of the numbers below ``rows``, all alike, in one pass with skips: Algorithm L.
 
     It takes about 3 k ln(rows / k) uniforms, which are hashes of the seed and their count; unlike :func:`draw`, the
-    result depends on how many rows there are and in which order.
+    result depends on the number of rows and their order.
 
     Args:
-        rows: how many there are, 0 to 2^63 - 1.
-        k: how many; all rows where there are fewer.
+        rows: number of rows, 0 to 2^63 - 1.
+        k: number of rows; all rows if there are fewer.
         seed: 0 to 2^64 - 1.
 
     Returns:
@@ -95,7 +95,7 @@ def weighted_reservoir(log_weights: Reals, k: int, *, seed: int = 0) -> NDArray[
 
     Args:
         log_weights: any constant may be added; minus infinity is never drawn. Float32 is widened once. [B]
-        k: how many; all rows that can be drawn where there are fewer.
+        k: number of rows; all rows that can be drawn if there are fewer.
         seed: 0 to 2^64 - 1.
 
     Returns:

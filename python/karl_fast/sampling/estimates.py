@@ -57,7 +57,7 @@ def draw_with_inclusion(log_weights: Reals, k: int, *, seed: int = 0, keys: NDAr
 
     Args:
         log_weights: any constant may be added; minus infinity is never drawn. Float32 is widened once. [B]
-        k: how many; all rows that can be drawn where there are fewer.
+        k: number of rows; all rows that can be drawn if there are fewer.
         seed: 0 to 2^64 - 1.
         keys: ``Log.keys``; the index of each row where absent. [B, 3]
 
@@ -150,7 +150,7 @@ def draw_priority(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uin
 
     Args:
         weights: finite, zero or more; from 1e290 on priorities overflow. Float32 is widened once. [B]
-        k: how many; all rows that have a weight where there are fewer.
+        k: number of rows; all rows with a weight if there are fewer.
         seed: 0 to 2^64 - 1.
         keys: ``Log.keys``; the index of each row where absent. [B, 3]
 

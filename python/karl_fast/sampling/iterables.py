@@ -21,7 +21,7 @@ def reservoir_of(items: Iterable[T], k: int, *, seed: int = 0) -> list[T]:
 
     Args:
         items: anything that can be iterated over, once.
-        k: how many; all items where there are fewer.
+        k: number of items; all items if there are fewer.
         seed: 0 to 2^64 - 1.
 
     Returns:
@@ -61,7 +61,7 @@ def weighted_reservoir_of(
 
     Args:
         items: pairs (tuples) of an item and its weight, or items that ``weight`` weighs.
-        k: how many; all items that have a weight where there are fewer.
+        k: number of items; all items with a weight if there are fewer.
         weight: the weight of an item: finite, zero or more. An item of weight 0 is never drawn.
         seed: 0 to 2^64 - 1.
 

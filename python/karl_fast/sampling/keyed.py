@@ -66,7 +66,7 @@ class TopK(_Keyed):
     be relative to one constant: scores times an inverse temperature, with no log Z of a shard taken off.
 
     Args:
-        k: how many; 32 bytes each are held for up to twice as many.
+        k: number of items; 32 bytes each are held for up to twice as many.
         seed: 0 to 2^64 - 1.
 
     References: Cohen and Kaplan 2007; Kool, van Hoof, Welling 2019 (arXiv:1903.06059).
@@ -92,7 +92,7 @@ class TopK(_Keyed):
 class BottomK(_Keyed):
     """k items, every set alike, by their smallest uniforms: ``draw(..., sampler="reservoir")`` over merged shards.
 
-    An item that comes twice counts once, so ``k / threshold`` estimates how many distinct items came (ranks are minus
+    An item that comes twice counts once, so ``k / threshold`` estimates the number of distinct items (ranks are minus
     the uniforms).
 
     Args:

@@ -24,7 +24,7 @@ class VarOpt(State):
     to differ.
 
     Args:
-        k: how many, 1 or more.
+        k: number of items, 1 or more.
         seed: 0 to 2^64 - 1.
 
     Raises:

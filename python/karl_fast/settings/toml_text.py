@@ -50,7 +50,7 @@ def training(settings: Training, data: str | Path, model: str, folder: Path, beg
     Args:
         settings: of the run.
         data, model: as they are from here.
-        folder: what the text will stand in.
+        folder: folder of the file with the text.
         began: weights that the run began with, as they are from the folder.
     """
     there = os.path.isdir(model)  # noqa: PTH112

@@ -2,7 +2,7 @@
 
 | name | what it does |
 |---|---|
-| :func:`train` | trains an adapter, or goes on where a run was killed |
+| :func:`train` | trains an adapter, or resumes a run |
 | :class:`Training` | every choice of a run, named as in `mlx_lm lora` |
 | :class:`Trained` | what a run left |
 | :func:`evaluate` | the held-out loss, and the difference of two adapters with its interval |

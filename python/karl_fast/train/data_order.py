@@ -1,6 +1,6 @@
 """Order of rows: a pure function of (seed, epoch), so that a run can be resumed anywhere.
 
-Rows of about one length stand in one batch, so that little of it is padding. In each epoch every row comes once: rows
+Rows of similar length are in one batch, so that little of it is padding. In each epoch every row comes once: rows
 are shuffled, pools of 32 batches are sorted by length and cut into batches, and the batches are shuffled. What is left
 over is a smaller batch, and comes too.
 """

@@ -34,7 +34,7 @@ class Loss:
     """The mean negative log-likelihood a token, in nats.
 
     Attributes:
-        rows: how many.
+        rows: number of rows.
         tokens: of them that are learned.
         loss: of the adapter that is judged.
         against: of the one it is compared with; None without one.

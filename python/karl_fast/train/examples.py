@@ -33,7 +33,7 @@ class Example:
         reward: NaN where there is none.
         log_weight: NaN where there is none.
         group: the name of its group; None for none.
-        domain: what the row says its domain is; None where it says nothing.
+        domain: domain of the row; None if it has none.
     """
 
     text: Text

@@ -74,8 +74,8 @@ class Memory:
     Attributes:
         shape: of the model.
         activations: rows and tokens a row to the bytes that a gradient holds below the head.
-        settings: the limit, and how many tokens a row may have.
-        checkpoints: whether layers can be computed again going back.
+        settings: the limit, and the maximum tokens of a row.
+        checkpoints: True if layers can be recomputed in the backward pass.
     """
 
     shape: Shape

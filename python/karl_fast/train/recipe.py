@@ -45,7 +45,7 @@ class Objective:
     """A recipe over the examples of a data set, with the scores of each batch.
 
     Attributes:
-        grouped: whether the rows of a group stay together, and are compared with the model before training.
+        grouped: True if the rows of a group stay together, and are compared with the model before training.
         most_rows: of a batch that are in memory at a time; None where no batch has more.
         kept: which examples count: those that have what the recipe needs. [B]
     """

@@ -2,7 +2,7 @@
 
 | point | log Z | needs |
 |---|---|---|
-| `Learned` | what a head says, with its gradient | ``log_z`` in the call |
+| `Learned` | prediction of a head, with its gradient | ``log_z`` in the call |
 | `GroupOptimum` | what makes the loss of the group least (VarGrad) | whole groups |
 | `SoftValue` | -c t log mean exp(r / t) of the group; t infinite: -c mean r | rewards of whole groups, when scored |
 | `NoLogZ` | 0 | |

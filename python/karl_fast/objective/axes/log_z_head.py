@@ -16,7 +16,7 @@ class LogZHead(nn.Module):
     Give it an optimizer of its own, or a learning rate of its own; FlowRL's code has one rate for both.
 
     Attributes:
-        detached: whether the gradient stops at the hidden states. FlowRL's code lets it into the policy.
+        detached: True to stop the gradient at the hidden states. FlowRL's code lets it into the policy.
         layers: the network.
 
     Reference: FlowRL (arXiv:2509.15207), ``ProjZModule`` of the released code.

@@ -67,8 +67,8 @@ def directions(groups: NDArray[np.int64], samples: int, size: int, seed: int) ->
 
     Args:
         groups: of each set. [S]
-        samples: how many directions, K.
-        size: how many rewards, D.
+        samples: number of directions, K.
+        size: number of rewards, D.
         seed: of the draw.
 
     Returns:

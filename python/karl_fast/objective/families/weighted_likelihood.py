@@ -35,7 +35,7 @@ class WeightedLikelihood(Objective):
     Attributes:
         filter: which rows count.
         target: what a row weighs.
-        sampler: whether every row comes by, or rows that were drawn at their weights already.
+        sampler: all rows, or rows that were already drawn by weight.
         term: what of a log-probability is maximised.
         aggregate: how tokens become one number.
     """
@@ -74,7 +74,7 @@ class WeightedLikelihood(Objective):
         """Return the objective for batches that carry their weights (``Batch.weights``), such as parts of a data set.
 
         Returns:
-            It keeps every row that has a weight, and takes that as it is.
+            It keeps every row with a weight, and uses the weight unchanged.
 
         Raises: nothing.
 
