@@ -149,7 +149,7 @@ FLAWS = [
     ("bad_message", {"completion": lone(turn("assistant", None, tool_calls=['["look"]']))}),
     ("bad_message", {"completion": lone(turn("assistant", None, tool_calls=[5]))}),
     ("empty_message", {"completion": lone(turn("assistant", None, reasoning_content=None))}),
-    ("empty_message", {"completion": lone(turn("assistant", None, reasoning_content=["a"]))}),
+    ("bad_message", {"completion": lone(turn("assistant", None, reasoning_content=["a"]))}),
     ("no_assistant_turn", {"completion": "[]"}),
 ]
 
