@@ -26,7 +26,7 @@ SEEDS, ROUNDS = (2, 2) if trials.SMOKE else (5, 400)
 SYMBOLS, STRETCH, LEARNED = 3, 10, 0.95
 
 
-class Heard:
+class CachedPrefix:
     """A viewer that keeps the reward of each round."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Heard:
 
 def learned(loop: str, seed: int) -> dict[str, Any]:
     """The rewards of a run by stretch, when they reach 0.95, and its exact match."""
-    task, heard = Task(ROUNDS, SYMBOLS, wide=False), Heard()
+    task, heard = Task(ROUNDS, SYMBOLS, wide=False), CachedPrefix()
     if loop == "karl-fast":
         exact = online.ours(seed, task, heard)
     else:

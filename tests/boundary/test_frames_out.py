@@ -132,7 +132,7 @@ def test_a_capsule_is_taken_over_once_and_a_log_as_often_as_wanted(log: karl_fas
         pa.RecordBatchReader._import_from_c_capsule(capsule)
     assert pa.table(log) == pa.table(log)
     for _ in range(100):
-        log.__arrow_c_stream__()  # Nobody takes it over: it is released with its capsule.
+        log.__arrow_c_stream__()  # No consumer takes it: it is released with its capsule.
 
 
 def test_many_threads_take_one_log(log: karl_fast.Log) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karl_fast import errors, reward
-from karl_fast.reward.engine.store import Told, plainly, told
+from karl_fast.reward.engine.store import StoredReward, plainly, told
 from tests.parity.karl_columns import columns
 from tests.parity.karl_records import counted, event, outcome, record, tapped, timing
 from tests.parity.naive import reward as naive
@@ -157,4 +157,4 @@ def test_a_store_says_what_python_reads_in_it(version: Any, tmp_path: Path) -> N
     assert [line for line, _ in found] == lines
     wanted = [plainly(line, version) for line in lines]
     for (line, got), plain in zip(found, wanted, strict=True):
-        assert repr(got) == repr(plain) or (got, plain) == (Told("unknown", "_global", None),) * 2, line
+        assert repr(got) == repr(plain) or (got, plain) == (StoredReward("unknown", "_global", None),) * 2, line

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PHASES = {
     "going on": "_go_on",
     "rollouts": "draw",
-    "rewards": "Jury.__call__",
+    "rewards": "RewardFunctions.__call__",
     "log-probabilities": "Preparer.__call__",
     "step": "PolicyLearner._step",
     "log": "Journal.write",

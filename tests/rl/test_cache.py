@@ -14,7 +14,7 @@ from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.policy import LanguageModel
-from karl_fast.rl.rewards import Jury
+from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt
 from tests.train import zoo
 
@@ -83,7 +83,7 @@ class Talker:
 def collected(policy: Any, **more: Any) -> list[Rollout]:
     prompts = [Prompt(name, 0, ({"role": "user", "content": name * 4},)) for name in ("question", "another")]
     sampling = Sampling(group_size=4, budget=Budget(60, turns=4, turn_tokens=6), **more)
-    return Collector(Decoder(policy, 1.0), Jury((), environment=1.0), sampling, Talker)(
+    return Collector(Decoder(policy, 1.0), RewardFunctions((), environment=1.0), sampling, Talker)(
         prompts, first=0, seed=1, version=0
     )[0]
 

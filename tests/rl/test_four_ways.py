@@ -12,7 +12,7 @@ import pytest
 
 import karl_fast
 from karl_fast.rl.environment import Stage
-from karl_fast.rl.rewards import Jury, Weighted
+from karl_fast.rl.rewards import RewardFunctions, Weighted
 from karl_fast.rl.timeouts import Guard
 from tests.rl.test_reward import rollout
 
@@ -160,7 +160,7 @@ def test_a_function_online(value: str) -> None:
     def given(completions: list[str], **columns: Any) -> list[Any]:
         return [eval(value, SCOPE), 1.0]
 
-    (group,), said = Jury([Weighted("given", given)])([[rollout("a"), rollout("b")]])
+    (group,), said = RewardFunctions([Weighted("given", given)])([[rollout("a"), rollout("b")]])
     assert same(group[0].reward, TABLE[value][1])
     assert (group[0].missing is None) == (value in NUMBERS)
     if value in ("None", "np.ma.masked"):

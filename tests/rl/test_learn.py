@@ -16,7 +16,7 @@ from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.objective_batch import batch, looks_at_old, looks_at_turns
 from karl_fast.rl.prepare_batch import Passes, Prepared, Preparer
-from karl_fast.rl.rewards import Jury, Weighted
+from karl_fast.rl.rewards import RewardFunctions, Weighted
 from karl_fast.rl.rollout import Prompt, pack
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def policy(reversal: ModuleType) -> Any:
 @pytest.fixture
 def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
     prompts = [Prompt(str(n), n, ({"role": "user", "content": " ".join("12345"[: n + 2])},)) for n in range(3)]
-    rewards = Jury([Weighted("reward", reversal.reward)])
+    rewards = RewardFunctions([Weighted("reward", reversal.reward)])
     found, _ = Collector(Decoder(policy, 1.0), rewards, Sampling(6, budget=Budget(7)))(
         prompts, first=0, seed=3, version=0
     )

@@ -15,7 +15,7 @@ from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
 from karl_fast.rl import load, rollout_log
 from karl_fast.rl import metrics as measure
 from karl_fast.rl.ablation import arms, interval, student
-from karl_fast.rl.alarms import Sentry
+from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.config import chosen, prompts
 from karl_fast.rl.curriculum import Curriculum
 from karl_fast.rl.replay_buffer import Buffer
@@ -165,21 +165,21 @@ def metrics(**over: Any) -> dict[str, Any]:
     ],
 )
 def test_an_alarm_rings_at_its_bound_and_not_before(alarms: Alarms, rounds: list[dict[str, Any]]) -> None:
-    sentry = Sentry(alarms)
+    monitor = AlarmMonitor(alarms)
     for over in (*[{}] * 5, *rounds[:-1]):
-        sentry.look(metrics(**over))
+        monitor.look(metrics(**over))
     with pytest.raises(AlarmError) as raised:
-        sentry.look(metrics(**rounds[-1]))
+        monitor.look(metrics(**rounds[-1]))
     assert raised.value.hint
-    quiet = Sentry(Alarms(flat_rounds=0, skipped_steps=0, missing_share=1.0))
+    quiet = AlarmMonitor(Alarms(flat_rounds=0, skipped_steps=0, missing_share=1.0))
     for over in rounds * 20:
         quiet.look(metrics(**over))
 
 
 def test_rounds_between_take_an_alarm_back() -> None:
-    sentry = Sentry(Alarms(flat_rounds=2, skipped_steps=2))
+    monitor = AlarmMonitor(Alarms(flat_rounds=2, skipped_steps=2))
     for over in [{"groups_mixed": 0.0}, {}, {"groups_mixed": 0.0, "skipped": 1}, {}] * 4:
-        sentry.look(metrics(**over))
+        monitor.look(metrics(**over))
 
 
 TOML = """
@@ -311,7 +311,7 @@ def test_settings_that_change_nothing_learned_do_not_make_another_run() -> None:
 
 def test_alarms_count_rounds_as_the_terminal_does() -> None:
     with pytest.raises(AlarmError, match=r"^round 1: "):
-        Sentry(Alarms(flat_rounds=1)).look(metrics(round=0, groups_mixed=0.0))
+        AlarmMonitor(Alarms(flat_rounds=1)).look(metrics(round=0, groups_mixed=0.0))
 
 
 def test_a_disk_that_is_full_is_named_when_the_journal_closes(tmp_path: Path) -> None:

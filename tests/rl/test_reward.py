@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from karl_fast.rl.rewards import Jury, Weighted, count_missing
+from karl_fast.rl.rewards import RewardFunctions, Weighted, count_missing
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.timeouts import CallError, Guard
 
@@ -28,7 +28,7 @@ GROUPS = [[rollout("a"), rollout("b")], [rollout("cc", 1), rollout("dd", 1)]]
 
 def rewarded(*functions: Any, timeout_seconds: float = 5.0, **weights: float) -> tuple[list[Rollout], list[str]]:
     named = [Weighted(one.__name__, one, weights.get(one.__name__, 1.0)) for one in functions]
-    groups, said = Jury(named, timeout_seconds=timeout_seconds)(GROUPS)
+    groups, said = RewardFunctions(named, timeout_seconds=timeout_seconds)(GROUPS)
     return [one for group in groups for one in group], said
 
 
@@ -73,7 +73,7 @@ def test_none_is_not_applicable_and_the_others_share_its_weight() -> None:
 
 def test_one_component_may_be_the_outcome() -> None:
     weighted = [Weighted("size", size), Weighted("answer", answer, 0.1)]
-    groups, _ = Jury(weighted, outcome="size")(GROUPS)
+    groups, _ = RewardFunctions(weighted, outcome="size")(GROUPS)
     assert [(one.reward, one.outcome) for group in groups for one in group] == [(2.0, 1.0)] * 2 + [(4.0, 2.0)] * 2
 
 
@@ -186,7 +186,7 @@ def test_a_function_changes_nothing_of_what_it_is_given() -> None:
     group = [rollout("a"), rollout("b")]
     for one in group:
         one.prompt.columns["deep"] = []  # type: ignore[index]
-    (found,), said = Jury([Weighted("spoils", spoils)])([group])
+    (found,), said = RewardFunctions([Weighted("spoils", spoils)])([group])
     assert not said
     assert [one.prompt.messages for one in found] == [({"role": "user", "content": "q"},)] * 2
     assert [one.prompt.columns["deep"] for one in found] == [[], []]

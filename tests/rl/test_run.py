@@ -20,7 +20,7 @@ from karl_fast.errors import (
 from karl_fast.rl import rl
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.generate import draw
-from karl_fast.rl.rewards import Jury
+from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.settings import Alarms, Replay
 from tests.rl.conftest import EXAMPLES, lines
 
@@ -344,7 +344,7 @@ def test_forward_passes_begin_before_rewards_where_no_reward_decides_what_is_lea
         monkeypatch.setattr(kind, name, lambda *given, **more: (order.append(what), plain(*given, **more))[1])
 
     seen(Forward, "begin", "forward")
-    seen(Jury, "__call__", "rewards")
+    seen(RewardFunctions, "__call__", "rewards")
     rl(online(rounds=1, draws=draws))
     assert order[0] == first
     assert set(order) == {"forward", "rewards"}

@@ -154,7 +154,7 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
     given = {name: Given.of(function, len(core)) for name, function in scorers.by_name.items()}
     for batch in batches(core, settings.threads):
         for name, one in given.items():
-            told = Told.of(batch.values())  # anew for each, for a function may change what it is given
+            told = RewardColumns.of(batch.values())  # anew for each, for a function may change what it is given
             one.add(list(batch), judged(one.function, told.completions, told.columns(*scorers.wants[name])))
     read = iter(range(core.components))
     components = [given[name].column if name in given else core.component(next(read)) for name in settings.reward or ()]
@@ -183,7 +183,7 @@ def batches(core: _core.Log, threads: int) -> Iterator[dict[int, str]]:
 
 
 @dataclass(frozen=True)
-class Told:
+class RewardColumns:
     """Arguments of reward functions for some records.
 
     Attributes:
@@ -196,7 +196,7 @@ class Told:
     records: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, answers: Iterable[str]) -> Told:
+    def of(cls, answers: Iterable[str]) -> RewardColumns:
         """Parse texts of the form `[prompt, completion, record]`."""
         return cls(*(list(column) for column in zip(*map(json.loads, answers), strict=True)))
 

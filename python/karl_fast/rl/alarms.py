@@ -47,7 +47,7 @@ STUCK = 1e-3
 
 
 @dataclass
-class Sentry:
+class AlarmMonitor:
     """Monitor of a run from round to round.
 
     Attributes:
@@ -75,13 +75,13 @@ class Sentry:
                 raise error
 
 
-def _skipped(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
-    rings = 0 < sentry.alarms.skipped_steps <= sentry.skipped
-    return f"{sentry.skipped} gradients in a row are not finite" if rings else None
+def _skipped(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+    rings = 0 < monitor.alarms.skipped_steps <= monitor.skipped
+    return f"{monitor.skipped} gradients in a row are not finite" if rings else None
 
 
-def _missing(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
-    missing, most = sum(metrics["missing"].values()), sentry.alarms.missing_share
+def _missing(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+    missing, most = sum(metrics["missing"].values()), monitor.alarms.missing_share
     if missing <= most * metrics["rollouts"]:
         return None
     of = f"{missing} of {metrics['rollouts']} rewards are missing, more than {most:.0%} of them"
@@ -94,23 +94,23 @@ def _most(metrics: Mapping[str, Any]) -> str:
     return str(max(counts, key=counts.get))
 
 
-def _entropy(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
-    found, floor = metrics.get("entropy"), sentry.alarms.entropy_floor
+def _entropy(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+    found, floor = metrics.get("entropy"), monitor.alarms.entropy_floor
     if found is None or found >= floor:
         return None
     return f"the entropy is {found:.4f} nats a token, below {floor}"
 
 
-def _kl(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
-    found, ceiling = metrics.get("kl"), sentry.alarms.kl_ceiling
+def _kl(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+    found, ceiling = metrics.get("kl"), monitor.alarms.kl_ceiling
     if found is None or ceiling is None or found <= ceiling:
         return None
     return f"the KL is {found:.4f} nats a token, above {ceiling}"
 
 
-def _flat(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
-    rings = 0 < sentry.alarms.flat_rounds <= sentry.flat
-    rounds = f"in {sentry.flat} rounds in a row" if sentry.flat > 1 else "in this round"
+def _flat(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+    rings = 0 < monitor.alarms.flat_rounds <= monitor.flat
+    rounds = f"in {monitor.flat} rounds in a row" if monitor.flat > 1 else "in this round"
     return f"{rounds} no group had rewards that differ: there is nothing to learn from" if rings else None
 
 
@@ -121,7 +121,7 @@ def _wrong(kind: str, metrics: Mapping[str, Any]) -> str:
     return "stuck" if kind == "flat" and metrics.get("entropy", STUCK) < STUCK else kind
 
 
-RINGS: dict[str, Callable[[Sentry, Mapping[str, Any]], str | None]] = {
+RINGS: dict[str, Callable[[AlarmMonitor, Mapping[str, Any]], str | None]] = {
     "skipped": _skipped,
     "missing": _missing,
     "entropy": _entropy,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karl_fast.rl.environment import Stage
-from karl_fast.rl.episode import Budget, Talk
+from karl_fast.rl.episode import Budget, Episode
 from karl_fast.rl.generate import go_on
 from karl_fast.rl.timeouts import Guard
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.rl.environment import Environment
-    from karl_fast.rl.kv_cache import Heard
+    from karl_fast.rl.kv_cache import CachedPrefix
     from karl_fast.rl.next_token import Decoder
     from karl_fast.rl.policy import Policy
-    from karl_fast.rl.rewards import Jury
+    from karl_fast.rl.rewards import RewardFunctions
     from karl_fast.rl.rollout import Prompt, Rollout
 
 
@@ -46,13 +46,13 @@ class Collector:
 
     Attributes:
         decoder: of the policy who speaks.
-        jury: says what the rollouts are worth.
+        reward_functions: says what the rollouts are worth.
         sampling: how they are drawn.
         make: an environment for each rollout; None for a single turn.
     """
 
     decoder: Decoder
-    jury: Jury
+    reward_functions: RewardFunctions
     sampling: Sampling
     make: Callable[[], Environment] | None = None
 
@@ -82,43 +82,45 @@ class Collector:
         Returns:
             The rollouts, group after group, and the failures, in sentences.
         """
-        talks = [talk for group, prompt in enumerate(prompts, first) for talk in self._group(prompt, group)]
-        self._speak(talks, seed)
-        rollouts = [talk.rollout(version) for talk in talks]
+        episodes = [episode for group, prompt in enumerate(prompts, first) for episode in self._group(prompt, group)]
+        self._speak(episodes, seed)
+        rollouts = [episode.rollout(version) for episode in episodes]
         drawn(rollouts)
         size = self.sampling.group_size
-        said = [failure for talk in talks if talk.stage is not None for failure in _failure(talk.stage)]
-        groups, sentences = self.jury([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
+        said = [failure for episode in episodes if episode.stage is not None for failure in _failure(episode.stage)]
+        groups, sentences = self.reward_functions(
+            [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
+        )
         return [_speechless(rollout) for group in groups for rollout in group], said + sentences
 
-    def _group(self, prompt: Prompt, group: int) -> Iterator[Talk]:
+    def _group(self, prompt: Prompt, group: int) -> Iterator[Episode]:
         tokens = self.policy.encode(prompt.messages) if self.make is None else None
         for member in range(self.sampling.group_size):
             stage = None
             if self.make is not None:
                 guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
                 stage = Stage.made(self.make, guard)
-            talk = Talk(f"{group}-{member}", prompt, group, self.sampling.budget, stage)
-            talk.begin(self.policy, tokens)
-            yield talk
+            episode = Episode(f"{group}-{member}", prompt, group, self.sampling.budget, stage)
+            episode.begin(self.policy, tokens)
+            yield episode
 
-    def _speak(self, talks: list[Talk], seed: int) -> None:
+    def _speak(self, episodes: list[Episode], seed: int) -> None:
         number = 0
-        heard: dict[str, Heard | None] = {}
-        while live := [talk for talk in talks if talk.finish is None]:
+        heard: dict[str, CachedPrefix | None] = {}
+        while live := [episode for episode in episodes if episode.finish is None]:
             stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
             said = go_on(
                 self.decoder,
-                [talk.tokens for talk in live],
-                [talk.room for talk in live],
-                [heard.get(talk.id) for talk in live],
+                [episode.tokens for episode in live],
+                [episode.room for episode in live],
+                [heard.get(episode.id) for episode in live],
                 keep=self.make is not None and len(live) <= self.sampling.rows,
                 rows=self.sampling.rows,
                 seed=int(stream[0]),
             )
-            for talk, (turn, _) in zip(live, said, strict=True):
-                talk.hear(self.policy, turn)
-            heard = {talk.id: one for talk, (_, one) in zip(live, said, strict=True) if talk.finish is None}
+            for episode, (turn, _) in zip(live, said, strict=True):
+                episode.hear(self.policy, turn)
+            heard = {episode.id: one for episode, (_, one) in zip(live, said, strict=True) if episode.finish is None}
             number += 1
 
 

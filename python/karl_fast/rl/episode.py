@@ -49,7 +49,7 @@ class Budget:
 
 
 @dataclass
-class Talk:
+class Episode:
     """A rollout in the making."""
 
     id: str

@@ -18,7 +18,7 @@ from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prepare_batch import Passes
-from karl_fast.rl.rewards import ENVIRONMENT, Jury, Weighted
+from karl_fast.rl.rewards import ENVIRONMENT, RewardFunctions, Weighted
 from karl_fast.rl.settings import Online
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _loaded(place: str, began: Path) -> Callable[..., Any]:
         return function(place)
 
 
-def jury(settings: Online, began: Path) -> Jury:
+def reward_functions(settings: Online, began: Path) -> RewardFunctions:
     """Return the reward functions with their weights, and the environment's reward."""
     functions = [Weighted(_short(name), _loaded(name, began), weight) for name, weight in settings.rewards.items()]
     if not functions and settings.environment is None:
@@ -93,7 +93,7 @@ def jury(settings: Online, began: Path) -> Jury:
     there = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
     if settings.outcome is not None and settings.outcome not in there:
         raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(there)}", "outcome")
-    return Jury(
+    return RewardFunctions(
         functions,
         timeout_seconds=settings.timeout_seconds,
         environment=None if settings.environment is None else settings.environment_weight,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl.kv_cache import Heard, arrays, carried, joined, repeat, stack
+from karl_fast.rl.kv_cache import CachedPrefix, arrays, carried, joined, repeat, stack
 from karl_fast.rl.next_token import Decoder
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.policy import Policy
 
-    Said = tuple["Turn", Heard | None]
+    Said = tuple["Turn", CachedPrefix | None]
 
 PREFILL = 2048
 """Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
@@ -78,7 +78,7 @@ def go_on(
     decoder: Decoder,
     contexts: Sequence[Sequence[int]],
     budgets: Sequence[int],
-    heard: Sequence[Heard | None],
+    heard: Sequence[CachedPrefix | None],
     *,
     keep: bool,
     rows: int,
@@ -125,7 +125,7 @@ class _Bucket:
         self,
         decoder: Decoder,
         contexts: Sequence[Sequence[int]],
-        heard: Sequence[Heard | None],
+        heard: Sequence[CachedPrefix | None],
     ) -> None:
         self.decoder, self.policy, self.length = decoder, decoder.policy, len(contexts[0])
         known = [one for one in heard if one is not None]
@@ -145,7 +145,7 @@ class _Bucket:
             self.logits = self.logits[member]
             repeat(self.caches, len(places), member)
 
-    def _go_on(self, contexts: Sequence[Sequence[int]], heard: Sequence[Heard]) -> None:
+    def _go_on(self, contexts: Sequence[Sequence[int]], heard: Sequence[CachedPrefix]) -> None:
         """Compute the uncached tokens of contexts: rows advance together from the shortest prefix."""
         begun = min(self.length - 1, *(one.length for one in heard))
         new = [context[begun:] for context in contexts]
@@ -192,12 +192,14 @@ class _Bucket:
         cut = zip(tokens.astype(np.int32), logp, -negentropy, ends.lengths.tolist(), ends.ended.tolist(), strict=True)
         return [Turn(said[:end], logp[:end], entropy[:end], ended) for said, logp, entropy, end, ended in cut]
 
-    def heard(self, turns: Sequence[Turn]) -> Sequence[Heard | None]:
+    def heard(self, turns: Sequence[Turn]) -> Sequence[CachedPrefix | None]:
         """Return the cached prefix of each after its turn; the last token is cached only if other rows went on."""
         if not carried(self.caches):
             return [None] * len(turns)
         fed = int(self.caches[0].offset) - self.length
-        return [Heard(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)]
+        return [
+            CachedPrefix(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)
+        ]
 
 
 class _Ends:

@@ -22,7 +22,7 @@ CUT = {"keys", "values", "offset", "keep", "max_size", "_idx"}
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class CachedPrefix:
     """Row of caches that are shared with other rollouts.
 
     Attributes:
@@ -114,7 +114,7 @@ def _changed(there: list[Any], count: int, change: Callable[[list[mx.array]], mx
     return held
 
 
-def joined(policy: Policy, heard: Sequence[Heard], length: int) -> list[Any]:
+def joined(policy: Policy, heard: Sequence[CachedPrefix], length: int) -> list[Any]:
     """Join the caches of some rollouts, a row each, with so many tokens."""
     import mlx.core as mx
 
@@ -129,6 +129,6 @@ def joined(policy: Policy, heard: Sequence[Heard], length: int) -> list[Any]:
     return found
 
 
-def _runs(heard: Sequence[Heard]) -> list[list[Heard]]:
+def _runs(heard: Sequence[CachedPrefix]) -> list[list[CachedPrefix]]:
     """Group neighbours in the same caches."""
     return [list(run) for _, run in groupby(heard, key=lambda one: id(one.caches))]

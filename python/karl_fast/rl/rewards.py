@@ -46,7 +46,7 @@ class Weighted:
     weight: float = 1.0
 
 
-class Jury:
+class RewardFunctions:
     """Several reward functions: their weighted sum; the weight of one without a reward is shared by the others.
 
     ::

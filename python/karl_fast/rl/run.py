@@ -31,7 +31,7 @@ class Finished:
     metrics: dict[str, Any]
 
 
-class Nobody:
+class LastMetrics:
     """Does not look, but at the last line."""
 
     def __init__(self, viewer: Viewer | None = None) -> None:
@@ -86,7 +86,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     from karl_fast.rl.trainer import rounds
 
     require()
-    run, watch = prepare(settings, resume=resume, force=force), Nobody(viewer)
+    run, watch = prepare(settings, resume=resume, force=force), LastMetrics(viewer)
     try:
         with checkpointed(run.policy.model, settings.training.grad_checkpoint):
             rounds(run, watch)

@@ -15,7 +15,7 @@ from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, State
 from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
 from karl_fast.rl import curriculum, factory, memory, rollout_log, run_dir, run_state
-from karl_fast.rl.alarms import Sentry
+from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.collect import Collector
 from karl_fast.rl.config import prompts as read_prompts
 from karl_fast.rl.replay_buffer import Buffer
@@ -72,7 +72,7 @@ class OnlineRun:
     learner: PolicyLearner
     curriculum: Curriculum
     buffer: Buffer
-    sentry: Sentry
+    monitor: AlarmMonitor
     identity: dict[str, Any]
     checkpoints: Checkpoints
     need: RoundNeed
@@ -113,7 +113,7 @@ class OnlineRun:
     def save(self) -> None:
         """Write a checkpoint, after the state beside it."""
         out, now = self.out, self.progress
-        now.flat, now.skipped = self.sentry.flat, self.sentry.skipped
+        now.flat, now.skipped = self.monitor.flat, self.monitor.skipped
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
         now.curriculum, now.replay = self.curriculum.state(), list(self.buffer.groups)
         run_state.save(out, now, self.learner.partition)
@@ -131,7 +131,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         if not getattr(settings, name):
             raise UsageError(f"{name} is not set: a run needs one", name)
     began, recipe, prompts = here(), factory.recipe(settings), read_prompts(settings.prompts)
-    make, jury = factory.environment(settings, began), factory.jury(settings, began)
+    make, reward_functions = factory.environment(settings, began), factory.reward_functions(settings, began)
     with within(began):  # where paths are relative to, wherever a user's file has gone
         run_dir.free(Path(settings.out), resume=resume, force=force)
         policy, config = factory.policy(settings)
@@ -147,11 +147,11 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         out=began / settings.out,
         recipe=recipe,
         asked=asked,
-        collector=Collector(decoder, jury, factory.sampling(settings), make),
+        collector=Collector(decoder, reward_functions, factory.sampling(settings), make),
         learner=factory.learner(settings, recipe, policy),
         curriculum=curriculum.of(settings, asked.prompts),
         buffer=Buffer(settings.replay),
-        sentry=Sentry(settings.alarms),
+        monitor=AlarmMonitor(settings.alarms),
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
         need=need,
@@ -192,7 +192,7 @@ def _go_on(run: OnlineRun) -> None:
     if run.settings.rounds < state.step:
         raise UsageError(f"rounds is {run.settings.rounds}, and the run has made {state.step}", "rounds")
     now = run.progress = run_state.load(out, state.step, learner.partition)
-    run.sentry.flat, run.sentry.skipped = now.flat, now.skipped
+    run.monitor.flat, run.monitor.skipped = now.flat, now.skipped
     run.curriculum.restore(now.curriculum)
     run.buffer.groups = rollout_log.groups(
         out / rollout_log.FILE, now.replay, {one.id: one for one in run.asked.prompts}

@@ -61,7 +61,7 @@ def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Ga
     viewer.said(metrics, gathered.rollouts, gathered.said)
     alarm = None
     try:
-        run.sentry.look(metrics)
+        run.monitor.look(metrics)
     except AlarmError as error:
         alarm = error
     last = alarm is not None or run.progress.round == run.settings.rounds

@@ -28,7 +28,7 @@ WAIT = 0.01
 """Seconds in which a writer that had the old file open gets its turn."""
 
 
-class Told(NamedTuple):
+class StoredReward(NamedTuple):
     """Reward facts of a record; values may have other types where the record has them."""
 
     channel: Any
@@ -62,7 +62,7 @@ def record_of(line: bytes) -> dict[str, Any]:
     return record
 
 
-def told(path: Path, version: Version) -> Iterator[tuple[bytes, Told | None]]:
+def told(path: Path, version: Version) -> Iterator[tuple[bytes, StoredReward | None]]:
     """Yield each line of a store with its reward facts; None if the line is not a record.
 
     Lines are looked into many at a time; those that are not as nearly all are, are read one by one. Memory: 8 MiB, or
@@ -75,14 +75,14 @@ def told(path: Path, version: Version) -> Iterator[tuple[bytes, Told | None]]:
                     yield line, plainly(line, version)
                 else:
                     channel, domain, reward = found
-                    yield line, Told("unknown" if channel is None else channel, domain or "_global", reward)
+                    yield line, StoredReward("unknown" if channel is None else channel, domain or "_global", reward)
 
 
-def plainly(line: bytes, version: Version) -> Told | None:
+def plainly(line: bytes, version: Version) -> StoredReward | None:
     """Parse a line with Python's JSON and return its reward facts; None if it is not a valid record."""
     try:
         record = record_of(line)
-        return Told(record.get("channel", "unknown"), domain_of(record, version), stored_reward(record))
+        return StoredReward(record.get("channel", "unknown"), domain_of(record, version), stored_reward(record))
     except REFUSED:
         return None
 

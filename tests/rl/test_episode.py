@@ -11,7 +11,7 @@ import pytest
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
 from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.rewards import Jury
+from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt, pack
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Counter:
 
 def collected(language: Any, make: Callable[[], Any], budget: Budget, **more: Any) -> tuple[list[Rollout], list[str]]:
     sampling = Sampling(group_size=3, budget=budget, **more)
-    return Collector(Decoder(language, 1.0), Jury((), environment=1.0), sampling, make)(
+    return Collector(Decoder(language, 1.0), RewardFunctions((), environment=1.0), sampling, make)(
         [PROMPT], first=0, seed=1, version=4
     )
 
