@@ -197,7 +197,7 @@ def test_a_conversion_is_of_one_state_of_its_log(shim: Server, tmp_path: Path, k
             # Of a change before the first read the error is that of the file as it is then. A file that is emptied
             # while its kind is detected is of no kind.
             kindless = name == "is emptied" and "it is no transcript of a known tool" in err
-            assert code == 1, err
+            assert code == 1 or err in refusals, err
             assert told or kindless or err in refusals, (at, err)
             errors += told
     assert at > 10

@@ -88,7 +88,7 @@ def sample(
             is given, are the default.
         force: replace an existing data set.
         progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
-        written: called likewise with the bytes written so far and those that are to be.
+        written: called likewise with the bytes of rows written so far and their total.
 
     Raises:
         UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`; and for a setting that a given log
