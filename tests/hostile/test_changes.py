@@ -141,7 +141,7 @@ LINES = {
     "claude-code": [claude(number) for number in range(60)],
     "codex": [codex(number) for number in range(60)],
 }
-TOLD = ("it changed while it was read", "changed since it was scanned", *GONE)
+TOLD = ("it changed while it was read", "changed since it was scanned", "Is a directory", *GONE)
 """What an error says of a file that changed during a conversion, or is gone."""
 
 REWRITTEN = [name for name in CHANGES if name not in (*HARMLESS, "is packed")] + ["is replaced by its like"]

@@ -153,14 +153,16 @@ pub fn write_with(
     watch.expect(parts.iter().map(|part| file::bytes(part.lines)).sum());
     // In parallel: each waits for the disk.
     let failed = AtomicBool::new(false);
-    let put = |part: &DirectoryFile<'_>| {
+    let put = |part: &DirectoryFile<'_>, watch: &Watch| {
         let (path, shown) = (staging.path().join(part.name), shown.join(part.name));
         file::write(&path, &shown, part.lines, threads, &failed, watch)?;
         written(&path).map_err(|error| Error::io("read", &shown, error))
     };
-    let all = map(parts.iter().collect(), parts.len(), put).into_iter().collect::<Result<Vec<_>>>()?;
+    let rows = |part: &DirectoryFile<'_>| put(part, watch);
+    let all = map(parts.iter().collect(), parts.len(), rows).into_iter().collect::<Result<Vec<_>>>()?;
     if let Some(text) = manifest(&all)? {
-        put(&DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(&text)] })?;
+        // Progress counts rows: the size of the manifest is unknown when the total is announced.
+        put(&DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(&text)] }, &Watch::new())?;
     }
     sync(staging.path()).map_err(|error| Error::io("write", shown, error))?;
     watch.advance(0)?;
