@@ -15,7 +15,7 @@ COMMAND = [sys.executable, "-c", "from karl_fast.entrypoint import main; main()"
 
 REPORTING = """\
 import signal
-from karl_fast.cli import {module}
+from karl_fast.cli.commands import {module}
 from karl_fast.entrypoint import main
 {module}.dumps = lambda *_, **__: signal.raise_signal(signal.SIGTERM)
 main()

@@ -253,7 +253,7 @@ def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.Monk
 
 
 def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.engine.records import backfill
+    from karl_fast.reward.engine import backfill
 
     store = tmp_path / "t.jsonl"
     store.write_text("".join(f"{json.dumps(stored(seed))}\n" for seed in range(3)))
@@ -283,7 +283,7 @@ def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypa
 
 
 def test_a_backfill_that_fails_leaves_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.engine.records import store as files
+    from karl_fast.reward.engine import store as files
 
     store = tmp_path / "t.jsonl"
     store.write_text(json.dumps(stored(1)) + "\n")

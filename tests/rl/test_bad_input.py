@@ -158,7 +158,7 @@ def test_functions_that_say_nothing_teach_nothing(
 def test_an_environment_that_dies_is_named_by_its_prompt(
     online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said, alarm = told(online(rewards={}, environment=f"{bad}:Dies", max_turns=2), capsys)
+    said, alarm = told(online(rewards={}, environment=f"{bad}:Dies", max_turns=2, max_context=64), capsys)
     line = 1 + BAD.splitlines().index('        raise ConnectionError("the browser has gone")')
     error = f"raised ConnectionError: the browser has gone (bad.py, line {line}) (4 times)"
     assert len(said) == 6

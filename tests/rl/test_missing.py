@@ -174,7 +174,7 @@ def test_what_a_filter_drops_is_not_learned_from(made: Any) -> None:
 
 
 def test_an_environment_may_give_numbers_of_numpy(made: Any, tmp_path: Path) -> None:
-    rollouts = made(None, environment=f"{tmp_path}/given.py:Scored", recipe="sampo", rounds=1)
+    rollouts = made(None, environment=f"{tmp_path}/given.py:Scored", recipe="sampo", rounds=1, max_context=64)
     assert {(one["reward"], one["missing"], *one["turn_rewards"]) for one in rollouts} == {(1.0, None, 0.5)}
 
 

@@ -207,11 +207,11 @@ def _open(run: OnlineRun, *, anew: bool) -> None:
         run_dir.clear(out)  # the last thing: what can be wrong with the new run has been found
     with _atomic.refused(out):
         out.mkdir(parents=True, exist_ok=True)
-    run.journal = rollout_log.Journal(
-        out / rollout_log.FILE, now.rollouts_bytes
-    )  # holds the run: another is refused here
+    # The journal locks the folder: a second run is refused here.
+    run.journal = rollout_log.Journal(out / rollout_log.FILE, now.rollouts_bytes)
     with _atomic.refused(out / FILE), (out / FILE).open("ab") as file:
         if file.tell() < now.metrics_bytes:
+            run.journal.finish()
             raise CheckpointError(f"{out / FILE} is shorter than when the checkpoint was made")
         file.truncate(now.metrics_bytes)
     run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]
