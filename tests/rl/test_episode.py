@@ -159,7 +159,8 @@ def test_an_environment_that_dies_costs_its_reward_and_is_named(language: Any, w
     assert all(np.isnan(rollout.reward) for rollout in rollouts)
     assert len(said) == 3
     for sentence in said:
-        assert sentence.startswith(r"the environment of prompt a raised RuntimeError: gone\x1b[2J (test_episode.py, line ")
+        begin = r"the environment of prompt a raised RuntimeError: gone\x1b[2J (test_episode.py, line "
+        assert sentence.startswith(begin)
 
 
 CIRCLE: list[Any] = [{"role": "user", "content": []}]
