@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 DATA_VARIABLE = "KARL_FAST_TEST_DATA"
+MLX_FOLDERS = ("train", "rl", "objective")
+"""Packages of tests/unit whose tests all need MLX."""
 
 # A shell that starts these tests in the background has them ignore Ctrl-C, and so would every process they interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -19,6 +21,14 @@ settings.register_profile(
 )
 settings.register_profile("slow", settings.get_profile("fast"), max_examples=2000)
 settings.load_profile(os.environ.get("KARL_FAST_HYPOTHESIS", "fast"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need MLX, so that `-m "not mlx"` leaves them out."""
+    folders = [Path(__file__).parent / "unit" / name for name in MLX_FOLDERS]
+    for item in items:
+        if any(folder in item.path.parents for folder in folders):
+            item.add_marker("mlx")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
     python benches/python/architectures.py [TYPE ...]
 
-A model is tiny (tests/train/zoo.py). The plan is held against the peak of a gradient of two rows of 96
+A model is tiny (tests/unit/train/zoo.py). The plan is held against the peak of a gradient of two rows of 96
 tokens; the difference is between the log-probabilities of drawn tokens and those of the forward pass.
 """
 
@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import mlx.core as mx
 import numpy as np
-from tests.train import zoo
-from tests.train.parts import adapted
+from tests.unit.train import zoo
+from tests.unit.train.parts import adapted
 
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward

@@ -24,7 +24,7 @@ from karl_fast import _core
 from record import RECORD, facts
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.laws import generator
+from tests.properties import generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

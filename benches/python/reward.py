@@ -32,9 +32,9 @@ from karl_fast import reward
 from record import RECORD, facts
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.parity.karl_columns import columns
-from tests.parity.karl_records import tapped
-from tests.parity.naive import reward as naive
+from tests.properties.karl_columns import columns
+from tests.properties.karl_records import tapped
+from tests.properties.naive import reward as naive
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_cautions import said
 from tests.cli.test_exits import refused
-from tests.convert.samples import ALL
+from tests.unit.convert.samples import ALL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import karl
-from tests.convert import made
+from tests.unit.convert import made
 
 HERE = Path(__file__).parent / "snapshots"
 

@@ -8,7 +8,7 @@
 //!
 //! [`texts`] makes the texts: documents of a small corpus and of a generator of JSON, most of them damaged by
 //! mutations. [`laws`] are checked for every text; a panic counts as a broken law. Equal arguments give equal
-//! texts on every machine. `tests/hostile/test_fuzz.py` compares the output of `--print` with Python's
+//! texts on every machine. `tests/robustness/test_fuzz.py` compares the output of `--print` with Python's
 //! `json`.
 
 mod laws;

@@ -1,0 +1,136 @@
+"""Real transcripts of Claude Code, in snapshots that repeat each other, with documents of Gemini CLI between them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import karl_fast
+from karl_fast import reward
+from tests.properties.naive import transcripts as naive
+from tests.unit.convert.conftest import balanced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHAINS = {"cc432c40": 5, "768de5d6": 4}
+"""Sessions of which there are several snapshots."""
+
+
+@pytest.fixture(scope="module")
+def folder(shared_data: Path) -> Path:
+    return shared_data / "claude-code"
+
+
+@pytest.fixture(scope="module")
+def converted(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[karl_fast.Conversion, Path]:
+    out = tmp_path_factory.mktemp("real") / "trajectories.jsonl"
+    return karl_fast.convert(folder, out), out
+
+
+@pytest.fixture(scope="module")
+def found(converted: tuple[karl_fast.Conversion, Path]) -> dict[str, Any]:
+    lines = [json.loads(line) for line in converted[1].read_text("utf-8").splitlines()]
+    return {line["id"]: line for line in lines}
+
+
+def transcripts(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("full.jsonl")) if not path.read_text("utf-8").startswith("{\n")]
+
+
+def test_every_line_is_accounted_for(converted: tuple[karl_fast.Conversion, Path], found: dict[str, Any]) -> None:
+    account, _ = converted
+    balanced(account, list(found.values()))
+    assert (len(account.files), account.trajectories, account.lines_read) == (36, 46, 11_036)
+    assert account.bad == {}
+    assert account.types["assistant"] == 3410
+
+
+def test_sub_agents_are_told_by_their_session(
+    folder: Path, converted: tuple[karl_fast.Conversion, Path], found: dict[str, Any]
+) -> None:
+    """Of 815 such lines 64 stand in a snapshot before; no sub-agent has a file of its own."""
+    every = [line["data"] for path in transcripts(folder) for line in naive.lines(path) if line["type"] == "progress"]
+    told = [data for data in every if data["type"] == "agent_progress"]
+    uuids = {data["message"]["uuid"] for data in told}
+    agents = {data["agentId"] for data in told}
+    assert (len(told), len(uuids), len(agents), converted[0].sub_agents) == (815, 751, 19, 19)
+    relayed = [one for one in found.values() if one["parent"] is not None]
+    assert {one["source"]["agent_id"] for one in relayed} == agents
+    assert all(one["source"]["relayed"] and one["parent"]["tool_call_id"] for one in relayed)
+    assert all(call["id"] for one in relayed for message in one["messages"] for call in message.get("tool_calls", []))
+
+
+def test_messages_are_those_of_an_independent_converter(folder: Path, found: dict[str, Any]) -> None:
+    wanted = naive.trajectories(transcripts(folder))
+    assert wanted.keys() == found.keys()
+    for id, messages in wanted.items():
+        assert [shape(one) for one in found[id]["messages"]] == [plain(one) for one in messages], id
+
+
+def shape(message: dict[str, Any]) -> tuple[Any, ...]:
+    calls = [
+        (call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
+        for call in message.get("tool_calls", [])
+    ]
+    words = (message["content"], message.get("reasoning_content", ""))
+    return (message["role"], *words, calls, message.get("tool_call_id"), message.get("success"))
+
+
+def plain(message: dict[str, Any]) -> tuple[Any, ...]:
+    if message["role"] != "assistant":
+        return (message["role"], message["content"], "", [], message.get("id"), message.get("success"))
+    words = ("\n".join(filter(None, message[key])) for key in ("content", "reasoning"))
+    return ("assistant", *words, message["calls"], None, None)
+
+
+def test_snapshots_of_one_session_hold_no_line_twice(folder: Path, tmp_path: Path) -> None:
+    for session, count in CHAINS.items():
+        chain = [path for path in transcripts(folder) if session in path.read_text("utf-8")]
+        assert len(chain) == count
+        ids = [line["uuid"] for path in chain for line in naive.lines(path) if "uuid" in line]
+        account = karl_fast.convert(chain, tmp_path / f"{session}.jsonl")
+        assert account.trajectories == 1
+        assert account.duplicates == len(ids) - len(set(ids)) > 0
+
+
+def test_documents_of_gemini_are_refused_by_name(converted: tuple[karl_fast.Conversion, Path]) -> None:
+    account, _ = converted
+    assert len(account.refused) == 6
+    assert all("Gemini CLI" in why for _, why in account.refused)
+    assert account.skipped == []
+
+
+def test_rewards_and_groups_come_from_the_metadata_beside(folder: Path, found: dict[str, Any]) -> None:
+    wanted: dict[str, tuple[str, str | None, float | None]] = {}
+    for path in transcripts(folder):
+        beside = json.loads(path.with_name("metadata.json").read_text("utf-8"))
+        percent = beside.get("initial_attribution", {}).get("agent_percentage")
+        mine = (beside["created_at"], beside.get("branch"), None if percent is None else percent / 100)
+        session = next(id for id in found if beside["session_id"].endswith(id))
+        wanted[session] = max(wanted.get(session, mine), mine)
+    own = {id: one for id, one in found.items() if one["parent"] is None}
+    assert {id: (one["group"], one["reward"]) for id, one in own.items()} == {
+        id: (group, reward) for id, (_, group, reward) in wanted.items()
+    }
+    assert sum(reward is not None for _, _, reward in wanted.values()) > 10
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_karl_rates_what_was_converted(
+    converted: tuple[karl_fast.Conversion, Path], found: dict[str, Any], version: Any
+) -> None:
+    scores = reward.compute_rewards(converted[1].read_bytes(), version=version)
+    assert scores.shape == (46,)
+    assert all(0 <= score <= 1 for score in scores)
+    assert len(set(scores)) > 10
+    for score, one in zip(scores, found.values(), strict=True):
+        assert reward.compute_reward(one, version=version)["reward_score"] == score
+
+
+def test_what_was_converted_is_sampled(converted: tuple[karl_fast.Conversion, Path], tmp_path: Path) -> None:
+    sample = karl_fast.sample(converted[1], tmp_path / "data", k=8, split=(1.0, 0.0, 0.0))
+    assert sample.manifest["inputs"][0]["format"] == "trajectory"
+    assert sample.manifest["draw"]["rows"] == 8

@@ -1,0 +1,231 @@
+"""What a batch has to be, what crosses the gradient line, and the head of log Z."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
+from karl_fast.objective import Batch, Scored, recipe, to_mlx, to_numpy
+from karl_fast.objective.axes.log_z_head import LogZHead
+from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.batch import FIELDS
+from karl_fast.objective.recipes import RECIPES
+from tests.unit.objective.cases import BATCH, MASK, NEW, extra, f64, loss_of
+
+SHORT = np.zeros(3)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_an_array_of_another_shape_is_refused_with_its_name(name: str) -> None:
+    held = getattr(BATCH, name)
+    wrong = held[:-1] if name not in ("mask", "turn_rewards", "state_ids") else held[..., None]
+    with pytest.raises(LayoutError, match=rf"^({name}|rewards|logp_old) has the shape \("):
+        replace(BATCH, **{name: wrong}).check()
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_an_array_of_another_type_is_refused_with_its_name(name: str) -> None:
+    held = getattr(BATCH, name)
+    other = np.int32 if held.dtype in (np.float64, np.int64) else np.float64
+    with pytest.raises(DTypeError, match=f"^{name} is {np.dtype(other)}, wanted an array of"):
+        replace(BATCH, **{name: held.astype(other)}).check()
+    with pytest.raises(DTypeError, match=f"^{name} is list"):
+        replace(BATCH, **{name: held.tolist()}).check()
+
+
+@pytest.mark.parametrize("name", ["logp_old", "logp_ref", "advantages"])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_what_counts_has_to_be_finite(name: str, value: float) -> None:
+    held = getattr(BATCH, name).copy()
+    held[1] = value
+    place = r"\[1\]" if held.ndim == 1 else r"\[1, 0\]"
+    with pytest.raises(ArgumentError, match=rf"^{name}{place} is {value}, wanted a finite number$"):
+        replace(BATCH, **{name: held}).check()
+
+
+@pytest.mark.parametrize("value", [-0.5, np.inf])
+def test_a_weight_is_finite_and_not_negative(value: float) -> None:
+    weights = np.where(np.arange(16) == 2, value, 1.0)
+    with pytest.raises(ArgumentError, match=rf"^weights\[2\] is {value}, wanted a finite number from 0 on, or NaN$"):
+        replace(BATCH, weights=weights).check()
+
+
+def test_a_row_whose_weight_is_missing_does_not_count() -> None:
+    weights = np.where(np.arange(16) == 2, np.nan, 1.0)
+    scored = recipe("sft").objective.weighed().score(replace(BATCH, weights=weights))
+    np.testing.assert_array_equal(np.array(scored.counted), ~np.isnan(weights))
+
+
+NEEDS = {
+    "grpo": ("rewards", "group_ids", "logp_old", "logp_ref"),
+    "dapo": ("truncated", "rewards", "group_ids", "logp_old"),
+    "ppo-clip": ("advantages", "logp_old"),
+    "sampo": ("group_ids", "turns", "turn_rewards", "turn_offsets", "state_ids", "logp_old", "logp_ref"),
+    "vpo": ("reward_vectors", "set_ids", "group_ids", "logp_old"),
+    "kondo": ("rewards", "group_ids", "logp_old"),
+    "paced": ("rewards", "logp_old"),
+    "flowrl": ("rewards", "group_ids", "logp_old", "logp_ref"),
+    "tpo": ("rewards", "group_ids", "logp_old"),
+    "boltzmann": ("rewards",),
+    "awr": ("rewards", "group_ids"),
+    "reinforce": ("rewards",),
+    "sft": (),
+}
+
+
+@pytest.mark.parametrize(("name", "field"), [(name, field) for name, needed in NEEDS.items() for field in needed])
+def test_what_a_recipe_needs_is_named_where_it_is_missing(name: str, field: str) -> None:
+    objective, batch = recipe(name).objective, replace(BATCH, **{field: None})
+    with pytest.raises(ArgumentError, match=rf"has no {field}, which this objective needs$"):
+        objective(f64(NEW), objective.score(batch), **extra(objective))
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_what_a_recipe_does_not_need_may_be_missing(name: str) -> None:
+    bare = Batch(MASK, **{field: getattr(BATCH, field) for field in NEEDS[name]})
+    if name == "sampo":
+        bare = replace(bare, outcomes=BATCH.outcomes)
+    objective = recipe(name).objective
+    loss = objective(f64(NEW), objective.score(bare), **extra(objective))
+    assert np.isfinite(float(np.asarray(loss)))
+
+
+OF_ROLLOUTS = [found for found in RECIPES.values() if found.name not in ("PPO-clip", "SAMPO", "VPO", "SFT", "DFT")]
+"""The others have no use for the reward of a rollout."""
+
+
+@pytest.mark.parametrize("found", OF_ROLLOUTS, ids=lambda found: found.name)
+def test_a_missing_reward_stays_missing(found: Any) -> None:
+    """Its rollout does not count; it is not worth 0."""
+    rewards = BATCH.rewards.copy()
+    rewards[0] = np.nan
+    objective = found.objective
+    _, gradient = loss_of(objective, replace(BATCH, rewards=rewards, outcomes=None))
+    assert np.all(gradient[0] == 0)
+    assert not np.array(objective.score(replace(BATCH, rewards=rewards, outcomes=None)).mask)[0].any()
+
+
+def test_an_infinite_reward_is_an_error() -> None:
+    with pytest.raises(ArgumentError, match="inf"):
+        recipe("grpo").objective.score(replace(BATCH, rewards=np.where(np.arange(16) == 3, np.inf, 0.0)))
+
+
+def test_a_group_of_one_and_a_constant_one_have_advantage_zero() -> None:
+    ids = BATCH.group_ids.copy()
+    ids[0] = 99
+    for name in ("grpo", "dr-grpo", "rloo", "maxrl"):
+        scored = recipe(name).objective.score(replace(BATCH, group_ids=ids))
+        advantages = np.array(scored.advantages)[:, 0]
+        assert advantages[0] == 0
+    assert np.all(np.array(recipe("grpo").objective.score(BATCH).advantages)[8:12] == 0)
+
+
+def test_candidates_of_one_set_are_of_one_group() -> None:
+    with pytest.raises(ArgumentError, match="set_ids names a set whose candidates are of several groups"):
+        SetScore(recipe("grpo").objective.advantage)(replace(BATCH, set_ids=np.zeros(16, dtype=np.int64)), MASK.any(1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_drawn_is_of_the_seed_alone(seed: int) -> None:
+    for name in ("kondo", "vpo"):
+        objective, batch = recipe(name).objective, replace(BATCH, seed=seed)
+        first, again = (np.array(objective.score(batch).advantages) for _ in range(2))
+        np.testing.assert_array_equal(first, again)
+        others = [np.array(objective.score(replace(BATCH, seed=other)).advantages) for other in range(3, 9)]
+        assert any((first != other).any() for other in others)
+
+
+def test_rows_that_were_drawn_at_their_weights_are_not_weighed_again() -> None:
+    from karl_fast.objective.axes.likelihood import Drawn
+
+    drawn = replace(recipe("boltzmann").objective, sampler=Drawn())
+    with pytest.raises(UsageError, match="weights again would count them twice"):
+        drawn.score(BATCH)
+    np.testing.assert_array_equal(drawn.weights(replace(BATCH, weights=None)), 1.0)
+
+
+def test_log_z_is_given_where_it_is_learned_and_nowhere_else() -> None:
+    learned, optimum = recipe("flowrl").objective, recipe("flowrl-vargrad").objective
+    scored = learned.score(BATCH)
+    with pytest.raises(UsageError, match=r"^Learned\(\) needs log_z of each rollout$"):
+        learned(f64(NEW), scored)
+    with pytest.raises(UsageError, match=r"^GroupOptimum\(\) has no use for log_z$"):
+        optimum(f64(NEW), scored, log_z=f64(np.zeros(16)))
+
+
+def test_a_batch_is_left_as_it_came_and_cannot_be_changed() -> None:
+    before = {name: getattr(BATCH, name).copy() for name in FIELDS}
+    for found in RECIPES.values():
+        found.objective.score(BATCH)
+    for name, held in before.items():
+        np.testing.assert_array_equal(getattr(BATCH, name), held)
+    with pytest.raises(FrozenInstanceError):
+        BATCH.seed = 4
+
+
+def test_fields_of_a_scored_batch_are_arrays_or_nothing() -> None:
+    for found in RECIPES.values():
+        scored = found.objective.score(BATCH)
+        assert all(array is None or isinstance(array, mx.array) for array in vars(scored).values())
+        assert set(vars(scored)) == {field.name for field in fields(Scored)}
+
+
+def test_float32_stays_float32() -> None:
+    single = replace(BATCH, logp_old=BATCH.logp_old.astype(np.float32), logp_ref=BATCH.logp_ref.astype(np.float32))
+    for found in RECIPES.values():
+        objective = found.objective
+        more = {name: array.astype(mx.float32) for name, array in extra(objective).items()}
+        value, slope = mx.value_and_grad(lambda logp: objective(logp, objective.score(single), **more))(  # noqa: B023
+            mx.array(NEW.astype(np.float32))
+        )
+        assert (value.dtype, slope.dtype) == (mx.float32, mx.float32), found.name
+        wanted, slopes = loss_of(objective)
+        assert float(np.asarray(value)) == pytest.approx(wanted, rel=1e-4, abs=1e-5), found.name
+        np.testing.assert_allclose(np.array(slope), slopes, rtol=1e-3, atol=1e-5 * max(1, np.abs(slopes).max()))
+
+
+@pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16])
+def test_half_precision_becomes_float32_on_its_way_to_numpy(dtype: Any) -> None:
+    found = to_numpy(mx.array([0.5, -2.0]).astype(dtype))
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [0.5, -2.0])
+
+
+def test_nothing_that_is_written_on_one_side_reaches_the_other() -> None:
+    here = np.array([1.0, 2.0], dtype=np.float32)
+    there = to_mlx(here)
+    here[0] = 9
+    back = to_numpy(there)
+    back[1] = 9
+    np.testing.assert_array_equal(np.array(there), [1.0, 2.0])
+    assert to_mlx(np.array([3], dtype=np.int64)).dtype == mx.int32
+    assert to_numpy(mx.ones((3, 2)).T).flags.c_contiguous
+
+
+def test_the_head_reads_the_prompt_alone_and_stops_the_gradient_where_it_is_told() -> None:
+    mx.random.seed(1)
+    head, hidden = LogZHead(8), mx.random.normal((3, 5, 8))
+    head.eval()
+    mask = mx.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]) > 0
+    found = head(hidden, mask)
+    assert found.shape == (3,)
+    moved = mx.where(mask[:, :, None], hidden, 7.0)
+    np.testing.assert_array_equal(np.array(head(moved, mask)), np.array(found))
+    assert np.all(np.array(mx.grad(lambda h: head(h, mask).sum())(hidden)) == 0)
+    open_head = LogZHead(8, detached=False)
+    open_head.eval()
+    slope = np.array(mx.grad(lambda h: open_head(h, mask).sum())(hidden))
+    assert np.abs(slope[np.array(mask)]).max() > 0
+    assert np.all(slope[~np.array(mask)] == 0)
+
+
+def test_the_head_has_three_layers_of_weights() -> None:
+    from mlx.utils import tree_flatten
+
+    held = dict(tree_flatten(LogZHead(8).parameters()))
+    assert [array.shape for array in held.values() if array.ndim == 2] == [(8, 8), (8, 8), (1, 8)]

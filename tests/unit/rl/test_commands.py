@@ -1,0 +1,174 @@
+"""`karl-fast rl` and `karl-fast ablate`, and the examples, word for word, on a tiny random model."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.run import COMMAND, ended_while_reporting
+from tests.unit.rl.conftest import EXAMPLES, lines
+from tests.unit.train.conftest import made, quiet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like the root of the repository, with a tiny model in it."""
+    folder = tmp_path_factory.mktemp("root")
+    shutil.copytree(EXAMPLES, folder / "examples" / "rl", ignore=shutil.ignore_patterns("__pycache__"))
+    made(folder / "tiny-model")
+    return folder
+
+
+def run(place: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def begun(place: Path, out: str, rounds: int, *more: str) -> subprocess.Popen[bytes]:
+    words = ["rl", "--config", "examples/rl/reversal.toml", "--out", out, "--rounds", str(rounds), "-q", *more]
+    return subprocess.Popen(
+        [*COMMAND, *words], cwd=place, env=quiet(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+def test_a_process_that_is_stopped_anywhere_goes_on_to_the_same_bytes(place: Path, stop: signal.Signals) -> None:
+    config = place / "examples" / "rl" / "reversal.toml"
+    if "save_every" not in config.read_text():
+        config.write_text("save_every = 3\n" + config.read_text())
+    whole, cut = place / "runs" / f"whole-{stop}", place / "runs" / f"cut-{stop}"
+    _, said = begun(place, str(whole), 14).communicate(timeout=300)
+    assert not said
+    for rounds in (4, 7, 11):  # with none saved, there is nothing to go on from
+        process = begun(place, str(cut), 14, "--resume")
+        log = cut / "metrics.jsonl"
+        for _ in range(6000):
+            if process.poll() is not None or (log.is_file() and log.read_bytes().count(b"\n") >= rounds):
+                break
+            time.sleep(0.05)
+        process.send_signal(stop)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode in (-stop, 128 + stop, 0)
+        assert process.returncode != 130 or re.fullmatch(rb"interrupted in round \d+; .*\n", said), said
+    run(place, "rl", "--config", "examples/rl/reversal.toml", "--out", str(cut), "--rounds", "14", "--resume")
+    for name in ("adapters.safetensors", "rollouts.jsonl"):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+    assert [line["round"] for line in lines(cut / "metrics.jsonl")] == list(range(14))
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "left"),
+    [
+        ("rl", (), "runs/ended is written"),
+        ("ablate", ("--seeds", "1", "--arms", "no_kl"), "the same command goes on with the runs in runs/ended"),
+    ],
+    ids=["rl", "ablate"],
+)
+def test_a_signal_after_the_last_round_says_what_there_is(
+    place: Path, command: str, flags: tuple[str, ...], left: str
+) -> None:
+    shutil.rmtree(place / "runs" / "ended", ignore_errors=True)
+    words = ("--config", "examples/rl/maths.toml", "--out", "runs/ended", "--rounds", "1", "-q", *flags)
+    done = subprocess.run(
+        [*ended_while_reporting(command), *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (143, f"terminated; {left}\n")
+    assert list((place / "runs" / "ended").rglob("adapters.safetensors"))
+
+
+@pytest.mark.parametrize("name", ["maths", "tools", "judge"])
+def test_an_example_runs_and_its_log_is_read(place: Path, name: str) -> None:
+    done = run(place, "rl", "--config", f"examples/rl/{name}.toml")
+    assert "trained   2 rounds" in done.stderr
+    out = place / "runs" / name
+    assert (out / "adapters.safetensors").is_file()
+    assert json.loads((out / "adapter_config.json").read_text())["lora_parameters"]["keys"]
+    found = lines(out / "rollouts.jsonl")
+    assert len(found) == sum(line["rollouts"] for line in lines(out / "metrics.jsonl"))
+    assert run(place, "inspect", f"runs/{name}/rollouts.jsonl", "--quiet").stdout
+    again = run(place, "rl", "--config", f"examples/rl/{name}.toml", code=5)
+    assert "--resume" in again.stderr
+    run(place, "rl", "--config", f"examples/rl/{name}.toml", "--resume", "--rounds", "3", "--json")
+    assert len(lines(out / "metrics.jsonl")) == 3
+
+
+def test_an_adapter_is_one_that_mlx_lm_loads(place: Path) -> None:
+    run(place, "rl", "--config", "examples/rl/maths.toml", "--rounds", "1", "--out", "runs/one", "-q")
+    words = ["generate", "--model", "tiny-model", "--adapter-path", "runs/one", "--prompt", "3", "--max-tokens", "4"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mlx_lm", *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_recipe_is_printed_an_axis_a_line(place: Path) -> None:
+    text = run(place, "rl", "--recipe", "Dr_GRPO", "--print").stdout
+    assert text == run(place, "rl", "--recipe", "dr-grpo", "--print").stdout
+    for axis in ("filter", "advantage", "ratio", "clip", "kl", "aggregate"):
+        assert any(line.lstrip("* ").startswith(axis) and "[" in line for line in text.splitlines())
+    (place / "mine.toml").write_text(run(place, "rl", "--recipe", "gspo", "--print", "--toml").stdout)
+    assert (
+        run(place, "rl", "--recipe", "mine.toml", "--print").stdout
+        == run(place, "rl", "--recipe", "gspo", "--print").stdout
+    )
+
+
+def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
+    assert "error: --config" in run(place, "rl", code=2).stderr
+    assert "--config is empty, wanted a path" in run(place, "rl", "--config", "", code=2).stderr
+    nowhere = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "", code=2)
+    assert "--out is empty, wanted a path" in nowhere.stderr
+    assert (
+        "--recipe is 'no', wanted a .toml file or one of"
+        in run(place, "rl", "--recipe", "no", "--print", code=2).stderr
+    )
+    assert "no such file" in run(place, "rl", "--config", "nothing.toml", code=1).stderr.lower()
+    for words, said in {
+        "--out=": "--out is empty, wanted a path",
+        "--model=": "--model is empty, wanted a path",
+        "--rounds=0": "--rounds is 0, wanted a whole number from 1 on",
+        "--rounds=1 --seed=-1": "--seed is -1, wanted a whole number from 0 on",
+    }.items():
+        flagged = run(place, "rl", "--config", "examples/rl/maths.toml", *words.split(), code=2)
+        assert flagged.stderr == f"error: {said}\n"
+    wrong = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "x", "--arms", "best", code=2)
+    assert "there is no arm 'best'" in wrong.stderr
+
+
+def test_an_ablation_prints_an_arm_a_line_and_goes_on_where_it_was(place: Path) -> None:
+    words = ["ablate", "--config", "examples/rl/reversal.toml", "--out", "ablations", "--rounds", "3", "--seeds", "0,1"]
+    done = run(place, *words)
+    arms = ["baseline", "no_kl", "asym_clip", "dynamic", "token_loss"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["arm", *arms]
+    assert len(done.stderr.splitlines()) == 10
+    found = json.loads(run(place, *words, "--json", "-q").stdout)
+    assert list(found) == arms
+    assert found["no_kl"]["difference_low"] <= found["no_kl"]["difference"] <= found["no_kl"]["difference_high"]
+    first = [
+        json.loads((place / "ablations" / arm / "0" / "rollouts.jsonl").read_text().splitlines()[0]) for arm in arms
+    ]
+    assert len({json.dumps(line["messages"]) for line in first}) == 1
+
+
+def test_only_options_that_there_are_are_named(place: Path) -> None:
+    text = (place / "examples" / "rl" / "reversal.toml").read_text()
+    (place / "examples" / "rl" / "short.toml").write_text("max_context = 1\n" + text)
+    said = run(place, "rl", "--config", "examples/rl/short.toml", "--out", "short", code=2).stderr
+    assert "max_context is 1, and the shortest prompt has" in said
+    assert "--max-context" not in said
+    twice = run(place, "ablate", "--config", "examples/rl/reversal.toml", "--out", "x", "--seeds", "1,1", code=2)
+    assert "--seeds has 1 twice" in twice.stderr

@@ -1,0 +1,191 @@
+"""A round that does not fit is refused before anything is written, with values that fit."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from karl_fast.errors import UsageError
+from karl_fast.modeling.load import adapt
+from karl_fast.rl import rl
+from karl_fast.rl.generate import go_on
+from karl_fast.rl.memory import RoundMemory, Sizes, of_policy
+from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.settings import Online
+from karl_fast.rl.setup import prepare
+from karl_fast.train import Training
+from tests.unit.train.parts import built
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "rl.md"
+QWEN = {
+    "model_type": "qwen3",
+    "hidden_size": 1024,
+    "num_hidden_layers": 28,
+    "intermediate_size": 3072,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151_936,
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 40_960,
+    "rope_theta": 1e6,
+    "tie_word_embeddings": True,
+}
+"""Qwen3-0.6B."""
+
+
+def test_a_limit_that_nothing_fits_into_is_an_error(online: Callable[..., Online]) -> None:
+    settings = online(training={"memory_limit": 0.0001})
+    with pytest.raises(UsageError, match=r"a round that draws 16 .*, and there are 100\.0 kB") as error:
+        rl(settings)
+    assert " 0.0" not in str(error.value)
+    assert "grad_checkpoint" not in str(error.value.hint)  # the policy's model has no layers by that name
+    assert not Path(settings.out).exists()
+
+
+def test_checkpoints_of_a_policy_without_layers_are_refused(online: Callable[..., Online]) -> None:
+    settings = online(training={"grad_checkpoint": True})
+    with pytest.raises(UsageError, match="grad_checkpoint is true, and Transformer has no list `layers`"):
+        rl(settings)
+    assert not Path(settings.out).exists()
+
+
+def test_a_limit_between_asks_for_a_value_that_fits(online: Callable[..., Online]) -> None:
+    """The value of the hint is taken; the next larger one is refused."""
+    settings = online(max_tokens=200, training={"memory_limit": 0.02}, rounds=1)
+    with pytest.raises(UsageError) as error:
+        rl(settings)
+    found = re.search(r"micro_batch = (\d+)", str(error.value.hint))
+    assert found, error.value.hint
+    size = int(found[1])
+    with pytest.raises(UsageError):
+        rl(online(max_tokens=200, training={"memory_limit": 0.02}, rounds=1, micro_batch=size + 1))
+    prepare(online(max_tokens=200, training={"memory_limit": 0.02}, rounds=1, micro_batch=size)).close()
+
+
+PAGE_SIZES = Sizes(4, 256, 8, 512, 4096, 8, 128, whole_groups=False, turns=False)
+
+
+def test_the_run_of_the_page_fits_a_mac_of_16_gb() -> None:
+    shown = tomllib.loads(re.search(r"```toml\n(# rl\.toml.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1])  # type: ignore[index]
+    groups, size, tokens = (shown[name] for name in ("prompts_per_round", "group_size", "max_tokens"))
+    sizes = Sizes(shown["micro_batch"], 256, size, tokens, 4096, groups, 128, whole_groups=False, turns=False)
+    assert sizes == PAGE_SIZES
+    assert page_run().need(sizes).total < 10.7e9
+    assert page_run().need(replace(sizes, micro_batch=32)).total > 30e9
+
+
+@cache
+def page_run() -> RoundMemory:
+    """The arithmetic of the page's model, lazily: no weight of it is made."""
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    models: Any = pytest.importorskip("mlx_lm.models.qwen3")
+    from mlx_lm.models.cache import make_prompt_cache
+
+    model = models.Model(models.ModelArgs.from_dict(QWEN))
+    model.set_dtype(mx.bfloat16)
+    nn.quantize(model, group_size=64, bits=4)
+    config = adapt(model, Training())
+    policy: Any = SimpleNamespace(
+        model=model,
+        body=lambda tokens, cache=None: model.model(tokens, cache=cache),
+        head=model.model.embed_tokens.as_linear,
+        caches=lambda: make_prompt_cache(model),
+        trained_head=False,
+    )
+    return of_policy(policy, Online(), config)
+
+
+def test_the_page_says_what_its_run_needs() -> None:
+    import mlx.core as mx
+
+    if mx.metal.is_available():
+        pytest.skip("the page has the numbers of a machine without Metal, whose attention keeps its scores")
+    text = PAGE.read_text("utf-8")
+    assert f"is planned with {page_run().need(PAGE_SIZES).total / 1e9:.1f} GB" in text
+    with pytest.raises(UsageError) as error:
+        page_run().check(replace(PAGE_SIZES, micro_batch=32), Online(training=Training(memory_limit=10.7)))
+    assert f"error: {error.value}\nhint: {error.value.hint}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("groups", "prompt", "tokens", "observed"),
+    [(64, 300, 16, 0), (12, 700, 8, 0), (12, 20, 400, 0), (12, 200, 32, 300), (12, 20, 32, 1)],
+    ids=["many prompts", "long prompts", "long answers", "long observations", "short observations"],
+)
+def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens: int, observed: int) -> None:
+    """Of a model of which weights and logits are little, so that contexts and caches are what is measured."""
+    import mlx.core as mx
+
+    model = built(max_position_embeddings=4096)
+    config = adapt(model, Training())
+    model.eval()
+    mx.eval(model.parameters())
+    tokenizer: Any = SimpleNamespace(eos_token_ids=[])
+    policy = LanguageModel(SimpleNamespace(model=model, tokenizer=tokenizer, ends=frozenset(), config={}))
+    turns, each = bool(observed), tokens // 2 if observed else tokens
+    context = prompt + tokens + observed if turns else 4096
+    sizes = Sizes(4, 256, 4, tokens, context, groups, prompt, whole_groups=False, turns=turns)
+    planned = of_policy(policy, Online(), config).need(sizes).drawing
+    random = np.random.default_rng(0)
+    contexts = [row for row in random.integers(0, 97, (groups, prompt)).tolist() for _ in range(4)]
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    before, decoder, heard = mx.get_active_memory(), Decoder(policy, 1.0), [None] * len(contexts)
+    for seed in range(2 if turns else 1):
+        said = go_on(decoder, contexts, [each] * len(contexts), heard, keep=turns, rows=256, seed=seed)
+        contexts = [
+            [*row, *turn.tokens.tolist(), *[5] * observed] for row, (turn, _) in zip(contexts, said, strict=True)
+        ]
+        heard = [one for _, one in said]
+    measured = mx.get_peak_memory() - before
+    assert measured <= planned <= 4 * measured
+
+
+def test_an_environment_is_planned_up_to_the_context_that_it_may_fill(online: Callable[..., Online]) -> None:
+    sizes = Sizes(4, 8, 4, 9, 4096, 4, 5, whole_groups=False, turns=True)
+    assert sizes.tokens == 4096
+    assert replace(sizes, turns=False).tokens == 14
+    settings = online(environment=f"{__file__}:Echo", rewards={}, max_turns=2, training={"memory_limit": 0.01})
+    with pytest.raises(
+        UsageError, match=r"4,096 tokens \(max_context, up to which an environment may answer\)"
+    ) as error:
+        rl(settings)
+    found = re.search(r"max_context = (\d+)", str(error.value.hint))
+    assert found, error.value.hint
+    prepare(replace(settings, max_context=int(found[1]))).close()
+
+
+class Echo:
+    """Says back what it hears."""
+
+    def reset(self, prompt: Any) -> None:
+        pass
+
+    def step(self, text: str) -> tuple[str, bool]:
+        return text, False
+
+    def score(self) -> float:
+        return 0.0
+
+
+def test_whole_groups_are_in_memory_at_a_time() -> None:
+    sizes = {"draw_rows": 256, "max_tokens": 9, "max_context": 99, "groups": 4, "prompt": 5, "turns": False}
+    assert Sizes(micro_batch=4, group_size=8, whole_groups=True, **sizes).learned == 8
+    assert Sizes(micro_batch=20, group_size=8, whole_groups=True, **sizes).learned == 16
+    assert Sizes(micro_batch=4, group_size=8, whole_groups=False, **sizes).learned == 4
+    assert Sizes(micro_batch=99, group_size=8, whole_groups=False, **sizes).learned == 32

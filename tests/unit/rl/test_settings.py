@@ -1,0 +1,76 @@
+"""Settings from a file: what is refused by name, where paths lead, and what stands where nobody says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from karl_fast.errors import UsageError
+from karl_fast.rl import load
+from karl_fast.rl.config import chosen
+from karl_fast.rl.settings import Online
+from karl_fast.train.settings import Training
+from tests.unit.rl.test_parts import written
+
+
+@pytest.mark.parametrize("name", ["alarms", "replay", "rewards"])
+def test_a_table_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} is 3, wanted a table"):
+        load(written(tmp_path, f"{name} = 3"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('learning_rate = "x"', "learning_rate is 'x', wanted a number"),
+        ("warmup = true", "warmup is True, wanted a whole number"),
+        ("grad_checkpoint = 1", "grad_checkpoint is 1, wanted true or false"),
+        ('lora_keys = "all"', "lora_keys is 'all', wanted a list"),
+    ],
+)
+def test_a_setting_of_the_trainer_is_named(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load(written(tmp_path, line))
+
+
+def test_hints_outlive_the_name_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="group_sise") as raised:
+        load(written(tmp_path, "group_sise = 3"))
+    assert raised.value.hint == "did you mean group_size?"
+    with pytest.raises(UsageError, match="recipe is 'dappo'") as raised:
+        chosen("dappo")
+    assert raised.value.hint == "did you mean dapo?"
+
+
+def test_only_what_is_a_file_is_looked_for_beside_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "dapo").mkdir()
+    (tmp_path / "rl.toml").write_text('recipe = "dapo"\nprompts = "gone.jsonl"\n')
+    found = load(tmp_path / "rl.toml")
+    assert (found.recipe, found.prompts) == ("dapo", str(tmp_path / "gone.jsonl"))
+    (tmp_path / "rl.toml").write_text('recipe = "mine.toml"\n')
+    assert load(tmp_path / "rl.toml").recipe == str(tmp_path / "mine.toml")
+
+
+def test_the_folder_of_a_run_is_said_without_detours(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "rl.toml").write_text('out = "../runs/x"\n')
+    assert load(tmp_path / "a" / "rl.toml").out == str(tmp_path / "runs" / "x")
+    (tmp_path / "a" / "rl.toml").write_text('out = ""\n')
+    assert load(tmp_path / "a" / "rl.toml").out == ""
+
+
+def test_behind_a_link_the_folder_of_a_run_is_said_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "far" / "a").mkdir(parents=True)
+    (tmp_path / "near").symlink_to(tmp_path / "far" / "a")
+    (tmp_path / "near" / "rl.toml").write_text('out = "../x"\n')
+    out = Path(load(tmp_path / "near" / "rl.toml").out)
+    assert out.resolve() == (tmp_path / "far" / "x").resolve() != (tmp_path / "x").resolve()
+
+
+def test_a_round_takes_long_so_checkpoints_are_ten_apart(tmp_path: Path) -> None:
+    (tmp_path / "rl.toml").write_text("learning_rate = 1e-4\n")
+    assert Online(training=Training()).save_every == load(tmp_path / "rl.toml").save_every == 10
+    assert load(tmp_path / "rl.toml", save_every=3).save_every == 3
+    with pytest.raises(UsageError, match="save_every of Online counts rounds"):
+        Online(training=Training(save_every=7))

@@ -1,0 +1,114 @@
+"""What a person sees: lines, a table, and nothing that steers a terminal."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from karl_fast.cli.reports.rl import Lines, Silent, Table, shown
+from tests.unit.rl.test_parts import asked, metrics, rollout
+
+
+def said() -> dict[str, Any]:
+    return metrics(
+        step=2,
+        seconds=1.5,
+        outcome=0.25,
+        tokens=7.0,
+        missing={"one: nan": 2},
+        **{"reward.one": 0.5, "reward.two\x1b[2J": 0.1},
+    )
+
+
+def test_a_mean_of_any_size_is_a_few_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines().said(said() | {"outcome": -1e100, "reward.one": 1e99, "kl": 1e30}, [], [])
+    assert "outcome -1e+100  one 1e+99" in (line := capsys.readouterr().err)
+    assert "kl 1e+30" in line
+
+
+def test_a_round_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines().said(said(), [], ["one raised\x1b[2J", "one raised\x1b[2J", "two"])
+    printed = capsys.readouterr().err.splitlines()
+    numbers = ["round     2", "outcome 0.2500", "one 0.500", r"two\x1b[2J 0.100", "mixed 50%", "tokens 7.0"]
+    assert printed[0] == "  ".join([*numbers, "entropy 1.000", "kl 0.1000", "missing 2", "1.50 s"])
+    assert printed[1:] == [r"missing   one raised\x1b[2J (2 times)", "missing   two"]
+
+
+@pytest.mark.parametrize(
+    ("round", "rewards", "told"),
+    [
+        (0, [0.0, 0.0, math.nan], "all 2 rewards of this round are 0, "),
+        (0, [0.0, 1.0], ""),
+        (0, [1.0], ""),
+        (0, [math.nan, math.nan], ""),
+        (1, [0.0, 0.0], ""),
+    ],
+)
+def test_a_first_round_of_equal_rewards_is_told(
+    round: int, rewards: list[float], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rollouts = [rollout(asked()[0], n, reward) for n, reward in enumerate(rewards)]
+    Lines().said(said() | {"round": round}, rollouts, [])
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note ")]
+    assert [told in note and "rollouts.jsonl" in note for note in notes] == [True] * bool(told)
+
+
+def test_a_control_character_of_a_rollout_takes_one_place() -> None:
+    said = "".join(map(chr, [*range(32), *range(127, 160)]))
+    one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "a", "content": said + "\u202e\ud800"},))
+    text = shown(one).removeprefix("p0 [0.5] a: ")
+    assert text == "".join(map(chr, range(0x2400, 0x2420))) + "\u2421" + 32 * "·" + r"\u202e\ud800"
+
+
+def test_a_table_shows_numbers_and_rollouts() -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80, legacy_windows=False)
+    one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "assistant", "content": "[bold]a\x1b]0;b\x9b"},))
+    with Live(console=console, auto_refresh=False) as live:
+        Table(live, 1).said(said(), [one, one], [])
+        live.refresh()
+    text = screen.getvalue()
+    assert "entropy" in text
+    assert "p0 [0.5] assistant: [bold]a␛]0;b·" in text
+    assert "\x1b]0;" not in text
+    assert text.count("p0 [0.5]") == text.count("outcome ") >= 1
+
+
+@pytest.mark.parametrize(
+    ("saved", "wanted"),
+    [
+        ([], "terminated in round 8; nothing saved yet"),
+        (["0000003", "0000006"], "terminated in round 8; --resume goes on from round 7"),
+    ],
+)
+def test_who_stops_a_run_is_told_where_it_is(saved: list[str], wanted: str) -> None:
+    viewer = Silent()
+    assert viewer.stopped("interrupted") == "interrupted before the first round"
+    run: Any = SimpleNamespace(
+        progress=SimpleNamespace(round=7),
+        settings=SimpleNamespace(rounds=9),
+        checkpoints=SimpleNamespace(found=lambda: [Path(name) for name in saved]),
+    )
+
+    viewer.run = run
+    assert viewer.stopped("terminated") == wanted
+
+
+def test_one_seed_has_no_interval() -> None:
+    from karl_fast.cli.commands.ablate import table
+    from karl_fast.rl.ablation import Arm
+
+    arms = [Arm(name, (0.5,), {}, 0.5, None, None, 0.25, None, None) for name in ("baseline", "no_kl")]
+    assert [line.split() for line in table(arms).splitlines()[1:]] == [
+        ["baseline", "0.5000"],
+        ["no_kl", "0.5000", "+0.2500"],
+    ]

@@ -1,0 +1,187 @@
+"""Models of every kind of layer: each trains, is drawn from, and needs about the memory that was planned."""
+
+from __future__ import annotations
+
+import gc
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+
+import mlx.core as mx
+
+from karl_fast.errors import ModelError, UsageError
+from karl_fast.modeling.chunked_logp import backward
+from karl_fast.modeling.load import linear_keys
+from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.views import checkpointed
+from karl_fast.rl.forward import Forward
+from karl_fast.rl.generate import draw
+from karl_fast.rl.memory import Sizes, of_policy
+from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.rollout import Packed
+from karl_fast.rl.settings import Online
+from karl_fast.train import Training
+from karl_fast.train.batching import padded
+from karl_fast.train.memory import of_model
+from karl_fast.train.scorer import Scorer
+from tests.unit.train import zoo
+from tests.unit.train.parts import adapted, examples, logp_of
+
+ATTENTION = ("qwen3", "gemma3_text", "llama4", "gemma3n", "deepseek_v3", "qwen3_moe", "phi", "nanochat", "lille-130m")
+RECURRENT = (
+    *("qwen3_5", "qwen3_next", "kimi_linear", "olmo_hybrid", "gear", "lfm2", "lfm2_moe", "mamba", "mamba2", "jamba"),
+    *("falcon_h1", "granitemoehybrid", "nemotron_h", "plamo2", "rwkv7", "recurrent_gemma", "bailing_moe_linear"),
+    *("baichuan_m1", "minimax"),
+)
+KINDS = [kind for kind in (*ATTENTION, *RECURRENT) if kind in zoo.types()]
+
+
+@pytest.fixture(params=KINDS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return adapted(zoo.built(request.param))
+
+
+def language(model: Any) -> LanguageModel:
+    loaded = SimpleNamespace(model=model.eval(), tokenizer=None, ends=frozenset([3]), config={})
+    return LanguageModel(loaded)
+
+
+def test_its_log_probabilities_and_gradient_are_those_of_the_plain_way(model: Any) -> None:
+    rows = examples(2, longest=24)
+    scorer = Scorer(model)
+    value, gradient = scorer.backward(padded(rows), lambda logp: -logp.sum())
+    model.eval()
+    shares = scorer.body.caches() is not None  # what it computes without caches is not what it says
+    if not shares:
+        plain = -sum(logp_of(model, row).sum() for row in rows)
+        assert abs(float(value) - float(plain)) < 1e-3
+    sizes = [float(mx.abs(one).max()) for one in flat(gradient).values()]
+    assert np.isfinite(sizes).all()
+    assert max(sizes) > 0
+
+
+def drawn(policy: LanguageModel) -> Packed:
+    """Turns to contexts of three lengths, one of which is there twice and one longer than the tiny windows."""
+    contexts = [list(range(5, 5 + length)) for length in (4, 4, 20, 7)]
+    turns = draw(policy, contexts, [24] * 4, temperature=0.9, rows=8, seed=1)
+    tokens, logp = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.float32)
+    mask = np.zeros((4, 64), np.bool_)
+    for row, (context, turn) in enumerate(zip(contexts, turns, strict=True)):
+        place = slice(len(context), len(context) + len(turn.tokens))
+        tokens[row, : place.stop] = [*context, *turn.tokens]
+        logp[row, place], mask[row, place] = turn.logp, True
+    return Packed(tokens, mask[:, 1:], np.where(mask, 0, -1)[:, 1:], logp[:, 1:])
+
+
+def test_what_is_drawn_has_the_log_probability_of_the_forward_pass(model: Any) -> None:
+    policy = language(model)
+    packed = drawn(policy)
+    assert packed.mask.sum() > 20
+    found = Forward(policy, 0.9).logp(packed)
+    assert np.abs(found - packed.logp).max() < 1e-4
+
+
+def test_a_gradient_of_rl_is_finite_and_not_zero(model: Any) -> None:
+    policy = language(model)
+    packed = drawn(policy)
+    value, _, gradient = Forward(policy, 0.9).gradient(packed.tokens, packed.mask, lambda logp, _: -logp.sum(), {})
+    assert np.isfinite(float(value))
+    assert sum(float((one * one).sum()) for one in gradient.values()) > 0
+    assert not any(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize("grad_checkpoint", [False, True])
+def test_the_plan_is_at_least_what_is_measured_and_not_much_more(model: Any, grad_checkpoint: bool) -> None:
+    scorer, settings = Scorer(model), Training(grad_checkpoint=grad_checkpoint)
+    if grad_checkpoint and getattr(model, "shares_caches", False):
+        with pytest.raises(UsageError, match="layers of model type gemma3n share keys and values"):
+            of_model(model, scorer.body, scorer.vocabulary, settings, 4)
+        return
+    batch = padded(examples(3, longest=90, seed=1))
+    memory = of_model(model, scorer.body, scorer.vocabulary, settings, len(model.layers))
+    planned = memory.need(3, batch.mask.shape[1]).total
+    model.train()
+    gc.collect()
+    mx.clear_cache()
+    before = mx.get_active_memory() - memory.shape.weights
+    mx.reset_peak_memory()
+    with checkpointed(model, grad_checkpoint):
+        mx.eval(scorer.backward(batch, lambda logp: -logp.sum()))
+    measured = mx.get_peak_memory() - before
+    assert measured <= planned <= (3.2 if grad_checkpoint else 2.2) * measured
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen3_5", "mamba2"])
+def test_a_long_row_is_planned_from_short_ones(kind: str) -> None:
+    """Beyond what is traced: where the graph grows with the length, it is not built at that length."""
+    model = adapted(zoo.built(kind))
+    scorer = Scorer(model)
+    need = of_model(model, scorer.body, scorer.vocabulary, Training(), len(model.layers))
+    tokens, places = mx.zeros((1, 601), mx.int32) + 5, mx.arange(600, dtype=mx.int32)
+    gc.collect()
+    mx.clear_cache()
+    before = mx.get_active_memory() - need.shape.weights
+    mx.reset_peak_memory()
+    mx.eval(backward(model, scorer.body, scorer.head, tokens, places, scorer.rows, lambda logp: -logp.sum()))
+    measured = mx.get_peak_memory() - before
+    assert measured <= need.need(1, 600).total <= 2.5 * measured
+
+
+def test_a_plan_changes_nothing_in_the_model() -> None:
+    model = adapted(zoo.built("gemma3n"))  # whose forward pass assigns weights
+    scorer, tokens = Scorer(model), mx.array([[5, 6, 7, 8]])
+    before = scorer.body(tokens)
+    of_model(model, scorer.body, scorer.vocabulary, Training(), 4).need(2, 16)
+    assert mx.array_equal(before, scorer.body(tokens))
+    assert model.training
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen3_5", "lfm2"])
+def test_the_plan_of_a_round_is_what_is_measured(kind: str) -> None:
+    model = adapted(zoo.built(kind))
+    policy = language(model)
+    memory = of_policy(policy, Online(), {"num_layers": len(model.layers)})
+    need = memory.need(Sizes(4, 8, 8, 112, 4096, 1, 16, whole_groups=False, turns=False))
+    policy.ends = frozenset([10_000])
+    gc.collect()
+    before = mx.get_active_memory() - need.weights
+    mx.reset_peak_memory()
+    turns = draw(policy, [list(range(5, 21))] * 8, [112] * 8, temperature=1.0, rows=8, seed=1)
+    drawing = mx.get_peak_memory() - before
+    assert drawing <= need.weights + need.adapter + need.drawing <= 2.5 * drawing
+    tokens = np.stack([np.concatenate([np.arange(5, 21), turn.tokens]) for turn in turns])[:4].astype(np.int32)
+    mask = np.broadcast_to(np.arange(127) > 14, (4, 127))
+    gc.collect()
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    mx.eval(Forward(policy, 1.0).gradient(tokens, mask, lambda logp, _: -logp.sum(), {})[2])
+    learning = mx.get_peak_memory() - before
+    assert learning <= need.total <= 2.5 * learning
+
+
+REFUSED = {
+    "deepseek_v41": "a model of type deepseek_v41 cannot be trained: MLX says: .*VJP",
+    **({} if mx.metal.is_available() else {"bitnet": "a model of type bitnet cannot be computed here: .*Metal"}),
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in REFUSED if kind in zoo.types()])
+def test_what_cannot_be_trained_is_refused_in_a_sentence(kind: str) -> None:
+    model = adapted(zoo.built(kind))
+    with pytest.raises(ModelError, match=REFUSED[kind]):
+        planned(model)
+
+
+def planned(model: Any) -> Any:
+    scorer = Scorer(model)
+    return of_model(model, scorer.body, scorer.vocabulary, Training(), 4).need(2, 16)
+
+
+def test_layers_whose_weight_the_model_itself_assigns_are_not_adapted() -> None:
+    keys = linear_keys(zoo.built("gemma3n"))
+    assert "altup.prediction_coefs" not in keys
+    assert "altup.modality_router" in keys

@@ -1,0 +1,180 @@
+"""`--max-seq-length auto`: as long as the longest row, or as memory has room for; what is cut is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.unit.train import parts
+from tests.unit.train.test_defects import chat, write
+
+from karl_fast.cli.reports.train import opening  # isort: skip
+from karl_fast.errors import CheckpointError, NothingToTrainError, UsageError
+from karl_fast.train import Training, evaluate, train
+from karl_fast.train.chat_template import Text
+from karl_fast.train.examples import prepared
+from karl_fast.train.length_budget import chosen, lengths
+from karl_fast.train.memory import Memory, Shape
+from karl_fast.train.overlong import fitted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK: dict[str, Any] = {"iters": 2, "learning_rate": 1e-3, "save_every": 1, "max_seq_length": "auto"}
+
+
+def memory(**more: Any) -> Memory:
+    """Activations of two layers: a part by the token, and scores of attention by the square of the length."""
+    kept = 2 if more.get("grad_checkpoint") else 3
+    shape = Shape(64, 512, 1_000_000, 50_000)
+    settings = Training(max_seq_length="auto", **more)
+    return Memory(shape, lambda rows, tokens: rows * tokens * kept * (8_000 + 48 * tokens), settings)
+
+
+def test_lengths_are_powers_of_two_with_one_between_each_and_end_at_the_longest_row() -> None:
+    assert lengths(100) == [16, 24, 32, 48, 64, 96, 100]
+    assert lengths(96) == [16, 24, 32, 48, 64, 96]
+    assert lengths(16) == [16]
+    assert lengths(5) == [5]
+    for longest in range(1, 3000, 7):
+        found = lengths(longest)
+        assert found == sorted(set(found))
+        assert found[-1] == longest
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("grad_checkpoint", [False, True])
+def test_the_longest_length_that_fits_is_chosen(batch_size: int, grad_checkpoint: bool) -> None:
+    plan = memory(batch_size=batch_size, grad_checkpoint=grad_checkpoint)
+    for limit in (50_000_000, 200_000_000, 1_000_000_000):
+        found = chosen(plan, 5_000, limit)
+        assert plan.need(batch_size, found.tokens).total <= limit
+        assert found.tokens in lengths(5_000)
+        if found.beyond is None:
+            assert found.tokens == 5_000
+        else:
+            longer, need = found.beyond
+            assert need == plan.need(batch_size, longer)
+            assert need.total > limit
+            assert lengths(5_000)[lengths(5_000).index(found.tokens) + 1] == longer
+    assert chosen(plan, 5_000, 1 << 50).beyond is None
+
+
+def test_where_not_even_the_shortest_fits_the_preflight_refuses_it() -> None:
+    assert chosen(memory(), 5_000, 1).tokens == 16
+    assert chosen(memory(), 7, 1).tokens == 7
+
+
+LEARNED = {"all": slice(None), "the beginning": slice(10), "the end": slice(90, None), "none": slice(0)}
+
+
+@pytest.mark.parametrize("overlong", ["tail", "window", "drop"])
+@pytest.mark.parametrize("learned", LEARNED)
+def test_what_is_left_out_is_what_no_part_has(overlong: Any, learned: str) -> None:
+    mask = np.zeros(100, dtype=np.bool_)
+    mask[LEARNED[learned]] = True
+    text = Text(np.arange(100, dtype=np.int32), mask)
+    for limit in (2, 3, 30, 99):
+        found = fitted(text, limit, overlong)
+        there = {token for part in found.parts for token in part.tokens.tolist()}
+        assert found.left_out == 100 - len(there)
+    for limit in (100, 200):
+        assert fitted(text, limit, overlong).left_out == 0
+
+
+@pytest.mark.parametrize(("overlong", "gone"), [("window", 70), ("tail", 100), ("drop", 100)])
+def test_a_part_of_which_nothing_is_learned_is_left_out(overlong: Any, gone: int) -> None:
+    text = Text(np.arange(100, dtype=np.int32), np.arange(100) < 10)
+    assert fitted(text, 30, overlong).left_out == gone
+    settings = Training(max_seq_length=30, overlong=overlong)
+    rest = Text(np.arange(20, dtype=np.int32), np.ones(20, dtype=np.bool_))
+    _, account = prepared([{}, {}], [[text], [rest]], settings, "train.jsonl")
+    assert (account.tokens, account.left_out) == (120, gone)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = [chat(f"question {n} " * (1 + 4 * (n % 5)), f"answer {n} " * (1 + n % 3)) for n in range(10)]
+    return write(tmp_path_factory.mktemp("data"), rows, rows[:2])
+
+
+class Told:
+    """What is printed before the first step."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def started(self, run: Any) -> None:
+        self.lines = list(opening(run))
+
+    def said(self, values: dict[str, Any]) -> None: ...
+    def saved(self, place: Path) -> None: ...
+
+
+def test_with_memory_to_spare_nothing_is_cut(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    told = Told()
+    found = train(data, tiny_model, tmp_path / "a", Training(**QUICK, memory_limit=4.0), viewer=told)
+    account = found.rows["train"]
+    assert (account["cut"], account["left_out"]) == (0, 0)
+    assert account["tokens"] > 500
+    longest = found.max_seq_length
+    assert told.lines[0] == "train     10 rows, 10 kept"
+    assert told.lines[2] == f"budget    {longest} tokens a row: the longest row fits"
+    shorter = train(data, tiny_model, tmp_path / "b", Training(**QUICK | {"max_seq_length": longest - 1}))
+    assert shorter.rows["train"]["cut"] > 0
+
+
+def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    told, settings = Told(), Training(**QUICK, memory_limit=0.03, batch_size=10)
+    found = train(data, tiny_model, tmp_path / "auto", settings, viewer=told)
+    limit, account = found.max_seq_length, found.rows["train"]
+    assert limit in (32, 48, 64)
+    assert 0 < account["cut"] < 10
+    shares = account["cut"] / 10, account["left_out"] / account["tokens"]
+    said = (
+        f"{account['cut']} cut to their tail ({shares[0]:.0%}); too long: {shares[1]:.0%} of {account['tokens']} tokens"
+    )
+    assert told.lines[0] == f"train     10 rows, 10 kept, {said}"
+    assert re.fullmatch(rf"budget    {limit} tokens a row: 10 rows of \d+ would need about \d+\.\d MB", told.lines[2])
+    train(data, tiny_model, tmp_path / "given", Training(**QUICK | {"max_seq_length": limit}, batch_size=10))
+    for name in ("adapters.safetensors", "checkpoints/0000002/optimizer.safetensors"):
+        assert (tmp_path / "auto" / name).read_bytes() == (tmp_path / "given" / name).read_bytes()
+    left = tomllib.loads((tmp_path / "auto" / "train.toml").read_text("utf-8"))["train"]
+    state = json.loads((tmp_path / "auto" / "checkpoints" / "0000002" / "state.json").read_text("utf-8"))
+    assert left["max_seq_length"] == state["settings"]["max_seq_length"] == limit
+
+
+def test_a_run_goes_on_with_the_length_that_it_chose(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    less = {"memory_limit": 0.03, "batch_size": 10}
+    train(data, tiny_model, tmp_path / "whole", Training(**QUICK | less | {"iters": 4}))
+    train(data, tiny_model, tmp_path / "halves", Training(**QUICK | less))
+    train(data, tiny_model, tmp_path / "halves", Training(**QUICK | less | {"iters": 4}), resume=True)
+    one, other = (parts.tensors(tmp_path / name / "adapters.safetensors") for name in ("whole", "halves"))
+    assert all((one[name] == other[name]).all() for name in one)
+    more = Training(**QUICK | less | {"iters": 6, "memory_limit": 4.0})
+    with pytest.raises(CheckpointError, match="its max_seq_length was"):
+        train(data, tiny_model, tmp_path / "halves", more, resume=True)
+
+
+@pytest.mark.parametrize("rows", [[{"messages": []}], [{"nothing": "said"}] * 2])
+def test_rows_that_no_template_takes_are_what_is_told(rows: Any, tiny_model: Path, tmp_path: Path) -> None:
+    data = write(tmp_path / "data", rows)
+    with pytest.raises(NothingToTrainError, match=r"no row of .*train.jsonl is left to learn from: bad template [12]"):
+        train(data, tiny_model, tmp_path / "a", Training(**QUICK))
+
+
+@pytest.mark.parametrize("wrong", ["longest", "", "64", 1, 0, True, 3.5, None])
+def test_what_is_no_length_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"max_seq_length is .*, wanted a whole number from 2 on, or auto") as error:
+        Training(max_seq_length=wrong)
+    assert error.value.settings == ("max_seq_length",)
+
+
+def test_judging_wants_a_number(data: Path, tiny_model: Path) -> None:
+    with pytest.raises(UsageError, match="max_seq_length is auto, of which only a training run makes a number"):
+        evaluate(data, tiny_model, split="valid", settings=Training(max_seq_length="auto"))

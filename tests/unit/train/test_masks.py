@@ -1,0 +1,247 @@
+"""Which tokens are learned: every turn of the assistant, with what ends it, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
+from karl_fast.train import Training, train
+from karl_fast.train.chat_template import Renderer, Text
+from karl_fast.train.examples import prepared, rendered
+from karl_fast.train.overlong import fitted
+from tests.unit.train.test_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+THINKING = (
+    "{% for message in messages %}{% if message['role'] == 'assistant' and not loop.last %}"
+    "<|im_start|>assistant\n{{ message['content'].split('</think>')[-1] }}<|im_end|>\n"
+    "{% else %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Leaves the thoughts of earlier turns out, as the template of Qwen3 does."""
+
+MARKED = (
+    "{% for message in messages %}{% if message['role'] == 'assistant' %}{{ 'bot:' }}"
+    "{% generation %}{{ message['content'] }}<|im_end|>{% endgeneration %}"
+    "{% else %}{{ message['role'] }}:{{ message['content'] }}{% endif %}{% endfor %}"
+)
+
+OTHER_CALL = (
+    "{% for message in messages %}[{{ message['role'] }}]{{ message['content'] }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}[model]{% endif %}"
+)
+"""Calls for a turn otherwise than it renders one."""
+
+
+def given(renderer: Renderer, template: str, **how: Any) -> Renderer:  # noqa: F811
+    tokenizer = copy.deepcopy(renderer.tokenizer._tokenizer)
+    tokenizer.chat_template = template
+    return Renderer(tokenizer, renderer.ends, **how)
+
+
+def test_what_the_template_adds_behind_a_turn_is_not_learned(renderer: Renderer) -> None:  # noqa: F811
+    [text] = renderer.texts(chat("question", "answer"))
+    said = renderer.tokenizer.decode(text.tokens.tolist())
+    assert said.endswith("answer<|im_end|>\n")
+    assert learned(renderer, chat("question", "answer")) == ["answer<|im_end|>"]
+
+
+def test_tokens_are_those_of_the_tokenizer_itself(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("question one", "answer one", "tool:é ü 漢字", "question", "answer 漢字 two")
+    [text] = renderer.texts(row)
+    whole = renderer.tokenizer.apply_chat_template(row["messages"], return_dict=False)
+    assert text.tokens.tolist() == list(whole)
+    assert learned(renderer, row) == ["answer one<|im_end|>answer 漢字 two<|im_end|>"]
+
+
+def test_a_template_that_rewrites_history_is_unrolled_as_the_model_spoke(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q1", "<think>because</think>a1", "q2", "<think>so</think>a2")
+    thinking = given(renderer, THINKING)
+    assert learned(thinking, row) == ["<think>because</think>a1<|im_end|>", "<think>so</think>a2<|im_end|>"]
+    second = thinking.tokenizer.decode(thinking.texts(row)[1].tokens.tolist())
+    assert "because" not in second  # when it spoke the second time, the model did not see it
+    assert len(given(renderer, THINKING).texts(chat("q1", "a1"))) == 1
+
+
+def test_a_template_that_rewrites_history_may_be_an_error(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q1", "<think>because</think>a1", "q2", "a2")
+    with pytest.raises(TemplateError, match="rewrites earlier turns") as error:
+        given(renderer, THINKING, rewritten="error").texts(row)
+    assert "--rewritten unroll" in (error.value.hint or "")
+
+
+def test_marks_of_the_template_are_taken_at_their_word(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("question", "answer one", "question", "answer two")
+    assert learned(given(renderer, MARKED), row) == ["answer one<|im_end|>answer two<|im_end|>"]
+
+
+def weighed(*weights: float) -> dict[str, Any]:
+    """Pairs of a question and an answer, each answer with its weight."""
+    row = chat(*(turn for at in range(len(weights)) for turn in (f"q{at}", f"a{at}")))
+    for weight, message in zip(weights, row["messages"][1::2], strict=True):
+        message["weight"] = weight
+    return row
+
+
+@pytest.mark.parametrize("template", [None, THINKING, MARKED])
+def test_a_turn_with_a_weight_of_0_is_not_learned(renderer: Renderer, template: str | None) -> None:  # noqa: F811
+    one = given(renderer, template) if template else renderer
+    assert "".join(learned(one, weighed(1, 0, 0.0, 1))) == "a0<|im_end|>a3<|im_end|>"
+    assert learned(renderer, weighed(0, 1)) == learned(renderer, chat("q", "a1"))
+
+
+def test_a_weight_of_0_holds_for_the_last_turn_and_for_all_tokens(renderer: Renderer) -> None:  # noqa: F811
+    last = Renderer(renderer.tokenizer, renderer.ends, "last")
+    assert learned(last, weighed(1, 1, 0)) == ["a1<|im_end|>"]
+    whole = Renderer(renderer.tokenizer, renderer.ends, "all")
+    [said] = learned(whole, weighed(0, 1))
+    assert "a0" not in said
+    assert "q0" in said
+    assert "a1" in said
+
+
+TEXT = {"type": "text", "text": "ans"}
+
+MANGLED: dict[str, dict[str, Any]] = {
+    "number": {"content": 3},
+    "object": {"content": {"a": 1}},
+    "null": {"content": None},
+    "nothing": {},
+    "image": {"content": [TEXT, {"type": "image_url", "image_url": "x"}]},
+    "part without text": {"content": [{"type": "text"}]},
+    "part of a number": {"content": [{"type": "text", "text": 3}]},
+    "texts without a type": {"content": ["ans"]},
+    "role": {"content": "ans", "role": 3},
+}
+
+
+@pytest.mark.parametrize("case", MANGLED)
+@pytest.mark.parametrize("at", [0, 1])
+def test_content_that_is_no_text_is_dropped_and_never_written_as_python_would(
+    renderer: Renderer,  # noqa: F811
+    case: str,
+    at: int,
+) -> None:
+    row = chat("q", "a")
+    row["messages"][at] = {"role": row["messages"][at]["role"]} | MANGLED[case]
+    rows = [chat("q", "a"), row]
+    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    assert account.dropped == {"bad_template": 1}
+
+
+def test_parts_of_text_are_one_text(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q", "a")
+    row["messages"][1]["content"] = [TEXT, {"type": "text", "text": "wer"}]
+    assert learned(renderer, row) == ["answer<|im_end|>"]
+
+
+def test_a_prompt_and_a_completion_may_be_messages(renderer: Renderer) -> None:  # noqa: F811
+    """As TRL has them: what the assistant said in the prompt is no part of the completion."""
+    talk = chat("q1", "a1", "q2", "a2")["messages"]
+    assert learned(renderer, {"prompt": talk[:3], "completion": talk[3:]}) == ["a2<|im_end|>"]
+    mixed = [{"prompt": "q", "completion": talk[3:]}, {"prompt": talk[:3], "completion": "a"}, chat("q", "a")]
+    odd = [{"prompt": "q", "completion": 3}, {"prompt": ["q"], "completion": ["a"]}]
+    rows = mixed + odd
+    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    assert account.dropped == {"bad_template": 4}
+
+
+@pytest.mark.parametrize("group", [[1], {"a": 1}, True])
+def test_a_group_that_is_no_name_is_an_error(renderer: Renderer, group: Any) -> None:  # noqa: F811
+    rows = [chat("q", "a"), chat("q", "a") | {"karl_fast": {"group": group}}]
+    with pytest.raises(DataSetError, match=r"row 2 has the karl_fast\.group .*, wanted a text or a number"):
+        prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+
+
+GLUED = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+"""Nothing between turns, so that a token may hold the end of one and the beginning of the next."""
+
+
+def glued(renderer: Renderer, train_on: Any, *roles: str) -> tuple[list[str], list[str]]:  # noqa: F811
+    """The tokens of turns `xth`, `eth`, `exx` behind a question, and those learned: `th` and `e` are one."""
+    tokenizer = copy.deepcopy(renderer.tokenizer._tokenizer)
+    tokenizer.chat_template = GLUED
+    tokenizer.add_tokens(["the"])
+    turns = zip(("user", *roles), ("x", "xth", "eth", "exx"), strict=True)
+    messages: list[dict[str, Any]] = [{"role": role, "content": text} for role, text in turns]
+    messages = [one if one["role"] != "muted" else one | {"role": "assistant", "weight": 0} for one in messages]
+    [text] = Renderer(tokenizer, renderer.ends, train_on).texts({"messages": messages})
+    words = tokenizer.convert_ids_to_tokens(text.tokens.tolist())
+    return words, [word for word, learned in zip(words, text.learned.tolist(), strict=True) if learned]
+
+
+@pytest.mark.parametrize(
+    ("train_on", "roles", "kept"),
+    [
+        ("all", ("user", "assistant", "user"), ["x", "x", "the", "the", "x", "x"]),
+        ("all", ("user", "muted", "user"), ["x", "x", "x", "x"]),
+        ("all", ("muted", "user", "assistant"), ["x", "the", "x", "x"]),
+        ("all", ("user", "assistant", "muted"), ["x", "x", "the"]),
+        ("assistant", ("user", "assistant", "user"), []),
+        ("assistant", ("assistant", "user", "user"), ["x"]),
+        ("assistant", ("user", "user", "assistant"), ["x", "x"]),
+    ],
+)
+def test_a_token_that_holds_text_which_is_not_learned_is_not_learned(
+    renderer: Renderer,  # noqa: F811
+    train_on: Any,
+    roles: tuple[str, ...],
+    kept: list[str],
+) -> None:
+    words, found = glued(renderer, train_on, *roles)
+    assert words == ["x", "x", "the", "the", "x", "x"]
+    assert found == kept
+
+
+def test_a_row_without_a_learned_turn_and_one_with_another_weight_are_dropped(renderer: Renderer) -> None:  # noqa: F811
+    rows = [chat("q", "a"), weighed(0), weighed(0.5), weighed("1")]  # type: ignore[arg-type]
+    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    assert account.dropped == {"nothing_to_learn": 1, "bad_template": 2}
+
+
+def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> None:  # noqa: F811
+    odd, asked = given(renderer, OTHER_CALL), [chat("question", "answer")]
+    with pytest.raises(NothingToTrainError, match="bad template 1"):
+        prepared(asked, rendered(asked, odd), Training(), "train.jsonl")
+
+
+def test_prompt_and_completion_are_one_turn_and_text_is_learned_whole(renderer: Renderer) -> None:  # noqa: F811
+    assert learned(renderer, {"prompt": "question", "completion": "answer"}) == ["answer<|im_end|>"]
+    assert learned(renderer, {"text": "answer"}) == ["answer<|im_end|>"]
+    assert learned(renderer, {"text": "answer<|im_end|>"}) == ["answer<|im_end|>"]
+
+
+def test_all_is_every_token(renderer: Renderer) -> None:  # noqa: F811
+    [text] = Renderer(renderer.tokenizer, renderer.ends, "all").texts(chat("question", "answer"))
+    assert text.learned.all()
+
+
+def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa: F811
+    rows = [chat("q", "a"), {"nothing": 1}, {"messages": []}, {"messages": [{"role": "user", "content": "q"}]}]
+    found, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    assert len(found) == account.kept == 1
+    assert account.rows == account.kept + sum(account.dropped.values())
+
+
+@pytest.mark.parametrize("length", [10, 17, 40, 41, 100, 200])
+def test_windows_learn_every_token_once_and_see_half_a_window_before_it(length: int) -> None:
+    text = Text(np.arange(length, dtype=np.int32), np.arange(length) % 3 == 1)
+    parts = fitted(text, 40, "window").parts
+    assert all(len(part.tokens) <= 40 for part in parts)
+    seen = [token for part in parts for token in part.tokens[part.learned].tolist()]
+    assert sorted(seen) == [token for token in range(length) if token % 3 == 1]
+    for part in parts[1:]:
+        assert np.flatnonzero(part.learned)[0] >= 20 - 2
+
+
+def test_a_row_too_long_is_an_error_where_that_is_wanted(tiny_model: Path, tmp_path: Path) -> None:
+    data = write(tmp_path / "data", [chat("q", "a"), chat("long " * 200, "a")])
+    with pytest.raises(NothingToTrainError, match=r"train.jsonl, row 2 has 1,014 tokens, and max_seq_length is 64"):
+        train(data, tiny_model, tmp_path / "a", Training(overlong="error", max_seq_length=64))
+    assert not (tmp_path / "a").exists()

@@ -1,0 +1,219 @@
+"""Killed anywhere and resumed, a run ends with the bytes of one that was not; so do two runs of one seed."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import karl_fast
+from tests import rows
+from tests.cli.run import COMMAND
+from tests.unit.train.conftest import quiet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLAGS = {
+    "iters": 30,
+    "batch-size": 3,
+    "grad-accumulation-steps": 2,
+    "max-seq-length": 64,
+    "learning-rate": 3e-3,
+    "lr-schedule": "cosine",
+    "warmup": 3,
+    "lora-dropout": 0.1,
+    "steps-per-eval": 4,
+    "save-every": 2,
+    "seed": 11,
+}
+
+CLOCK = ("tokens_per_second", "seconds", "peak_bytes", "active_bytes", "cache_bytes")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    log = rows.write(folder / "log.jsonl", rows.records(40, groups=10))
+    karl_fast.sample(log, folder / "data", k=36, split=(0.6, 0.4, 0.0))
+    return folder / "data"
+
+
+def command(data: Path, model: Path, adapter: Path, **more: Any) -> list[str]:
+    flags = FLAGS | {name.replace("_", "-"): value for name, value in more.items()}
+    words = [
+        text for name, value in flags.items() for text in (f"--{name}", value) if value is not True or text != value
+    ]
+    return [str(word) for word in [*COMMAND, "train", data, "--model", model, "--adapter-path", adapter, *words]]
+
+
+def run(*arguments: Any, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments, **more), env=quiet(), capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def bytes_of(adapter: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(adapter)): path.read_bytes()
+        for path in adapter.rglob("*")
+        if path.suffix != ".jsonl" and path.is_file()
+    }
+
+
+def metrics(adapter: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (adapter / "metrics.jsonl").read_text("utf-8").splitlines()]
+    return [{name: value for name, value in line.items() if name not in CLOCK} for line in found]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(data: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    adapter = tmp_path_factory.mktemp("whole") / "adapter"
+    done = run(data, tiny_model, adapter)
+    assert done.returncode == 0, done.stderr
+    return adapter
+
+
+def test_two_runs_of_one_seed_are_the_same(data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path) -> None:
+    assert run(data, tiny_model, tmp_path / "again").returncode == 0
+    assert bytes_of(tmp_path / "again") == bytes_of(uninterrupted)
+    assert metrics(tmp_path / "again") == metrics(uninterrupted)
+
+
+def test_another_seed_is_another_run(data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path) -> None:
+    assert run(data, tiny_model, tmp_path / "other", seed=12).returncode == 0
+    assert bytes_of(tmp_path / "other")["adapters.safetensors"] != bytes_of(uninterrupted)["adapters.safetensors"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path, seed: int
+) -> None:
+    adapter, random_, kills = tmp_path / "adapter", random.Random(seed), 0
+    for upto in sorted(random_.sample(range(1, 15), 2)):
+        kills += killed(command(data, tiny_model, adapter, resume=True), adapter, upto, random_.random() * 0.05)
+    assert kills > 0  # on a busy machine the second may come when the run is over
+    done = run(data, tiny_model, adapter, resume=True)
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(adapter) == bytes_of(uninterrupted)
+    assert metrics(adapter) == metrics(uninterrupted)
+
+
+def test_killed_while_it_saved_its_last_checkpoint_a_run_gets_its_last_weights(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    """The checkpoint is there; the adapter beside it is still that of the one before, and an older one has not gone."""
+    adapter = tmp_path / "adapter"
+    shutil.copytree(uninterrupted, adapter)
+    before = sorted((adapter / "checkpoints").iterdir())[-2]
+    shutil.copyfile(before / "adapters.safetensors", adapter / "adapters.safetensors")
+    shutil.copytree(before, adapter / "checkpoints" / "0000001")
+    assert bytes_of(adapter) != bytes_of(uninterrupted)
+    done = run(data, tiny_model, adapter, resume=True)
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(adapter) == bytes_of(uninterrupted)
+
+
+def killed(words: list[str], adapter: Path, step: int, later: float) -> bool:
+    """Starts a run and kills it a while after a step; whether it was still going."""
+    process = subprocess.Popen(words, env=quiet(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    file, until = adapter / "metrics.jsonl", time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < until:
+        if file.is_file() and f'"step": {step},' in file.read_text("utf-8"):
+            break
+        time.sleep(0.002)
+    time.sleep(later)
+    process.send_signal(signal.SIGKILL)
+    return process.wait() == -signal.SIGKILL
+
+
+def test_a_checkpoint_that_is_half_written_is_not_one(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    adapter = tmp_path / "adapter"
+    shutil.copytree(uninterrupted, adapter)
+    newest = sorted((adapter / "checkpoints").iterdir())[-1]
+    newest.rename(newest.with_name(f".unfinished-{newest.name}"))
+    done = run(data, tiny_model, adapter, resume=True)
+    assert done.returncode == 0, done.stderr
+    assert "from step 14" in done.stderr
+    assert (adapter / "adapters.safetensors").read_bytes() == (uninterrupted / "adapters.safetensors").read_bytes()
+
+
+def test_the_last_checkpoints_and_the_best_are_kept(
+    data: Path, tiny_model: Path, tmp_path: Path, uninterrupted: Path
+) -> None:
+    def kept(adapter: Path) -> list[int]:
+        return sorted(int(path.name) for path in (adapter / "checkpoints").iterdir())
+
+    assert kept(uninterrupted)[-2:] == [14, 15]
+    # At a learning rate that spoils the model the first validation with a checkpoint stays the best.
+    assert run(data, tiny_model, tmp_path / "a", learning_rate=0.5, lr_schedule="constant", keep=1).returncode == 0
+    state = json.loads((tmp_path / "a" / "checkpoints" / "0000015" / "state.json").read_text("utf-8"))
+    assert set(kept(tmp_path / "a")) == {15, *({state["best"][1]} - {0})}
+
+
+@pytest.mark.parametrize("changed", [{"seed": 12}, {"lora_rank": 4}, {"batch_size": 4}])
+def test_another_run_is_not_gone_on_with(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    adapter = tmp_path / "adapter"
+    shutil.copytree(uninterrupted, adapter)
+    done = run(data, tiny_model, adapter, resume=True, **changed)
+    assert done.returncode == 1
+    assert f"is of another run: its {next(iter(changed))} was" in done.stderr
+    assert bytes_of(adapter) == bytes_of(uninterrupted)
+
+
+def test_moments_of_another_version_are_refused(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    import mlx.core as mx
+
+    adapter = tmp_path / "adapter"
+    shutil.copytree(uninterrupted, adapter)
+    newest = sorted((adapter / "checkpoints").iterdir())[-1] / "optimizer.safetensors"
+    moments: Any = mx.load(str(newest))
+    mx.save_safetensors(str(newest), {name.replace("float32-", "old-"): value for name, value in moments.items()})
+    done = run(data, tiny_model, adapter, resume=True)
+    assert done.returncode == 1
+    first, *rest = sorted(set(moments) | {name.replace("float32-", "old-") for name in moments})
+    came = next(name for name in (first, *rest) if "float32-" in name or "old-" in name)
+    form = "float32 of the shape (" + ", ".join(map(str, moments[came.replace("old-", "float32-")].shape))
+    fit = sum("float32-" not in name for name in moments)
+    said = f"{newest} lacks {came}, {form}" if came in moments else f"{newest} has {came}, {form}"
+    assert f"error: {said}" in done.stderr
+    assert f"; {fit} of the model's {len(moments)} tensors fit\n" in done.stderr
+
+
+def test_a_run_without_progress_ends_early_and_says_so(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    done = run(
+        data,
+        tiny_model,
+        tmp_path / "a",
+        learning_rate=1.0,
+        lr_schedule="constant",
+        warmup=0,
+        steps_per_eval=1,
+        patience=2,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "for nothing got better" in done.stderr
+    again = run(
+        data,
+        tiny_model,
+        tmp_path / "a",
+        learning_rate=1.0,
+        lr_schedule="constant",
+        warmup=0,
+        steps_per_eval=1,
+        patience=2,
+        resume=True,
+    )
+    assert again.returncode == 0, again.stderr
