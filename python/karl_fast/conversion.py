@@ -47,7 +47,8 @@ class Conversion:
         types: lines by their type, known or not.
         notes: items left out or repaired inside lines that were used: ``no_text``, ``unknown_block``,
             ``unknown_item``, ``unknown_role``, ``orphan_result``, ``bad_message``, ``mended``, ``wrong_type``; messages
-            without content: ``empty_message``; calls without a tool name: ``call_without_name``; of files with the same
+            without content: ``empty_message``; calls without a tool name: ``call_without_name``; reasoning without
+            a text (encrypted): ``unread_reasoning``; of files with the same
             session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``; records of
                 rollouts that another file also has: ``copied_rollout``.
         blocks: message blocks left out because they are not text, and session items that are not read, by kind.

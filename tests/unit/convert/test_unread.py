@@ -298,6 +298,28 @@ def test_thoughts_that_differ_are_all_kept(convert: Convert, tmp_path: Path) -> 
         assert converted[1]["reasoning_content"] == wanted
 
 
+@pytest.mark.parametrize(
+    ("key", "block"),
+    [
+        ("reasoning_details", {"type": "reasoning.text", "text": "hm"}),
+        ("reasoning_details", {"type": "reasoning.summary", "summary": "hm"}),
+        ("thinking_blocks", {"type": "thinking", "thinking": "hm", "signature": "x"}),
+    ],
+)
+def test_reasoning_in_blocks_is_read_and_what_is_encrypted_is_counted(
+    convert: Convert, tmp_path: Path, key: str, block: dict[str, Any]
+) -> None:
+    log = write(tmp_path / "log.jsonl", {"messages": [user(), model(**{key: [block], "reasoning": "hm"})]})
+    _, [found] = convert(log)
+    assert found["messages"][1]["reasoning_content"] == "hm"
+    encrypted = {"type": "reasoning.encrypted", "data": "gAA="}
+    log = write(tmp_path / "log.jsonl", *({"messages": [user(), model(**{key: [one]})]} for one in (block, encrypted)))
+    account, [read, unread] = convert(log)
+    assert read["messages"][1]["reasoning_content"] == "hm"
+    assert "reasoning_content" not in unread["messages"][1]
+    assert account.notes["unread_reasoning"] == 1
+
+
 def test_older_functions_are_tools(convert: Convert, tmp_path: Path) -> None:
     function = {"name": "f", "parameters": {"type": "object"}}
     row = written(tmp_path, {"messages": [user(), model()], "functions": [function]})

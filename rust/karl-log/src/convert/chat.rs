@@ -24,6 +24,9 @@ const WANTED: [(&str, JsonTypes); 6] = [
     ("tool_call_id", TEXT),
 ];
 
+/// Keys of lists of reasoning blocks: those of `OpenRouter` and of `LiteLLM`.
+const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
+
 /// Conversation while its messages are read.
 #[derive(Default)]
 pub(super) struct ChatMessages {
@@ -96,6 +99,9 @@ impl ChatMessages {
         let at = self.talk.messages.len();
         let turn = self.talk.say(Role::Assistant, content, moment);
         turn.reasoning = thoughts(message);
+        if turn.reasoning.is_empty() && BLOCKS.iter().any(|key| !list(message, key).is_empty()) {
+            made.note("unread_reasoning");
+        }
         turn.unlearned = !learned;
         for call in list(message, "tool_calls") {
             self.call(at, call, made);
@@ -144,13 +150,20 @@ impl ChatMessages {
 /// Return the reasoning of a message; several different texts are joined on lines of their own.
 fn thoughts(message: &Value) -> Vec<u8> {
     let (mut all, mut joined) = (Vec::new(), Vec::new());
-    for thought in THOUGHTS.iter().filter_map(|key| text(message, key)) {
+    let fields = THOUGHTS.iter().filter_map(|key| text(message, key));
+    let blocks = BLOCKS.iter().flat_map(|key| list(message, key)).filter_map(block_text);
+    for thought in fields.chain(blocks) {
         if !all.contains(&thought) {
             all.push(thought);
             join(&mut joined, &escaped(thought));
         }
     }
     joined
+}
+
+/// Return the text of a block of reasoning; an encrypted one has none.
+fn block_text(block: &Value) -> Option<&str> {
+    ["text", "thinking", "summary"].iter().find_map(|key| text(block, key))
 }
 
 /// Count values of unexpected types in messages; a list may be given as its JSON text.
