@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-BENCHES = Path(__file__).parents[2] / "benches" / "python"
+BENCHES = Path(__file__).parents[2] / "benches" / "pipeline"
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 //! One bit per byte marks quotes and backslashes ([`crate::json::simd`]), one addition gives the escaped
 //! bytes, a prefix parity those inside strings (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1).
 //!
-//! Record: `log::check` and `log::scan_fields` of `benches/record/instructions.json`, beside `scan_naive` of `benches/rust/log.rs`.
+//! Record: `log::check` and `log::scan_fields` of `benches/record/instructions.json`, beside `scan_naive` of `benches/core/log.rs`.
 
 use super::{BLOCK, Block};
 

@@ -1,6 +1,6 @@
 """Group advantages beside NumPy, torch, numba, polars, pandas and loops, on the same arrays.
 
-Run: python benches/python/kernels/advantage.py [--smoke]
+Run: python benches/core/kernels/advantage.py [--smoke]
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python examples/rl/reversal.py runs/three.jsonl 3
     karl-fast ablate --config examples/rl/ablation.toml --out runs/ablations
-    python benches/python/ablation.py runs/ablations
+    python benches/rl/ablation.py runs/ablations
 
 The second line makes the runs and prints the table; this reads their metrics, writes record/ablation.json and draws it.
 Every number is of the outcome, which is the reward before any shaping. `--smoke`, in the place of a folder, makes two
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import trials
 
 os.environ.setdefault("MLX_DISABLE_COMPILE", "1")

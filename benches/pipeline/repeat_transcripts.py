@@ -1,6 +1,6 @@
 """Transcripts of Claude Code repeated with fresh ids, so that every copy is a session of its own.
 
-    python benches/python/repeat_transcripts.py FOLDER OUT [MEGABYTES]
+    python benches/pipeline/repeat_transcripts.py FOLDER OUT [MEGABYTES]
 
 Only the ids of sessions and lines change; lengths, and so the work of reading, stay what they were.
 """

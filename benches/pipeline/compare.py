@@ -5,9 +5,9 @@ in proportion to exp(15 * advantage), write them as they came. Every contender r
 one round to warm up, with the log in the page cache; medians and ratios to karl-fast are printed, because the seconds
 of one machine mean little on another. README.md one folder up says more.
 
-    python benches/python/compare.py big.jsonl:1000 big.jsonl:10000 small.jsonl:30000 big.jsonl.gz:1000 --record
-    python benches/python/compare.py --only msgspec,duckdb --rounds 9 big.jsonl
-    python benches/python/compare.py --smoke        # small logs of its own, everybody once: does it still run?
+    python benches/pipeline/compare.py big.jsonl:1000 big.jsonl:10000 small.jsonl:30000 big.jsonl.gz:1000 --record
+    python benches/pipeline/compare.py --only msgspec,duckdb --rounds 9 big.jsonl
+    python benches/pipeline/compare.py --smoke        # small logs of its own, everybody once: does it still run?
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import importlib.util
+import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,7 @@ import targets
 from show import rows, show
 from turns import TENTH, Job, run_in_turn
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import record
 
 RECORD_BYTES = 500  # of the file for each record, packed or not: what divides big from small

@@ -6,9 +6,11 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 from record import header, processor, said
 
 COMPILE = ("g++", "-std=c++17", "-O3", "-march=native", "-pthread")

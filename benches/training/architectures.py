@@ -1,6 +1,6 @@
 """A table of the model types of mlx-lm: how well memory is planned, and whether rl draws as it learns.
 
-    python benches/python/architectures.py [TYPE ...]
+    python benches/training/architectures.py [TYPE ...]
 
 A model is tiny (tests/unit/train/zoo.py). The plan is held against the peak of a gradient of two rows of 96
 tokens; the difference is between the log-probabilities of drawn tokens and those of the forward pass.

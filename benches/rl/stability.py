@@ -1,6 +1,6 @@
 """A search over several turns, online, by large steps: SAMPO beside GRPO, by reward, entropy and ratios.
 
-    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/python/stability.py [--smoke]
+    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/rl/stability.py [--smoke]
 
 A number below 8 is hidden. In each of three turns the policy names one, and is told whether the hidden one is lower or
 higher; a hit earns 1. Halving the range finds 7 of the 8: 0.875 is the most there is. The policy is the transformer of
@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import trials
 
 import record

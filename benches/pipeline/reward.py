@@ -1,8 +1,8 @@
 """How long KARL's rewards take, beside KARL: from the lines of a log, from columns, and of a whole store.
 
-    python benches/python/reward.py --karl KARL_V1 --karl KARL_V2     # checkouts of v1.0.0 and c41d1c5
-    python benches/python/reward.py ... --record                      # keeps the table as record/reward.json
-    python benches/python/reward.py --smoke                           # does it still run?
+    python benches/pipeline/reward.py --karl KARL_V1 --karl KARL_V2     # checkouts of v1.0.0 and c41d1c5
+    python benches/pipeline/reward.py ... --record                      # keeps the table as record/reward.json
+    python benches/pipeline/reward.py --smoke                           # does it still run?
 
 Without a checkout of a version its plain twin of the tests stands in KARL's place. Contenders take turns in one process
 on one core, and what counts is the median of the processor's time, which a busy machine disturbs least. What they
@@ -29,12 +29,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from karl_fast import reward
-from record import RECORD, facts
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.properties.karl_columns import columns
 from tests.properties.karl_records import tapped
 from tests.properties.naive import reward as naive
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
+from record import RECORD, facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

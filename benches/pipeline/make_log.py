@@ -1,7 +1,7 @@
 """Writes a made-up agent log to measure with: the same seed gives the same bytes on every machine.
 
-    python benches/python/make_log.py big.jsonl                                   # 100,000 records of about 12 KB
-    python benches/python/make_log.py small.jsonl --kind small --records 3000000  # 300 bytes each
+    python benches/pipeline/make_log.py big.jsonl                                   # 100,000 records of about 12 KB
+    python benches/pipeline/make_log.py small.jsonl --kind small --records 3000000  # 300 bytes each
 
 Rollouts come in groups of 8, in no order. What misleads a reader that takes shortcuts is there on purpose: `reward`
 stands last, behind the conversation; nested objects have a `group` and a `reward` of their own; texts hold quotes,

@@ -1,7 +1,7 @@
 """How many secrets are replaced, how many ordinary lines are changed, and how fast it goes.
 
-    python benches/python/redaction.py [--log LOG ...] [--sources FOLDER ...] [--record]
-    python benches/python/redaction.py --smoke                           # does it still run?
+    python benches/pipeline/redaction.py [--log LOG ...] [--sources FOLDER ...] [--record]
+    python benches/pipeline/redaction.py --smoke                           # does it still run?
 
 Secrets are made from public formats in the surroundings in which logs carry them, with seeds that no test takes.
 Patterns are adjusted on one half of the pairs of family and surroundings; the other half is counted apart. Ordinary
@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from record import RECORD, facts
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.properties import generator
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
+from record import RECORD, facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

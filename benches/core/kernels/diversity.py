@@ -1,4 +1,4 @@
-"""Measures of diversity beside plain Python and NumPy: `python benches/python/kernels/diversity.py [--smoke]`."""
+"""Measures of diversity beside plain Python and NumPy: `python benches/core/kernels/diversity.py [--smoke]`."""
 
 from __future__ import annotations
 

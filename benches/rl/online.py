@@ -1,6 +1,6 @@
 """The online loop on token reversal, over several seeds, beside the same loop in PyTorch and in bare MLX.
 
-    python benches/python/online.py [--seeds 5] [--rounds 400] [--wide] [--loop ours torch kept bare] [--record]
+    python benches/rl/online.py [--seeds 5] [--rounds 400] [--wide] [--loop ours torch kept bare] [--record]
 
 A line a seed: exact match at the end (every prompt, greedily), and the median time of a round after the first tenth, by
 the wall and by the processor. Ours rewards, logs, measures and checkpoints as `karl-fast rl` does. The others have
@@ -30,6 +30,7 @@ from by_torch import by_torch
 from journal import Journal
 from reversing import END, GROUP, Task, all_prompts, answers, judged
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import record
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """How token reversal is learned online: the reward by round, ours beside the same loop in PyTorch.
 
-    python benches/python/learning.py [--smoke]
+    python benches/rl/learning.py [--smoke]
 
 The two loops of online.py on five seeds: three of eight symbols, 400 rounds. What is kept, in record/online.json, is
 the mean reward of each stretch of ten rounds, and the exact match at the end; the figure is learning.svg. Seeds
@@ -12,13 +12,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import online
-import trials
 from by_torch import by_torch
 from reversing import Task
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
+import trials
 
 import record
 

@@ -1,6 +1,6 @@
 """The online loop beside those of mlx-lm-lora and inductive-mlxrl: one model, one task, one budget, a process a run.
 
-    python benches/python/peers_online.py [--seeds 5] [--first 0] [--rounds 400] [--speed] [--peers PYTHON] [--record]
+    python benches/rl/peers_online.py [--seeds 5] [--first 0] [--rounds 400] [--speed] [--peers PYTHON] [--record]
 
 A transformer (Qwen3 of mlx-lm, 33,000 weights, all of them trained) learns from scratch to reverse two of eight
 symbols by GRPO: 8 prompts a round, groups of 8, three tokens, a learning rate of 0.002, temperature 1. A line a run:
@@ -18,8 +18,10 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import record
 
 os.environ.setdefault("MLX_DISABLE_COMPILE", "1")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import compiled
 
-PEERS = Path(__file__).resolve().parent / "peers"
+PEERS = Path(__file__).resolve().parents[1] / "peers"
 KARL_FAST = str(Path(sys.executable).parent / "karl-fast")
 JOB = ["--score", "zscore", "--ddof", "1", "--inverse-temperature", "15", "--split", "1,0,0", "--quiet", "--force"]
 RAW = ["--as", "raw", "--allow-secrets"]

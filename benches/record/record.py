@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-RECORD = Path(__file__).resolve().parent.parent / "record"
+RECORD = Path(__file__).resolve().parent
 PACKAGES = ["karl-fast", "numpy", "typer", "msgspec", "orjson", "duckdb", "polars", "pyarrow", "pandas"]
 PACKAGES += ["isal", "zstandard", "mlx", "mlx-lm", "numba", "scipy", "torch", "datasketches"]
 LIBRARIES = ["simdjson"]

@@ -1,6 +1,6 @@
 """A task with eight right answers to each prompt, online: how many of them FlowRL and GRPO keep, and what they earn.
 
-    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/python/modes.py [--smoke]
+    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/rl/modes.py [--smoke]
 
 A prompt is a number below 8, an answer two of them whose sum it is, modulo 8. The policy is the transformer of
 examples/rl/reversal.py, from scratch; every arm has the same rollouts a round, optimizer and seeds, and differs in its
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import trials
 
 os.environ.setdefault("MLX_DISABLE_COMPILE", "1")

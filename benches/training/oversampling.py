@@ -1,6 +1,6 @@
 """Copies by threshold beside draws in proportion: what a model keeps of several right answers, at one budget.
 
-    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/python/oversampling.py [--graded] [--smoke]
+    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/training/oversampling.py [--graded] [--smoke]
 
 The log is made up: each prompt has four right answers, which the behaviour policy gives with unlike frequency, and four
 wrong ones; rewards are noisy, and prompts differ in difficulty. KARL's rule copies a rollout once, twice or three times
@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import trials
 
 os.environ.setdefault("MLX_DISABLE_COMPILE", "1")

@@ -1,12 +1,12 @@
 """How many instructions the hot loops take, against the stored baseline: a clock that a busy machine cannot disturb.
 
-Each bench of `benches/rust` runs once under callgrind, which counts within `karl_bench::counted` alone. Counts of
+Each Rust bench of `benches/core` runs once under callgrind, which counts within `karl_bench::counted` alone. Counts of
 another compiler, target or valgrind than the baseline's are shown beside it, and then prove nothing.
 
-    python benches/python/instructions.py               # exit 1 where something takes 3 % more than it did
-    python benches/python/instructions.py log::read     # those whose names begin so
-    python benches/python/instructions.py --update      # these are the new baseline
-    python benches/python/instructions.py --smoke       # does it still count?
+    python benches/core/instructions.py               # exit 1 where something takes 3 % more than it did
+    python benches/core/instructions.py log::read     # those whose names begin so
+    python benches/core/instructions.py --update      # these are the new baseline
+    python benches/core/instructions.py --smoke       # does it still count?
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How long a conversion of Claude Code's transcripts takes, in how much memory, and whether it counts them right.
 
-    python benches/python/convert.py ~/.claude/projects     # 700 MB of copies with fresh ids, in a temporary folder
-    python benches/python/convert.py FOLDER --record        # keeps the table as record/convert.json
-    python benches/python/convert.py --smoke                # does it still run?
+    python benches/pipeline/convert.py ~/.claude/projects     # 700 MB of copies with fresh ids, in a temporary folder
+    python benches/pipeline/convert.py FOLDER --record        # keeps the table as record/convert.json
+    python benches/pipeline/convert.py --smoke                # does it still run?
 
 A run is a fresh process, the transcripts in the page cache, after one to warm up. Every copy has to convert to what one
 alone does. A plain reading in Python tells which (session, uuid) stand twice in a copy: no line of them may be left.
@@ -22,6 +22,8 @@ from measure import measure, warm
 from repeat_transcripts import main as repeat
 
 import karl_fast
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 from record import RECORD, facts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claude-code"

@@ -1,6 +1,6 @@
 """LoRA training beside mlx-lm's own trainer: tokens a second, and peak memory, in one process on the same data.
 
-    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/python/train.py
+    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/training/train.py
 
 Both get the same model, the same rows, the same adapters, batches of 4 and Adam, and both run their whole loop, with
 what it reports and saves. Rows are of 24 to 200 tokens. Every token of them is learned, so that nothing speaks for a
@@ -23,12 +23,14 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 from trainers import BATCH, Clock, model_of, ours, rows_of, theirs
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import record
 
 if TYPE_CHECKING:
