@@ -30,6 +30,7 @@ pub mod intern;
 pub mod json;
 pub mod karl;
 pub mod log;
+pub mod outcomes;
 mod parallel;
 pub mod read;
 pub mod rejects;

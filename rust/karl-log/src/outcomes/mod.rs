@@ -1,0 +1,3 @@
+//! Outcomes of sessions from evidence in transcripts and git.
+
+pub mod session;
