@@ -50,6 +50,7 @@ group_size = 4
 max_tokens = 24
 max_turns = 2
 max_turn_tokens = 12
+max_context = 128
 learning_rate = 1e-4
 """
 BETA = 3.0
