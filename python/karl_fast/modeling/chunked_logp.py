@@ -1,4 +1,4 @@
-r"""The log-probabilities of tokens and their slopes in the hidden states, without the logits of all of them at once.
+r"""Log-probabilities and entropies of tokens and their slopes in the hidden states, without all logits at once.
 
 The log-probability of a token depends on the hidden state in front of it and on no other::
 
@@ -17,9 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     import mlx.core as mx
+
+    Arrays = dict[str, mx.array]
 
 CHUNK_BYTES = 8 << 20
 """Logits of one chunk in float32."""
@@ -45,64 +47,99 @@ def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
     return taken - mx.logsumexp(scaled, axis=-1)
 
 
-def scored(head: Any, hidden: mx.array, targets: mx.array, rows: int, *, slopes: bool) -> tuple[mx.array, mx.array]:
-    """Compute log-probabilities, and if wanted their slopes, `rows` hidden states at a time.
+def entropies(logits: mx.array) -> mx.array:
+    """Compute the entropy of each distribution in nats, in float32. [N, V] -> [N]"""
+    return -_terms(logits).sum(axis=-1)
+
+
+def _terms(logits: mx.array) -> mx.array:
+    """Compute ``p log p``, 0 for a token that the model rules out. [N, V]"""
+    import mlx.core as mx
+
+    scaled = logits.astype(mx.float32)
+    p = mx.softmax(scaled, axis=-1)
+    return mx.where(p > 0, p * (scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)), 0.0)
+
+
+def quantities(logits: mx.array, targets: mx.array, names: Sequence[str]) -> Arrays:
+    """Compute quantities of each target by name: ``logp``, and ``entropy``. [N, V], [N] -> [N]"""
+    found = {"logp": log_probabilities(logits, targets)}
+    return found | ({"entropy": entropies(logits)} if "entropy" in names else {})
+
+
+def scored(
+    head: Any, hidden: mx.array, targets: mx.array, rows: int, names: Sequence[str], *, slopes: bool
+) -> tuple[Arrays, Arrays]:
+    """Compute quantities of tokens, and if wanted their slopes, `rows` hidden states at a time.
 
     Args:
         head: hidden states to logits. [1, N, E] -> [1, N, V]
         hidden: [N, E]
         targets: [N]
         rows: hidden states a chunk.
+        names: of the quantities.
         slopes: True to compute them.
 
     Returns:
-        logp [N] in float32, and dlogp/dh [N, E] in the type of the hidden states (or nothing, [0, E]).
+        The quantities [N] in float32, and their slopes in the hidden states [N, E] in the type of those, by name.
     """
     import mlx.core as mx
 
-    found: list[mx.array] = []
-    steep: list[mx.array] = []
+    found: dict[str, list[mx.array]] = {name: [mx.zeros(0)] for name in names}
+    steep: dict[str, list[mx.array]] = {name: [mx.zeros((0, hidden.shape[1]), hidden.dtype)] for name in names}
     before: list[mx.array] = []
     for start in range(0, hidden.shape[0], rows):
         some = slice(start, start + rows)
         states = mx.depends(hidden[some], before) if before else hidden[some]  # one chunk after the other
-        logp, slope = _chunk(head, states, targets[some], slopes)
-        found.append(logp)
-        steep += slope
-        before = [logp, *slope]
-    nothing = mx.zeros((0, hidden.shape[1]), hidden.dtype)
-    return mx.concatenate([mx.zeros(0), *found]), mx.concatenate([nothing, *steep])
+        values, pulled = _chunk(head, states, targets[some], names, slopes)
+        for name in names:
+            found[name].append(values[name])
+            steep[name] += [pulled[name]] if slopes else []
+        before = [*values.values(), *pulled.values()]
+    return _joined(found), _joined(steep)
 
 
-def _chunk(head: Any, hidden: mx.array, targets: mx.array, steep: bool) -> tuple[mx.array, list[mx.array]]:
+def _joined(chunks: dict[str, list[mx.array]]) -> Arrays:
+    import mlx.core as mx
+
+    return {name: mx.concatenate(some) for name, some in chunks.items()}
+
+
+def _chunk(head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str], steep: bool) -> tuple[Arrays, Arrays]:
     import mlx.core as mx
 
     logits = head(hidden[None])[0]
-    logp = log_probabilities(logits, targets)
+    values = quantities(logits, targets, names)
     if not steep:
-        return logp, []
+        return values, {}
     # -d logp_y / dz = exp(z_v - log sum exp z) - [v = y], pulled back through the head alone: one that is linear needs
     # nothing of its way forwards for it.
-    excess = mx.softmax(logits.astype(mx.float32), axis=-1).at[mx.arange(targets.size), targets].add(-1.0)
-    pull = excess.astype(logits.dtype)
-    slopes = mx.vjp(lambda states: head(states[None])[0], [hidden], [pull])[1]
-    return logp, [-slope for slope in slopes]
+    p = mx.softmax(logits.astype(mx.float32), axis=-1)
+    excess = {"logp": p.at[mx.arange(targets.size), targets].add(-1.0)}
+    if "entropy" in names:  # -dH / dz = p_v (log p_v + H)
+        excess["entropy"] = _terms(logits) + p * values["entropy"][:, None]
+    pulls = [one.astype(logits.dtype) for one in excess.values()]
+    slopes = [mx.vjp(lambda states: head(states[None])[0], [hidden], [pull])[1][0] for pull in pulls]
+    return values, {name: -slope for name, slope in zip(excess, slopes, strict=True)}
 
 
-def forward(body: Any, head: Any, tokens: mx.array, places: mx.array, rows: int) -> mx.array:
-    """Compute the log-probabilities of chosen tokens, without gradients.
+def forward(
+    body: Any, head: Any, tokens: mx.array, places: mx.array, rows: int, names: Sequence[str] = ("logp",)
+) -> Arrays:
+    """Compute quantities of chosen tokens, without gradients.
 
     Args:
         body, head: the halves of the model.
         tokens: padded on the right. [B, T + 1]
         places: which of the B * T targets, flattened. [N]
         rows: hidden states a chunk.
+        names: of the quantities.
 
     Returns:
-        logp [N].
+        Each quantity [N] in float32, by name.
     """
     hidden, targets = _chosen(body(tokens[:, :-1]), tokens, places)
-    return scored(head, hidden, targets, rows, slopes=False)[0]
+    return scored(head, hidden, targets, rows, names, slopes=False)[0]
 
 
 def _chosen(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.array, mx.array]:
@@ -111,30 +148,24 @@ def _chosen(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.ar
 
 
 def backward(
-    model: Any,
-    body: Any,
-    head: Any,
-    tokens: mx.array,
-    places: mx.array,
-    rows: int,
-    loss: Callable[[mx.array], mx.array],
-) -> tuple[mx.array, mx.array, Any]:
-    """Return a loss of log-probabilities, the log-probabilities, and the gradient in the trainable parameters.
+    model: Any, body: Any, head: Any, tokens: mx.array, places: mx.array, rows: int, coefficients: Arrays
+) -> tuple[Arrays, Any]:
+    """Return quantities of tokens, and the gradient of ``sum(coefficient * quantity)`` in the trainable parameters.
 
     Args:
         model: the model with the trainable parameters; its head has none.
         body, head, tokens, places, rows: as for `forward`.
-        loss: logp [N] to a scalar.
+        coefficients: the slope of a loss in each quantity, by its name; read when the gradient is computed. [N]
     """
     import mlx.core as mx
     import mlx.nn as nn
 
-    def surrogate() -> tuple[mx.array, mx.array, mx.array]:
+    def surrogate() -> tuple[mx.array, Arrays]:
         hidden, targets = _chosen(body(tokens[:, :-1]), tokens, places)
-        logp, slopes = scored(head, mx.stop_gradient(hidden), targets, rows, slopes=True)
-        value, pull = mx.value_and_grad(loss)(logp)
-        wanted = mx.stop_gradient((pull[:, None] * slopes.astype(mx.float32)).astype(hidden.dtype))
-        return (hidden * wanted).astype(mx.float32).sum(), value, logp
+        values, slopes = scored(head, mx.stop_gradient(hidden), targets, rows, list(coefficients), slopes=True)
+        terms = [slope[:, None] * slopes[name].astype(mx.float32) for name, slope in coefficients.items()]
+        wanted = mx.stop_gradient(sum(terms[1:], start=terms[0]).astype(hidden.dtype))
+        return (hidden * wanted).astype(mx.float32).sum(), values
 
-    (_, value, logp), gradient = nn.value_and_grad(model, surrogate)()
-    return value, logp, gradient
+    (_, values), gradient = nn.value_and_grad(model, surrogate)()
+    return values, gradient

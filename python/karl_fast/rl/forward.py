@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.modeling import chunked_logp as chunked
 from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.pullback import Traced, spread
 from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.policy import LanguageModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     import mlx.core as mx
     from numpy.typing import NDArray
 
+    from karl_fast.modeling.pullback import Arrays, Columns
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
-
-    Flat = Callable[[mx.array], mx.array]
-    Loss = Callable[[mx.array, Any], mx.array]
 
 
 class Forward:
@@ -49,62 +50,67 @@ class Forward:
 
     def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
         """Start `logp` on the device, under the current weights or the reference; the result waits for it."""
+        flat = self.flat(packed.tokens, packed.mask, reference=reference)
+        return lambda: spread(flat()["logp"], packed.mask)
+
+    def flat(
+        self,
+        tokens: NDArray[np.int32],
+        mask: NDArray[np.bool_],
+        names: tuple[str, ...] = ("logp",),
+        *,
+        reference: bool = False,
+    ) -> Callable[[], Columns]:
+        """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]"""
         import mlx.core as mx
 
         with self.policy.reference() if reference else nullcontext():
-            flat = self._compiled(self._logp, reference)(*self._shape.cut(packed.tokens, packed.mask))
-            mx.async_eval(flat)
+            found = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask))
+            mx.async_eval(found)
+        return lambda: {name: np.array(one)[: np.count_nonzero(mask)] for name, one in found.items()}
 
-        def logp() -> NDArray[np.float32]:
-            found = np.zeros(packed.mask.shape, dtype=np.float32)
-            found[packed.mask] = np.array(flat)[: packed.mask.sum()]
-            return found
+    def _values(self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array) -> Arrays:
+        """Compute quantities; each policy has its own trace, because adapters are not an array argument."""
+        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names)
 
-        return logp
-
-    def _logp(self, reference: bool, tokens: mx.array, places: mx.array) -> mx.array:
-        """Compute log-probabilities; each policy has its own trace, because adapters are not an array argument."""
-        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows())
-
-    def gradient(
-        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], loss: Loss, known: Any
-    ) -> tuple[mx.array, mx.array, dict[str, mx.array]]:
-        """Return a loss of logp [B, T], that logp, and the gradient in the trainable parameters, joined.
+    def trace(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...] = ("logp",)) -> Traced:
+        """Build the graph of quantities of tokens, and of their gradient in the trainable parameters, joined.
 
         Args:
             tokens: [B, T + 1]
-            mask: which targets are computed; logp is 0 elsewhere. [B, T]
-            loss: logp [B, T] and `known` to a scalar: one and the same function each time, which is compiled once.
-            known: a tree of arrays.
+            mask: which targets are computed. [B, T]
+            names: of the quantities: ``logp``, and ``entropy`` where it is wanted.
         """
-        found: tuple[mx.array, mx.array, dict[str, mx.array]]
-        found = self._compiled(self._gradient, loss)(*self._shape.cut(tokens, mask), self._shape.seats(mask), known)
-        return found
+        cut = self._shape.cut(tokens, mask)
+        return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut), int(mask.sum()))
 
-    def _gradient(
-        self, loss: Loss, tokens: mx.array, places: mx.array, seats: mx.array, known: Any
-    ) -> tuple[mx.array, mx.array, dict[str, mx.array]]:
+    def training(self) -> AbstractContextManager[None]:
+        """Take the ways through layers of mlx-lm that have a gradient, without dropout, within this context."""
+        return training(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext()
+
+    def _gradient(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Arrays]:
         how = self._through if self.policy.trained_head else self._chunked
-        with training(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext():
-            value, logp, gradient = how(tokens, places, lambda flat: loss(_spread(flat, seats), known))
-        return value, _spread(logp, seats), joined(gradient)
+        with self.training():
+            values, gradient = how(tokens, places, coefficients)
+        return values, joined(gradient)
 
-    def _chunked(self, tokens: mx.array, places: mx.array, loss: Flat) -> tuple[mx.array, mx.array, Any]:
+    def _chunked(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
         policy = self.policy
-        return chunked.backward(policy.model, policy.body, self.head, tokens, places, self.chunk_rows(), loss)
+        return chunked.backward(policy.model, policy.body, self.head, tokens, places, self.chunk_rows(), coefficients)
 
-    def _through(self, tokens: mx.array, places: mx.array, loss: Flat) -> tuple[mx.array, mx.array, Any]:
+    def _through(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
         import mlx.nn as nn
 
-        def whole() -> tuple[mx.array, mx.array]:
+        def whole() -> tuple[mx.array, Arrays]:
             hidden = self.policy.body(tokens[:, :-1])
             hidden = hidden.reshape(-1, hidden.shape[-1])[places]
-            logits = self.head(hidden[None])[0]
-            logp = chunked.log_probabilities(logits, tokens[:, 1:].reshape(-1)[places])
-            return loss(logp), logp
+            targets = tokens[:, 1:].reshape(-1)[places]
+            values = chunked.quantities(self.head(hidden[None])[0], targets, list(coefficients))
+            terms = [(slope * values[name]).sum() for name, slope in coefficients.items()]
+            return sum(terms[1:], start=terms[0]), values
 
-        (value, logp), gradient = nn.value_and_grad(self.policy.model, whole)()
-        return value, logp, gradient
+        (_, values), gradient = nn.value_and_grad(self.policy.model, whole)()
+        return values, gradient
 
     def chunk_rows(self) -> int:
         """Return the hidden states of a chunk, by the size of the vocabulary."""
@@ -117,11 +123,35 @@ class Forward:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Layout of the targets of a mask for a pass: concatenated at places, with the seats that map them back.
+class Pass:
+    """Rollouts on their way through the policy.
 
     Attributes:
-        size: size for a given count. If rounded up, the first target fills the surplus places, which have no seat.
+        tokens: [B, T + 1]
+        mask: which targets are computed. [B, T]
+        names: of what is computed of them.
+    """
+
+    policy: Forward
+    tokens: NDArray[np.int32]
+    mask: NDArray[np.bool_]
+    names: tuple[str, ...] = ("logp",)
+
+    def forward(self) -> Columns:
+        """Compute the quantities alone. [N]"""
+        return self.policy.flat(self.tokens, self.mask, self.names)()
+
+    def trace(self) -> Traced:
+        """Build the graph of the quantities and of their gradient."""
+        return self.policy.trace(self.tokens, self.mask, self.names)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Layout of the targets of a mask for a pass.
+
+    Attributes:
+        size: size for a given count. If rounded up, the first target fills the surplus places, whose coefficient is 0.
     """
 
     size: Callable[[int], int]
@@ -135,17 +165,3 @@ class Shape:
         places = np.zeros(self.size(there.size), dtype=np.int32)
         places[: there.size] = there
         return mx.array(tokens[:, : width + 1]), mx.array(places)
-
-    def seats(self, mask: NDArray[np.bool_]) -> mx.array:
-        """Return the place of each target that counts; one after the last for others. [B, T]"""
-        import mlx.core as mx
-
-        seats = np.where(mask.ravel(), np.cumsum(mask.ravel()) - 1, self.size(int(mask.sum())))
-        return mx.array(seats.reshape(mask.shape).astype(np.int32))
-
-
-def _spread(flat: mx.array, seats: mx.array) -> mx.array:
-    """Scatter one number a place to its seats; 0 after the end. [N] -> [B, T]"""
-    import mlx.core as mx
-
-    return mx.concatenate([flat, mx.zeros(1, flat.dtype)])[seats]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.flat_gradients import added, bounded, joined, norm
-from karl_fast.objective.batch import Scored
-from karl_fast.objective.mlx_arrays import to_numpy
+from karl_fast.modeling import pullback
+from karl_fast.modeling.flat_gradients import added, bounded, norm
+from karl_fast.modeling.objective_adapter import evaluate
+from karl_fast.objective.mlx_arrays import to_mlx, to_numpy
+from karl_fast.rl.forward import Pass
 from karl_fast.rl.metrics import Drift, drift
 from karl_fast.rl.prepare_batch import Preparer, finite
 
@@ -20,12 +23,13 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
+    from karl_fast.modeling.objective_adapter import Evaluation
+    from karl_fast.modeling.pullback import Columns
     from karl_fast.objective.base import Objective
+    from karl_fast.objective.batch import Scored
     from karl_fast.rl.forward import Forward
     from karl_fast.rl.log_z_trainer import Partition
     from karl_fast.rl.prepare_batch import Passes, Prepared
-
-    Known = dict[str, Any]
 
 
 @dataclass
@@ -105,29 +109,27 @@ class PolicyLearner:
         """Make one update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
 
-        parts = [(part, prepared.scored.rows(_place(part))) for part in self._parts(prepared, rows)]
-        count = max(1.0, sum(self.objective.denominator(scored) for _, scored in parts))
-        loss, summed, found = mx.array(0.0), dict[str, dict[str, mx.array]](), list[mx.array]()
-        for part, scored in parts:
-            if found:
-                mx.eval(loss, summed, found)  # what is left of a part, before the next one needs the room
-            value, logp, gradient = self._of_part(prepared, part, scored, count)
-            loss = loss + value
+        units = [(parts, prepared.scored.rows(_place(_joined(parts)))) for parts in self._units(prepared, rows)]
+        count = max(1.0, sum(self.objective.denominator(scored) for _, scored in units))
+        loss, summed = 0.0, dict[str, dict[str, mx.array]]()
+        for parts, scored in units:
+            mx.eval(summed)  # what is left of a part, before the next one needs the room
+            value, logp, gradient = self._of_unit(prepared, parts, scored, count)
+            loss += value
             summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}
-            found.append(logp)
+            part = _joined(parts)
+            learned.logp[part] = np.where(prepared.mask[part], logp, learned.logp[part])
         norms = {name: norm(one) for name, one in summed.items()}
-        mx.async_eval(loss, summed, found, norms)  # at once: each call waits for the device
+        mx.async_eval(summed, norms)  # at once: each call waits for the device
         meanwhile()
-        for (part, _), logp in zip(parts, found, strict=True):
-            learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
         self._drifted(prepared, rows, learned)
-        if not all(np.isfinite(to_numpy(one)) for one in (loss, *norms.values())):
+        if not all(np.isfinite((loss, *map(_number, norms.values())))):
             learned.skipped += 1
             return
         self._move(summed, norms)
         learned.rows[rows] = True
-        learned.losses.append(float(to_numpy(loss)))
-        learned.norms.append(float(to_numpy(norms["policy"])))
+        learned.losses.append(loss)
+        learned.norms.append(_number(norms["policy"]))
 
     def _drifted(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
         if prepared.found_by_the_step:
@@ -137,54 +139,61 @@ class PolicyLearner:
     def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
         """Update each part by itself: otherwise the residual of a balance would scale the policy's gradient away."""
         limit = self.passes.max_grad_norm
-        part = {name: bounded(gradient[name], float(to_numpy(size)), limit) for name, size in norms.items()}
+        part = {name: bounded(gradient[name], _number(size), limit) for name, size in norms.items()}
         self.optimizer.update(self.forward.policy.model, part["policy"])
         if self.partition is not None:
             self.partition.update(part["log_z"])
 
-    def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
-        """Yield micro-batches: as many rollouts as fit; whole groups, at least one, if the objective needs them."""
+    def _units(self, prepared: Prepared, rows: list[int]) -> Iterator[list[list[int]]]:
+        """Yield rollouts that the loss looks at together, in micro-batches: whole groups where it compares them."""
         size = self.passes.micro_batch
         if not self.objective.whole_groups:
-            yield from (rows[start : start + size] for start in range(0, len(rows), size))
+            yield from ([part] for part in _cut(rows, size))
             return
         ids = prepared.batch.need("group_ids")
-        part: list[int] = []
+        unit: list[int] = []
         for _, group in groupby(rows, key=lambda row: int(ids[row])):
             members = list(group)
-            if part and len(part) + len(members) > size:
-                yield part
-                part = []
-            part += members
-        yield part
+            if unit and len(unit) + len(members) > size:
+                yield _cut(unit, size)
+                unit = []
+            unit += members
+        yield _cut(unit, size)
 
-    def _of_part(
-        self, prepared: Prepared, rows: list[int], scored: Scored, count: float
-    ) -> tuple[mx.array, mx.array, dict[str, dict[str, mx.array]]]:
-        """Return the part's share of the loss, its log-probabilities [B, T], and its share of the gradients, joined."""
-        import mlx.core as mx
-
-        tokens, mask = prepared.packed.tokens[rows], prepared.mask[rows]
-        known: Known = {"scored": vars(scored), "denominator": mx.array(count)}
-        if self.partition is not None:
-            known["log_z"] = self.partition(self.forward.policy, tokens, mask)
-        loss = self._loss_on_policy if prepared.found_by_the_step else self._loss
-        value, logp, gradient = self.forward.gradient(tokens, mask, loss, known)
+    def _of_unit(
+        self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float
+    ) -> tuple[float, NDArray[np.float32], dict[str, dict[str, mx.array]]]:
+        """Return what rollouts add to the loss, their log-probabilities [B, T], and what they add to the gradients."""
+        tokens, mask, rows = prepared.packed.tokens, prepared.mask, _joined(parts)
+        log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
+        more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
+        passes = [Pass(self.forward, tokens[part], mask[part]) for part in parts]
+        loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
+        evaluation, columns, gradient = pullback.gradient(passes, mask[rows], loss)
         found = {"policy": gradient}
-        if self.partition is not None:
-            found["log_z"] = joined(self.partition.gradient(lambda log_z: loss(logp, known | {"log_z": log_z})))
-        return value, logp, found
+        if log_z is not None and evaluation.log_z_coefficients is not None:
+            by_log_z = log_z.pull({"log_z": evaluation.log_z_coefficients})
+            found = by_log_z | {"policy": added(by_log_z.get("policy", {}), gradient)}
+        return evaluation.loss, columns["logp"], found
 
-    def _loss(self, logp: mx.array, known: Known) -> mx.array:
-        more = {name: known[name] for name in ("denominator", "log_z") if name in known}
-        return self.objective(logp, Scored(**known["scored"]), **more)
+    def _loss(self, scored: Scored, on_policy: bool, columns: Columns, **more: Any) -> Evaluation:
+        """Evaluate the objective; in a first step the policy's log-probabilities are those of the behaviour policy."""
+        if on_policy:
+            scored = replace(scored, logp_old=to_mlx(np.where(to_numpy(scored.mask), columns["logp"], 0)))
+        return evaluate(self.objective, columns["logp"], scored, **more)
 
-    def _loss_on_policy(self, logp: mx.array, known: Known) -> mx.array:
-        """Compute the loss of a first step: the policy's log-probabilities are also those of the behaviour policy."""
-        import mlx.core as mx
 
-        drew = mx.stop_gradient(mx.where(known["scored"]["mask"], logp, 0.0))
-        return self._loss(logp, known | {"scored": known["scored"] | {"logp_old": drew}})
+def _cut(rows: list[int], size: int) -> list[list[int]]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _joined(parts: list[list[int]]) -> list[int]:
+    return list(chain.from_iterable(parts))
+
+
+def _number(value: mx.array) -> float:
+    found: Any = value.item()
+    return float(found)
 
 
 def _place(rows: list[int]) -> slice | list[int]:

@@ -2,64 +2,74 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.errors import CheckpointError
 from karl_fast.modeling.adapters import fit, tensors
-from karl_fast.modeling.flat_gradients import parted
+from karl_fast.modeling.flat_gradients import joined, parted
 from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.pullback import Traced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.forward import Forward
 
 
 class Partition:
-    """A `LogZHead` without gradient to the hidden states, so that it does not affect the policy's own gradient."""
+    """A `LogZHead` and its optimizer.
 
-    def __init__(self, size: int, *, learning_rate: float, seed: int) -> None:
+    Detached, it does not affect the gradient of the policy; else the gradient of log Z goes on into the hidden states
+    of the prompt.
+    """
+
+    def __init__(self, size: int, *, learning_rate: float, seed: int, detached: bool = True) -> None:
         """Make a head for hidden states of `size` numbers."""
         import mlx.core as mx
         import mlx.optimizers as optim
 
-        from karl_fast.objective.axes.log_z_head import LogZHead
+        from karl_fast.modeling.log_z_head import LogZHead
 
         mx.random.seed(seed)
-        self.head = LogZHead(size, dropout=0.0)
+        self.head = LogZHead(size, detached=detached, dropout=0.0)
         self.optimizer = optim.Adam(learning_rate, bias_correction=True)
-        self._hidden: mx.array | None = None
 
-    def __call__(self, policy: Policy, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> mx.array:
-        """Return log Z of the prompt of each rollout: all before its first own token. [B, T + 1], [B, T] -> [B]"""
+    def trace(self, forward: Forward, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> Traced:
+        """Build the graph of log Z of each rollout's prompt, and of its gradient in the head and the policy, joined.
+
+        Args:
+            forward: of the policy with the hidden states.
+            tokens: [B, T + 1]
+            mask: the prompt is all before the first token of it. [B, T]
+        """
         import mlx.core as mx
+        import mlx.nn as nn
 
         first = mask.argmax(1) + 1
         width = int(first.max(initial=1))
-        hidden = mx.stop_gradient(policy.body(mx.array(tokens[:, :width])).astype(mx.float32))
-        before = mx.array((np.arange(width) < first[:, None]).astype(np.float32))[:, :, None]
-        self._hidden = (hidden * before).sum(axis=1, keepdims=True) / before.sum(axis=1, keepdims=True)
-        mx.eval(self._hidden)
-        return mx.stop_gradient(self._log_z())
+        prompt = mx.array(np.arange(width) < first[:, None])
+        trained: Any = nn.Module()
+        trained.log_z = self.head
+        if not self.head.detached:
+            trained.policy = forward.policy.model
 
-    def _log_z(self) -> mx.array:
-        import mlx.core as mx
+        def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], Any]:
+            def surrogate() -> tuple[mx.array, mx.array]:
+                hidden = forward.policy.body(mx.array(tokens[:, :width])).astype(mx.float32)
+                log_z = self.head(hidden, prompt)
+                return (coefficients["log_z"] * log_z).sum(), log_z
 
-        assert self._hidden is not None
-        found: mx.array = self.head(self._hidden, mx.ones(self._hidden.shape[:2], dtype=mx.bool_))
-        return found
+            with nullcontext() if self.head.detached else forward.training():
+                (_, log_z), tree = nn.value_and_grad(trained, surrogate)()
+            return {"log_z": log_z}, {name: joined(part) for name, part in tree.items()}
 
-    def gradient(self, loss: Callable[[mx.array], mx.array]) -> Any:
-        """Return the gradient in the head of a loss of log Z, for the rollouts of the last call."""
-        import mlx.nn as nn
-
-        return nn.value_and_grad(self.head, lambda: loss(self._log_z()))()[1]
+        return Traced(["log_z"], len(mask), gradient)
 
     def update(self, gradient: dict[str, mx.array]) -> None:
         """Make one step of the head, with a gradient joined to vectors."""

@@ -47,7 +47,6 @@ class Sizes:
         micro_batch, draw_rows, group_size, max_tokens, max_context: as in `Online`.
         groups: of a round, with those that come back.
         prompt: tokens of the longest.
-        whole_groups: True if the recipe needs whole groups at once.
         turns: True if an environment answers, so that caches of two turns are in memory together.
     """
 
@@ -58,7 +57,6 @@ class Sizes:
     max_context: int
     groups: int
     prompt: int
-    whole_groups: bool
     turns: bool
 
     @property
@@ -75,9 +73,7 @@ class Sizes:
     @property
     def learned(self) -> int:
         """Rollouts in a gradient computation at a time."""
-        size = self.group_size
-        at_a_time = max(size, self.micro_batch // size * size) if self.whole_groups else self.micro_batch
-        return min(at_a_time, self.groups * size)
+        return min(self.micro_batch, self.groups * self.group_size)
 
     @property
     def drawn(self) -> int:
@@ -198,7 +194,7 @@ def least(name: str, sizes: Sizes) -> int:
     return {"max_context": sizes.prompt, "group_size": 1}.get(name, 0)
 
 
-def sizes_of(settings: Online, prompt: int, *, whole_groups: bool) -> Sizes:
+def sizes_of(settings: Online, prompt: int) -> Sizes:
     """Return the sizes of a run, given the tokens of its longest prompt."""
     return Sizes(
         micro_batch=settings.micro_batch,
@@ -208,7 +204,6 @@ def sizes_of(settings: Online, prompt: int, *, whole_groups: bool) -> Sizes:
         max_context=settings.max_context,
         groups=settings.prompts_per_round + settings.replay.groups,
         prompt=prompt,
-        whole_groups=whole_groups,
         turns=settings.environment is not None,
     )
 

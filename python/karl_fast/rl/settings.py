@@ -98,7 +98,7 @@ class Online:
             models. On a CPU it calls a C++ compiler, for half a minute the first time.
         epochs: passes over the rollouts of a round.
         minibatches: steps a pass.
-        micro_batch: rollouts in memory at a time; a whole group where the recipe needs it.
+        micro_batch: rollouts in memory at a time.
         draws: how often a round may draw P groups until P of them have rewards that differ (DAPO); 1 is once.
         overlong_tokens: stretch before max_tokens over which the reward falls by 1 (DAPO); 0 for none.
         curriculum: how prompts are chosen.

@@ -136,7 +136,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         run_dir.free(Path(settings.out), resume=resume, force=force)
         policy, config = factory.policy(settings)
     asked = _fitting(settings, policy, prompts)
-    sizes = memory.sizes_of(settings, asked.longest, whole_groups=recipe.objective.whole_groups)
+    sizes = memory.sizes_of(settings, asked.longest)
     remark = factory.positions(policy, settings, sizes)
     need = memory.of_policy(policy, settings, config).check(sizes, settings)
     decoder = factory.decoder(settings, policy, asked.prompts)

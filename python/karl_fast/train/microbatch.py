@@ -1,29 +1,19 @@
-"""A batch that passes through the model in parts, where its loss is not a sum over them.
-
-The loss of a group looks at all its rows at once, and a group can have more of them than are to be in memory. Its slope
-in each log-probability is found first, by a pass that keeps nothing, and each part pulls its own share back::
-
-    dL/dtheta = sum over parts of sum_t dL/dlogp_t * dlogp_t/dtheta
-
-which is the gradient of the whole group, not one of its parts' losses, for one more pass forwards.
-"""
+"""A batch that passes through the model in parts, because not all of its rows are to be in memory at a time."""
 
 from __future__ import annotations
 
-from itertools import accumulate
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast.modeling.flat_gradients import added, joined
 from karl_fast.train.batching import padded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import mlx.core as mx
     from numpy.typing import NDArray
 
+    from karl_fast.modeling.pullback import Columns, Traced
+    from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
     from karl_fast.train.scorer import Scorer
 
@@ -36,14 +26,15 @@ class Parts:
     Attributes:
         whole: the batch.
         parts: the same rows in the same order, a few at a time; the batch itself where it is small.
+        rows: the rows of each part.
     """
 
     def __init__(self, examples: list[Example], most: int | None) -> None:
         """Split a batch of examples into parts of at most so many, or into one part for None."""
         self.whole = padded(examples)
         most = most or len(examples)
-        cut = [examples[start : start + most] for start in range(0, len(examples), most)]
-        self.parts = [self.whole] if len(cut) == 1 else [padded(some) for some in cut]
+        self.rows = [slice(start, start + most) for start in range(0, len(examples), most)]
+        self.parts = [self.whole] if len(self.rows) == 1 else [padded(examples[rows]) for rows in self.rows]
 
     def reference(self, scorer: Scorer) -> NDArray[np.float32]:
         """Compute log-probabilities under the model without its adapters, 0 for tokens not learned. [B, T]"""
@@ -52,26 +43,36 @@ class Parts:
         found = mx.concatenate([scorer.reference(part) for part in self.parts])
         return np.array(self.whole.spread(found))
 
-    def backward(self, scorer: Scorer, loss: Callable[[mx.array], mx.array]) -> tuple[mx.array, dict[str, mx.array]]:
-        """Return a loss of all log-probabilities of the batch, and its gradient in the trainable parameters, joined."""
+    def passes(self, scorer: Scorer) -> list[Pass]:
+        """Return the pass of each part; what dropout leaves out of a part that passes twice is the same twice."""
         import mlx.core as mx
 
         if len(self.parts) == 1:
-            value, tree = scorer.backward(self.whole, loss)
-            return value, joined(tree)
+            return [Pass(scorer, self.whole, None)]
         seeds: list[int] = np.array(mx.random.randint(0, LARGEST_SEED, (len(self.parts),))).tolist()
-        logp = [scorer.trained_logp(part, seed) for part, seed in zip(self.parts, seeds, strict=True)]
-        value, slope = mx.value_and_grad(loss)(mx.concatenate(logp))
-        shares = mx.split(slope, list(accumulate(one.size for one in logp))[:-1])
-        summed: dict[str, mx.array] = {}
-        for part, seed, share in zip(self.parts, seeds, shares, strict=True):
-            mx.random.seed(seed)  # what dropout left out of the first pass
-            _, tree = scorer.backward(part, _pulling(share))
-            summed = added(summed, joined(tree))
-            mx.eval(summed, value)  # before the next part needs the room
-        return value, summed
+        return [Pass(scorer, part, seed) for part, seed in zip(self.parts, seeds, strict=True)]
 
 
-def _pulling(slope: mx.array) -> Callable[[mx.array], mx.array]:
-    """Return a loss with a known slope in each log-probability."""
-    return lambda logp: (logp * slope).sum()
+@dataclass(frozen=True)
+class Pass:
+    """A part of a batch on its way through the model, with the seed of its dropout."""
+
+    scorer: Scorer
+    part: Padded
+    seed: int | None
+
+    def forward(self) -> Columns:
+        """Compute log-probabilities alone. [N]"""
+        self._seed()
+        return {"logp": np.array(self.scorer.trained_logp(self.part))}
+
+    def trace(self) -> Traced:
+        """Build the graph of log-probabilities and of their gradient."""
+        self._seed()
+        return self.scorer.trace(self.part)
+
+    def _seed(self) -> None:
+        import mlx.core as mx
+
+        if self.seed is not None:
+            mx.random.seed(self.seed)

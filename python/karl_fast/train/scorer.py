@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling.chunked_logp import backward, chunk_rows, forward
+from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.views import adapters_off, split
 from karl_fast.train.batching import padded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import mlx.core as mx
     from numpy.typing import NDArray
 
@@ -35,7 +35,7 @@ class Scorer:
         """Compute the log-probability of each learned token, without dropout and without a gradient. [N]"""
         self.model.eval()
         try:
-            return forward(self.body, self.head, batch.tokens, batch.places, self.rows)
+            return self.trained_logp(batch)
         finally:
             self.model.train()
 
@@ -48,19 +48,19 @@ class Scorer:
             mx.eval(found)
         return found
 
-    def trained_logp(self, batch: Padded, seed: int) -> mx.array:
-        """Compute the same as in training: with the adapters, and with the dropout of a seed. [N]"""
-        import mlx.core as mx
+    def trained_logp(self, batch: Padded) -> mx.array:
+        """Compute the same as in training: with the adapters, and with dropout. [N]"""
+        return forward(self.body, self.head, batch.tokens, batch.places, self.rows)["logp"]
 
-        mx.random.seed(seed)
-        found = forward(self.body, self.head, batch.tokens, batch.places, self.rows)
-        mx.eval(found)
-        return found
+    def trace(self, batch: Padded) -> Traced:
+        """Build the graph of log-probabilities and of their gradient in the trainable parameters, joined."""
 
-    def backward(self, batch: Padded, loss: Callable[[mx.array], mx.array]) -> tuple[mx.array, Any]:
-        """Return a loss of log-probabilities, and its gradient in the trainable parameters."""
-        value, _, gradient = backward(self.model, self.body, self.head, batch.tokens, batch.places, self.rows, loss)
-        return value, gradient
+        def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
+            shared = (self.body, self.head, batch.tokens, batch.places, self.rows)
+            values, tree = backward(self.model, *shared, coefficients)
+            return values, joined(tree)
+
+        return Traced(["logp"], batch.places.size, gradient)
 
     def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the negative log-likelihood of each example in nats, and its number of tokens; 0 for those not chosen.

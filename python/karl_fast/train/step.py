@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.modeling.flat_gradients import added, norm
+from karl_fast.modeling.objective_adapter import evaluate
+from karl_fast.modeling.pullback import gradient
 from karl_fast.train.microbatch import Parts
 from karl_fast.train.scorer import Scorer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     import mlx.core as mx
+    from numpy.typing import NDArray
 
+    from karl_fast.modeling.objective_adapter import Evaluation
+    from karl_fast.modeling.pullback import Columns
     from karl_fast.objective.batch import Scored
-    from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
+    from karl_fast.train.microbatch import Pass
     from karl_fast.train.recipe import Objective
+
+    Unit = tuple[list[Pass], NDArray[np.bool_], Scored]
 
 
 @dataclass(frozen=True)
@@ -63,28 +72,34 @@ class Learner:
 
         scored = [self._scored(rows) for rows in batches]
         count = max(1.0, sum(self.objective.family.denominator(one) for _, one in scored))
-        values: list[mx.array] = []
-        summed: dict[str, mx.array] = {}
-        for parts, one in scored:
-            if summed:
-                mx.eval(summed, values)  # what is left of a batch, before the next one needs the room
-            value, gradient = parts.backward(self.scorer, self._loss(parts.whole, one, count))
-            summed = added(summed, gradient)
-            values.append(value)
+        loss, summed = 0.0, dict[str, mx.array]()
+        for passes, mask, one in chain.from_iterable(starmap(self._units, scored)):
+            mx.eval(summed)  # what is left of a batch, before the next one needs the room
+            evaluation, _, values = gradient(passes, mask, partial(self._evaluated, one, count))
+            loss, summed = loss + evaluation.loss, added(summed, values)
         size = norm(summed)
-        mx.eval(values, summed, size)  # at once: each call waits for the device
+        mx.eval(summed, size)  # at once: each call waits for the device
         wholes = [parts.whole for parts, _ in scored]
         learned, real = sum(one.places.size for one in wholes), sum(one.real for one in wholes)
-        return Gradient(sum(map(_number, values)), summed, _number(size), learned, real)
+        return Gradient(loss, summed, _number(size), learned, real)
 
     def _scored(self, rows: list[int]) -> tuple[Parts, Scored]:
         parts = Parts([self.examples[row] for row in rows], self.objective.most_rows)
         reference = parts.reference(self.scorer) if self.objective.grouped else None
         return parts, self.objective.scored(rows, parts.whole, reference)
 
-    def _loss(self, batch: Padded, scored: Scored, count: float) -> Callable[[mx.array], mx.array]:
-        """Return the share of a batch in the loss of a step. [N] -> []"""
-        return lambda logp: self.objective.family(batch.spread(logp), scored, denominator=count)
+    def _units(self, parts: Parts, scored: Scored) -> Iterator[Unit]:
+        """Yield what the loss looks at together: a whole batch where it compares rows, else each part by itself."""
+        passes, mask = parts.passes(self.scorer), parts.whole.mask
+        if self.objective.family.whole_groups:
+            yield passes, mask, scored
+            return
+        for rows, one in zip(parts.rows, passes, strict=True):
+            yield [one], mask[rows], scored.rows(rows)
+
+    def _evaluated(self, scored: Scored, count: float, columns: Columns) -> Evaluation:
+        """Return the share of rows in the loss of a step."""
+        return evaluate(self.objective.family, columns["logp"], scored, denominator=count)
 
 
 def _number(value: mx.array) -> float:

@@ -11,7 +11,6 @@ import pytest
 
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
 from karl_fast.objective import Batch, Scored, recipe, to_mlx, to_numpy
-from karl_fast.objective.axes.log_z_head import LogZHead
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.batch import FIELDS
 from karl_fast.objective.recipes import RECIPES
@@ -205,27 +204,3 @@ def test_nothing_that_is_written_on_one_side_reaches_the_other() -> None:
     np.testing.assert_array_equal(np.array(there), [1.0, 2.0])
     assert to_mlx(np.array([3], dtype=np.int64)).dtype == mx.int32
     assert to_numpy(mx.ones((3, 2)).T).flags.c_contiguous
-
-
-def test_the_head_reads_the_prompt_alone_and_stops_the_gradient_where_it_is_told() -> None:
-    mx.random.seed(1)
-    head, hidden = LogZHead(8), mx.random.normal((3, 5, 8))
-    head.eval()
-    mask = mx.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]) > 0
-    found = head(hidden, mask)
-    assert found.shape == (3,)
-    moved = mx.where(mask[:, :, None], hidden, 7.0)
-    np.testing.assert_array_equal(np.array(head(moved, mask)), np.array(found))
-    assert np.all(np.array(mx.grad(lambda h: head(h, mask).sum())(hidden)) == 0)
-    open_head = LogZHead(8, detached=False)
-    open_head.eval()
-    slope = np.array(mx.grad(lambda h: open_head(h, mask).sum())(hidden))
-    assert np.abs(slope[np.array(mask)]).max() > 0
-    assert np.all(slope[~np.array(mask)] == 0)
-
-
-def test_the_head_has_three_layers_of_weights() -> None:
-    from mlx.utils import tree_flatten
-
-    held = dict(tree_flatten(LogZHead(8).parameters()))
-    assert [array.shape for array in held.values() if array.ndim == 2] == [(8, 8), (8, 8), (1, 8)]

@@ -236,7 +236,7 @@ try:
 except MissingExtraError as error:
     print(error)
 try:
-    import karl_fast.objective.axes.log_z_head
+    import karl_fast.modeling.log_z_head
 except ImportError:
     print("no head")
 """

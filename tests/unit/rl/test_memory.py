@@ -75,13 +75,13 @@ def test_a_limit_between_asks_for_a_value_that_fits(online: Callable[..., Online
     prepare(online(max_tokens=200, training={"memory_limit": 0.02}, rounds=1, micro_batch=size)).close()
 
 
-PAGE_SIZES = Sizes(4, 256, 8, 512, 4096, 8, 128, whole_groups=False, turns=False)
+PAGE_SIZES = Sizes(4, 256, 8, 512, 4096, 8, 128, turns=False)
 
 
 def test_the_run_of_the_page_fits_a_mac_of_16_gb() -> None:
     shown = tomllib.loads(re.search(r"```toml\n(# rl\.toml.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1])  # type: ignore[index]
     groups, size, tokens = (shown[name] for name in ("prompts_per_round", "group_size", "max_tokens"))
-    sizes = Sizes(shown["micro_batch"], 256, size, tokens, 4096, groups, 128, whole_groups=False, turns=False)
+    sizes = Sizes(shown["micro_batch"], 256, size, tokens, 4096, groups, 128, turns=False)
     assert sizes == PAGE_SIZES
     assert page_run().need(sizes).total < 10.7e9
     assert page_run().need(replace(sizes, micro_batch=32)).total > 30e9
@@ -139,7 +139,7 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
     policy = LanguageModel(SimpleNamespace(model=model, tokenizer=tokenizer, ends=frozenset(), config={}))
     turns, each = bool(observed), tokens // 2 if observed else tokens
     context = prompt + tokens + observed if turns else 4096
-    sizes = Sizes(4, 256, 4, tokens, context, groups, prompt, whole_groups=False, turns=turns)
+    sizes = Sizes(4, 256, 4, tokens, context, groups, prompt, turns=turns)
     planned = of_policy(policy, Online(), config).need(sizes).drawing
     random = np.random.default_rng(0)
     contexts = [row for row in random.integers(0, 97, (groups, prompt)).tolist() for _ in range(4)]
@@ -157,7 +157,7 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
 
 
 def test_an_environment_is_planned_up_to_the_context_that_it_may_fill(online: Callable[..., Online]) -> None:
-    sizes = Sizes(4, 8, 4, 9, 4096, 4, 5, whole_groups=False, turns=True)
+    sizes = Sizes(4, 8, 4, 9, 4096, 4, 5, turns=True)
     assert sizes.tokens == 4096
     assert replace(sizes, turns=False).tokens == 14
     settings = online(environment=f"{__file__}:Echo", rewards={}, max_turns=2, training={"memory_limit": 0.01})
@@ -183,9 +183,7 @@ class Echo:
         return 0.0
 
 
-def test_whole_groups_are_in_memory_at_a_time() -> None:
+def test_a_micro_batch_is_in_memory_at_a_time() -> None:
     sizes = {"draw_rows": 256, "max_tokens": 9, "max_context": 99, "groups": 4, "prompt": 5, "turns": False}
-    assert Sizes(micro_batch=4, group_size=8, whole_groups=True, **sizes).learned == 8
-    assert Sizes(micro_batch=20, group_size=8, whole_groups=True, **sizes).learned == 16
-    assert Sizes(micro_batch=4, group_size=8, whole_groups=False, **sizes).learned == 4
-    assert Sizes(micro_batch=99, group_size=8, whole_groups=False, **sizes).learned == 32
+    assert Sizes(micro_batch=4, group_size=8, **sizes).learned == 4
+    assert Sizes(micro_batch=99, group_size=8, **sizes).learned == 32

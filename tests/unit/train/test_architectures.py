@@ -16,7 +16,6 @@ import mlx.core as mx
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import linear_keys
-from karl_fast.modeling.parameters import flat
 from karl_fast.modeling.views import checkpointed
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.generate import draw
@@ -28,6 +27,7 @@ from karl_fast.train import Training
 from karl_fast.train.batching import padded
 from karl_fast.train.memory import of_model
 from karl_fast.train.scorer import Scorer
+from tests.pulled import pulled
 from tests.unit.train import zoo
 from tests.unit.train.parts import adapted, examples, logp_of
 
@@ -53,13 +53,13 @@ def language(model: Any) -> LanguageModel:
 def test_its_log_probabilities_and_gradient_are_those_of_the_plain_way(model: Any) -> None:
     rows = examples(2, longest=24)
     scorer = Scorer(model)
-    value, gradient = scorer.backward(padded(rows), lambda logp: -logp.sum())
+    value, gradient = pulled(scorer.trace(padded(rows)), lambda logp: -logp.sum())
     model.eval()
     shares = scorer.body.caches() is not None  # what it computes without caches is not what it says
     if not shares:
         plain = -sum(logp_of(model, row).sum() for row in rows)
-        assert abs(float(value) - float(plain)) < 1e-3
-    sizes = [float(mx.abs(one).max()) for one in flat(gradient).values()]
+        assert abs(value - float(plain)) < 1e-3
+    sizes = [float(mx.abs(one).max()) for one in gradient.values()]
     assert np.isfinite(sizes).all()
     assert max(sizes) > 0
 
@@ -88,8 +88,8 @@ def test_what_is_drawn_has_the_log_probability_of_the_forward_pass(model: Any) -
 def test_a_gradient_of_rl_is_finite_and_not_zero(model: Any) -> None:
     policy = language(model)
     packed = drawn(policy)
-    value, _, gradient = Forward(policy, 0.9).gradient(packed.tokens, packed.mask, lambda logp, _: -logp.sum(), {})
-    assert np.isfinite(float(value))
+    value, gradient = pulled(Forward(policy, 0.9).trace(packed.tokens, packed.mask), lambda logp: -logp.sum())
+    assert np.isfinite(value)
     assert sum(float((one * one).sum()) for one in gradient.values()) > 0
     assert not any(module.training for module in model.modules())
 
@@ -110,7 +110,7 @@ def test_the_plan_is_at_least_what_is_measured_and_not_much_more(model: Any, gra
     before = mx.get_active_memory() - memory.shape.weights
     mx.reset_peak_memory()
     with checkpointed(model, grad_checkpoint):
-        mx.eval(scorer.backward(batch, lambda logp: -logp.sum()))
+        mx.eval(pulled(scorer.trace(batch), lambda logp: -logp.sum()))
     measured = mx.get_peak_memory() - before
     assert measured <= planned <= (3.2 if grad_checkpoint else 2.2) * measured
 
@@ -126,7 +126,7 @@ def test_a_long_row_is_planned_from_short_ones(kind: str) -> None:
     mx.clear_cache()
     before = mx.get_active_memory() - need.shape.weights
     mx.reset_peak_memory()
-    mx.eval(backward(model, scorer.body, scorer.head, tokens, places, scorer.rows, lambda logp: -logp.sum()))
+    mx.eval(backward(model, scorer.body, scorer.head, tokens, places, scorer.rows, {"logp": -mx.ones(600)}))
     measured = mx.get_peak_memory() - before
     assert measured <= need.need(1, 600).total <= 2.5 * measured
 
@@ -145,7 +145,7 @@ def test_the_plan_of_a_round_is_what_is_measured(kind: str) -> None:
     model = adapted(zoo.built(kind))
     policy = language(model)
     memory = of_policy(policy, Online(), {"num_layers": len(model.layers)})
-    need = memory.need(Sizes(4, 8, 8, 112, 4096, 1, 16, whole_groups=False, turns=False))
+    need = memory.need(Sizes(4, 8, 8, 112, 4096, 1, 16, turns=False))
     policy.ends = frozenset([10_000])
     gc.collect()
     before = mx.get_active_memory() - need.weights
@@ -158,7 +158,7 @@ def test_the_plan_of_a_round_is_what_is_measured(kind: str) -> None:
     gc.collect()
     mx.clear_cache()
     mx.reset_peak_memory()
-    mx.eval(Forward(policy, 1.0).gradient(tokens, mask, lambda logp, _: -logp.sum(), {})[2])
+    mx.eval(pulled(Forward(policy, 1.0).trace(tokens, mask), lambda logp: -logp.sum()))
     learning = mx.get_peak_memory() - before
     assert learning <= need.total <= 2.5 * learning
 

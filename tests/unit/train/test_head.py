@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.pulled import pulled
 from tests.unit.train import parts
 from tests.unit.train.parts import KINDS, adapted, built, examples, logp_of
 
@@ -14,11 +15,18 @@ import mlx.core as mx  # isort: skip
 import mlx.nn as nn  # isort: skip
 from mlx.utils import tree_flatten  # isort: skip
 
+from karl_fast.modeling import chunked_logp
 from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows
+from karl_fast.modeling.flat_gradients import parted
 from karl_fast.modeling.views import adapters_off, checkpointed, split
 from karl_fast.train.batching import padded
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
+
+
+def backward(scorer: Scorer, batch: Any, loss: Any) -> tuple[float, Any]:
+    value, vectors = pulled(scorer.trace(batch), loss)
+    return value, parted(vectors, scorer.model.trainable_parameters())
 
 
 def naive(model: Any, rows: list[Any], loss: Any) -> tuple[float, dict[str, mx.array]]:
@@ -47,9 +55,9 @@ def test_chunks_have_the_value_and_gradient_of_all_logits_at_once(kind: str, bit
     model, rows = adapted(built(kind, bits)), examples(5)
     scorer = Scorer(model)
     scorer.rows = 7  # several chunks, the last one smaller
-    value, gradient = scorer.backward(padded(rows), LOSSES[loss])
+    value, gradient = backward(scorer, padded(rows), LOSSES[loss])
     wanted, gradients = naive(model, rows, LOSSES[loss])
-    assert value.item() == pytest.approx(wanted, rel=1e-4)
+    assert value == pytest.approx(wanted, rel=1e-4)
     close(gradient, gradients)
 
 
@@ -58,7 +66,7 @@ def test_the_size_of_chunks_changes_nothing_that_counts() -> None:
     scorer = Scorer(model)
     found = []
     for scorer.rows in (1, 16, 1000):
-        found.append(scorer.backward(rows, LOSSES["likelihood"])[1])
+        found.append(backward(scorer, rows, LOSSES["likelihood"])[1])
     for other in found[1:]:
         close(other, dict(tree_flatten(found[0])), 1e-4)
 
@@ -69,11 +77,11 @@ def test_a_token_that_is_not_learned_has_no_part_in_the_gradient() -> None:
     for row in rows:
         row.text.learned[-3:] = False
         row.text.learned[1] = True
-    before = Scorer(model).backward(padded(rows), LOSSES["likelihood"])
+    before = backward(Scorer(model), padded(rows), LOSSES["likelihood"])
     for row in rows:
         row.text.tokens[-3:] = 5
-    after = Scorer(model).backward(padded(rows), LOSSES["likelihood"])
-    assert before[0].item() == after[0].item()
+    after = backward(Scorer(model), padded(rows), LOSSES["likelihood"])
+    assert before[0] == after[0]
     for (name, one), (_, other) in zip(tree_flatten(before[1]), tree_flatten(after[1]), strict=True):
         assert mx.array_equal(one, other), name
 
@@ -113,7 +121,8 @@ def test_a_model_whose_logits_are_changed_after_the_head_keeps_that() -> None:
     assert mx.array_equal(head(body(tokens)), model(tokens))
     rows = examples(3)
     adapted(model)
-    close(Scorer(model).backward(padded(rows), LOSSES["likelihood"])[1], naive(model, rows, LOSSES["likelihood"])[1])
+    _, gradient = backward(Scorer(model), padded(rows), LOSSES["likelihood"])
+    close(gradient, naive(model, rows, LOSSES["likelihood"])[1])
 
 
 def peak(work: Any) -> int:
@@ -144,7 +153,7 @@ def test_the_peak_of_memory_is_a_fraction_of_all_logits(large: Any) -> None:
     ]
     batch, scorer = padded(rows), Scorer(large)
     assert batch.places.size == 512
-    ours = peak(lambda: scorer.backward(batch, LOSSES["likelihood"]))
+    ours = peak(lambda: backward(scorer, batch, LOSSES["likelihood"]))
     plain = peak(lambda: nn.value_and_grad(large, lambda: plainly(large, batch))())
     logits = 512 * VOCABULARY * 4
     assert ours <= 1.3 * 135e6
@@ -167,13 +176,39 @@ def test_checkpointed_layers_give_the_same_gradient_in_less_memory_and_can_be_un
     batch, scorer = padded(examples(8, longest=200)), Scorer(model)
     kinds = [type(layer) for layer in model.layers]
     call = kinds[0].__call__
-    plain = peak(lambda: scorer.backward(batch, LOSSES["likelihood"]))
-    value, gradient = scorer.backward(batch, LOSSES["likelihood"])
+    plain = peak(lambda: backward(scorer, batch, LOSSES["likelihood"]))
+    value, gradient = backward(scorer, batch, LOSSES["likelihood"])
     with checkpointed(model, True):
         assert kinds[0].__call__ is call
-        less = peak(lambda: scorer.backward(batch, LOSSES["likelihood"]))
-        again, same = scorer.backward(batch, LOSSES["likelihood"])
+        less = peak(lambda: backward(scorer, batch, LOSSES["likelihood"]))
+        again, same = backward(scorer, batch, LOSSES["likelihood"])
     assert [type(layer) for layer in model.layers] == kinds
     assert less < 0.6 * plain
-    assert again.item() == pytest.approx(value.item(), rel=1e-6)
+    assert again == pytest.approx(value, rel=1e-6)
     close(same, dict(tree_flatten(gradient)), 1e-5)
+
+
+@pytest.mark.parametrize("names", [("logp", "entropy"), ("entropy",), ("logp",)])
+def test_entropy_has_the_value_and_gradient_of_all_logits_at_once(names: tuple[str, ...]) -> None:
+    model, batch = adapted(built()), padded(examples(4))
+    scorer, random = Scorer(model), np.random.default_rng(2)
+    slopes = {name: mx.array(random.normal(size=batch.places.size).astype(np.float32)) for name in names}
+
+    def plain() -> tuple[mx.array, dict[str, mx.array]]:
+        logits = model(batch.tokens[:, :-1]).reshape(-1, scorer.vocabulary)[batch.places]
+        log_p = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        taken = mx.take_along_axis(log_p, batch.tokens[:, 1:].reshape(-1)[batch.places][:, None], -1)[:, 0]
+        values = {"logp": taken, "entropy": -(mx.exp(log_p) * log_p).sum(axis=-1)}
+        return sum((slopes[name] * values[name]).sum() for name in names), values
+
+    values, gradient = chunked_logp.backward(model, scorer.body, scorer.head, batch.tokens, batch.places, 7, slopes)
+    (_, wanted), gradients = nn.value_and_grad(model, plain)()
+    for name in names:
+        np.testing.assert_allclose(np.array(values[name]), np.array(wanted[name]), atol=1e-5)
+    close(gradient, dict(tree_flatten(gradients)))
+
+
+def test_a_token_that_the_model_rules_out_leaves_the_entropy_finite() -> None:
+    logits = mx.array([[0.0, -np.inf, 1.0], [2.0, -np.inf, -np.inf]])
+    kept = np.array([1.0, np.e]) / (1 + np.e)
+    np.testing.assert_allclose(np.array(chunked_logp.entropies(logits)), [-(kept * np.log(kept)).sum(), 0], atol=1e-6)

@@ -16,11 +16,13 @@ from mlx.utils import tree_flatten  # isort: skip
 
 import karl_fast
 from karl_fast.errors import UsageError
-from karl_fast.modeling.flat_gradients import added, bounded, joined, parted
+from karl_fast.modeling.flat_gradients import added, bounded, parted
+from karl_fast.modeling.objective_adapter import Evaluation
+from karl_fast.modeling.pullback import gradient
 from karl_fast.modeling.views import adapters_off
 from karl_fast.train import Training, train
 from karl_fast.train.data_order import epoch
-from karl_fast.train.microbatch import LARGEST_SEED, Parts
+from karl_fast.train.microbatch import Parts
 from karl_fast.train.recipe import Objective
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.step import Learner
@@ -28,6 +30,8 @@ from karl_fast.train.step import Learner
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from karl_fast.modeling.pullback import Columns
 
 COUNT = 8
 REWARDS = [1.0, 0.0, 0.5, 0.25, 0.75, 1.0, 0.0, 0.1]
@@ -145,24 +149,22 @@ def test_a_group_that_passes_in_parts_is_one_group(how: dict[str, Any], dropout:
 
 
 def test_dropout_leaves_out_the_same_in_both_passes_of_a_part() -> None:
-    """At a loss whose slope is known, the second pass alone has to give the gradient: that of its own value."""
+    """Of a sum of squares, the passes of all parts together give the gradient that those of each part alone do."""
     data, model = known(), adapted(built(), Training(fine_tune_type="lora", lora_dropout=0.5))
-    scorer, passed = Scorer(model), []
-    parts = Parts(data, 3)
+    parts, passed = Parts(data, 3), []
 
-    def loss(logp: mx.array) -> mx.array:
-        passed.append(np.array(logp))
-        return mx.square(logp).sum()
+    def squares(columns: Columns) -> Evaluation:
+        passed.append(columns["logp"].sum())
+        return Evaluation(float((columns["logp"] ** 2).sum()), 2 * columns["logp"])
 
     mx.random.seed(11)
-    seeds = mx.random.randint(0, LARGEST_SEED, (3,)).tolist()
-    mx.random.seed(11)
-    _, joint = parts.backward(scorer, lambda logp: mx.square(logp).sum())
+    passes = parts.passes(Scorer(model))
+    _, _, joint = gradient(passes, parts.whole.mask, squares)
     summed: dict[str, mx.array] = {}
-    for part, seed in zip(parts.parts, seeds, strict=True):
-        mx.random.seed(seed)
-        summed = added(summed, joined(scorer.backward(part, loss)[1]))
-    assert len({one.sum() for one in passed}) == 3
+    for one, part in zip(passes, parts.rows, strict=True):
+        summed = added(summed, gradient([one], parts.whole.mask[part], squares)[2])
+    assert len(set(passed)) == 4
+    assert passed[0] == pytest.approx(sum(passed[1:]), rel=1e-6)
     for name, one in joint.items():
         assert np.allclose(one, summed[name], atol=1e-5 * mx.abs(one).max().item()), name
 

@@ -1,0 +1,74 @@
+"""The head of log Z, and its gradient beside that of the policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlx.core", reason="pip install 'karl-fast[train]'")
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.log_z_head import LogZHead
+from karl_fast.rl.forward import Forward
+from karl_fast.rl.log_z_trainer import Partition
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def test_the_head_reads_the_prompt_alone_and_stops_the_gradient_where_it_is_told() -> None:
+    mx.random.seed(1)
+    head, hidden = LogZHead(8), mx.random.normal((3, 5, 8))
+    head.eval()
+    mask = mx.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]) > 0
+    found = head(hidden, mask)
+    assert found.shape == (3,)
+    moved = mx.where(mask[:, :, None], hidden, 7.0)
+    np.testing.assert_array_equal(np.array(head(moved, mask)), np.array(found))
+    assert np.all(np.array(mx.grad(lambda h: head(h, mask).sum())(hidden)) == 0)
+    open_head = LogZHead(8, detached=False)
+    open_head.eval()
+    slope = np.array(mx.grad(lambda h: open_head(h, mask).sum())(hidden))
+    assert np.abs(slope[np.array(mask)]).max() > 0
+    assert np.all(slope[~np.array(mask)] == 0)
+
+
+def test_the_head_has_three_layers_of_weights() -> None:
+    from mlx.utils import tree_flatten
+
+    held = dict(tree_flatten(LogZHead(8).parameters()))
+    assert [array.shape for array in held.values() if array.ndim == 2] == [(8, 8), (8, 8), (1, 8)]
+
+
+@pytest.mark.parametrize("detached", [True, False])
+def test_the_gradient_of_log_z_reaches_the_prompts_hidden_states_unless_it_is_detached(
+    reversal: ModuleType, detached: bool
+) -> None:
+    """Beside the plain way: one row at a time, no padding, differentiated whole."""
+    policy = reversal.policy(seed=1)
+    partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3, detached=detached)
+    tokens = np.array([[1, 2, 8, 3, 4], [1, 2, 3, 4, 8], [5, 8, 1, 8, 0]], dtype=np.int32)
+    mask = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [0, 1, 1, 0]], dtype=np.bool_)
+    slopes, lengths = np.array([0.5, -2.0, 1.5], dtype=np.float32), mask.argmax(1) + 1
+
+    def plain() -> mx.array:
+        prompts = [mx.array(row[:length][None]) for row, length in zip(tokens, lengths, strict=True)]
+        means = [policy.body(prompt).mean(axis=1, keepdims=True) for prompt in prompts]
+        log_z = [partition.head(mean, mx.ones((1, 1), dtype=mx.bool_)) for mean in means]
+        return (mx.array(slopes) * mx.concatenate(log_z)).sum()
+
+    traced = partition.trace(Forward(policy, 1.0), tokens, mask)
+    assert traced.outputs()["log_z"] @ slopes == pytest.approx(plain().item(), abs=1e-5)
+    found = traced.pull({"log_z": slopes})
+    assert set(found) == ({"log_z"} if detached else {"log_z", "policy"})
+    for name, module in (("log_z", partition.head), ("policy", policy.model)):
+        wanted = joined(nn.value_and_grad(module, plain)()[1])
+        for vector, value in wanted.items():
+            assert (name == "log_z" or not detached) == (float(mx.abs(value).max()) > 0)
+            if name in found:
+                np.testing.assert_allclose(np.array(found[name][vector]), np.array(value), atol=1e-5)
