@@ -1,4 +1,4 @@
-r"""Log-probabilities and entropies of tokens and their slopes in the hidden states, without all logits at once.
+r"""Log-probabilities, entropies and divergences of tokens and their slopes in the hidden states, without all logits.
 
 The log-probability of a token depends on the hidden state in front of it and on no other::
 
@@ -14,6 +14,7 @@ backwards, for tokens that are learned from and no others, and at no time is the
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,26 +50,73 @@ def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
 
 def entropies(logits: mx.array) -> mx.array:
     """Compute the entropy of each distribution in nats, in float32. [N, V] -> [N]"""
-    return -_terms(logits).sum(axis=-1)
+    return -_weighed(logits, _log_softmax(logits)).sum(axis=-1)
 
 
-def _terms(logits: mx.array) -> mx.array:
-    """Compute ``p log p``, 0 for a token that the model rules out. [N, V]"""
+def divergences(logits: mx.array, reference: mx.array, direction: str) -> mx.array:
+    """Compute the divergence of each distribution from that of the reference in nats, in float32. [N, V] -> [N]
+
+    ``reverse`` is sum p (log p - log q), with p the policy and q the reference; ``forward`` is sum q (log q - log p).
+    """
+    p, q = (logits, reference) if direction == "reverse" else (reference, logits)
+    return _weighed(p, _log_softmax(p) - _log_softmax(q)).sum(axis=-1)
+
+
+def _log_softmax(logits: mx.array) -> mx.array:
     import mlx.core as mx
 
     scaled = logits.astype(mx.float32)
-    p = mx.softmax(scaled, axis=-1)
-    return mx.where(p > 0, p * (scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)), 0.0)
+    return scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
 
 
-def quantities(logits: mx.array, targets: mx.array, names: Sequence[str]) -> Arrays:
-    """Compute quantities of each target by name: ``logp``, and ``entropy``. [N, V], [N] -> [N]"""
+def _weighed(logits: mx.array, values: mx.array) -> mx.array:
+    """Return values times their probabilities, 0 where that is 0: a model may rule tokens out. [N, V]"""
+    import mlx.core as mx
+
+    p = mx.softmax(logits.astype(mx.float32), axis=-1)
+    return mx.where(p > 0, p * values, 0.0)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Another model at the same tokens, for the divergence from its whole distribution.
+
+    Attributes:
+        hidden: its hidden states. [N, E]
+        head: its hidden states to logits. [1, N, E] -> [1, N, V]
+        direction: ``reverse`` or ``forward``.
+    """
+
+    hidden: mx.array
+    head: Any
+    direction: str
+
+    def logits(self, some: slice) -> mx.array:
+        """Compute logits of some tokens, without a gradient. [N', V]"""
+        import mlx.core as mx
+
+        return mx.stop_gradient(self.head(self.hidden[some][None])[0])
+
+
+def quantities(logits: mx.array, targets: mx.array, names: Sequence[str], reference: Reference | None = None) -> Arrays:
+    """Compute quantities of tokens by name: ``logp``, ``entropy``, ``divergence``. [N, V], [N] -> [N]"""
     found = {"logp": log_probabilities(logits, targets)}
-    return found | ({"entropy": entropies(logits)} if "entropy" in names else {})
+    if "entropy" in names:
+        found["entropy"] = entropies(logits)
+    if reference is not None:
+        found["divergence"] = divergences(logits, reference.logits(slice(None)), reference.direction)
+    return found
 
 
 def scored(
-    head: Any, hidden: mx.array, targets: mx.array, rows: int, names: Sequence[str], *, slopes: bool
+    head: Any,
+    hidden: mx.array,
+    targets: mx.array,
+    rows: int,
+    names: Sequence[str],
+    reference: Reference | None = None,
+    *,
+    slopes: bool,
 ) -> tuple[Arrays, Arrays]:
     """Compute quantities of tokens, and if wanted their slopes, `rows` hidden states at a time.
 
@@ -77,7 +125,8 @@ def scored(
         hidden: [N, E]
         targets: [N]
         rows: hidden states a chunk.
-        names: of the quantities.
+        names: of the quantities, ``logp`` among them.
+        reference: for the divergence.
         slopes: True to compute them.
 
     Returns:
@@ -91,7 +140,8 @@ def scored(
     for start in range(0, hidden.shape[0], rows):
         some = slice(start, start + rows)
         states = mx.depends(hidden[some], before) if before else hidden[some]  # one chunk after the other
-        values, pulled = _chunk(head, states, targets[some], names, slopes)
+        other = None if reference is None else replace(reference, hidden=mx.depends(reference.hidden[some], before))
+        values, pulled = _chunk(head, states, targets[some], names, other, slopes)
         for name in names:
             found[name].append(values[name])
             steep[name] += [pulled[name]] if slopes else []
@@ -105,11 +155,13 @@ def _joined(chunks: dict[str, list[mx.array]]) -> Arrays:
     return {name: mx.concatenate(some) for name, some in chunks.items()}
 
 
-def _chunk(head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str], steep: bool) -> tuple[Arrays, Arrays]:
+def _chunk(
+    head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str], reference: Reference | None, steep: bool
+) -> tuple[Arrays, Arrays]:
     import mlx.core as mx
 
     logits = head(hidden[None])[0]
-    values = quantities(logits, targets, names)
+    values = quantities(logits, targets, names, reference)
     if not steep:
         return values, {}
     # -d logp_y / dz = exp(z_v - log sum exp z) - [v = y], pulled back through the head alone: one that is linear needs
@@ -117,14 +169,32 @@ def _chunk(head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str],
     p = mx.softmax(logits.astype(mx.float32), axis=-1)
     excess = {"logp": p.at[mx.arange(targets.size), targets].add(-1.0)}
     if "entropy" in names:  # -dH / dz = p_v (log p_v + H)
-        excess["entropy"] = _terms(logits) + p * values["entropy"][:, None]
+        excess["entropy"] = _weighed(logits, _log_softmax(logits)) + p * values["entropy"][:, None]
+    if reference is not None:
+        excess["divergence"] = _divergence_excess(logits, p, reference, values["divergence"])
     pulls = [one.astype(logits.dtype) for one in excess.values()]
     slopes = [mx.vjp(lambda states: head(states[None])[0], [hidden], [pull])[1][0] for pull in pulls]
     return values, {name: -slope for name, slope in zip(excess, slopes, strict=True)}
 
 
+def _divergence_excess(logits: mx.array, p: mx.array, reference: Reference, value: mx.array) -> mx.array:
+    """Compute ``-dKL / dz``: reverse p_v (KL - log p_v + log q_v), forward q_v - p_v. [N, V]"""
+    import mlx.core as mx
+
+    other = reference.logits(slice(None))
+    if reference.direction == "forward":
+        return mx.softmax(other.astype(mx.float32), axis=-1) - p
+    return p * value[:, None] - _weighed(logits, _log_softmax(logits) - _log_softmax(other))
+
+
 def forward(
-    body: Any, head: Any, tokens: mx.array, places: mx.array, rows: int, names: Sequence[str] = ("logp",)
+    body: Any,
+    head: Any,
+    tokens: mx.array,
+    places: mx.array,
+    rows: int,
+    names: Sequence[str] = ("logp",),
+    reference: Reference | None = None,
 ) -> Arrays:
     """Compute quantities of chosen tokens, without gradients.
 
@@ -133,36 +203,46 @@ def forward(
         tokens: padded on the right. [B, T + 1]
         places: which of the B * T targets, flattened. [N]
         rows: hidden states a chunk.
-        names: of the quantities.
+        names: of the quantities, ``logp`` among them.
+        reference: for the divergence.
 
     Returns:
         Each quantity [N] in float32, by name.
     """
-    hidden, targets = _chosen(body(tokens[:, :-1]), tokens, places)
-    return scored(head, hidden, targets, rows, names, slopes=False)[0]
+    hidden, targets = chosen(body(tokens[:, :-1]), tokens, places)
+    return scored(head, hidden, targets, rows, names, reference, slopes=False)[0]
 
 
-def _chosen(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.array, mx.array]:
+def chosen(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.array, mx.array]:
+    """Return the hidden states in front of chosen tokens, and the tokens. [B, T, E], [B, T + 1], [N] -> [N, E], [N]"""
     hidden = states.reshape(-1, states.shape[-1])[places]
     return hidden, tokens[:, 1:].reshape(-1)[places]
 
 
 def backward(
-    model: Any, body: Any, head: Any, tokens: mx.array, places: mx.array, rows: int, coefficients: Arrays
+    model: Any,
+    body: Any,
+    head: Any,
+    tokens: mx.array,
+    places: mx.array,
+    rows: int,
+    coefficients: Arrays,
+    reference: Reference | None = None,
 ) -> tuple[Arrays, Any]:
     """Return quantities of tokens, and the gradient of ``sum(coefficient * quantity)`` in the trainable parameters.
 
     Args:
         model: the model with the trainable parameters; its head has none.
-        body, head, tokens, places, rows: as for `forward`.
+        body, head, tokens, places, rows, reference: as for `forward`.
         coefficients: the slope of a loss in each quantity, by its name; read when the gradient is computed. [N]
     """
     import mlx.core as mx
     import mlx.nn as nn
 
     def surrogate() -> tuple[mx.array, Arrays]:
-        hidden, targets = _chosen(body(tokens[:, :-1]), tokens, places)
-        values, slopes = scored(head, mx.stop_gradient(hidden), targets, rows, list(coefficients), slopes=True)
+        hidden, targets = chosen(body(tokens[:, :-1]), tokens, places)
+        still = mx.stop_gradient(hidden)
+        values, slopes = scored(head, still, targets, rows, list(coefficients), reference, slopes=True)
         terms = [slope[:, None] * slopes[name].astype(mx.float32) for name, slope in coefficients.items()]
         wanted = mx.stop_gradient(sum(terms[1:], start=terms[0]).astype(hidden.dtype))
         return (hidden * wanted).astype(mx.float32).sum(), values

@@ -17,7 +17,7 @@ from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.policy import LanguageModel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     import mlx.core as mx
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 class Forward:
     """A policy's log-probabilities and their gradients, chunk by chunk where the head is not trained."""
 
-    def __init__(self, policy: Policy, temperature: float, *, compile: bool = False) -> None:
-        self.policy, self.temperature = policy, temperature
+    def __init__(
+        self, policy: Policy, temperature: float, *, compile: bool = False, divergence: str | None = None
+    ) -> None:
+        """Set the temperature, and the direction of the divergence from the reference, if one is wanted."""
+        self.policy, self.temperature, self.divergence = policy, temperature, divergence
         self._compiled = Compiled(policy.model, on=compile)
         self._shape = Shape(rounded if compile else int)
         self._rows: int | None = None
@@ -71,7 +74,23 @@ class Forward:
 
     def _values(self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array) -> Arrays:
         """Compute quantities; each policy has its own trace, because adapters are not an array argument."""
-        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names)
+        other = self._reference(tokens, places, names)
+        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other)
+
+    def _reference(self, tokens: mx.array, places: mx.array, names: Iterable[str]) -> chunked.Reference | None:
+        """Return the reference at the targets, if the divergence from it is wanted."""
+        import mlx.core as mx
+
+        if "divergence" not in names or self.divergence is None:
+            return None
+
+        def head(hidden: mx.array) -> mx.array:
+            with self.policy.reference():
+                return self.head(hidden)
+
+        with self.policy.reference():
+            hidden, _ = chunked.chosen(self.policy.body(tokens[:, :-1]), tokens, places)
+        return chunked.Reference(mx.stop_gradient(hidden), head, self.divergence)
 
     def trace(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...] = ("logp",)) -> Traced:
         """Build the graph of quantities of tokens, and of their gradient in the trainable parameters, joined.
@@ -79,7 +98,7 @@ class Forward:
         Args:
             tokens: [B, T + 1]
             mask: which targets are computed. [B, T]
-            names: of the quantities: ``logp``, and ``entropy`` where it is wanted.
+            names: of the quantities: ``logp``, and ``entropy`` or ``divergence`` where they are wanted.
         """
         cut = self._shape.cut(tokens, mask)
         return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut), int(mask.sum()))
@@ -95,17 +114,18 @@ class Forward:
         return values, joined(gradient)
 
     def _chunked(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
-        policy = self.policy
-        return chunked.backward(policy.model, policy.body, self.head, tokens, places, self.chunk_rows(), coefficients)
+        policy, other = self.policy, self._reference(tokens, places, coefficients)
+        shared = (policy.body, self.head, tokens, places, self.chunk_rows())
+        return chunked.backward(policy.model, *shared, coefficients, other)
 
     def _through(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
         import mlx.nn as nn
 
+        other = self._reference(tokens, places, coefficients)
+
         def whole() -> tuple[mx.array, Arrays]:
-            hidden = self.policy.body(tokens[:, :-1])
-            hidden = hidden.reshape(-1, hidden.shape[-1])[places]
-            targets = tokens[:, 1:].reshape(-1)[places]
-            values = chunked.quantities(self.head(hidden[None])[0], targets, list(coefficients))
+            hidden, targets = chunked.chosen(self.policy.body(tokens[:, :-1]), tokens, places)
+            values = chunked.quantities(self.head(hidden[None])[0], targets, list(coefficients), other)
             terms = [(slope * values[name]).sum() for name, slope in coefficients.items()]
             return sum(terms[1:], start=terms[0]), values
 

@@ -188,27 +188,41 @@ def test_checkpointed_layers_give_the_same_gradient_in_less_memory_and_can_be_un
     close(same, dict(tree_flatten(gradient)), 1e-5)
 
 
-@pytest.mark.parametrize("names", [("logp", "entropy"), ("entropy",), ("logp",)])
-def test_entropy_has_the_value_and_gradient_of_all_logits_at_once(names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("names", [("logp", "entropy"), ("logp", "divergence"), ("logp", "entropy", "divergence")])
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+def test_entropy_and_divergence_have_the_value_and_gradient_of_all_logits_at_once(
+    names: tuple[str, ...], direction: str
+) -> None:
     model, batch = adapted(built()), padded(examples(4))
     scorer, random = Scorer(model), np.random.default_rng(2)
     slopes = {name: mx.array(random.normal(size=batch.places.size).astype(np.float32)) for name in names}
+    inputs, targets = batch.tokens[:, :-1], batch.tokens[:, 1:].reshape(-1)[batch.places]
+    with adapters_off(model):
+        base, _ = chunked_logp.chosen(scorer.body(inputs), batch.tokens, batch.places)
+        log_q = nn.log_softmax(model(inputs).reshape(-1, scorer.vocabulary)[batch.places])
 
     def plain() -> tuple[mx.array, dict[str, mx.array]]:
-        logits = model(batch.tokens[:, :-1]).reshape(-1, scorer.vocabulary)[batch.places]
-        log_p = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        taken = mx.take_along_axis(log_p, batch.tokens[:, 1:].reshape(-1)[batch.places][:, None], -1)[:, 0]
-        values = {"logp": taken, "entropy": -(mx.exp(log_p) * log_p).sum(axis=-1)}
+        log_p = nn.log_softmax(model(inputs).reshape(-1, scorer.vocabulary)[batch.places])
+        apart = mx.exp(log_p) * (log_p - log_q) if direction == "reverse" else mx.exp(log_q) * (log_q - log_p)
+        values = {
+            "logp": mx.take_along_axis(log_p, targets[:, None], -1)[:, 0],
+            "entropy": -(mx.exp(log_p) * log_p).sum(axis=-1),
+            "divergence": apart.sum(axis=-1),
+        }
         return sum((slopes[name] * values[name]).sum() for name in names), values
 
-    values, gradient = chunked_logp.backward(model, scorer.body, scorer.head, batch.tokens, batch.places, 7, slopes)
+    other = chunked_logp.Reference(base, scorer.head, direction) if "divergence" in names else None
+    shared = (scorer.body, scorer.head, batch.tokens, batch.places, 7)
+    values, gradient = chunked_logp.backward(model, *shared, slopes, other)
     (_, wanted), gradients = nn.value_and_grad(model, plain)()
     for name in names:
         np.testing.assert_allclose(np.array(values[name]), np.array(wanted[name]), atol=1e-5)
+    assert np.abs(np.array(wanted["divergence"])).max() > 1e-3
     close(gradient, dict(tree_flatten(gradients)))
 
 
-def test_a_token_that_the_model_rules_out_leaves_the_entropy_finite() -> None:
+def test_a_token_that_the_model_rules_out_leaves_entropy_and_divergence_finite() -> None:
     logits = mx.array([[0.0, -np.inf, 1.0], [2.0, -np.inf, -np.inf]])
     kept = np.array([1.0, np.e]) / (1 + np.e)
     np.testing.assert_allclose(np.array(chunked_logp.entropies(logits)), [-(kept * np.log(kept)).sum(), 0], atol=1e-6)
+    np.testing.assert_allclose(np.array(chunked_logp.divergences(logits, logits, "reverse")), [0, 0], atol=1e-6)
