@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -232,14 +231,6 @@ def test_settings_written_as_toml_are_read_back_as_they_were(tmp_path_factory: A
     file.write_text(settings.to_toml(), encoding="utf-8")
     assert Settings.load(file) == settings
     assert Settings.from_dict(settings.to_dict()).to_dict() == settings.to_dict()
-
-
-def test_every_setting_can_stand_in_a_file() -> None:
-    from karl_fast.cli import options
-    from karl_fast.settings.toml import kinds
-
-    assert set(kinds()) == {field.name for field in dataclasses.fields(Settings)} - {"origins"}
-    assert set(options.OPTIONS) == set(kinds())
 
 
 def test_a_manifest_with_columns_of_a_caller_makes_nothing(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from karl_fast.cli.app import app
 from karl_fast.cli.commands import sample
 from karl_fast.cli.fast_parser import OWN, plain
-from karl_fast.cli.precedence import flag
 from karl_fast.errors import UsageError
-from karl_fast.settings.toml import kinds
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.schema import schema
 from tests.cli.run import karl
 
 VALUES = {
@@ -93,15 +93,15 @@ def same(arguments: list[str], typed: Any) -> None:
         assert getattr(line["settings"], place) == getattr(wanted["settings"], place)
 
 
-@pytest.mark.parametrize("name", sorted(kinds()))
+@pytest.mark.parametrize("name", sorted(schema(Settings)))
 @pytest.mark.parametrize("form", ["apart", "together"])
 def test_every_setting_is_read_as_typer_reads_it(name: str, form: str, typed: Any) -> None:
-    option, value = flag(name), VALUES.get(name)
+    option, value = schema(Settings)[name].flag, VALUES.get(name)
     words = [option] if value is None else [option, value]
     if form == "together" and value is not None and option.startswith("--"):
         words = [f"{option}={value}"]
     same(["sample", "a.jsonl", *words, *ALSO.get(name, [])], typed)
-    assert (value is None) == (kinds()[name] is bool)
+    assert (value is None) == (schema(Settings)[name].kind is bool)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_command_has_no_other_options() -> None:
 
     command = typer.main.get_command(app).commands["sample"]  # type: ignore[attr-defined]
     options = {word for param in command.params if param.param_type_name == "option" for word in param.opts}
-    assert options == {"--config", *map(flag, kinds()), *OWN}
+    assert options == {"--config", *(one.flag for one in schema(Settings).values()), *OWN}
 
 
 def test_settings_that_contradict_each_other_are_refused_in_the_same_words() -> None:

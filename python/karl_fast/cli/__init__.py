@@ -1,6 +1,7 @@
 """The command `karl-fast`: parse, call, print. Data goes to stdout, talk to stderr.
 
-A line that is plain is read here (`plain`); every other one by typer, which takes a third of a start to load.
+A line that is plain is read here (`plain`), and `--help` alone is printed here; every other line is parsed by typer,
+whose import takes most of a start.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from pathlib import Path
 
 from karl_fast._signals import Stopped
 from karl_fast._text import clean
-from karl_fast.cli.fast_parser import plain
 from karl_fast.cli.signals import listen, say
 from karl_fast.errors import FileError, KarlError, UsageError
+
+COMPLETION = "_KARL_FAST_COMPLETE"
+"""Variable by which a shell asks typer for completions."""
 
 
 def main() -> None:
@@ -46,6 +49,13 @@ def _run() -> int | None:
 
 
 def _command(arguments: list[str]) -> int | None:
+    if arguments == ["--help"] and COMPLETION not in os.environ:
+        from karl_fast.cli.root_help import text
+
+        print(text(), end="")
+        return None
+    from karl_fast.cli.fast_parser import plain  # with the settings, which a help does not need
+
     line = plain(arguments)
     if line is None:
         from karl_fast.cli.dispatch import parsed

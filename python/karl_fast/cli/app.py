@@ -6,16 +6,14 @@ from typing import Annotated
 
 import typer
 
+from karl_fast.cli.root_help import DESCRIPTION, OPTIONS, WIDEST
 from karl_fast.cli.version_line import line
 
 NAME = "karl-fast"
 
-WIDEST = 120
-"""Columns of a help text, where the terminal has them."""
-
 app = typer.Typer(
     name=NAME,
-    help="Agent logs to training sets, drawn in proportion to reward.",
+    help=DESCRIPTION,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -33,7 +31,7 @@ def _version(ctx: typer.Context, wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version in one line.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help=OPTIONS["--version"])
     ] = False,
 ) -> None:
     """Agent logs to training sets, drawn in proportion to reward."""

@@ -6,10 +6,9 @@ import sys
 from importlib import import_module
 
 from karl_fast.cli.app import NAME, app
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
 from karl_fast.cli.usage_errors import TyperUsageError, said
-
-COMMANDS = ("ablate", "compare", "convert", "eval", "inspect", "rl", "sample", "train", "version")
 
 
 def parsed() -> int | None:

@@ -8,11 +8,11 @@ explained, refused or looked up elsewhere. All other lines are left to typer.
 from __future__ import annotations
 
 import os
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from karl_fast.cli.precedence import Layer, flag, settled, variable
-from karl_fast.settings.toml import Config, deal, kinds, scale, shares, weights
+from karl_fast.cli.precedence import Layer, resolved
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.schema import Setting, schema, variable
 
 OWN = {
     "--out": "out",
@@ -25,8 +25,6 @@ OWN = {
 }
 """Options of the command that are no settings."""
 
-PARSERS = {"reward": weights, "split": shares, "per": deal, "shaping": scale}
-
 
 def plain(arguments: list[str]) -> dict[str, Any] | None:
     """Return the arguments of `draw`; None if the line is not simple or an environment variable sets an option."""
@@ -37,13 +35,12 @@ def plain(arguments: list[str]) -> dict[str, Any] | None:
     except ValueError:
         return None
     own = {name: given.pop(name) for name in set(OWN.values()) & given.keys()}
-    chosen = Layer("flag", given, {name: flag(name) for name in given})
-    return {"settings": settled([chosen]), "config": Config(""), "logs": logs, **own}
+    chosen = Layer("flag", given, {name: schema(Settings)[name].flag for name in given})
+    return {"settings": resolved([chosen], Settings), "config": None, "logs": logs, **own}
 
 
 def _variables() -> set[str]:
-    options = ["--config", *map(flag, kinds())]
-    return {"_KARL_FAST_COMPLETE", *map(variable, options)}
+    return {"_KARL_FAST_COMPLETE", variable("--config"), *(one.variable for one in schema(Settings).values())}
 
 
 def _read(words: list[str]) -> tuple[list[str], dict[str, Any]]:
@@ -52,7 +49,7 @@ def _read(words: list[str]) -> tuple[list[str], dict[str, Any]]:
     Raises:
         ValueError: a word that is not plain.
     """
-    names = {flag(name): name for name in kinds()} | OWN
+    options: dict[str, Setting | str] = {one.flag: one for one in schema(Settings).values()} | OWN
     logs: list[str] = []
     given: dict[str, Any] = {}
     rest = iter(words)
@@ -60,33 +57,25 @@ def _read(words: list[str]) -> tuple[list[str], dict[str, Any]]:
         option, equals, text = word.partition("=")
         if not word.startswith("-") or word == "-":
             logs.append(word)
-        elif option not in names or (equals and not word.startswith("--")):
+        elif option not in options or (equals and not word.startswith("--")):
             raise ValueError(word)
-        elif _is_switch(names[option]):
+        elif _is_switch(one := options[option]):
             if equals:
                 raise ValueError(word)
-            given[names[option]] = True
+            given[one if isinstance(one, str) else one.name] = True
         else:
-            given[names[option]] = _value(names[option], text if equals else next(rest, ""))
+            text = _given(text if equals else next(rest, ""))
+            given[one if isinstance(one, str) else one.name] = text if isinstance(one, str) else one.from_text(text)
     if not all(logs) or not logs:
         raise ValueError("no log")
     return logs, given
 
 
-def _is_switch(name: str) -> bool:
-    return name != "out" and kinds().get(name, bool) is bool
+def _is_switch(option: Setting | str) -> bool:
+    return option != "out" if isinstance(option, str) else option.kind is bool
 
 
-def _value(name: str, text: str) -> Any:
-    """Convert a value as typer would."""
+def _given(text: str) -> str:
     if not text or (text.startswith("-") and text != "-"):
         raise ValueError(text)
-    if name in PARSERS:
-        return PARSERS[name](text)
-    kind = kinds().get(name, str)
-    if get_origin(kind) is Literal:
-        if text not in get_args(kind):
-            raise ValueError(text)
-        return text
-    (kind,) = [one for one in get_args(kind) or (kind,) if one is not NoneType]
-    return kind(text)
+    return text

@@ -11,9 +11,10 @@ import typer
 
 from karl_fast._suggest import nearest, question
 from karl_fast._text import clean
-from karl_fast.cli.precedence import SOURCES, flag, variable
+from karl_fast.cli.precedence import SOURCES
 from karl_fast.errors import UsageError
-from karl_fast.settings.toml import kinds
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.schema import flag_of, schema, variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +26,22 @@ KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a numbe
 """The parser's names of types, and ours."""
 
 
+FLAGS = {"data": "DATA"}
+"""Arguments that errors name as settings."""
+
+
 def typed(error: UsageError) -> str:
     """Return the message of an error, with options in place of the names of settings."""
     sentence = str(error)
     for name in error.settings:
-        sentence = re.sub(rf"(?<![\w-]){name}(?![\w-])", flag(name), sentence, count=1)
+        sentence = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", _flag(name), sentence, count=1)
     return sentence
+
+
+def _flag(name: str) -> str:
+    """Return the option of a setting; only those of sampling have flags of another name."""
+    known = schema(Settings).get(name)
+    return FLAGS.get(name) or (known.flag if known else flag_of(name))
 
 
 @contextlib.contextmanager
@@ -95,7 +106,7 @@ def _hint(error: Any, command: str) -> str:
 def _of_options(given: str, options: list[str], command: str) -> str:
     lists = f"{command} --help lists what it takes"
     likeness, option = max(((_likeness(option, given), option) for option in options), default=(0.0, ""))
-    if likeness < ALIKE and given in map(flag, kinds()):
+    if likeness < ALIKE and given in [one.flag for one in schema(Settings).values()]:
         return f"{given} is an option of sample; {lists}"
     return f"did you mean {option}?" if option else lists
 

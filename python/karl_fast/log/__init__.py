@@ -10,25 +10,29 @@ from karl_fast import _core
 from karl_fast.errors import BadRowError
 from karl_fast.log.discovery import files, listed
 from karl_fast.log.log import Log
+from karl_fast.settings.choices import named
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+    from typing import Unpack
 
     from karl_fast.log.parquet_in import Needed
     from karl_fast.log.reward_functions import Scorers
+    from karl_fast.settings.choices import Choices
 
 __all__ = ["Log", "read", "refuse_bad_rows"]
 
 
+@named(Settings)
 def read(
     logs: str | Path | Iterable[str | Path],
     settings: Settings | None = None,
     *,
     fingerprint: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    **choices: Any,
+    **choices: Unpack[Choices],
 ) -> Log:
     """Read logs into columns.
 

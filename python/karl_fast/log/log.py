@@ -150,7 +150,8 @@ class Log:
         table = _loaded(frame, columns) if isinstance(frame, str | Path) else frame
         core, rows, by_row = self.core.with_columns(table, **columns)
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
-        settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
+        taken: dict[str, Any] = {role: None for role in columns if role != "log_weight"}
+        settings = self.settings.replace(**taken)
         functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
         given = (*self.given, record)
         more = (self.passed, unrewarded, self.left_out, self.skipped)

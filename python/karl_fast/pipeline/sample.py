@@ -7,7 +7,7 @@ import math
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast._output_path import data_set, refuse_own
@@ -19,13 +19,16 @@ from karl_fast.log import Log, read
 from karl_fast.log.discovery import PARQUET, listed
 from karl_fast.log.field_hints import first, held, holder, lacking, record, recordless, top
 from karl_fast.pipeline.select import select
+from karl_fast.settings.choices import named
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+    from typing import Unpack
 
     from karl_fast.export.write import Progress
+    from karl_fast.settings.choices import Choices
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
@@ -67,6 +70,7 @@ class Inspection:
     ladder: list[_core.Tempered]
 
 
+@named(Settings)
 def sample(
     logs: Log | str | Path | Iterable[str | Path],
     out: str | Path | None,
@@ -75,7 +79,7 @@ def sample(
     force: bool = False,
     progress: Progress | None = None,
     written: Progress | None = None,
-    **choices: Any,
+    **choices: Unpack[Choices],
 ) -> Sample:
     """Draw a training set from logs and write it as a directory, whole or not at all.
 
@@ -129,12 +133,13 @@ def _made(
     return draft, manifest | {"run": run(log, seconds, draft.failed_rows) | hints(log, manifest)}
 
 
+@named(Settings)
 def inspect(
     logs: Log | str | Path | Iterable[str | Path],
     settings: Settings | None = None,
     *,
     progress: Progress | None = None,
-    **choices: Any,
+    **choices: Unpack[Choices],
 ) -> Inspection:
     """Look at logs without drawing: rows, groups, rewards, duplicates, and what each temperature would do.
 
@@ -154,7 +159,7 @@ def inspect(
         return Inspection(report, ladder(selection))
 
 
-def _settings(logs: object, settings: Settings | None, choices: dict[str, Any]) -> Settings:
+def _settings(logs: object, settings: Settings | None, choices: Choices) -> Settings:
     default = logs.settings if isinstance(logs, Log) else Settings()
     return (settings or default).replace(**choices)
 

@@ -13,11 +13,33 @@ Needs the extra ``train``; MLX is imported when it is needed.
 
 from __future__ import annotations
 
-from karl_fast.rl.ablation import ablate
-from karl_fast.rl.config import load
-from karl_fast.rl.environment import Environment
-from karl_fast.rl.policy import Policy
-from karl_fast.rl.run import Finished, rl
+from typing import TYPE_CHECKING
+
 from karl_fast.rl.settings import Alarms, Online, Replay
 
+if TYPE_CHECKING:
+    from karl_fast.rl.ablation import ablate
+    from karl_fast.rl.config import load
+    from karl_fast.rl.environment import Environment
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.run import Finished, rl
+
 __all__ = ["Alarms", "Environment", "Finished", "Online", "Policy", "Replay", "ablate", "load", "rl"]
+
+HOMES = {
+    "Environment": "environment",
+    "Finished": "run",
+    "Policy": "policy",
+    "ablate": "ablation",
+    "load": "config",
+    "rl": "run",
+}
+"""Home modules of public names that need NumPy; loaded on first use."""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"karl_fast.rl.{HOMES[name]}"), name)

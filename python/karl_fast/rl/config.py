@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
-from dataclasses import fields
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,29 @@ from karl_fast.errors import FileError, UsageError
 from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt, is_message, no_text
-from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
+from karl_fast.rl.settings import Alarms, Online, Replay
+from karl_fast.settings.choices import named
+from karl_fast.settings.keys import checked
+from karl_fast.settings.schema import build, schema
+from karl_fast.settings.toml import own_table, parsed, placed, text_of
 from karl_fast.settings.validation import refuse_empty
-from karl_fast.train.config import setting
 from karl_fast.train.settings import Training
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
 """Settings that may name a file, relative to the folder of the configuration."""
 
 
+TABLES = ("alarms", "replay")
+"""Tables of a file."""
+
+
+@named(Online)
 def load(path: str | Path, **over: Any) -> Online:
     """Load the settings of an online run from a TOML file.
 
     Args:
-        path: the file. Settings are at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and
-            ``[replay]`` are tables. Paths in it are relative to its folder.
+        path: the file. Its settings are in the table ``[rl]``, or at its top; ``[rewards]`` maps functions to weights,
+            ``[alarms]`` and ``[replay]`` are tables. Paths in it are relative to its folder.
         over: settings that count over those of the file.
 
     Returns:
@@ -42,48 +49,47 @@ def load(path: str | Path, **over: Any) -> Online:
     Reference: none.
     """
     refuse_empty(config=path, **{name: over[name] for name in PATHS if name in over})
-    file = Path(path)
+    parts: dict[str, Any] = {
+        name: value for name, value in over.items() if isinstance(value, Alarms | Replay | Training)
+    }
+    named = checked(Online, {name: value for name, value in over.items() if name not in parts})
+    file = read(path)
     try:
-        held = tomllib.loads(_text(file))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file}: this is no TOML: {error}") from error
-    try:
-        return _built(_placed(held, file.parent) | over)
-    except TypeError as error:
-        raise UsageError(f"{file}: {error}") from error
+        return replace(build(Online, file.settings | named), **parts)
     except UsageError as error:
         if error.settings and over.keys() >= {*error.settings}:
             raise  # the file does not say it
-        placed = UsageError(f"{file}: {error}", *(name for name in error.settings if name in over))
-        placed.hint = error.hint
-        raise placed from error
+        raise placed(Path(path), error, *(name for name in error.settings if name in over)) from error
 
 
-def _built(held: dict[str, Any]) -> Online:
-    held = {name.replace("-", "_"): value for name, value in held.items()}
-    known = {*OWN, *SHARED, "alarms", "replay"}
-    for name in held.keys() - known:
-        near = get_close_matches(name, known, n=1)
-        error = UsageError(f"the key {name} is unknown, wanted the name of a setting")
-        error.hint = f"did you mean {near[0]}?" if near else None
-        raise error
-    tables: dict[str, Any] = {
-        name: _table(name, kind, held.get(name, {})) for name, kind in (("alarms", Alarms), ("replay", Replay))
-    }
-    training = {name: setting(name, value) for name, value in held.items() if name in SHARED}
-    own = {name: value for name, value in held.items() if name in OWN}
-    return Online(**own, **tables, training=Training(**training))
+@dataclass(frozen=True)
+class OnlineConfig:
+    """Settings of an online run from a file.
+
+    Attributes:
+        path: the file.
+        settings: by their names in the schema of `Online`.
+    """
+
+    path: str
+    settings: dict[str, Any]
 
 
-def _table(name: str, kind: Any, held: Any) -> Any:
-    if isinstance(held, kind):
-        return held
-    if not isinstance(held, dict):
-        raise UsageError(f"{name} is {held!r}, wanted a table", name)
-    there = {one.name for one in fields(kind)}
-    if alien := held.keys() - there:
-        raise UsageError(f"{name}.{min(alien)} is unknown, wanted one of {', '.join(sorted(there))}")
-    return kind(**held)
+def read(path: str | Path, _command: str = "rl") -> OnlineConfig:
+    """Read the settings in a file, with paths relative to the working directory.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: it is no TOML, or holds a key or a value that means nothing.
+    """
+    file = Path(path)
+    text = text_of(file)
+    try:
+        top = parsed(text)
+        held = own_table(top, "rl", {*schema(Online), *TABLES}) if "rl" in top else top
+        return OnlineConfig(str(file), _placed(checked(Online, held, where="[rl] " * ("rl" in top)), file.parent))
+    except UsageError as error:
+        raise placed(file, error) from error
 
 
 def _placed(held: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from karl_fast.errors import UsageError
+from karl_fast.settings import values
+from karl_fast.settings.bounds import FROM_ONE, FROM_ZERO, POSITIVE
+from karl_fast.settings.schema import documented, is_a, part, setting, validate
 from karl_fast.train.settings import Training
+
+RUN, REWARDS, ROLLOUTS, UPDATES, PROMPTS = "Run", "Rewards", "Rollouts", "Updates", "Order of prompts"
+ALARMS, REPLAY = "Alarms", "Replay"
 
 Order = Literal["shuffle", "pass-rate", "paced", "stages"]
 
@@ -22,150 +28,135 @@ UNSEEN = ("rounds", "out", "keep", "report_to", "project_name", "memory_limit", 
 """Settings that may change when a run is resumed, because the training data does not depend on them."""
 
 
+@documented
 @dataclass(frozen=True)
 class Alarms:
-    """Thresholds at which a run stops itself; 0 or None turns one off.
+    """Thresholds at which a run stops itself; 0 or None turns one off."""
 
-    Attributes:
-        entropy_floor: minimum mean entropy a token, in nats.
-        kl_ceiling: maximum k3 to the reference a token, in nats; costs a forward pass of the reference a round.
-        flat_rounds: maximum consecutive rounds without a group with different rewards.
-        skipped_steps: maximum consecutive steps with a gradient that is not finite.
-        missing_share: maximum share of missing rewards in a round.
-    """
-
-    entropy_floor: float = 0.0
-    kl_ceiling: float | None = None
-    flat_rounds: int = 10
-    skipped_steps: int = 3
-    missing_share: float = 0.5
+    entropy_floor: float = setting(0.0, ALARMS, "Minimum mean entropy a token, in nats.", bounds=FROM_ZERO)
+    kl_ceiling: float | None = setting(
+        None,
+        ALARMS,
+        "Maximum k3 to the reference a token, in nats; costs a forward pass of the reference a round.",
+        bounds=FROM_ZERO,
+    )
+    flat_rounds: int = setting(
+        10, ALARMS, "Maximum consecutive rounds without a group with different rewards.", bounds=FROM_ZERO
+    )
+    skipped_steps: int = setting(
+        3, ALARMS, "Maximum consecutive steps with a gradient that is not finite.", bounds=FROM_ZERO
+    )
+    missing_share: float = setting(0.5, ALARMS, "Maximum share of missing rewards in a round.", bounds=FROM_ZERO)
 
     def __post_init__(self) -> None:
-        for name in ("entropy_floor", "kl_ceiling", "missing_share"):
-            _real(f"alarms.{name}", getattr(self, name))
-        for name in ("flat_rounds", "skipped_steps"):
-            _whole(f"alarms.{name}", getattr(self, name), 0)
+        validate(self, "alarms")
 
 
+@documented
 @dataclass(frozen=True)
 class Replay:
-    """Rollouts of earlier rounds that are learned from again.
+    """Rollouts of earlier rounds that are learned from again."""
 
-    Attributes:
-        groups: number of replayed groups in each round; 0 for none.
-        max_age: in steps; older ones are dropped.
-        rate: a group's chance halves every ``ln 2 / rate`` steps (`karl_fast.replay.Exponential`).
-        capacity: groups that are kept at most.
-    """
-
-    groups: int = 0
-    max_age: int = 8
-    rate: float = 0.0
-    capacity: int = 256
+    groups: int = setting(0, REPLAY, "Replayed groups in each round; 0 for none.", bounds=FROM_ZERO)
+    max_age: int = setting(8, REPLAY, "Maximum age of a rollout, in steps; older ones are dropped.", bounds=FROM_ZERO)
+    rate: float = setting(
+        0.0,
+        REPLAY,
+        "Decay: the chance of a group halves every ln 2 / rate steps (karl_fast.replay.Exponential).",
+        bounds=FROM_ZERO,
+    )
+    capacity: int = setting(256, REPLAY, "Maximum groups in the buffer.", bounds=FROM_ONE)
 
     def __post_init__(self) -> None:
-        _real("replay.rate", self.rate)
-        for name in ("groups", "max_age"):
-            _whole(f"replay.{name}", getattr(self, name), 0)
-        _whole("replay.capacity", self.capacity, 1)
+        validate(self, "replay")
 
 
+@documented
 @dataclass(frozen=True)
 class Online:
     """An online run. A round draws groups of rollouts and learns from them; a step is one update of the weights.
-
-    Attributes:
-        model: a folder or a name that mlx-lm loads, or ``file.py:function`` that makes a policy: it is given ``seed``.
-        prompts: a file of JSON lines, each with ``prompt`` or ``messages``; other fields go to rewards by name.
-        out: the folder of the run.
-        rewards: ``file.py:function`` to its weight.
-        environment: ``file.py:Class``, a new one for each rollout.
-        environment_weight: of its score.
-        outcome: the component (a function's name, or ``environment``) that filters, ``draws`` and the curriculum look
-            at, where others only shape it; the whole reward where absent.
-        recipe: a name, or a TOML file with a table for each axis.
-        rounds: number of rounds.
-        prompts_per_round: P, groups a round.
-        group_size: G, rollouts a group.
-        temperature: of the draw, and of every log-probability.
-        max_tokens: that the policy may say in a rollout.
-        max_turns: of the policy in a rollout.
-        max_turn_tokens: that the policy may say in one turn; 0 for as many as in the rollout.
-        max_context: tokens of a rollout with its prompt; longer prompts are left out.
-        draw_rows: rollouts that are drawn at a time.
-        timeout_seconds: of each call of a reward function or an environment.
-        compile: True to fuse operations by `mx.compile` in the passes, the gradient and the draw: for small
-            models. On a CPU it calls a C++ compiler, for half a minute the first time.
-        epochs: passes over the rollouts of a round.
-        minibatches: steps a pass.
-        micro_batch: rollouts in memory at a time.
-        draws: how often a round may draw P groups until P of them have rewards that differ (DAPO); 1 is once.
-        overlong_tokens: stretch before max_tokens over which the reward falls by 1 (DAPO); 0 for none.
-        curriculum: how prompts are chosen.
-        stage_field: the field of a prompt that names its level, for ``stages``.
-        log_z_learning_rate: of the head, where the recipe learns one.
-        alarms: when it stops of itself.
-        replay: what comes back.
-        show: number of rollouts of a round shown at a terminal.
-        save_every: rounds from one checkpoint to the next; a round takes as long as many steps of `Training` do.
-        training: the optimizer, the adapters, the seed, and the number of checkpoints kept.
 
     Raises:
         UsageError: a choice outside its range, or two that do not go together.
     """
 
-    model: str = ""
-    prompts: str = ""
-    out: str = ""
-    rewards: dict[str, float] = field(default_factory=dict)
-    environment: str | None = None
-    environment_weight: float = 1.0
-    outcome: str | None = None
-    recipe: str = "grpo"
-    rounds: int = 100
-    prompts_per_round: int = 4
-    group_size: int = 8
-    temperature: float = 1.0
-    max_tokens: int = 256
-    max_turns: int = 1
-    max_turn_tokens: int = 0
-    max_context: int = 4096
-    draw_rows: int = 256
-    timeout_seconds: float = 60.0
-    compile: bool = False
-    epochs: int = 1
-    minibatches: int = 1
-    micro_batch: int = 32
-    draws: int = 1
-    overlong_tokens: int = 0
-    curriculum: Order = "shuffle"
-    stage_field: str = "difficulty"
-    log_z_learning_rate: float = 1e-3
-    alarms: Alarms = field(default_factory=Alarms)
-    replay: Replay = field(default_factory=Replay)
-    show: int = 1
-    save_every: int = 10
-    training: Training = field(default_factory=Training)
+    model: str = setting(
+        "",
+        RUN,
+        "Model: a folder, a name on the Hugging Face hub, or file.py:function that makes a policy from a seed.",
+    )
+    prompts: str = setting(
+        "",
+        RUN,
+        "File of JSON lines, each with prompt or messages; reward functions get the other fields by name.",
+    )
+    out: str = setting("", RUN, "Folder of the run.")
+    rewards: dict[str, float] = setting(
+        dict, REWARDS, "Reward functions with weights: rewards.py:solved=1,rewards.py:brief=0.1.", form=values.FUNCTIONS
+    )
+    environment: str | None = setting(None, REWARDS, "Environment, file.py:Class: a new one for each rollout.")
+    environment_weight: float = setting(1.0, REWARDS, "Weight of the environment's score.")
+    outcome: str | None = setting(
+        None,
+        REWARDS,
+        "Component (name of a function, or environment) that filters, --draws and the curriculum use; the others only "
+        "shape the reward. [default: the whole reward]",
+    )
+    recipe: str = setting("grpo", RUN, "Objective: a name, or a TOML file with a table for each axis.")
+    rounds: int = setting(100, RUN, "Number of rounds.", bounds=FROM_ONE)
+    prompts_per_round: int = setting(4, ROLLOUTS, "Groups a round.", bounds=FROM_ONE)
+    group_size: int = setting(8, ROLLOUTS, "Rollouts a group.", bounds=FROM_ONE)
+    temperature: float = setting(
+        1.0, ROLLOUTS, "Temperature of generation, and of every log-probability.", bounds=POSITIVE
+    )
+    max_tokens: int = setting(256, ROLLOUTS, "Maximum tokens the policy may generate in a rollout.", bounds=FROM_ONE)
+    max_turns: int = setting(1, ROLLOUTS, "Maximum turns of the policy in a rollout.", bounds=FROM_ONE)
+    max_turn_tokens: int = setting(
+        0, ROLLOUTS, "Maximum tokens of one turn; 0 for as many as in the rollout.", bounds=FROM_ZERO
+    )
+    max_context: int = setting(
+        4096, ROLLOUTS, "Maximum tokens of a rollout with its prompt; longer prompts are left out.", bounds=FROM_ONE
+    )
+    draw_rows: int = setting(256, ROLLOUTS, "Rollouts generated at a time.", bounds=FROM_ONE)
+    timeout_seconds: float = setting(
+        60.0, REWARDS, "Timeout of each call of a reward function or an environment.", bounds=POSITIVE
+    )
+    compile: bool = setting(
+        False,
+        UPDATES,
+        "Fuse operations by mx.compile in the passes, the gradient and generation: for small models. On a CPU it calls "
+        "a C++ compiler, for half a minute the first time.",
+    )
+    epochs: int = setting(1, UPDATES, "Passes over the rollouts of a round.", bounds=FROM_ONE)
+    minibatches: int = setting(1, UPDATES, "Steps a pass.", bounds=FROM_ONE)
+    micro_batch: int = setting(32, UPDATES, "Rollouts in memory at a time.", bounds=FROM_ONE)
+    draws: int = setting(
+        1,
+        ROLLOUTS,
+        "Draws a round may make until all its groups have rewards that differ (DAPO); 1 for one.",
+        bounds=FROM_ONE,
+    )
+    overlong_tokens: int = setting(
+        0, REWARDS, "Tokens before --max-tokens over which the reward falls by 1 (DAPO); 0 for none.", bounds=FROM_ZERO
+    )
+    curriculum: Order = setting("shuffle", PROMPTS, "Choice of prompts.")
+    stage_field: str = setting("difficulty", PROMPTS, "Field of a prompt that names its level, for stages.")
+    log_z_learning_rate: float = setting(
+        1e-3, UPDATES, "Learning rate of the head of log Z, where the recipe learns one.", bounds=POSITIVE
+    )
+    alarms: Alarms = part(Alarms, "thresholds at which the run stops itself.")
+    replay: Replay = part(Replay, "rollouts of earlier rounds that are learned from again.")
+    show: int = setting(1, RUN, "Rollouts of a round shown at a terminal.", bounds=FROM_ZERO)
+    save_every: int = setting(10, RUN, "Rounds between checkpoints.", bounds=FROM_ONE)
+    training: Training = part(Training, "the optimizer, the adapters, the seed, and the checkpoints to keep.", SHARED)
+
+    _command = "rl"
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
-            _whole(name, getattr(self, name), 1)
-        for name in ("overlong_tokens", "show", "max_turn_tokens"):
-            _whole(name, getattr(self, name), 0)
-        for name in ("temperature", "timeout_seconds", "log_z_learning_rate"):
-            _real(name, getattr(self, name), above=True)
-        for name in ("model", "prompts", "out", "recipe", "stage_field"):
-            if not isinstance(getattr(self, name), str):
-                raise UsageError(f"{name} is {getattr(self, name)!r}, wanted a text", name)
-        if not isinstance(self.rewards, dict):
-            raise UsageError(f"rewards is {self.rewards!r}, wanted a table of functions and weights", "rewards")
-        for name, weight in (*self.rewards.items(), ("environment_weight", self.environment_weight)):
-            if not (_number(weight) and math.isfinite(weight)):
+        validate(self)
+        for name, weight in self.rewards.items():
+            if not (is_a(weight, float) and math.isfinite(weight)):
                 raise UsageError(f"the weight of {name} is {weight!r}, wanted a finite number", "rewards")
-        if not isinstance(self.compile, bool):
-            raise UsageError(f"compile is {self.compile!r}, wanted true or false", "compile")
-        if self.curriculum not in get_args(Order):
-            raise UsageError(f"curriculum is {self.curriculum!r}, wanted {', '.join(get_args(Order))}", "curriculum")
         self._together()
 
     def _together(self) -> None:
@@ -183,29 +174,3 @@ class Online:
         flat = {name: value for name, value in asdict(self).items() if name != "training"}
         flat |= {name: getattr(self.training, name) for name in SHARED}
         return {name: value for name, value in flat.items() if name not in UNSEEN}
-
-
-COUNTS = (
-    *("rounds", "prompts_per_round", "group_size", "max_tokens", "max_turns", "max_context", "draw_rows"),
-    *("epochs", "minibatches", "micro_batch", "draws", "save_every"),
-)
-"""Settings that are whole numbers from 1 on."""
-
-OWN = tuple(one.name for one in fields(Online) if one.name not in ("training", "alarms", "replay"))
-"""Settings at the top of a file, beside those of `Training`."""
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _real(name: str, value: Any, *, above: bool = False) -> None:
-    """Raise where a number is not finite or negative; None is none."""
-    if value is None or (_number(value) and math.isfinite(value) and (value > 0 if above else value >= 0)):
-        return
-    raise UsageError(f"{name} is {value!r}, wanted a number {'above 0' if above else 'from 0 on'}", name)
-
-
-def _whole(name: str, value: Any, least: int) -> None:
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= least):
-        raise UsageError(f"{name} is {value!r}, wanted a whole number from {least} on", name)

@@ -1,16 +1,28 @@
-"""Fields of the settings of `sample` and `inspect`, checked when they are made."""
+"""Declarations of the settings of `sample` and `inspect`, checked when they are made."""
 
 from __future__ import annotations
 
 import math
 import os
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
+from karl_fast.settings import values
+from karl_fast.settings.bounds import COUNT, FROM_ZERO, SEED, SHARE, Bounds
+from karl_fast.settings.schema import setting
 from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
-from karl_fast.settings.validation import Sampler, Score, Shape, Signal, check, weight_of
+from karl_fast.settings.validation import Sampler, Score, Shape, Signal, check, displaced, weight_of
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from karl_fast.settings.choices import Choices
+
+READ, TARGET, RULES, DRAW = "Fields of a record", "Target", "Filters", "Draw"
+EXPORT, RUN = "Data set", "Run"
 
 DEFAULT_ESS = 0.5
 """Default share of the kept rows that the target spreads over, if no temperature is set."""
@@ -23,39 +35,101 @@ PLACES = ("threads", "origins")
 class SampleFields:
     """Fields, defaults and checks of :class:`karl_fast.Settings`."""
 
-    format: str | None = None
-    id: str | None = None
-    group: str | None = None
-    reward: dict[str, float | Signal] | None = None
-    messages: str | None = None
-    domain: str | None = None
-    shaping: AsymmetricScale | None = None
-    score: Score = "raw"
-    ddof: int = 0
-    eps: float = 1e-6
-    ess: float | None = None
-    inverse_temperature: float | None = None
-    partition_by: str = "global"
-    min_reward: float | None = None
-    drop_constant_groups: bool = False
-    max_per_group: int | None = None
-    dedup: bool = False
-    sampler: Sampler = "gumbel"
-    per: dict[str, str] | None = None
-    k: int | None = None
-    fraction: float | None = None
-    seed: int = 0
-    shape: Shape = "chat"
-    split: tuple[float, float, float] = (0.9, 0.1, 0.0)
-    allow_secrets: bool = False
-    max_tokens: int | None = None
-    tokenizer: str | None = None
-    hash_inputs: bool = False
-    strict: bool = False
-    max_line_bytes: int = 64 << 20
-    threads: int = field(default_factory=lambda: os.cpu_count() or 1, compare=False)
+    format: str | None = setting(
+        None,
+        READ,
+        "Who wrote the log: trajectory (what convert writes), tau-bench, prime-rl, verifiers, verl, trl, karl or "
+        "generic; found by looking at records.",
+        proposals=lambda: [name for name, _ in formats()],
+    )
+    id: str | None = setting(None, READ, "Path of the record's id; several, with commas, are joined.")
+    group: str | None = setting(
+        None, READ, "Path of what rollouts share: the task or the prompt. Also A,B (joined), hash(PATH), PATH//8."
+    )
+    reward: dict[str, float | Signal] | None = setting(
+        None,
+        READ,
+        "Path of the reward, or components with weights: outcome=0.5,cost=-0.1,style=0.3:my.py:score.",
+        form=values.REWARD,
+    )
+    messages: str | None = setting(None, READ, "Path of the conversation.")
+    domain: str | None = setting(None, READ, "Path of a category to report by.")
+    shaping: AsymmetricScale | None = setting(
+        None,
+        TARGET,
+        "Score a shaped reward: what is above a centre scaled by one number, what is below by another. Rules and "
+        "reports keep the reward as it is.",
+        form=values.SHAPING,
+    )
+    score: Score = setting("raw", TARGET, "What is tempered: the reward, or its advantage within the group.")
+    ddof: int = setting(
+        0,
+        TARGET,
+        "zscore: the variance is divided by n - ddof.",
+        bounds=Bounds(low=0, high=1, words="0 (population) or 1 (sample)"),
+    )
+    eps: float = setting(1e-6, TARGET, "zscore: added to the standard deviation.", bounds=FROM_ZERO)
+    ess: float | None = setting(
+        None,
+        TARGET,
+        "Effective sample size wanted, as a share of the kept rows. [default: 0.5, unless a temperature is given]",
+        bounds=SHARE,
+    )
+    inverse_temperature: float | None = setting(
+        None, TARGET, "b of exp(b * score), instead of --ess.", bounds=FROM_ZERO
+    )
+    partition_by: str = setting(
+        "global",
+        TARGET,
+        "What log Z is taken over: global, group, or the path of a field.",
+        proposals=lambda: ["global", "group"],
+    )
+    min_reward: float | None = setting(None, RULES, "Drop rows with a smaller reward.")
+    drop_constant_groups: bool = setting(False, RULES, "Drop groups whose rewards are all equal.")
+    max_per_group: int | None = setting(None, RULES, "Draw at most so many rows of a group.", bounds=COUNT)
+    dedup: bool = setting(False, RULES, "Of records in a group that teach the same, keep one.")
+    sampler: Sampler = setting(
+        "gumbel",
+        DRAW,
+        "gumbel, weighted-reservoir: k without replacement, by weight. reservoir: k without replacement, all alike. "
+        "systematic, multinomial: k with replacement, by weight. all: every kept row, with its weight.",
+    )
+    per: dict[str, str] | None = setting(
+        None,
+        DRAW,
+        "Deal k over the values of domain or group: equal, proportional to their rows, or to the root of them (sqrt).",
+        form=values.PER,
+    )
+    k: int | None = setting(None, DRAW, "How many rows to draw, all splits together.", flag="-k", bounds=COUNT)
+    fraction: float | None = setting(None, DRAW, "Instead of -k: a share of the rows that can be drawn.", bounds=SHARE)
+    seed: int = setting(0, RUN, "Same seed, records and settings: same bytes.", bounds=SEED)
+    shape: Shape = setting("chat", EXPORT, "What a row looks like; raw is the record's own bytes.", flag="--as")
+    split: tuple[float, float, float] = setting(
+        (0.9, 0.1, 0.0),
+        EXPORT,
+        "Shares of train, valid and test, dealt by group, or by prompt without one.",
+        form=values.SPLIT,
+    )
+    allow_secrets: bool = setting(False, EXPORT, "Do not replace keys and passwords.")
+    max_tokens: int | None = setting(
+        None, EXPORT, "Drop longer rows; needs --tokenizer.", bounds=Bounds(low=2, below=1 << 32)
+    )
+    tokenizer: str | None = setting(None, EXPORT, "Folder of the model's tokenizer.")
+    hash_inputs: bool = setting(False, EXPORT, "Hash whole inputs, not only their first and last MiB.")
+    strict: bool = setting(False, RUN, "Parse every record in full; fail (exit 3) at the first that is damaged.")
+    max_line_bytes: int = setting(64 << 20, RUN, "Longer records are dropped and counted.", bounds=COUNT)
+    threads: int = setting(
+        lambda: os.cpu_count() or 1,
+        RUN,
+        "Threads to read with. [default: all cores]",
+        bounds=Bounds(low=1, below=1 << 16),
+        compare=False,
+    )
     origins: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Source of each setting: flag, environment or file; absent for settings from Python."""
+
+    _command = "sample"
+    _displaced = staticmethod(displaced)
 
     def __post_init__(self) -> None:
         check(self)
@@ -117,7 +191,7 @@ class SampleFields:
             return kept
         raise UsageError("say how many rows to draw: k or fraction, or take all with the sampler all", "k", "fraction")
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Unpack[Choices]) -> Self:
         """Return a copy with some settings changed.
 
         Raises:
@@ -129,7 +203,8 @@ class SampleFields:
             error.hint = question(nearest(name, known))
             raise error
         kept = {name: origin for name, origin in self.origins.items() if name not in changes}
-        return replace(self, **({"origins": kept} | changes))
+        given: dict[str, Any] = {"origins": kept, **changes}
+        return replace(self, **given)
 
     def chosen(self) -> dict[str, str]:
         """Return the source of each setting that differs from its default: flag, environment, file or call."""
@@ -142,5 +217,5 @@ class SampleFields:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all settings that can change the outcome; :meth:`from_dict` is the inverse."""
-        values = asdict(self) | {"split": list(self.split)}
-        return {name: value for name, value in values.items() if name not in PLACES}
+        held = asdict(self) | {"split": list(self.split)}
+        return {name: value for name, value in held.items() if name not in PLACES}

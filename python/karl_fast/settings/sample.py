@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
 from karl_fast.settings.fields import SampleFields
-from karl_fast.settings.toml import load
+from karl_fast.settings.keys import checked
+from karl_fast.settings.toml import load, placed
 from karl_fast.settings.toml_text import dumps
-from karl_fast.settings.values import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,7 @@ class Settings(SampleFields):
         try:
             return cls(**config.settings, origins=dict.fromkeys(config.settings, "file"))
         except UsageError as error:
-            placed = UsageError(f"{config.path}: {error}")
-            placed.hint = error.hint
-            raise placed from error
+            raise placed(Path(config.path), error) from error
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Settings:
@@ -53,7 +51,7 @@ class Settings(SampleFields):
         Raises:
             UsageError: an unknown name, or an invalid value.
         """
-        return cls(**checked(values))
+        return cls(**checked(cls, values))
 
     def to_toml(
         self, folder: str | Path | None = None, *, logs: Iterable[str | Path] = (), out: str | Path | None = None

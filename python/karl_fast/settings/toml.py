@@ -20,9 +20,16 @@ The keys of a TOML file are the options of the command, with ``-`` or ``_``::
     [inspect]
     partition_by = "group"
 
-    [train]                      # the options of train, and data, model, adapter_path
+    [train]                      # the options of train, and data, model, adapter_path; no key above is of train
     model = "mlx-community/Qwen3-0.6B-4bit"
     epochs = 3
+
+    [rl]                         # the options of rl, likewise; without the table, the file is of rl alone
+    model = "mlx-community/Qwen3-0.6B-4bit"
+    group_size = 8
+
+    [rl.rewards]
+    "rewards.py:solved" = 1.0
 
 Paths in it are relative to the folder of the file. Those in a manifest are as they were typed: relative to the working
 directory at that time. A manifest brings no code: if functions of files scored components of the reward, the run has to
@@ -35,17 +42,24 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, UsageError
-from karl_fast.settings.toml_text import dumps
+from karl_fast.settings.fields import SampleFields
+from karl_fast.settings.keys import checked
+from karl_fast.settings.schema import schema, shown
 from karl_fast.settings.validation import Signal, Stored
-from karl_fast.settings.values import checked, deal, kinds, named, scale, shares, shown, weights
 
-__all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "scale", "shares", "text_of", "weights"]
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 COMMANDS = ("sample", "inspect")
+OTHERS = ("train", "rl")
+"""Tables of commands that read no other part of the file."""
+
+PLACES = ("logs", "out")
+"""Keys beside the settings: inputs and output."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +99,16 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
     text = text_of(file)
     try:
         read = _of_manifest if file.suffix == ".json" else _of_toml
-        return read(file, text, command, tuple(kinds()) if names is None else names)
+        return read(file, text, command, tuple(schema(SampleFields)) if names is None else names)
     except UsageError as error:
-        said = UsageError(f"{file}: {error}")
-        said.hint = error.hint
-        raise said from error
+        raise placed(file, error) from error
+
+
+def placed(file: Path, error: UsageError, *settings: str) -> UsageError:
+    """Return an error with the name of its file in front, and its hint; ``settings`` are those it still names."""
+    found = UsageError(f"{file}: {error}", *settings)
+    found.hint = error.hint
+    return found
 
 
 def text_of(file: Path) -> str:
@@ -100,7 +119,7 @@ def text_of(file: Path) -> str:
         UsageError: it is not UTF-8.
     """
     try:
-        return file.read_text("utf-8")
+        return file.read_text("utf-8-sig")
     except FileNotFoundError as error:
         nowhere = FileError(f"cannot open {file}: no such file or folder", error.errno, str(file))
         nowhere.hint = beside(file)
@@ -123,7 +142,7 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Confi
         raise UsageError("this is no manifest of a data set, and a configuration ends in .toml") from error
     if given:
         raise UsageError("its rows or columns came from a caller in Python: settings cannot draw them again")
-    known = {name: value for name, value in checked(settings).items() if name in names}
+    known = {name: value for name, value in _sampling(settings).items() if name in names}
     if known.get("reward"):
         known["reward"] = {name: _stored(component) for name, component in known["reward"].items()}
     return Config(str(file), known, logs=logs, inputs=inputs, functions=functions)
@@ -137,21 +156,68 @@ def _stored(component: float | Signal) -> float | Signal:
 
 
 def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Config:
+    top = parsed(text)
+    tables = {table: _sampling(_table(table, top.pop(table, {})), f"[{table}] ") for table in COMMANDS}
+    for table in OTHERS:
+        _table(table, top.pop(table, {}))
+    own, known = tables[command], {*names, *PLACES}
+    if alien := [key for key in own if key not in known]:
+        raise UsageError(f"[{command}] {alien[0]} is no option of {command}")
+    both = _sampling(top) | own
+    return _placed(file, {name: value for name, value in both.items() if name in known})
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        UsageError: invalid TOML.
+    """
     import tomllib
 
     try:
-        top = tomllib.loads(text)
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"this is no TOML: {error}") from error
-    tables = {table: _table(table, top.pop(table, {})) for table in COMMANDS}
-    _table("train", top.pop("train", {}))  # which `train` alone reads
-    for table, found in tables.items():
-        checked(found, also=("logs", "out"), where=f"[{table}] ")
-    own = tables[command]
-    if alien := [key for key in own if named(key) not in {*names, "logs", "out"}]:
-        raise UsageError(f"[{command}] {alien[0]} is no option of {command}")
-    both = checked(top, also=("logs", "out")) | checked(own, also=("logs", "out"))
-    return _placed(file, {name: value for name, value in both.items() if name in {*names, "logs", "out"}})
+
+
+def _sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """Return the settings of sampling in a table, and its logs and output."""
+    found = checked(SampleFields, values, PLACES, where)
+    if "logs" in found:
+        found["logs"] = _logs(found["logs"], f"{where}logs")
+    if not isinstance(out := found.get("out", "-"), str) or not out:
+        raise UsageError(f"{where}out is {shown(out)}, wanted the name of a folder")
+    return found
+
+
+def _logs(value: Any, key: str) -> list[str]:
+    logs = [value] if isinstance(value, str) else value
+    if not (isinstance(logs, list) and logs and all(isinstance(text, str) and text for text in logs)):
+        raise UsageError(f"{key} is {shown(value)}, wanted a path, or a list of them")
+    return logs
+
+
+def own_table(top: dict[str, Any], command: str, names: Collection[str]) -> dict[str, Any]:
+    """Return the table of a command that reads no other part of a file.
+
+    Args:
+        top: the file.
+        command: name of the table.
+        names: keys of the command; those that sampling lacks may not be outside of the table, where they are ignored.
+
+    Raises:
+        UsageError: no such table, or a key outside of it.
+    """
+    table = top.get(command)
+    astray = [key for key in top if key.replace("-", "_") in {*names} - {*schema(SampleFields)}]
+    if isinstance(table, dict) and not astray:
+        return table
+    sentence = f"{astray[0]} stands outside of the table [{command}]" if isinstance(table, dict) else ""
+    error = UsageError(sentence or f"there is no table [{command}]")
+    above = f"put a line [{command}] above {', '.join(astray)}"
+    error.hint = above if astray else f"the settings of {command} stand in it"
+    raise error
 
 
 def _table(name: str, value: Any) -> dict[str, Any]:

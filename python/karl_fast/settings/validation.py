@@ -1,18 +1,17 @@
-"""Allowed values, ranges and conflicts of settings."""
+"""Conflicts of the settings of `sample`, and checks of their values beyond type and range."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
-from karl_fast.settings.shaping import AsymmetricScale
+from karl_fast.settings.schema import is_a, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from karl_fast.settings.fields import SampleFields
 
@@ -57,18 +56,6 @@ TEXTS = ("format", "id", "group", "messages", "domain", "partition_by", "tokeniz
 NO_PATHS = {"partition_by": "global, group, or the path of a field", "tokenizer": "a folder"}
 """Allowed values of settings that are not the path of a field."""
 
-CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
-
-RANGES = (
-    ("k", 1, 1 << 32),
-    ("max_per_group", 1, 1 << 32),
-    ("max_tokens", 2, 1 << 32),
-    ("max_line_bytes", 1, 1 << 32),
-    ("threads", 1, 1 << 16),
-    ("seed", 0, 1 << 64),
-)
-"""The least that a whole number may be, and the first that is too large."""
-
 REPLACING = ("systematic", "multinomial")
 """Samplers that can draw a row more than once."""
 
@@ -91,46 +78,29 @@ USELESS = {
 """Settings without effect under a choice: a choice in a stronger layer removes them; in the same it is an error."""
 
 
+def displaced(values: dict[str, Any]) -> set[str]:
+    """Return the settings that these override in weaker layers: alternatives to them, and those they make useless."""
+    rivals = {name for names in RIVALS if values.keys() & set(names) for name in names}
+    return rivals | {
+        name for (chooser, choice), names in USELESS.items() if values.get(chooser) == choice for name in names
+    }
+
+
 def check(settings: SampleFields) -> None:
     """Raise where settings contradict each other, or lie outside their range.
 
     Raises:
         UsageError: the first that does.
     """
-    for part in (_types, _temperature, _budget, _sampler, _strata, _score, _texts, _words, _ranges, _tokens, _split):
+    validate(settings)
+    for part in (_temperature, _budget, _sampler, _strata, _reward, _texts, _format, _tokens, _split):
         part(settings)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "int": (lambda value: type(value) is int, "an int"),
-    "float": (_is_number, "a float"),
-    "bool": (lambda value: isinstance(value, bool), "True or False"),
-    "tuple[float, float, float]": (
-        lambda value: isinstance(value, tuple | list) and all(map(_is_number, value)),
-        "three shares, like (0.8, 0.1, 0.1)",
-    ),
-}
-"""Check and description of the values of a setting that is not a text, by annotation: values a manifest can hold."""
-
-
-def _types(settings: SampleFields) -> None:
-    for one in fields(settings):
-        kind, optional, _ = str(one.type).partition(" | None")
-        if kind not in KINDS:
-            continue
-        (fits, wanted), value = KINDS[kind], getattr(settings, one.name)
-        if not (fits(value) or (value is None and optional)):
-            raise UsageError(f"{one.name} is {value!r}, wanted {wanted}", one.name)
 
 
 def _texts(settings: SampleFields) -> None:
     given = [(name, getattr(settings, name)) for name in TEXTS]
     for name, text in [*given, *(("reward", path) for path in settings.reward or {})]:
-        if text is not None and not isinstance(text, str):
+        if text is not None and not isinstance(text, str):  # a path of the reward
             raise UsageError(f"{name} is {text!r}, wanted a text", name)
         if text is not None and text.encode("utf-8", "ignore").decode() != text:
             raise UsageError(f"{name} is {text!r}, which is no UTF-8", name)
@@ -138,18 +108,9 @@ def _texts(settings: SampleFields) -> None:
             refuse_empty(NO_PATHS.get(name, "the path of a field"), **{name: text})
 
 
-def _score(settings: SampleFields) -> None:
-    if not isinstance(settings.shaping, AsymmetricScale | None):
-        raise UsageError(f"shaping is {settings.shaping!r}, wanted an AsymmetricScale", "shaping")
-    if settings.ddof not in (0, 1):
-        raise UsageError(f"ddof is {settings.ddof}, wanted 0 (population) or 1 (sample)", "ddof")
-    if not 0 <= settings.eps < float("inf"):
-        raise UsageError(f"eps is {settings.eps}, wanted a finite number from 0 on", "eps")
-    if settings.min_reward is not None and not math.isfinite(settings.min_reward):
-        raise UsageError(f"min_reward is {settings.min_reward}, wanted a finite number", "min_reward")
-    if settings.reward is not None and not (isinstance(settings.reward, dict) and settings.reward):
-        wanted = "a weight for each path, like {'outcome': 1.0}"
-        raise UsageError(f"reward is {settings.reward!r}, wanted {wanted}", "reward")
+def _reward(settings: SampleFields) -> None:
+    if settings.reward == {}:
+        raise UsageError("reward is {}, wanted a weight for each path, like {'outcome': 1.0}", "reward")
     for path, component in (settings.reward or {}).items():
         weight = _weight(path, component)
         if not math.isfinite(weight):
@@ -174,11 +135,6 @@ def _twice(one: str, other: str) -> str:
 def _temperature(settings: SampleFields) -> None:
     if settings.ess is not None and settings.inverse_temperature is not None:
         raise UsageError(_twice("ess", "inverse_temperature"), "ess", "inverse_temperature")
-    if settings.ess is not None and not 0 < settings.ess <= 1:
-        raise UsageError(f"ess is {settings.ess}, wanted a share above 0 and up to 1", "ess")
-    given = settings.inverse_temperature
-    if given is not None and not 0 <= given < float("inf"):
-        raise UsageError(f"inverse_temperature is {given}, wanted a finite number from 0 on", "inverse_temperature")
 
 
 def _budget(settings: SampleFields) -> None:
@@ -186,8 +142,6 @@ def _budget(settings: SampleFields) -> None:
         raise UsageError(_twice("k", "fraction"), "k", "fraction")
     if settings.sampler == "all" and (settings.k is not None or settings.fraction is not None):
         raise UsageError("the sampler all takes every kept row: it has no use for k or fraction", "k", "fraction")
-    if settings.fraction is not None and not 0 < settings.fraction <= 1:
-        raise UsageError(f"fraction is {settings.fraction}, wanted a share above 0 and up to 1", "fraction")
 
 
 def _sampler(settings: SampleFields) -> None:
@@ -220,7 +174,7 @@ def _strata(settings: SampleFields) -> None:
         raise UsageError(
             f"per needs a sampler that draws each row once and leaves some: {settings.sampler} does not", "per"
         )
-    if not isinstance(settings.per, dict) or len(settings.per) != 1:
+    if len(settings.per) != 1:
         wanted = "one field and how to deal, like {'domain': 'equal'}"
         raise UsageError(f"per is {settings.per!r}, wanted {wanted}", "per")
     [(field_, deal)] = settings.per.items()
@@ -235,9 +189,7 @@ def _strata(settings: SampleFields) -> None:
         raise error
 
 
-def _words(settings: SampleFields) -> None:
-    for name, choices in CHOICES.items():
-        among(name, getattr(settings, name), choices)
+def _format(settings: SampleFields) -> None:
     if settings.format is not None:
         among("format", spelled(settings.format), [name for name, _ in formats()])
 
@@ -255,14 +207,6 @@ def among(name: str, value: object, choices: Sequence[str]) -> None:
         raise error
 
 
-def _ranges(settings: SampleFields) -> None:
-    for name, low, high in RANGES:
-        value = getattr(settings, name)
-        if value is not None and not (isinstance(value, int) and low <= value < high):
-            wanted = f"less than {high}" if isinstance(value, int) and value >= high else f"{low} or more"
-            raise UsageError(f"{name} is {value}, wanted {wanted}", name)
-
-
 def _tokens(settings: SampleFields) -> None:
     if (settings.max_tokens is None) != (settings.tokenizer is None):
         raise UsageError(
@@ -276,6 +220,8 @@ def _tokens(settings: SampleFields) -> None:
 
 def _split(settings: SampleFields) -> None:
     split = settings.split
+    if not all(is_a(share, float) for share in split):
+        raise UsageError(f"split is {split!r}, wanted three shares, like (0.8, 0.1, 0.1)", "split")
     if len(split) != 3 or not (min(split) >= 0 and abs(sum(split) - 1) <= 1e-9):
         shares = ",".join(f"{share:g}" for share in split)
         raise UsageError(f"split is {shares}, wanted three shares that add up to 1", "split")

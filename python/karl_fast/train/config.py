@@ -5,30 +5,19 @@ Keys above the table are those of drawing a data set, and do not apply to traini
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
-from karl_fast.settings.toml import kinds, text_of
+from karl_fast.settings.keys import checked
+from karl_fast.settings.schema import schema
+from karl_fast.settings.toml import own_table, parsed, placed, text_of
 from karl_fast.settings.toml_text import TRAIN_FILE
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.settings import Training
 
 PLACES = ("data", "model", "adapter_path", "resume_adapter_file")
-
-ANNOTATIONS = {one.name: str(one.type) for one in fields(Training)}
-
-TYPES: dict[str, tuple[Any, str]] = {
-    "int": (int, "a whole number"),
-    "float": (int | float, "a number"),
-    "bool": (bool, "true or false"),
-    "str": (str, "a text"),
-    "tuple": (list | tuple, "a list"),
-}
-"""TOML type of each annotation, with its description; names of a choice are checked by `Training`."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +38,7 @@ class TrainConfig:
     resume_adapter_file: str | None = None
 
 
-def load(path: str | Path) -> TrainConfig:
+def load(path: str | Path, _command: str = "train") -> TrainConfig:
     """Read the table ``[train]`` of a TOML file, or the settings file in the folder of an adapter.
 
     Raises:
@@ -57,63 +46,14 @@ def load(path: str | Path) -> TrainConfig:
         UsageError: it is no TOML, has no such table, or holds a key or a value that means nothing.
     """
     file = Path(path, TRAIN_FILE) if Path(path).is_dir() else Path(path)
+    text = text_of(file)
     try:
-        return _of(file, tomllib.loads(text_of(file)))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{file}: this is no TOML: {error}") from error
+        table = own_table(parsed(text), "train", {*schema(Training), *PLACES})
+        found = checked(Training, table, PLACES, "[train] ")
+        places = {name: _place(file.parent, name, found.pop(name)) for name in PLACES if name in found}
     except UsageError as error:
-        said = UsageError(f"{file}: {error}")
-        said.hint = error.hint
-        raise said from error
-
-
-def setting(name: str, value: Any) -> Any:
-    """Convert a value to the type of a setting of `Training`.
-
-    Raises:
-        UsageError: it is of another.
-    """
-    kind, wanted = TYPES.get(ANNOTATIONS[name].removesuffix(" | None").partition("[")[0], (object, ""))
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
-        raise UsageError(f"{name} is {value!r}, wanted {wanted}", name)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _of(file: Path, top: dict[str, Any]) -> TrainConfig:
-    table, astray = top.get("train"), _astray(top)
-    if not isinstance(table, dict):
-        raise _outside("there is no table [train]", astray)
-    if astray:
-        raise _outside(f"{astray[0]} stands outside of the table [train]", astray)
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        name = key.replace("-", "_")
-        if name not in {*ANNOTATIONS, *PLACES}:
-            raise _unknown(key, name)
-        if name in found:
-            raise UsageError(f"[train] {key} is there twice, with - and with _")
-        found[name] = setting(name, value) if name in ANNOTATIONS else _place(file.parent, name, value)
-    places = {name: found.pop(name, None) for name in PLACES}
+        raise placed(file, error) from error
     return TrainConfig(str(file), found, **places)
-
-
-def _astray(top: dict[str, Any]) -> list[str]:
-    """Return keys of training outside of its table, where they would be ignored."""
-    names = {*ANNOTATIONS, *PLACES} - {*kinds()}
-    return [key for key in top if key.replace("-", "_") in names]
-
-
-def _outside(sentence: str, keys: list[str]) -> UsageError:
-    error = UsageError(sentence)
-    error.hint = f"put a line [train] above {', '.join(keys)}" if keys else "the settings of train stand in it"
-    return error
-
-
-def _unknown(key: str, name: str) -> UsageError:
-    error = UsageError(f"the key [train] {key} is unknown, wanted the name of an option")
-    meant = question(nearest(name, [*ANNOTATIONS, *PLACES]))
-    error.hint = meant or "karl-fast train --help lists the options"
-    return error
 
 
 def _place(folder: Path, name: str, value: Any) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from karl_fast.errors import UsageError
+from karl_fast.settings import values
+from karl_fast.settings.bounds import FROM_ONE, FROM_ZERO, POSITIVE, SEED, Bounds
+from karl_fast.settings.schema import documented, setting, validate
+
+LOSS, DATA, ADAPTER, OPTIMIZER = "Loss", "Data", "Adapter", "Optimizer"
+VALIDATION, RUN = "Validation", "Run"
 
 FineTuneType = Literal["lora", "dora", "full"]
 TrainOn = Literal["assistant", "last", "all"]
@@ -18,104 +23,119 @@ Recipe = Literal["sft", "dft", "boltzmann", "awr", "oapl", "vargrad"]
 Tracker = Literal["wandb", "trackio"]
 Length = int | Literal["auto"]
 
-CHOICES = {
-    "fine_tune_type": FineTuneType,
-    "train_on": TrainOn,
-    "overlong": Overlong,
-    "rewritten": Rewritten,
-    "optimizer": Optimizer,
-    "lr_schedule": Schedule,
-    "recipe": Recipe,
-}
-
 AUTO = "auto"
 """Instead of a length: the longest that memory has room for."""
 
 GB = 1e9
 """Bytes in the unit of reported sizes."""
 
-LEAST = {
-    **dict.fromkeys(("iters", "batch_size", "lora_rank", "grad_accumulation_steps", "keep", "patience"), 1),
-    **dict.fromkeys(("steps_per_report", "steps_per_eval", "save_every"), 1),
-    **dict.fromkeys(("warmup", "seed"), 0),
-}
-"""The smallest whole number that a setting takes."""
-
 WITHOUT_EFFECT = ("steps_per_report", "report_to", "project_name", "keep", "memory_limit", "cache_limit")
 """Settings that change the reports of a run, and never its result."""
 
 
+@documented
 @dataclass(frozen=True)
 class Training:
     """Settings of training: the loss, the learned part of each row, and the optimizer. A step is one weight update.
 
-    Attributes:
-        recipe: loss; `karl_fast.train.offline_recipes` has the formulas.
-        inverse_temperature: b of exp(b r), for vargrad.
-        temperature: divisor of the reward, for awr and oapl.
-        train_on: every assistant turn, the last one, or all tokens.
-        iters, epochs: batches to train on, or passes over all rows.
-        batch_size: rows a batch, and maximum rows in memory at a time; a larger group is one batch, in parts.
-        grad_accumulation_steps: batches a step.
-        max_seq_length: maximum tokens of a row; ``auto`` for the longest row, or as much of it as fits in memory.
-        overlong: treatment of a longer row.
-        rewritten: treatment of a row with earlier turns that the template rewrites.
-        fine_tune_type: LoRA, DoRA, or whole layers.
-        num_layers: number of layers, from the last one; -1 for all, None for 16 or all.
-        lora_rank, lora_scale, lora_dropout, lora_keys: settings of the adapters; keys None for all linear layers.
-        optimizer, weight_decay: Adam and AdamW correct their bias.
-        learning_rate, lr_schedule, warmup: size of the steps.
-        max_grad_norm: maximum norm of the gradient, which is scaled down to it; 0 for no limit.
-        grad_checkpoint: True to recompute layers in the backward pass.
-        val_batches, steps_per_eval, patience: validation and early stopping.
-        steps_per_report: steps between lines of the report.
-        save_every, keep: checkpoints.
-        seed: same seed, data and settings: same bytes.
-        memory_limit, cache_limit: in GB.
-        report_to, project_name: trackers beside the file of metrics.
+    `karl-fast train --help` describes each. Lengths are in tokens, rates of memory in GB; a setting of None is left to
+    the run.
 
     Raises:
         UsageError: for settings that contradict each other or lie outside their range.
     """
 
-    recipe: Recipe = "sft"
-    inverse_temperature: float | None = None
-    temperature: float | None = None
-    train_on: TrainOn = "assistant"
-    iters: int = 1000
-    epochs: float | None = None
-    batch_size: int = 4
-    grad_accumulation_steps: int = 1
-    max_seq_length: Length = 2048
-    overlong: Overlong = "tail"
-    rewritten: Rewritten = "unroll"
-    fine_tune_type: FineTuneType = "lora"
-    num_layers: int | None = None
-    lora_rank: int = 8
-    lora_scale: float = 20.0
-    lora_dropout: float = 0.0
-    lora_keys: tuple[str, ...] | None = None
-    optimizer: Optimizer = "adam"
-    weight_decay: float = 0.01
-    learning_rate: float = 1e-05
-    lr_schedule: Schedule = "constant"
-    warmup: int = 0
-    max_grad_norm: float = 1.0
-    grad_checkpoint: bool = False
-    val_batches: int = 25
-    steps_per_eval: int = 200
-    steps_per_report: int = 10
-    patience: int | None = None
-    save_every: int = 100
-    keep: int = 2
-    seed: int = 0
-    memory_limit: float | None = None
-    cache_limit: float = 1.0
-    report_to: tuple[Tracker, ...] | None = None
-    project_name: str | None = None
+    recipe: Recipe = setting(
+        "sft",
+        LOSS,
+        "Loss. sft: the log-likelihood. dft: each token scaled by its probability. boltzmann, awr: each row weighted "
+        "by log_weight, by advantage. oapl, vargrad: log-ratios regressed on rewards, by group.",
+    )
+    inverse_temperature: float | None = setting(None, LOSS, "vargrad: b of exp(b * reward).", bounds=FROM_ZERO)
+    temperature: float | None = setting(None, LOSS, "awr, oapl: divisor of the reward.", bounds=POSITIVE)
+    train_on: TrainOn = setting("assistant", DATA, "Learn from every assistant turn, the last one, or all tokens.")
+    iters: int = setting(1000, DATA, "Batches to train on.", bounds=FROM_ONE)
+    epochs: float | None = setting(None, DATA, "Instead of --iters: passes over all rows.", bounds=POSITIVE)
+    batch_size: int = setting(
+        4,
+        DATA,
+        "Rows a batch, and maximum rows in memory at a time: where a recipe keeps groups together, a larger group "
+        "passes in parts.",
+        bounds=FROM_ONE,
+    )
+    grad_accumulation_steps: int = setting(
+        1, DATA, "Batches a step: their gradients add up as those of one batch.", bounds=FROM_ONE
+    )
+    max_seq_length: Length = setting(
+        2048,
+        DATA,
+        "Maximum tokens of a row; auto: those of the longest row, or as many as fit in memory.",
+        bounds=Bounds(low=2),
+    )
+    overlong: Overlong = setting(
+        "tail",
+        DATA,
+        "Treatment of a longer row: keep its last tokens, cut it into windows, drop it, or end with an error.",
+    )
+    rewritten: Rewritten = setting(
+        "unroll",
+        DATA,
+        "Treatment of a row whose earlier turns the template renders differently once others follow: train each turn "
+        "in a row of its own, as the model wrote it, or end with an error.",
+    )
+    fine_tune_type: FineTuneType = setting("lora", ADAPTER, "Parameters to train: LoRA, DoRA, or whole layers.")
+    num_layers: int | None = setting(
+        None,
+        ADAPTER,
+        "Layers to train, from the last one; -1 for all. [default: 16, or all]",
+        bounds=Bounds(low=1, also=-1),
+    )
+    lora_rank: int = setting(8, ADAPTER, "Rank of LoRA.", bounds=FROM_ONE)
+    lora_scale: float = setting(20.0, ADAPTER, "Factor of the product of the two LoRA matrices.", bounds=POSITIVE)
+    lora_dropout: float = setting(0.0, ADAPTER, "Dropout in front of LoRA.", bounds=Bounds(low=0, below=1))
+    lora_keys: tuple[str, ...] | None = setting(
+        None, ADAPTER, "Layers that get LoRA, with commas. [default: all that are linear]", form=values.NAMES
+    )
+    optimizer: Optimizer = setting("adam", OPTIMIZER, "Adam and AdamW correct their bias.")
+    weight_decay: float = setting(
+        0.01, OPTIMIZER, "adamw: share of a weight that a step at learning rate 1 removes.", bounds=FROM_ZERO
+    )
+    learning_rate: float = setting(1e-05, OPTIMIZER, "Learning rate, after the warm-up.", bounds=POSITIVE)
+    lr_schedule: Schedule = setting(
+        "constant", OPTIMIZER, "Decay of the learning rate after the warm-up: none, or to 0 at the end."
+    )
+    warmup: int = setting(0, OPTIMIZER, "Steps over which the learning rate rises from 0.", bounds=FROM_ZERO)
+    max_grad_norm: float = setting(
+        1.0, OPTIMIZER, "Maximum norm of the gradient, which is scaled down to it; 0 for no limit.", bounds=FROM_ZERO
+    )
+    grad_checkpoint: bool = setting(
+        False, OPTIMIZER, "Recompute layers in the backward pass: less memory, a third more time."
+    )
+    val_batches: int = setting(
+        25, VALIDATION, "Batches of valid.jsonl in a validation; -1 for all.", bounds=Bounds(low=1, also=-1)
+    )
+    steps_per_eval: int = setting(200, VALIDATION, "Steps between validations.", bounds=FROM_ONE)
+    steps_per_report: int = setting(10, VALIDATION, "Steps between lines of the report.", bounds=FROM_ONE)
+    patience: int | None = setting(
+        None, VALIDATION, "Validations without a better loss before training stops.", bounds=FROM_ONE
+    )
+    save_every: int = setting(100, RUN, "Steps between checkpoints.", bounds=FROM_ONE)
+    keep: int = setting(2, RUN, "Checkpoints to keep, besides the best.", bounds=FROM_ONE)
+    seed: int = setting(0, RUN, "Same seed, data and settings: same bytes.", bounds=SEED)
+    memory_limit: float | None = setting(
+        None, RUN, "Memory limit in GB. [default: the limit that the device recommends]", bounds=POSITIVE
+    )
+    cache_limit: float = setting(1.0, RUN, "GB that MLX may keep for reuse.", bounds=FROM_ZERO)
+    report_to: tuple[Tracker, ...] | None = setting(
+        None, RUN, "Trackers, besides metrics.jsonl: wandb, trackio.", form=values.NAMES
+    )
+    project_name: str | None = setting(None, RUN, "Project of the run in the trackers.")
+
+    _command = "train"
 
     def __post_init__(self) -> None:
-        for part in (_words, _numbers, _together):
+        validate(self)
+        for part in (_trackers, _together):
             part(self)
 
     @property
@@ -130,6 +150,13 @@ class Training:
         said = f"max_seq_length is {AUTO}, of which only a training run makes a number: wanted a number"
         raise UsageError(said, "max_seq_length")
 
+    @staticmethod
+    def _displaced(values: dict[str, Any]) -> set[str]:
+        """Return the settings that these override in weaker layers: the other length, and those without effect."""
+        rivals = {"iters", "epochs"} if values.keys() & {"iters", "epochs"} else set()
+        recipe = values.get("recipe")
+        return rivals | {name for name, recipes in TEMPERED.items() if recipe and recipe not in recipes}
+
     def to_dict(self) -> dict[str, Any]:
         """Return all settings that can change the result."""
         return {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
@@ -138,46 +165,10 @@ class Training:
 DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Training)}
 
 
-def _words(settings: Training) -> None:
-    for name, kind in CHOICES.items():
-        if getattr(settings, name) not in get_args(kind):
-            wanted = ", ".join(get_args(kind))
-            raise UsageError(f"{name} is {getattr(settings, name)!r}, wanted {wanted}", name)
+def _trackers(settings: Training) -> None:
     for tracker in settings.report_to or ():
         if tracker not in get_args(Tracker):
             raise UsageError(f"report_to names {tracker!r}, wanted {', '.join(get_args(Tracker))}", "report_to")
-
-
-def _numbers(settings: Training) -> None:
-    for name, least in LEAST.items():
-        value = getattr(settings, name)
-        if value is not None and not (isinstance(value, int) and value >= least):
-            raise UsageError(f"{name} is {value}, wanted a whole number from {least} on", name)
-    if settings.seed >= 1 << 64:
-        raise UsageError(f"seed is {settings.seed}, wanted a whole number below 2**64", "seed")
-    _length(settings.max_seq_length)
-    for name in ("epochs", "learning_rate", "lora_scale", "temperature", "memory_limit"):
-        _real(name, getattr(settings, name), above=0.0)
-    for name in ("weight_decay", "max_grad_norm", "inverse_temperature", "cache_limit"):
-        _real(name, getattr(settings, name))
-    if not 0 <= settings.lora_dropout < 1:
-        raise UsageError(f"lora_dropout is {settings.lora_dropout}, wanted a share below 1", "lora_dropout")
-    for name in ("num_layers", "val_batches"):
-        value = getattr(settings, name)
-        if value is not None and value != -1 and value < 1:
-            raise UsageError(f"{name} is {value}, wanted 1 or more, or -1 for all", name)
-
-
-def _length(value: Length) -> None:
-    if value != AUTO and not (isinstance(value, int) and value >= 2):
-        raise UsageError(f"max_seq_length is {value}, wanted a whole number from 2 on, or {AUTO}", "max_seq_length")
-
-
-def _real(name: str, value: float | None, above: float | None = None) -> None:
-    if value is None or (math.isfinite(value) and (value >= 0 if above is None else value > above)):
-        return
-    wanted = "from 0 on" if above is None else "above 0"
-    raise UsageError(f"{name} is {value}, wanted a finite number {wanted}", name)
 
 
 TEMPERED = {"inverse_temperature": ("vargrad",), "temperature": ("awr", "oapl")}

@@ -95,23 +95,23 @@ def test_an_exception_of_the_core_survives_pickling(tmp_path: Path) -> None:
 
 
 def test_a_message_says_what_and_where_without_a_full_stop() -> None:
-    with pytest.raises(errors.UsageError, match=r"^k is 0, wanted 1 or more$"):
+    with pytest.raises(errors.UsageError, match=r"^k is 0, wanted a whole number from 1 on and below 2\*\*32$"):
         karl_fast.Settings(k=0)
 
 
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        ({"k": "3"}, "k is '3', wanted an int"),
-        ({"k": True}, "k is True, wanted an int"),
-        ({"k": 3.0}, "k is 3.0, wanted an int"),
-        ({"ess": "0.5"}, "ess is '0.5', wanted a float"),
-        ({"eps": None}, "eps is None, wanted a float"),
-        ({"seed": None}, "seed is None, wanted an int"),
-        ({"ess": np.float32(0.5)}, "ess is np.float32(0.5), wanted a float"),
-        ({"dedup": np.bool_(True)}, "dedup is np.True_, wanted True or False"),
-        ({"ddof": 1.0}, "ddof is 1.0, wanted an int"),
-        ({"dedup": "no"}, "dedup is 'no', wanted True or False"),
+        ({"k": "3"}, "k is '3', wanted a whole number from 1 on and below 2**32"),
+        ({"k": True}, "k is True, wanted a whole number from 1 on and below 2**32"),
+        ({"k": 3.0}, "k is 3.0, wanted a whole number from 1 on and below 2**32"),
+        ({"ess": "0.5"}, "ess is '0.5', wanted a number above 0 and up to 1"),
+        ({"eps": None}, "eps is None, wanted a finite number from 0 on"),
+        ({"seed": None}, "seed is None, wanted a whole number from 0 on and below 2**64"),
+        ({"ess": np.float32(0.5)}, "ess is np.float32(0.5), wanted a number above 0 and up to 1"),
+        ({"dedup": np.bool_(True)}, "dedup is np.True_, wanted true or false"),
+        ({"ddof": 1.0}, "ddof is 1.0, wanted 0 (population) or 1 (sample)"),
+        ({"dedup": "no"}, "dedup is 'no', wanted true or false"),
         ({"split": "0.8,0.1,0.1"}, "split is '0.8,0.1,0.1', wanted three shares, like (0.8, 0.1, 0.1)"),
         ({"scor": "zscore"}, "there is no setting scor"),
     ],

@@ -23,10 +23,10 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('learning_rate = "x"', "learning_rate is 'x', wanted a number"),
+        ('learning_rate = "x"', "learning_rate is 'x', wanted a finite number above 0"),
         ("warmup = true", "warmup is True, wanted a whole number"),
         ("grad_checkpoint = 1", "grad_checkpoint is 1, wanted true or false"),
-        ('lora_keys = "all"', "lora_keys is 'all', wanted a list"),
+        ("lora_keys = 3", "lora_keys is 3, wanted a list"),
     ],
 )
 def test_a_setting_of_the_trainer_is_named(tmp_path: Path, line: str, said: str) -> None:

@@ -114,7 +114,7 @@ WRONG = {
     "[train]\nbatch_size = 1\nbatch-size = 2": "[train] batch-size is there twice",
     "[train]\nmodel = 3": "model is 3, wanted a text",
     "[train]\nresume_adapter_file = 3": "resume_adapter_file is 3, wanted a text",
-    "[train]\nmax_seq_length = 'x'": "max_seq_length is x, wanted a whole number from 2 on, or auto",
+    "[train]\nmax_seq_length = 'x'": "max_seq_length is 'x', wanted a whole number from 2 on, or auto",
     "[train]\nrecipe = 'awr'": "there/karl.toml: the recipe awr needs temperature",
     "[train]\ndata = 'd'": "no model given",
     "[train]\nmodel = 'm'": "no data set given",

@@ -15,7 +15,7 @@ import mlx.core as mx  # isort: skip
 
 from karl_fast import _atomic
 from karl_fast.cli.reports.train import trained
-from karl_fast.cli.train_options import Quiet
+from karl_fast.cli.reports.train_viewer import Quiet
 from karl_fast.errors import (
     CheckpointError,
     DivergedError,

@@ -13,6 +13,7 @@ import typer
 from karl_fast._text import clean, decimal
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, nothing
 from karl_fast.cli.usage_errors import flags
 from karl_fast.errors import UsageError
@@ -32,7 +33,7 @@ Rounds = Annotated[int | None, typer.Option("--rounds", help="How many rounds a 
 
 @app.command(
     "ablate",
-    short_help="Five ablations, each one axis away from the first, over several seeds.",
+    short_help=COMMANDS["ablate"],
     epilog="Example: karl-fast ablate --config rl.toml --out ablations --seeds 0,1,2,3,4",
 )
 def command(

@@ -13,8 +13,8 @@ from karl_fast import _core
 from karl_fast._text import clean
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.precedence import flag
 from karl_fast.cli.progress import progress
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import writing
 from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
@@ -49,13 +49,13 @@ Rated = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file of trajectories that is there.")]
-MaxLineBytes = Annotated[int, typer.Option(flag("max_line_bytes"), help="Longer lines are dropped and counted.")]
+MaxLineBytes = Annotated[int, typer.Option("--max-line-bytes", help="Longer lines are dropped and counted.")]
 Threads = Annotated[int | None, typer.Option("--threads", help="Threads to work with. [default: all cores]")]
 
 
 @app.command(
     "convert",
-    short_help="Make trajectories of the transcripts that agents leave behind.",
+    short_help=COMMANDS["convert"],
     epilog="Example: karl-fast convert ~/.claude/projects -o trajectories.jsonl",
 )
 def command(

@@ -11,6 +11,7 @@ from karl_fast._text import clean, counted
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.reports.sample import page
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.export.manifest import dumps
 from karl_fast.train.settings import DEFAULTS, Overlong, Rewritten, Training, TrainOn
 
@@ -37,7 +38,7 @@ Rewrites = Annotated[Rewritten, typer.Option("--rewritten", help="What to do whe
 
 @app.command(
     "eval",
-    short_help="The held-out loss of a model or an adapter.",
+    short_help=COMMANDS["eval"],
     epilog="Example: karl-fast eval data --model tiny-model --adapter-path adapters --against base --split valid",
 )
 def command(

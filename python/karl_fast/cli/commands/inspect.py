@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -9,28 +10,38 @@ import typer
 from karl_fast._text import counted
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.commands.run_sample import given_logs
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import inspected
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.log.field_hints import first, recordless
 from karl_fast.pipeline.sample import inspect
+from karl_fast.settings.fields import READ, RULES, RUN, TARGET
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.toml import Config
+from karl_fast.settings.toml import Config, load
+
+GROUPS = (READ, TARGET, RULES, RUN)
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; inspect never writes.")]
 
 
 @app.command(
     "inspect",
-    short_help="Look at logs before sampling.",
-    epilog=options.epilog("karl-fast inspect runs/ --score zscore"),
+    short_help=COMMANDS["inspect"],
+    epilog=options.epilog("--max-per-group", "the file of --config", "karl-fast inspect runs/ --score zscore"),
 )
-@options.takes(*options.READ, *options.TARGET, *options.RULES, *options.RUN)
+@options.takes(
+    Settings,
+    partial(load, names=options.names(Settings, GROUPS)),
+    "Options from a TOML file, or from the manifest.json of a data set to make it again.",
+    GROUPS,
+)
 def command(
     *,
     settings: Settings,
-    config: Config,
+    config: Config | None,
     logs: options.Logs = None,
     dry_run: DryRun = False,
     json: options.Json = False,
@@ -38,7 +49,7 @@ def command(
 ) -> None:
     """Look at logs before sampling: rows, groups, rewards, duplicates, and what each temperature would do."""
     with progress(quiet) as watch:
-        found = inspect(logs or (), settings, progress=watch("reading"))
+        found = inspect(given_logs(logs, config), settings, progress=watch("reading"))
     if json:
         print(dumps(found.report | {"ladder": found.ladder}, plain=True))
     else:

@@ -22,7 +22,7 @@ WHOLE = (1.0, 0.0, 0.0)
 def draw(
     *,
     settings: Settings,
-    config: Config,
+    config: Config | None,
     logs: list[str] | None = None,
     out: str | None = None,
     force: bool = False,
@@ -31,7 +31,8 @@ def draw(
     quiet: bool = False,
 ) -> None:
     """Draw a training set, write it, and say so."""
-    out = config.out if out is None else out
+    inputs = given_logs(logs, config)
+    out = config.out if config and out is None else out
     if out == "":
         raise UsageError("-o is empty, wanted the name of a folder")
     print_rows = out == "-"
@@ -45,7 +46,7 @@ def draw(
     if target:
         writing(target)
     with progress(quiet) as watch:
-        result = sample(logs or (), target, settings, force=force, progress=watch("reading"), written=watch("writing"))
+        result = sample(inputs, target, settings, force=force, progress=watch("reading"), written=watch("writing"))
     if print_rows and not dry_run:
         listen(lambda word: f"{word}; rows may be missing from what was printed")
         # Bytes: the encoding of a terminal must not change a record.
@@ -57,7 +58,20 @@ def draw(
         from karl_fast.cli.reports.sample import changed, sampled  # 10 ms, only if reports are printed
 
         report = sampled(result.manifest, None if dry_run else out)
-        sys.stderr.write("\n".join([report, *changed(config, result.manifest)]) + "\n")
+        warnings = changed(config, result.manifest, reread=not logs) if config else []
+        sys.stderr.write("\n".join([report, *warnings]) + "\n")
+
+
+def given_logs(logs: list[str] | None, config: Config | None) -> list[str]:
+    """Return the logs of the command line, else those of the file.
+
+    Raises:
+        UsageError: neither names one.
+    """
+    found = logs or (config.logs if config else None)
+    if not found:
+        raise UsageError("no log given: wanted files, folders, globs, or - for standard input")
+    return found
 
 
 def _whole(settings: Settings) -> Settings:

@@ -9,8 +9,10 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.commands.run_sample import draw
+from karl_fast.cli.root_help import COMMANDS
+from karl_fast.settings.fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.toml import Config
+from karl_fast.settings.toml import Config, load
 
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set that is there.")]
@@ -19,14 +21,21 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write
 
 @app.command(
     "sample",
-    short_help="Draw a training set from trajectory logs.",
-    epilog=options.epilog("karl-fast sample runs/ -o data -k 512 --score zscore"),
+    short_help=COMMANDS["sample"],
+    epilog=options.epilog(
+        "--max-per-group", "the file of --config", "karl-fast sample runs/ -o data -k 512 --score zscore"
+    ),
 )
-@options.takes(*options.DRAW, *options.READ, *options.TARGET, *options.RULES, *options.EXPORT, *options.RUN)
+@options.takes(
+    Settings,
+    load,
+    "Options from a TOML file, or from the manifest.json of a data set to make it again.",
+    (DRAW, READ, TARGET, RULES, EXPORT, RUN),
+)
 def command(
     *,
     settings: Settings,
-    config: Config,
+    config: Config | None,
     logs: options.Logs = None,
     out: Out = None,
     force: Force = False,

@@ -13,12 +13,13 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.reports.sample import page
 from karl_fast.cli.reports.train import trained
+from karl_fast.cli.reports.train_viewer import watching
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
-from karl_fast.cli.train_options import takes_training, watching
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.train import Training, train
-from karl_fast.train.config import TrainConfig
+from karl_fast.train.config import TrainConfig, load
 
 Data = Annotated[
     str | None, typer.Argument(metavar="DATA", help="A folder with train.jsonl and valid.jsonl.", show_default=False)
@@ -31,23 +32,23 @@ ResumeFile = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Train anew where an adapter is there.")]
 
-VARIABLES = (
-    "Options from --config on may also stand in a variable, as --batch-size in KARL_FAST_BATCH_SIZE, or in the table "
-    "[train] of the file of --config, as may data, model, adapter_path and resume_adapter_file: a flag counts over a "
-    "variable, a variable over the file."
-)
-
 
 @app.command(
     "train",
-    short_help="Train an adapter on a data set, with MLX.",
-    epilog=f"{VARIABLES}\n\nExample: karl-fast train data --model mlx-community/Qwen3-0.6B-4bit --epochs 3",
+    short_help=COMMANDS["train"],
+    epilog=options.epilog(
+        "--batch-size",
+        "the table [train] of the file of --config, as may data, model, adapter_path and resume_adapter_file",
+        "karl-fast train data --model mlx-community/Qwen3-0.6B-4bit --epochs 3",
+    ),
 )
-@takes_training
+@options.takes(
+    Training, load, "Options from the table [train] of a TOML file, or from the adapter of a run to make it again."
+)
 def command(
     *,
     settings: Training,
-    config: TrainConfig,
+    config: TrainConfig | None,
     data: Data = None,
     model: Model = None,
     adapter_path: AdapterPath = None,
@@ -58,6 +59,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Train an adapter on a data set that sample wrote, or on any that mlx_lm lora takes; mlx_lm loads it."""
+    config = config or TrainConfig("")
     data, model = _first(data, config.data), _first(model, config.model)
     adapter_path = _first(adapter_path, config.adapter_path)
     if not data:

@@ -8,6 +8,7 @@ from typing import Any
 from karl_fast._core import VERSION, build_facts
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.export.manifest import dumps
 
 PACKAGES = ("numpy", "mlx", "mlx-lm", "transformers", "typer")
@@ -34,7 +35,7 @@ def _installed(package: str) -> str | None:
         return None
 
 
-@app.command("version")
+@app.command("version", short_help=COMMANDS["version"])
 def command(*, json: options.Json = False) -> None:
     """The version, how it was built, and the packages beside it."""
     found = facts()

@@ -69,9 +69,13 @@ def sampled(manifest: Manifest, out: str | None) -> str:
     return page([*lines, *warnings])
 
 
-def changed(config: Config, manifest: Manifest) -> Iterable[str]:
-    """Yield a warning for each file that changed since the manifest of a repeated run was written."""
-    before = {file["path"]: (file.get("xxh3_128"), file.get("hash_covers")) for file in config.inputs}
+def changed(config: Config, manifest: Manifest, *, reread: bool) -> Iterable[str]:
+    """Yield a warning for each file that changed since the manifest of a repeated run was written.
+
+    Inputs are compared only where the logs of the manifest are ``reread``.
+    """
+    inputs = config.inputs if reread else []
+    before = {file["path"]: (file.get("xxh3_128"), file.get("hash_covers")) for file in inputs}
     for file in manifest["inputs"]:
         digest, covers = before.get(file["path"], (None, None))
         if covers == file["hash_covers"] and digest != file["xxh3_128"]:

@@ -1,0 +1,280 @@
+"""Declarations of settings: name, type, default, bounds, help and group of each, in one place.
+
+The fields of a class of settings are made by :func:`setting`. Flags, keys of TOML files, environment variables, help
+texts, the reference page, the keywords of Python functions and validation are derived from :func:`schema` of the class.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import MISSING as MISSING
+from dataclasses import dataclass, field, fields, replace
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from karl_fast._suggest import nearest, question
+from karl_fast.errors import UsageError
+from karl_fast.settings.bounds import NO_BOUNDS, Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+S = TypeVar("S")
+
+KINDS = {bool: "true or false", int: "a whole number", str: "a text"}
+
+LONGEST = 60
+"""Maximum characters of a wrong value in an error."""
+
+
+class Form(NamedTuple):
+    """Reader of a setting that has parts, such as weights by path.
+
+    Attributes:
+        metavar: the text form, for help.
+        wanted: what errors name as expected.
+        text: parser of the text form: of a flag, of a variable, or in a file.
+        table: converter of a table or a list in a file. Both raise ValueError with what was expected.
+    """
+
+    metavar: str
+    wanted: str
+    text: Callable[[str], Any]
+    table: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A declared setting.
+
+    Attributes:
+        name: name in the class; a setting in a table has the table's name in front: ``alarms.kl_ceiling``.
+        kind: type of its values.
+        words: allowed texts; empty for any.
+        optional: True if None is allowed.
+        default: default value; MISSING where the field computes it.
+        help: help text.
+        group: heading of the reference page, by which commands choose their options.
+        bounds: range of a number.
+        flag: option of the command line.
+        form: reader of a value with parts.
+        proposals: words that the shell completes, beside `words`.
+        annotation: type hint of the field.
+        part: field of the class that holds the setting, if another class declares it.
+    """
+
+    name: str
+    kind: Any
+    words: tuple[str, ...]
+    optional: bool
+    default: Any
+    help: str
+    group: str
+    bounds: Bounds
+    flag: str
+    form: Form | None
+    proposals: Callable[[], list[str]] | None
+    annotation: Any
+    part: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of a TOML file, with ``_``: that of the flag, or the name."""
+        return self.flag.lstrip("-").replace("-", "_") if self.part == "" else self.name
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return variable(self.flag)
+
+    @property
+    def wanted(self) -> str:
+        """The allowed values in words, for errors and the reference page."""
+        if self.form is not None:
+            return self.form.wanted
+        if self.kind is str and self.words:
+            return ", ".join(self.words)
+        number = self.bounds.of(self.kind) if self.kind in (int, float) else KINDS.get(self.kind, "")
+        return number + "".join(f", or {word}" for word in self.words)
+
+    def accepts(self, value: Any) -> bool:
+        """Return True for a value of the type, within the bounds."""
+        if value is None:
+            return self.optional
+        if self.words and isinstance(value, str):
+            return value in self.words
+        return is_a(value, self.kind) and (self.kind not in (int, float) or self.bounds.hold(value))
+
+    def from_text(self, text: str) -> Any:
+        """Parse the text of a flag or a variable.
+
+        Raises:
+            ValueError: another form; the message says what was expected.
+        """
+        if self.form is not None:
+            return self.form.text(text)
+        if text in self.words or (self.kind is str and not self.words):
+            return text
+        try:
+            return {int: int, float: float}[self.kind](text)
+        except (KeyError, ValueError) as error:
+            raise ValueError(self.wanted) from error
+
+    def from_toml(self, value: Any) -> Any:
+        """Convert a value of a file; a whole number also suits a float, and a text a setting with a form.
+
+        Raises:
+            ValueError: another type; the message says what was expected.
+        """
+        if self.form is not None:
+            return self.form.text(value) if isinstance(value, str) else self.form.table(value)
+        if isinstance(value, str) and self.words and value not in self.words:
+            raise ValueError(self.wanted)
+        if not (is_a(value, self.kind) or value in self.words):
+            raise ValueError(self.wanted)
+        return float(value) if self.kind is float and abs(value) < 1 << 53 else value
+
+    def wrong(self, value: Any, key: str = "", wanted: str = "") -> UsageError:
+        """Return the error for a value, with the nearest allowed word as its hint."""
+        error = UsageError(f"{key or self.name} is {shown(value)}, wanted {wanted or self.wanted}", self.name)
+        error.hint = question(nearest(value, self.words))
+        return error
+
+
+def setting(
+    default: Any,
+    group: str,
+    help: str,
+    *,
+    flag: str = "",
+    bounds: Bounds = NO_BOUNDS,
+    form: Form | None = None,
+    proposals: Callable[[], list[str]] | None = None,
+    **how: Any,
+) -> Any:
+    """Declare a setting as the field of a dataclass; ``how`` goes to :func:`dataclasses.field`.
+
+    Args:
+        default: the default, or a function that makes one.
+        group, help, flag, bounds, form, proposals: as in :class:`Setting`; the flag is the name, if not given.
+    """
+    declared = {"group": group, "help": help, "flag": flag, "bounds": bounds, "form": form, "proposals": proposals}
+    made = {"default_factory": default} if callable(default) else {"default": default}
+    return field(**made, **how, metadata={"setting": declared, "help": help})
+
+
+def part(kind: Callable[[], S], help: str, names: Iterable[str] = ()) -> S:
+    """Declare a field with settings of another class.
+
+    They are in a table of the field's name, which is also a prefix of their flags; but those of ``names``, where
+    given, count as settings of this class, and the others cannot be chosen.
+    """
+    made: S = field(default_factory=kind, metadata={"part": kind, "names": tuple(names), "help": help})
+    return made
+
+
+def documented(kind: type[S]) -> type[S]:
+    """Add the help of each setting to the docstring of a class, above its errors."""
+    declared: Any = kind
+    lines = [f"        {one.name}: {one.metadata['help']}" for one in fields(declared) if "help" in one.metadata]
+    head, raises, tail = (kind.__doc__ or "").partition("    Raises:")
+    kind.__doc__ = head + "\n".join(["    Attributes:", *lines, "", ""]) + raises + tail
+    return kind
+
+
+@functools.cache
+def own(kind: Any) -> dict[str, Setting]:
+    """Return the settings that a class declares itself, by name."""
+    hints = get_type_hints(kind)
+    declared = [(one, one.metadata["setting"]) for one in fields(kind) if "setting" in one.metadata]
+    return {one.name: _declared(one, how, hints[one.name]) for one, how in declared}
+
+
+def _declared(one: Any, how: dict[str, Any], hint: Any) -> Setting:
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    words = tuple(word for option in options if get_origin(option) is Literal for word in get_args(option))
+    kinds = [option for option in options if option is not NoneType and get_origin(option) is not Literal]
+    kind = (get_origin(kinds[0]) or kinds[0]) if kinds else str
+    flag = how["flag"] or flag_of(one.name)
+    return Setting(
+        **how | {"flag": flag, "name": one.name, "kind": kind, "words": words},
+        optional=NoneType in options,
+        default=one.default,
+        annotation=hint,
+    )
+
+
+@functools.cache
+def schema(kind: Any) -> dict[str, Setting]:
+    """Return the settings of a class and of its parts, by name."""
+    found = dict(own(kind))
+    for one in fields(kind):
+        if inner := one.metadata.get("part"):
+            prefix = "" if one.metadata["names"] else f"{one.name}."
+            for name in one.metadata["names"] or own(inner):
+                full = prefix + name
+                found[full] = replace(own(inner)[name], name=full, flag=flag_of(full), part=one.name)
+    return found
+
+
+def build(kind: Callable[..., S], values: dict[str, Any], **more: Any) -> S:
+    """Make settings from values by the names of :func:`schema`.
+
+    Raises:
+        UsageError: as the class.
+    """
+    declared: Any = kind
+    known, inner = schema(declared), dict[str, dict[str, Any]]()
+    for name in [name for name in values if known[name].part]:
+        inner.setdefault(known[name].part, {})[name.rpartition(".")[2]] = values[name]
+    kinds: dict[str, Any] = {one.name: one.metadata.get("part") for one in fields(declared)}
+    made = {name: kinds[name](**held) for name, held in inner.items()}
+    return kind(**{name: value for name, value in values.items() if not known[name].part}, **made, **more)
+
+
+def displaced(kind: type, values: dict[str, Any]) -> set[str]:
+    """Return the settings that these override in weaker layers: alternatives to them, and those without effect."""
+    rule: Callable[[dict[str, Any]], set[str]] | None = getattr(kind, "_displaced", None)
+    return rule(values) if rule else set()
+
+
+def command_of(kind: type) -> str:
+    """Return the command that has the settings of a class."""
+    return str(getattr(kind, "_command", ""))
+
+
+def validate(settings: Any, table: str = "") -> None:
+    """Check the type and the bounds of each setting; ``table`` is the table that the settings are in.
+
+    Raises:
+        UsageError: the first that is wrong.
+    """
+    kind: Any = type(settings)
+    for name, one in own(kind).items():
+        value = getattr(settings, name)
+        if not one.accepts(value):
+            full = f"{table}.{name}" if table else name
+            raise replace(one, name=full).wrong(value)
+
+
+def is_a(value: Any, kind: Any) -> bool:
+    """Return True for a value of a kind; a whole number is a float too, True is no number, and a list is a tuple."""
+    if isinstance(value, bool) or kind is bool:
+        return kind is bool and isinstance(value, bool)
+    return isinstance(value, {float: (int, float), tuple: (tuple, list)}.get(kind, kind))
+
+
+def variable(option: str) -> str:
+    """Return the environment variable of an option: KARL_FAST_MAX_TOKENS of --max-tokens."""
+    return "KARL_FAST_" + option.lstrip("-").replace("-", "_").upper()
+
+
+def flag_of(name: str) -> str:
+    """Return the option of a setting that declares none of its own."""
+    return "--" + name.replace("_", "-").replace(".", "-")
+
+
+def shown(value: Any) -> str:
+    """Return a wrong value for an error, shortened."""
+    text = repr(value)
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."
