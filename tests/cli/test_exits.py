@@ -45,8 +45,8 @@ def test_1_where_a_file_is_not_there(folder: Path) -> None:
 
 
 USAGE = {
-    "-k 0": "-k is 0, wanted 1 or more",
-    "-k -3": "-k is -3, wanted 1 or more",
+    "-k 0": "-k is 0, wanted a whole number from 1 on",
+    "-k -3": "-k is -3, wanted a whole number from 1 on",
     "-k 3 --fraction 0.5": "-k and --fraction are two ways",
     "": "say how many rows to draw: -k or --fraction",
     "--fraction 0": "--fraction is 0.0",
@@ -83,7 +83,7 @@ USAGE = {
     "-k 3 --partition-by=": "--partition-by is empty, wanted global, group, or the path of a field",
     "-k 3 --max-tokens 9 --tokenizer=": "--tokenizer is empty, wanted a folder",
     "-k 3 --out=": "-o is empty, wanted the name of a folder",
-    "-k 3 --config=": "--config is empty, wanted a TOML file or a manifest",
+    "-k 3 --config=": "--config is empty, wanted a file of settings",
 }
 
 

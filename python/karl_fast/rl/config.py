@@ -15,7 +15,6 @@ from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt, is_message, no_text
 from karl_fast.rl.settings import Alarms, Online, Replay
-from karl_fast.settings.choices import named
 from karl_fast.settings.keys import checked
 from karl_fast.settings.schema import build, schema
 from karl_fast.settings.toml import own_table, parsed, placed, text_of
@@ -30,7 +29,6 @@ TABLES = ("alarms", "replay")
 """Tables of a file."""
 
 
-@named(Online)
 def load(path: str | Path, **over: Any) -> Online:
     """Load the settings of an online run from a TOML file.
 

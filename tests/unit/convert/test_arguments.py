@@ -26,7 +26,7 @@ def session(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("limits", [{"threads": -1}, {"threads": 0}, {"max_line_bytes": 0}])
 def test_a_limit_below_one_is_refused_by_name(session: Path, limits: dict[str, int]) -> None:
     (name,) = limits
-    with pytest.raises(UsageError, match=f"^{name} is {limits[name]}, wanted 1 or more"):
+    with pytest.raises(UsageError, match=f"^{name} is {limits[name]}, wanted a whole number from 1 on"):
         karl_fast.convert(session / "s.jsonl", session / "out.jsonl", **limits)  # type: ignore[arg-type]
     said = karl("convert", "s.jsonl", "-o", "out.jsonl", f"--{name.replace('_', '-')}={limits[name]}", folder=session)
     assert said.returncode == 2, said.stderr

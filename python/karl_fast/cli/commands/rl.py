@@ -14,6 +14,7 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
+from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.rl.settings import Online
 
@@ -69,6 +70,12 @@ def _print(name: str, toml: bool) -> None:
 
 
 def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool) -> None:
+    if not (settings.model or settings.prompts or settings.out):
+        error = UsageError(
+            "model, prompts and out are not set: a run needs them, as options or in the file of --config"
+        )
+        error.hint = "karl-fast rl --config examples/rl/reversal.toml runs one of a checkout"
+        raise error
     from karl_fast.cli.reports.rl import watching
     from karl_fast.rl import rl
 
