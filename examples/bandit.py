@@ -60,8 +60,9 @@ def train(objective: Objective, seed: int) -> Any:
     history = [np.full(len(REWARDS), 1 / len(REWARDS))]
     for _ in range(STEPS):
         arms, batch = rollouts(log_softmax(model["logits"]), draw)
-        scored = objective.score(batch)
-        slope = mx.grad(lambda logits: objective(log_softmax(logits)[arms][:, None], scored))(model["logits"])  # noqa: B023
+        logp = np.array(log_softmax(model["logits"])[arms])[:, None]
+        held = mx.array(objective(logp, objective.score(batch)).coefficients[:, 0])
+        slope = mx.grad(lambda logits: (held * log_softmax(logits)[arms]).sum())(model["logits"])  # noqa: B023
         model = optimizer.apply_gradients({"logits": slope}, model)
         history.append(np.exp(np.array(log_softmax(model["logits"]))))
     return np.array(history)

@@ -33,3 +33,6 @@ the third derivative adds 1e-12."""
 
 MLX_EXP = 2e-7
 """Relative: `mx.exp` of a float64 is a float32's on the CPU: within 1e-7 near 0, where a step is 1e-16."""
+
+AUTODIFF = 1e-11
+"""Of the largest gradient: autodiff adds the same terms in another order, and `mx.power` is within a few ulp of exp."""

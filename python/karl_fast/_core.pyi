@@ -91,6 +91,11 @@ __all__ = [
     "mutual_information",
     "nearest_rate",
     "ngram_gram",
+    "objective_balance",
+    "objective_likelihood",
+    "objective_linear_term",
+    "objective_policy_gradient",
+    "objective_target_policy",
     "outcome_variance",
     "overlong",
     "own_reward",
@@ -113,6 +118,7 @@ __all__ = [
     "rwr_weights",
     "self_bleu",
     "sequence_log_ratio",
+    "set_scores",
     "shaped",
     "shrunk",
     "soft_overlong_penalty",
@@ -601,6 +607,9 @@ def gigpo(
     ddof: int,
     eps: float,
 ) -> dict[str, Any]: ...
+def set_scores(
+    vectors: Floats, sets: Integers, directions: Floats, number: int, samples: int
+) -> NDArray[np.float64]: ...
 def empg(
     advantages: Reals,
     entropies: Reals,
@@ -780,6 +789,72 @@ def policy_loss(
     aggregate: object,
     log_ratio_clamp: float | None = None,
 ) -> dict[str, Any]: ...
+
+@type_check_only
+class _Evaluation(TypedDict):
+    loss: float
+    coefficients: NDArray[Any]
+    statistics: dict[str, float]
+    log_z_coefficients: NotRequired[NDArray[np.float64]]
+
+def objective_policy_gradient(
+    logp: Reals,
+    mask: NDArray[np.bool_],
+    offsets: Integers,
+    advantages: Floats,
+    *,
+    logp_old: Reals | None = None,
+    logp_ref: Reals | None = None,
+    turns: Integers | None = None,
+    ratio: str,
+    clip: object,
+    kl: object,
+    aggregate: object,
+    denominator: float,
+) -> _Evaluation: ...
+def objective_balance(
+    logp: Reals,
+    mask: NDArray[np.bool_],
+    offsets: Integers,
+    rewards: Floats,
+    *,
+    logp_old: Reals | None = None,
+    logp_ref: Reals | None = None,
+    groups: Integers | None = None,
+    log_z: Floats | None = None,
+    anchor: str | None,
+    mean: bool,
+    scale: tuple[float, float],
+    width: float,
+    choice: tuple[float, float] | None = None,
+    weight: tuple[bool, float, float] | None = None,
+    denominator: float,
+) -> _Evaluation: ...
+def objective_target_policy(
+    logp: Reals,
+    mask: NDArray[np.bool_],
+    offsets: Integers,
+    targets: Floats,
+    groups: Integers,
+    *,
+    logp_old: Reals | None = None,
+    mean: bool,
+    denominator: float,
+) -> _Evaluation: ...
+def objective_likelihood(
+    logp: Reals,
+    mask: NDArray[np.bool_],
+    offsets: Integers,
+    weights: Floats,
+    *,
+    logp_old: Reals | None = None,
+    term: object,
+    aggregate: object,
+    denominator: float,
+) -> _Evaluation: ...
+def objective_linear_term(
+    values: Reals, mask: NDArray[np.bool_], offsets: Integers, factor: float, aggregate: object, denominator: float
+) -> tuple[float, NDArray[Any], float]: ...
 
 # replay
 def exponential_decay(ages: Integers, rate: float) -> NDArray[np.float64]: ...

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.objective_adapter import Evaluation
+    from karl_fast.objective.evaluation import Evaluation
 
     Arrays = dict[str, mx.array]
     Tree = Any

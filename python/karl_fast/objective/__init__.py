@@ -2,16 +2,17 @@
 
 | family | method | axes |
 |---|---|---|
-| `PolicyGradient` | credit times the log-probability | filter, advantage, ratio, clip, kl, aggregate |
+| `PolicyGradient` | credit times the log-probability | filter, advantage, ratio, clip, kl, entropy, aggregate |
 | `TrajectoryBalance` | regression to the Boltzmann target | filter, reward, anchor, length, scale, log_z, ... |
 | `TargetPolicy` | cross-entropy to a target over candidates | filter, target, length |
 | `WeightedLikelihood` | likelihood of logged rows at their weights | filter, target, sampler, term, aggregate |
 
-``recipe("dapo").objective`` is one. Its ``score(batch)`` runs before the gradient line, in the kernels, once a batch;
-its call runs after it, in MLX, once a step. Points are frozen dataclasses, in one module for each axis; your own recipe
-is a change of another: ``recipe("grpo").but("mine", "tuned", clip=(Clip(0.1, 0.3), "sweep of May"))``.
+``recipe("dapo")(logp, batch)`` returns the loss, its derivative by each log-probability, and statistics, as NumPy:
+``(coefficients * logp).sum()`` has the right gradient in MLX, torch and JAX. Where a batch takes several steps or
+micro-batches, ``objective.score(batch)`` is computed once, and the objective is called with its rows.
 
-Computing needs the extra ``train``; recipes can be read, printed, compared and stored without it.
+Points are frozen dataclasses, in one module for each axis; your own recipe is a change of another:
+``recipe("grpo").but("mine", "tuned", clip=(Clip(0.1, 0.3), "sweep of May"))``.
 """
 
 from karl_fast.objective.axes.advantage import (
@@ -50,12 +51,10 @@ from karl_fast.objective.axes.balance import (
     Weight,
 )
 from karl_fast.objective.axes.clip import (
-    Bounds,
     Cap,
     Clip,
     Clipper,
     Delight,
-    Drift,
     DualClip,
     Flip,
     GeometricClip,
@@ -65,6 +64,8 @@ from karl_fast.objective.axes.clip import (
     TwoSided,
     VariancePenalty,
 )
+from karl_fast.objective.axes.empg import EntropyModulated
+from karl_fast.objective.axes.entropy import Entropy, EntropyBonus, NoEntropy
 from karl_fast.objective.axes.filter import (
     Both,
     DropConstantGroups,
@@ -75,7 +76,7 @@ from karl_fast.objective.axes.filter import (
     MixedGroups,
 )
 from karl_fast.objective.axes.gate import Gated, TopGated
-from karl_fast.objective.axes.kl import K1, K2, K3, Divergence, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.axes.kl import K1, K2, K3, Divergence, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
 from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     Drawn,
@@ -103,11 +104,11 @@ from karl_fast.objective.axes.ratio import (
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.base import Objective
 from karl_fast.objective.batch import Batch, Scored
+from karl_fast.objective.evaluation import Evaluation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.families.target_policy import Target, TargetPolicy, Tilted
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
-from karl_fast.objective.mlx_arrays import to_mlx, to_numpy
 from karl_fast.objective.named import Recipe
 from karl_fast.objective.recipe_table import table
 from karl_fast.objective.recipes import names, recipe
@@ -127,7 +128,6 @@ __all__ = [
     "BehaviourPolicy",
     "Boltzmann",
     "Both",
-    "Bounds",
     "Cap",
     "Centre",
     "Clip",
@@ -136,14 +136,18 @@ __all__ = [
     "Delight",
     "Divergence",
     "Drawn",
-    "Drift",
     "DropConstantGroups",
     "DropTruncated",
     "DualClip",
+    "Entropy",
+    "EntropyBonus",
+    "EntropyModulated",
+    "Evaluation",
     "EveryRow",
     "Exponential",
     "Filter",
     "Flip",
+    "ForwardKL",
     "Gated",
     "GeometricClip",
     "GeometricWeight",
@@ -166,6 +170,7 @@ __all__ = [
     "MixedGroups",
     "NoAnchor",
     "NoClip",
+    "NoEntropy",
     "NoKL",
     "NoLogZ",
     "Objective",
@@ -179,6 +184,7 @@ __all__ = [
     "Recipe",
     "ReferencePolicy",
     "Regression",
+    "ReverseKL",
     "RewardUnits",
     "RowWeight",
     "Sampler",
@@ -220,7 +226,5 @@ __all__ = [
     "recipe",
     "scored",
     "table",
-    "to_mlx",
-    "to_numpy",
     "to_toml",
 ]

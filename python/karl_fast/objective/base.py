@@ -1,19 +1,23 @@
-"""Base of the four families: axes, the two sides of the gradient line, and exact accumulation."""
+"""Base of the four families: axes, scores before any step, and the evaluation of log-probabilities."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import numpy as np
 
-from karl_fast.errors import ArgumentError
+from karl_fast import _core
+from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
 from karl_fast.objective.axes.point import check_point
-from karl_fast.objective.mlx_arrays import mx, to_numpy
+from karl_fast.objective.evaluation import Evaluation
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.axes.aggregate import Aggregate
     from karl_fast.objective.axes.point import Point
     from karl_fast.objective.batch import Batch, Scored
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 class Objective(ABC):
     """A family of objectives: its fields are axes, their values are points.
 
-    ``score`` runs before the gradient line, once a batch; the call runs after it, once a step.
+    ``score`` runs once a batch, before any step; the call runs once a step, with the log-probabilities of the policy.
     """
 
     def __post_init__(self) -> None:
@@ -49,40 +53,155 @@ class Objective(ABC):
         """True if all rollouts of a group have to be in one micro-batch."""
         return False
 
+    @property
+    def reads_entropy(self) -> bool:
+        """True if the call needs the policy's entropy at each token."""
+        return False
+
+    @property
+    def reads_divergence(self) -> Literal["reverse", "forward"] | None:
+        """Direction of the divergence from the reference's full distribution that the call needs; None for none."""
+        return None
+
+    @property
+    def learns_log_z(self) -> bool:
+        """True if the call needs log Z of each rollout's prompt."""
+        return False
+
     @abstractmethod
     def score(self, batch: Batch) -> Scored:
-        """Carry a batch over the gradient line: filter it, and give credit."""
+        """Filter a batch, and give credit: once a batch, before any step."""
 
     @abstractmethod
-    def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """Return the loss times its denominator, which adds up over micro-batches."""
+    def count(self, scored: Scored) -> int:
+        """Return the number that the loss is divided by: tokens, rollouts or groups that count."""
 
     @abstractmethod
-    def count(self, scored: Scored) -> mx.array:
-        """Return the denominator as an array."""
+    def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
+        """Return loss, coefficients and statistics; ``tokens`` are the columns that every family has."""
 
     def denominator(self, scored: Scored) -> float:
-        """Return the denominator of the total of a batch; that of a whole is the sum over its micro-batches.
+        """Return the denominator of a batch; that of a whole is the sum over its micro-batches.
 
         Raises:
             ArgumentError: a group is split where groups have to be whole.
         """
         if self.whole_groups:
             _check_whole(scored)
-        return float(to_numpy(self.count(scored)))
+        return float(self.count(scored))
 
     def __call__(
-        self, logp: mx.array, scored: Scored, *, denominator: float | mx.array | None = None, **more: Any
-    ) -> mx.array:
-        """Return the loss, a number; with the denominator of the whole batch, the additive part of a micro-batch."""
-        total = self.total(logp, scored, **more)
-        by = mx.maximum(self.count(scored), 1).astype(total.dtype) if denominator is None else denominator
-        return total / by
+        self,
+        logp: NDArray[Any],
+        scored: Scored,
+        *,
+        denominator: float | None = None,
+        log_z: NDArray[Any] | None = None,
+        entropy: NDArray[Any] | None = None,
+        divergence: NDArray[Any] | None = None,
+    ) -> Evaluation:
+        """Compute the loss, and its derivative by each log-probability.
+
+        A number that is not finite in a token that counts makes the loss infinite or NaN; nothing is raised for it.
+
+        Args:
+            logp: log-probability of each token under the policy, float32 or float64; outside the mask anything. [B, T]
+            scored: of :meth:`score`.
+            denominator: of the whole batch, where this is a micro-batch; of this one by default, at least 1.
+            log_z: of each rollout's prompt, where it is `Learned`. [B]
+            entropy: of the policy at each token in nats, where `reads_entropy`. [B, T]
+            divergence: from the reference at each token in nats, where `reads_divergence`. [B, T]
+
+        Returns:
+            Loss, coefficients and statistics.
+
+        Raises:
+            UsageError: a quantity that the objective does not read, or none where it does.
+            ArgumentError, LayoutError, DTypeError: an array that is missing, or of another shape or type.
+        """
+        self._check_given("log_z", "rollout", log_z, self.learns_log_z)
+        self._check_given("entropy", "token", entropy, self.reads_entropy)
+        self._check_given("divergence", "token", divergence, self.reads_divergence is not None)
+        by = float(max(self.count(scored), 1) if denominator is None else denominator)
+        found = self._found(logp, scored, by, log_z)
+        for name, values in (("entropy", entropy), ("divergence", divergence)):
+            if values is not None:
+                found = self._more(found, scored, by, name, values)
+        return found
+
+    def statistics(self, logp: NDArray[Any], scored: Scored) -> dict[str, float]:
+        """Compare the policy with the behaviour policy and the reference, without a loss.
+
+        Args:
+            logp: of the policy. [B, T]
+            scored: of :meth:`score`; without ``logp_old`` the policy is the behaviour policy.
+
+        Returns:
+            The statistics of `Evaluation`, without those of entropy, divergence and residual.
+        """
+        if scored.logp_old is None:
+            scored = replace(scored, logp_old=np.where(scored.mask, logp, 0))
+        log_z = np.zeros(len(scored.mask)) if self.learns_log_z else None
+        found = self._found(logp, scored, float(max(self.count(scored), 1)), log_z).statistics
+        return {name: value for name, value in found.items() if not name.startswith("residual")}
+
+    def _check_given(self, name: str, unit: str, given: object, wanted: bool) -> None:
+        if wanted != (given is not None):
+            needs = f"needs {name} of each {unit}" if wanted else f"has no use for {name}"
+            raise UsageError(f"{self._reader(name)} {needs}", name)
+
+    def _reader(self, name: str) -> object:
+        """Return the point that a further argument of the call is for."""
+        return type(self).__name__
+
+    def _found(self, logp: NDArray[Any], scored: Scored, by: float, log_z: NDArray[Any] | None) -> Evaluation:
+        held = log_z if log_z is None else np.ascontiguousarray(log_z, dtype=np.float64)
+        found = self._evaluate(columns(logp, scored), scored, by, held)
+        shape = scored.mask.shape
+        return Evaluation(**found | {"coefficients": found["coefficients"].reshape(shape)})
+
+    def _more(self, found: Evaluation, scored: Scored, by: float, name: str, values: NDArray[Any]) -> Evaluation:
+        """Add the term of a further quantity of each token."""
+        factor, aggregate = self._term(name)
+        tokens = columns(values, scored, name)
+        loss, slopes, mean = _core.objective_linear_term(
+            tokens["logp"], tokens["mask"], tokens["offsets"], factor, aggregate, by
+        )
+        more: Any = {f"{name}_coefficients": slopes.reshape(scored.mask.shape)}
+        return replace(found, loss=found.loss + loss, statistics=found.statistics | {name: mean}, **more)
+
+    def _term(self, name: str) -> tuple[float, Aggregate]:
+        """Return the factor of a further quantity of each token, and its aggregate."""
+        raise NotImplementedError(name)
+
+
+def columns(logp: NDArray[Any], scored: Scored, name: str = "logp") -> dict[str, Any]:
+    """Return log-probabilities, mask and offsets of rollouts as columns of the kernels.
+
+    Raises:
+        DTypeError, LayoutError: no float32 or float64, or another shape than the mask.
+    """
+    if not isinstance(logp, np.ndarray) or logp.dtype not in (np.float32, np.float64):
+        came = getattr(logp, "dtype", type(logp).__name__)
+        raise DTypeError(f"{name} is {came}, wanted a NumPy array of float32 or float64")
+    if logp.shape != scored.mask.shape:
+        raise LayoutError(f"{name} has the shape {logp.shape}, wanted {scored.mask.shape}")
+    rows, width = logp.shape
+    return {
+        "logp": np.ascontiguousarray(logp).ravel(),
+        "mask": np.ascontiguousarray(scored.mask).ravel(),
+        "offsets": np.arange(rows + 1, dtype=np.int64) * width,
+    }
+
+
+def column(array: NDArray[Any] | None, dtype: Any) -> Any:
+    """Return an array as a column of one type; None without one."""
+    return None if array is None else np.ascontiguousarray(array, dtype=dtype).ravel()
 
 
 def _check_whole(scored: Scored) -> None:
-    groups, sizes = to_numpy(scored.need("groups")), to_numpy(scored.need("group_sizes"))
-    groups = np.where(to_numpy(scored.counted), groups, -1)
+    groups, sizes = scored.need("groups"), scored.need("group_sizes")
+    groups = np.where(scored.counted, groups, -1)
     for group, came in zip(*np.unique(groups[groups >= 0], return_counts=True), strict=True):
         wanted = int(sizes[groups == group][0])
         if came != wanted:

@@ -1,8 +1,4 @@
-"""Data on both sides of the gradient line: `Batch` before it, `Scored` with the inputs of a loss after it.
-
-A batch is NumPy, and is passed to the kernels unchanged. A scored batch is MLX: every field is an array or None, so
-that `mx.compile` accepts ``vars(scored)`` and ``Scored(**arrays)`` restores it.
-"""
+"""Data of an objective: `Batch` as it is collected, `Scored` with the inputs of a loss beside log-probabilities."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError
-from karl_fast.objective.mlx_arrays import mx
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +33,7 @@ FIELDS = {
     "set_ids": ("B", np.int64),
     "reward_vectors": ("BD", np.floating),
     "weights": ("B", np.floating),
+    "entropies": ("BT", np.floating),
 }
 """The dimensions and the type of each array: B rollouts, T tokens, U turns of all rollouts, O = B + 1, D any."""
 
@@ -67,6 +63,7 @@ class Batch:
         set_ids: the rollout that each candidate belongs to, where rows are candidates. int64, [B]
         reward_vectors: the rewards of each candidate. [B, D]
         weights: what each row counts, mean 1 over its data set: ``exp(log_weight) * rows``; NaN for not at all. [B]
+        entropies: entropy of the behaviour policy at each token in nats, for `EntropyModulated`. [B, T]
         seed: of what an axis draws; another one each step.
     """
 
@@ -87,6 +84,7 @@ class Batch:
     set_ids: NDArray[np.int64] | None = None
     reward_vectors: Floats | None = None
     weights: Floats | None = None
+    entropies: Floats | None = None
     seed: int = 0
 
     def check(self) -> None:
@@ -146,12 +144,6 @@ class Batch:
             raise ArgumentError(f"the batch has no {name}, which this objective needs")
         return array
 
-    @property
-    def dtype(self) -> Any:
-        """The type of the floats of its `Scored`: float64 where a log-probability is, else float32."""
-        given = [array.dtype for array in (self.logp_old, self.logp_ref) if array is not None]
-        return mx.float64 if np.dtype(np.float64) in given else mx.float32
-
 
 @dataclass(frozen=True, eq=False)
 class Scored:
@@ -167,19 +159,19 @@ class Scored:
         targets: the target probability of each candidate within its group. [B]
         groups: the number of each rollout's group, from 0; negative for none. [B]
         group_sizes: number of rollouts of its group that count, in the whole batch. [B]
-        turns: True where a token belongs to a turn. bool, [B, U, T]
+        turns: the number of each token's turn in its rollout, negative for none. int64, [B, T]
     """
 
-    mask: mx.array
-    logp_old: mx.array | None = None
-    logp_ref: mx.array | None = None
-    advantages: mx.array | None = None
-    rewards: mx.array | None = None
-    weights: mx.array | None = None
-    targets: mx.array | None = None
-    groups: mx.array | None = None
-    group_sizes: mx.array | None = None
-    turns: mx.array | None = None
+    mask: NDArray[np.bool_]
+    logp_old: Floats | None = None
+    logp_ref: Floats | None = None
+    advantages: Floats | None = None
+    rewards: Floats | None = None
+    weights: Floats | None = None
+    targets: Floats | None = None
+    groups: NDArray[np.int64] | None = None
+    group_sizes: NDArray[np.int64] | None = None
+    turns: NDArray[np.int64] | None = None
 
     def rows(self, indices: Any) -> Scored:
         """Return some rows, as a micro-batch.
@@ -191,15 +183,15 @@ class Scored:
             Those rows, of every field.
 
         Raises:
-            ValueError: what MLX cannot index with.
+            IndexError: a row that there is not.
 
         Reference: none.
         """
-        chosen = indices if isinstance(indices, slice) else mx.array(np.asarray(indices, dtype=np.int32))
+        chosen = indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)
         found: dict[str, Any] = {name: None if array is None else array[chosen] for name, array in vars(self).items()}
         return Scored(**found)
 
-    def need(self, name: str) -> mx.array:
+    def need(self, name: str) -> Any:
         """Return the array of a field that an axis requires.
 
         Args:
@@ -213,15 +205,15 @@ class Scored:
 
         Reference: none.
         """
-        array: mx.array | None = getattr(self, name)
+        array = getattr(self, name)
         if array is None:
             raise ArgumentError(f"the scored batch has no {name}, which this objective needs")
         return array
 
     @property
-    def counted(self) -> mx.array:
+    def counted(self) -> NDArray[np.bool_]:
         """True for rollouts with a token that counts. bool, [B]"""
-        return self.mask.any(axis=1)
+        return np.asarray(self.mask.any(axis=1))
 
 
 def _check_array(name: str, array: Any, sizes: dict[str, int]) -> None:

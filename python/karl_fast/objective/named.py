@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from numpy.typing import NDArray
+
     from karl_fast.objective.axes.point import Point
     from karl_fast.objective.base import Objective
+    from karl_fast.objective.batch import Batch
+    from karl_fast.objective.evaluation import Evaluation
 
     Sourced: TypeAlias = "tuple[Point, str]"
 
@@ -87,6 +91,24 @@ class Recipe:
         sources = tuple((axis, axes[axis][1] if axis in axes else source) for axis, source in self.sources)
         changes = tuple(axis for axis in self.objective.axes() if axis in axes)
         return Recipe(name, objective, reference, sources, self.name, changes)
+
+    def __call__(self, logp: NDArray[Any], batch: Batch, **more: Any) -> Evaluation:
+        """Score a batch, and compute the loss and its derivatives.
+
+        Args:
+            logp: log-probability of each token under the policy. [B, T]
+            batch: with what the axes need.
+            more: as in the call of the objective.
+
+        Returns:
+            Loss, coefficients and statistics.
+
+        Raises:
+            KarlError: as ``score`` and the call of the objective.
+
+        Reference: none.
+        """
+        return self.objective(logp, self.objective.score(batch), **more)
 
     def __str__(self) -> str:
         """Return one axis a line with its source; those that differ from the base are marked."""

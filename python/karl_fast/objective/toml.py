@@ -13,6 +13,8 @@ from karl_fast.objective.axes import (
     aggregate,
     balance,
     clip,
+    empg,
+    entropy,
     filter,
     gate,
     kl,
@@ -36,7 +38,22 @@ FAMILIES: dict[str, type[Objective]] = {
     family.__name__: family for family in (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood)
 }
 
-AXES = (filter, advantage, gate, set_score, ratio, clip, kl, aggregate, balance, log_z, likelihood, target_policy)
+AXES = (
+    filter,
+    advantage,
+    gate,
+    set_score,
+    empg,
+    ratio,
+    clip,
+    kl,
+    entropy,
+    aggregate,
+    balance,
+    log_z,
+    likelihood,
+    target_policy,
+)
 """The modules that hold points."""
 
 POINTS: dict[str, type[Point]] = {
@@ -46,6 +63,10 @@ POINTS: dict[str, type[Point]] = {
     if isinstance(thing := getattr(module, name), type) and issubclass(thing, Point) and "__eq__" in vars(thing)
 }
 """All points by name."""
+
+
+ABSENT = {"entropy": {"point": "NoEntropy", "source": "an axis younger than the file"}}
+"""Tables of axes that recipes stored by an earlier version do not have."""
 
 
 def to_toml(recipe: Recipe) -> str:
@@ -94,9 +115,10 @@ def from_toml(text: str) -> Recipe:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"this is no recipe: {error}") from error
     family = _one_of("family", held.get("family"), FAMILIES)
-    tables = {axis: held.pop(axis, None) for axis in family.kinds()}
+    tables = {axis: held.pop(axis, ABSENT.get(axis)) for axis in family.kinds()}
     if missing := [axis for axis, table in tables.items() if not isinstance(table, dict)]:
         raise UsageError(f"the recipe has no table {missing[0]}")
+    tables = {axis: dict(table) for axis, table in tables.items()}
     sources = tuple((axis, str(table.pop("source", ""))) for axis, table in tables.items())
     objective = family(**{axis: _point(axis, table) for axis, table in tables.items()})
     if unknown := held.keys() - {"name", "family", "reference", "base", "changes"}:

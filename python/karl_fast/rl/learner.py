@@ -11,10 +11,7 @@ import numpy as np
 
 from karl_fast.modeling import pullback
 from karl_fast.modeling.flat_gradients import added, bounded, norm
-from karl_fast.modeling.objective_adapter import evaluate
-from karl_fast.objective.mlx_arrays import to_mlx, to_numpy
 from karl_fast.rl.forward import Pass
-from karl_fast.rl.metrics import Drift, drift
 from karl_fast.rl.prepare_batch import Preparer, finite
 
 if TYPE_CHECKING:
@@ -23,10 +20,10 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.objective_adapter import Evaluation
     from karl_fast.modeling.pullback import Columns
     from karl_fast.objective.base import Objective
     from karl_fast.objective.batch import Scored
+    from karl_fast.objective.evaluation import Evaluation
     from karl_fast.rl.forward import Forward
     from karl_fast.rl.log_z_trainer import Partition
     from karl_fast.rl.prepare_batch import Passes, Prepared
@@ -39,7 +36,7 @@ class Learned:
     Attributes:
         losses, norms: of each step, the norm before clipping.
         skipped: steps skipped because their gradient was not finite.
-        drifts: drift of the policy from the behaviour policy, each step.
+        drifts: statistics of the objective after each forward pass: how far the policy has moved.
         logp: under the policy when it was last computed, 0 where it was not. [B, T]
         logp_old: under the behaviour policy, for every token of its own. [B, T]
         rows: True for rollouts in the loss of at least one step. [B]
@@ -51,7 +48,7 @@ class Learned:
     losses: list[float] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
     skipped: int = 0
-    drifts: list[Drift] = field(default_factory=list)
+    drifts: list[dict[str, float]] = field(default_factory=list)
 
 
 class PolicyLearner:
@@ -134,7 +131,7 @@ class PolicyLearner:
     def _drifted(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
         if prepared.found_by_the_step:
             finite(learned.logp)
-        learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(_place(rows))))
+        learned.drifts.append(self.objective.statistics(learned.logp[rows], prepared.scored.rows(_place(rows))))
 
     def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
         """Update each part by itself: otherwise the residual of a balance would scale the policy's gradient away."""
@@ -172,15 +169,15 @@ class PolicyLearner:
         evaluation, columns, gradient = pullback.gradient(passes, mask[rows], loss)
         found = {"policy": gradient}
         if log_z is not None and evaluation.log_z_coefficients is not None:
-            by_log_z = log_z.pull({"log_z": evaluation.log_z_coefficients})
+            by_log_z = log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)})
             found = by_log_z | {"policy": added(by_log_z.get("policy", {}), gradient)}
         return evaluation.loss, columns["logp"], found
 
     def _loss(self, scored: Scored, on_policy: bool, columns: Columns, **more: Any) -> Evaluation:
         """Evaluate the objective; in a first step the policy's log-probabilities are those of the behaviour policy."""
         if on_policy:
-            scored = replace(scored, logp_old=to_mlx(np.where(to_numpy(scored.mask), columns["logp"], 0)))
-        return evaluate(self.objective, columns["logp"], scored, **more)
+            scored = replace(scored, logp_old=np.where(scored.mask, columns["logp"], 0))
+        return self.objective(columns["logp"], scored, **more)
 
 
 def _cut(rows: list[int], size: int) -> list[list[int]]:

@@ -3,85 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from karl_fast.objective.axes.clip import point
-from karl_fast.objective.families.policy_gradient import PolicyGradient
-from karl_fast.objective.mlx_arrays import mx, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karl_fast.objective.axes.clip import Clipper
-    from karl_fast.objective.base import Objective
-    from karl_fast.objective.batch import Scored
     from karl_fast.rl.learner import Learned
     from karl_fast.rl.prepare_batch import Prepared
     from karl_fast.rl.rollout import Rollout
 
 
-@dataclass(frozen=True)
-class Drift:
-    """Drift of the policy from the behaviour policy in a step, over the tokens that count.
-
-    Attributes:
-        mean: mean of the ratio, at the level of the recipe.
-        std: its standard deviation.
-        largest, smallest: its extremes.
-        low, high: shares of tokens beyond the clip bounds that apply to their advantage; 0 without bounds.
-        ess: effective sample size of the rollouts' ratios, as a share of their number.
-        kl: mean of ``ratio - 1 - log ratio`` a token, of the behaviour policy from this one, in nats.
-    """
-
-    mean: float
-    std: float
-    largest: float
-    smallest: float
-    low: float
-    high: float
-    ess: float
-    kl: float
-
-
-def drift(objective: Objective, logp: NDArray[np.float32], scored: Scored) -> Drift:
-    """Compare with the behaviour policy. [B, T] -> one `Drift`"""
-    mask = to_numpy(scored.mask)
-    if scored.logp_old is None or not mask.any():
-        return Drift(1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0)
-    token = np.where(mask, logp - to_numpy(scored.logp_old), 0.0).astype(np.float64)
-    level, low, high = token, 0.0, 0.0
-    if isinstance(objective, PolicyGradient):
-        moved = mx.array(np.where(mask, logp, 0.0))
-        step = point.Drift(objective.ratio(moved, scored), scored.need("advantages"), moved, scored.mask)
-        level = to_numpy(step.log_ratio).astype(np.float64)
-        low, high = beyond(objective.clip, step)
-    there, rows = np.exp(level[mask]), np.exp(np.minimum(token.sum(1)[mask.any(1)], 80.0))
-    return Drift(
-        float(there.mean()),
-        float(there.std()),
-        float(there.max()),
-        float(there.min()),
-        low,
-        high,
-        float(rows.sum() ** 2 / (rows**2).sum() / len(rows)),
-        float((np.exp(token[mask]) - 1 - token[mask]).mean()),
-    )
-
-
-def beyond(clip: Clipper, drift: point.Drift) -> tuple[float, float]:
-    """Return the shares of tokens below and above the clip bounds for the sign of their advantage."""
-    mask, ratio = to_numpy(drift.mask), np.exp(to_numpy(drift.log_ratio).astype(np.float64))
-    advantages = np.broadcast_to(to_numpy(clip.felt(drift)), mask.shape)
-    low, high = np.zeros_like(mask), np.zeros_like(mask)
-    for there, (least, most) in ((advantages > 0, clip.bounds.gain), (advantages < 0, clip.bounds.loss)):
-        low |= mask & there & (ratio < least)
-        high |= mask & there & (ratio > most)
-    return float(low.sum() / mask.sum()), float(high.sum() / mask.sum())
+DRIFT = ("ratio", "ratio_std", "ratio_max", "ratio_min", "clip_low", "clip_high", "ratio_ess", "kl_old")
+"""Statistics of an objective that a round logs: how far the policy has moved from the behaviour policy."""
 
 
 def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
@@ -173,7 +110,7 @@ def advantages(prepared: Prepared) -> dict[str, float]:
     found = {"kept": float(prepared.mask.any(1).mean())}
     if prepared.scored.advantages is None or not prepared.mask.any():
         return found
-    each = np.broadcast_to(to_numpy(prepared.scored.advantages), prepared.mask.shape)[prepared.mask].astype(np.float64)
+    each = np.broadcast_to(prepared.scored.advantages, prepared.mask.shape)[prepared.mask].astype(np.float64)
     return found | {"advantage": float(each.mean()), "advantage_std": float(each.std())}
 
 
@@ -183,9 +120,7 @@ def steps(learned: Learned) -> dict[str, float]:
     if learned.losses:
         found |= {"loss": _mean(learned.losses), "grad_norm": _mean(learned.norms)}
     if learned.drifts:
-        last = learned.drifts[-1]
-        found |= {"ratio": last.mean, "ratio_std": last.std, "ratio_max": last.largest, "ratio_min": last.smallest}
-        found |= {"clip_low": last.low, "clip_high": last.high, "ratio_ess": last.ess, "kl_old": last.kl}
+        found |= {name: learned.drifts[-1][name] for name in DRIFT}
     return found
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import DivergedError
-from karl_fast.objective.mlx_arrays import to_numpy
 from karl_fast.rl import objective_batch
 from karl_fast.rl.rollout import pack
 
@@ -137,7 +136,7 @@ class Preparer:
         turns = objective_batch.looks_at_turns(self.objective)
         batch = objective_batch.batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
         scored = self.objective.score(batch)
-        mask = to_numpy(scored.mask)
+        mask = scored.mask
         objective: Any = self.objective  # each family has a filter
         kept: NDArray[np.bool_] = objective.filter(batch)
         old = self._left_over(packed, mask) if logp_old is None else logp_old

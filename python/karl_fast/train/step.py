@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling.flat_gradients import added, norm
-from karl_fast.modeling.objective_adapter import evaluate
 from karl_fast.modeling.pullback import gradient
 from karl_fast.train.microbatch import Parts
 from karl_fast.train.scorer import Scorer
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.objective_adapter import Evaluation
     from karl_fast.modeling.pullback import Columns
     from karl_fast.objective.batch import Scored
+    from karl_fast.objective.evaluation import Evaluation
     from karl_fast.train.examples import Example
     from karl_fast.train.microbatch import Pass
     from karl_fast.train.recipe import Objective
@@ -99,7 +98,8 @@ class Learner:
 
     def _evaluated(self, scored: Scored, count: float, columns: Columns) -> Evaluation:
         """Return the share of rows in the loss of a step."""
-        return evaluate(self.objective.family, columns["logp"], scored, denominator=count)
+        found: Evaluation = self.objective.family(columns["logp"], scored, denominator=count)
+        return found
 
 
 def _number(value: mx.array) -> float:

@@ -48,7 +48,7 @@ mod _core {
         soft_baseline::partition_baseline, zscore::zscore,
     };
     #[pymodule_export]
-    use super::advantage::{empg::empg, gigpo::gigpo};
+    use super::advantage::{empg::empg, gigpo::gigpo, set_score::set_scores};
     #[pymodule_export]
     use super::boundary::build_info::build_facts;
     #[pymodule_export]
@@ -84,6 +84,11 @@ mod _core {
     use super::log::{Log, formats, read};
     #[pymodule_export]
     use super::logsumexp::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
+    #[pymodule_export]
+    use super::objective::families::{
+        objective_balance, objective_likelihood, objective_linear_term, objective_policy_gradient,
+        objective_target_policy,
+    };
     #[pymodule_export]
     use super::objective::{
         check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights,

@@ -54,9 +54,11 @@ from karl_fast.objective.axes.clip import (
     TwoSided,
     VariancePenalty,
 )
+from karl_fast.objective.axes.empg import EntropyModulated
+from karl_fast.objective.axes.entropy import EntropyBonus, NoEntropy
 from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MaxAge, MixedGroups
 from karl_fast.objective.axes.gate import Gated, TopGated
-from karl_fast.objective.axes.kl import K2, K3, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.axes.kl import K2, K3, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
 from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     Exponential,
@@ -99,6 +101,7 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         SetScore(Centre(), 4),
         Gated(Centre(), 0.4),
         TopGated(Centre(), 0.3),
+        EntropyModulated(Centre()),
     ],
     (PolicyGradient, "ratio"): [TokenRatio(), TurnRatio(), SequenceRatio(), SequenceProduct(), SequenceTokenRatio()],
     (PolicyGradient, "clip"): [
@@ -113,7 +116,8 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         Flip(0.2, 0.28, 1.5),
         MaskNegatives(Clip(0.2, 0.28), 0.05),
     ],
-    (PolicyGradient, "kl"): [NoKL(), K1InReward(0.3), K2(0.1), K2(0.1, True), K3(0.1), K3(0.1, True)],
+    (PolicyGradient, "kl"): [NoKL(), K1InReward(0.3), K2(0.1), K2(0.1, True), K3(0.1), K3(0.1, True), ReverseKL(0.1)],
+    (PolicyGradient, "entropy"): [NoEntropy(), EntropyBonus(0.01)],
     (PolicyGradient, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
     (TrajectoryBalance, "filter"): [KeepAll(), DropTruncated()],
     (TrajectoryBalance, "reward"): [Raw(), Centre(), ZScore(1), Gated(Centre(), 0.4)],
@@ -151,6 +155,7 @@ ALONE: list[Objective] = [
     replace(PG, ratio=OnPolicy(), clip=Delight(), kl=NoKL()),
     replace(PG, ratio=OnPolicy(), clip=NoClip(), kl=NoKL()),
     replace(PG, advantage=Whitened(), kl=K1PerToken(0.2)),
+    replace(PG, kl=ForwardKL(0.2)),
 ]
 """Points that go with some others only."""
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
 import numpy as np
 
 from karl_fast.objective import (
     Batch,
     Objective,
     Recipe,
-    Scored,
-    TrajectoryBalance,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +46,8 @@ OUTCOMES = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.1, 0.2, 0.1, 0.1,
 TURNS = np.where(MASK, np.arange(6)[None, :] // 2, -1)
 TURN_OFFSETS = np.concatenate([[0], np.cumsum(TURNS.max(1) + 1)])
 LOG_Z = np.linspace(-0.5, 0.7, len(LENGTHS))
+ENTROPY = np.random.default_rng(9).uniform(0.1, 2, size=MASK.shape)
+DIVERGENCE = np.random.default_rng(10).uniform(0, 1, size=MASK.shape)
 
 BATCH = Batch(
     mask=MASK,
@@ -68,34 +67,27 @@ BATCH = Batch(
     set_ids=np.repeat(np.arange(12), [2, 1, 1] * 4),
     reward_vectors=np.random.default_rng(6).uniform(size=(16, 2)),
     weights=np.random.default_rng(7).uniform(0.2, 2, size=16),
+    entropies=np.random.default_rng(8).uniform(0.1, 2, size=MASK.shape),
     seed=3,
 )
 
 
-def f64(array: Any) -> mx.array:
-    return mx.array(np.asarray(array, dtype=np.float64), dtype=mx.float64)
-
-
 def extra(objective: Objective, rows: Any = slice(None)) -> dict[str, Any]:
-    """log Z, where it is learned."""
-    learned = isinstance(objective, TrajectoryBalance) and objective.log_z.learned
-    return {"log_z": f64(LOG_Z[rows])} if learned else {}
-
-
-def as_float64(scored: Scored) -> Scored:
-    """A likelihood has no log-probability in its batch that would say float64."""
-    return Scored(
-        **{n: a.astype(mx.float64) if a is not None and a.dtype == mx.float32 else a for n, a in vars(scored).items()}
-    )
+    """The quantities that a model computes beside log-probabilities, where they are read."""
+    read = {
+        "log_z": (LOG_Z, objective.learns_log_z),
+        "entropy": (ENTROPY, objective.reads_entropy),
+        "divergence": (DIVERGENCE, objective.reads_divergence is not None),
+    }
+    return {name: values[rows] for name, (values, wanted) in read.items() if wanted}
 
 
 def loss_of(
     objective: Objective, batch: Batch = BATCH, logp: Any = NEW, **more: Any
 ) -> tuple[float, NDArray[np.float64]]:
     """The loss and its gradient by the log-probabilities."""
-    scored, more = as_float64(objective.score(batch)), {**extra(objective), **more}
-    loss, gradient = mx.value_and_grad(lambda values: objective(values, scored, **more))(f64(logp))
-    return float(np.asarray(loss)), np.array(gradient)
+    found = objective(np.asarray(logp, dtype=np.float64), objective.score(batch), **{**extra(objective), **more})
+    return found.loss, found.coefficients
 
 
 def differs(one: tuple[float, Any], other: tuple[float, Any], by: float = 1e-9) -> bool:

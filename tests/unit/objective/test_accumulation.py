@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import mlx.core as mx
 import numpy as np
 import pytest
 
 from karl_fast.errors import ArgumentError
 from karl_fast.objective import Objective, recipe
 from tests.unit.objective.battery import neighbours
-from tests.unit.objective.cases import BATCH, NEW, as_float64, extra, f64, loss_of
+from tests.unit.objective.cases import BATCH, NEW, extra, loss_of
 
 GROUPS = [[4, 5, 6, 7], [0, 1, 2, 3, 12, 13, 14, 15], [8, 9, 10, 11]]
 RAGGED = [[0], [15, 3, 8], [1, 2, 4, 5, 6, 7, 9], [10, 11, 12, 13, 14]]
@@ -20,16 +19,13 @@ RAGGED = [[0], [15, 3, 8], [1, 2, 4, 5, 6, 7, 9], [10, 11, 12, 13, 14]]
 
 def accumulated(objective: Any, parts: list[list[int]]) -> tuple[float, Any]:
     """As a trainer does it: the denominators first, then a gradient a part."""
-    scored = as_float64(objective.score(BATCH))
+    scored = objective.score(BATCH)
     whole = sum(objective.denominator(scored.rows(rows)) for rows in parts)
     loss, gradient = 0.0, np.zeros_like(NEW)
     for rows in parts:
-        part, more = scored.rows(rows), extra(objective, rows)
-        value, slope = mx.value_and_grad(lambda logp: objective(logp, part, denominator=max(whole, 1.0), **more))(  # noqa: B023
-            f64(NEW[rows])
-        )
-        loss += float(np.asarray(value))
-        gradient[rows] += np.array(slope)
+        part = objective(NEW[rows], scored.rows(rows), denominator=max(whole, 1.0), **extra(objective, rows))
+        loss += part.loss
+        gradient[rows] += part.coefficients
     return loss, gradient
 
 
@@ -46,7 +42,7 @@ def test_a_mean_of_the_losses_of_micro_batches_is_another_number() -> None:
     """What frameworks do that divide by the number of micro-batches."""
     objective = recipe("dapo").objective
     scored = objective.score(BATCH)
-    means = [float(np.asarray(objective(f64(NEW[rows]), scored.rows(rows)))) for rows in RAGGED]
+    means = [objective(NEW[rows], scored.rows(rows)).loss for rows in RAGGED]
     assert abs(np.mean(means) - loss_of(objective)[0]) > 1e-3
 
 
@@ -71,30 +67,20 @@ def test_what_is_dropped_is_no_part_of_a_group() -> None:
 @pytest.mark.parametrize("objective", neighbours(), ids=repr)
 def test_the_order_of_rollouts_does_not_matter(objective: Objective) -> None:
     order = np.random.default_rng(11).permutation(len(NEW))
-    scored, more = as_float64(objective.score(BATCH)), extra(objective, order)
-    value, slope = mx.value_and_grad(lambda logp: objective(logp, scored.rows(order), **more))(f64(NEW[order]))
+    found = objective(NEW[order], objective.score(BATCH).rows(order), **extra(objective, order))
     wanted, slopes = loss_of(objective)
-    assert float(np.asarray(value)) == pytest.approx(wanted, rel=1e-12, abs=1e-14)
-    np.testing.assert_allclose(np.array(slope), slopes[order], rtol=1e-12, atol=1e-14)
+    assert found.loss == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+    np.testing.assert_allclose(found.coefficients, slopes[order], rtol=1e-12, atol=1e-14)
 
 
 def test_more_padding_changes_nothing() -> None:
     wide = [(0, 0), (0, 5)]
-    two = ("mask", "logp_old", "logp_ref", "token_rewards")
+    two = ("mask", "logp_old", "logp_ref", "token_rewards", "entropies")
     columns = {name: np.pad(getattr(BATCH, name), wide) for name in two}
     batch = replace(BATCH, **columns, turns=np.pad(BATCH.turns, wide, constant_values=-1))
     for objective in neighbours():
-        loss, gradient = loss_of(objective, batch, np.pad(NEW, wide))
+        more = {name: np.pad(held, wide) if held.ndim == 2 else held for name, held in extra(objective).items()}
+        loss, gradient = loss_of(objective, batch, np.pad(NEW, wide), **more)
         wanted, slopes = loss_of(objective)
         assert loss == pytest.approx(wanted, rel=1e-12, abs=1e-14), objective
         np.testing.assert_allclose(gradient[:, : NEW.shape[1]], slopes, rtol=1e-12, atol=1e-14)
-
-
-def test_a_scored_batch_passes_through_a_compiled_step() -> None:
-    """Its fields are arrays or None, so that ``vars`` of it is an argument."""
-    objective = recipe("flowrl-vargrad").objective
-    scored = objective.score(BATCH)
-    given = {name: array for name, array in vars(scored).items() if array is not None}
-    step = mx.compile(lambda logp, held: objective(logp, type(scored)(**held)))
-    found = step(f64(NEW), given)
-    assert float(np.asarray(found)) == pytest.approx(loss_of(objective)[0], rel=1e-9)

@@ -5,19 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import mlx.core as mx
 import numpy as np
 import pytest
 
-from karl_fast.objective import Objective, mlx_arrays, recipe
+from karl_fast.objective import Objective, Scored, recipe
 from karl_fast.objective.axes.aggregate import TokenMean
 from karl_fast.objective.axes.clip import Cap, Clip, DualClip, Flip, MaskNegatives, SoftGate, TwoSided
 from karl_fast.objective.axes.ratio import SequenceProduct, SequenceRatio, TokenRatio
-from tests.tolerances import SLOPE
+from karl_fast.objective.recipes import RECIPES
+from tests.tolerances import AUTODIFF, SLOPE
 from tests.unit.objective.battery import neighbours
-from tests.unit.objective.cases import BATCH, MASK, NEW, OLD, extra, f64, loss_of
+from tests.unit.objective.cases import BATCH, MASK, NEW, OLD, extra, loss_of
+from tests.unit.objective.naive import loss as naive
+
+mx = pytest.importorskip("mlx.core")
 
 STEP = 1e-6
+
+
+def f64(array: Any) -> Any:
+    return mx.array(np.asarray(array, dtype=np.float64), dtype=mx.float64)
+
+
+def by_autodiff(objective: Objective, scored: Scored, logp: Any = NEW) -> tuple[float, Any, dict[str, Any]]:
+    """Loss and gradients of the naive twin, by log-probabilities and by each further quantity."""
+    more = {name: f64(values) for name, values in extra(objective).items()}
+    names = ["logp", *more]
+
+    def step_of(held: dict[str, Any]) -> Any:
+        return naive(objective, held["logp"], scored, **{name: held[name] for name in more})
+
+    step = mx.value_and_grad(step_of)
+    value, slopes = step({"logp": f64(logp)} | more)
+    return float(np.asarray(value)), np.array(slopes["logp"]), {name: np.array(slopes[name]) for name in names[1:]}
 
 
 class Held:
@@ -44,28 +64,43 @@ class Held:
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU `mx.exp` of a float64 has a float32's digits, `mx.power` all of them."""
     base = f64(np.e)
-    monkeypatch.setattr(mlx_arrays.mx, "exp", lambda values: mx.power(base, values))
-    monkeypatch.setattr(mlx_arrays.mx, "sigmoid", lambda values: 1 / (1 + mx.power(base, -values)))
+    monkeypatch.setattr(mx, "exp", lambda values: mx.power(base, values))
+    monkeypatch.setattr(mx, "sigmoid", lambda values: 1 / (1 + mx.power(base, -values)))
+
+
+@pytest.mark.parametrize("objective", [*neighbours(), *(held.objective for held in RECIPES.values())], ids=repr)
+def test_loss_and_gradients_equal_those_of_the_naive_twin(
+    objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact(monkeypatch)
+    scored = objective.score(BATCH)
+    found = objective(NEW, scored, **extra(objective))
+    loss, gradient, more = by_autodiff(objective, scored)
+    assert found.loss == pytest.approx(loss, rel=AUTODIFF, abs=1e-13)
+    np.testing.assert_allclose(found.coefficients, gradient, rtol=0, atol=AUTODIFF * np.abs(gradient).max())
+    for name, slopes in more.items():
+        mine = getattr(found, f"{name}_coefficients")
+        np.testing.assert_allclose(mine, slopes, rtol=0, atol=AUTODIFF * np.abs(slopes).max())
 
 
 @pytest.mark.parametrize("objective", neighbours(), ids=repr)
 def test_the_gradient_is_the_derivative(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
     exact(monkeypatch)
     _, gradient = loss_of(objective)
-    scored, more, held = objective.score(BATCH), extra(objective), Held()
-    monkeypatch.setattr(mlx_arrays.mx, "stop_gradient", held)
-    mx.eval(objective(f64(NEW), scored, **more))
+    scored, held = objective.score(BATCH), Held()
+    more = {name: f64(values) for name, values in extra(objective).items()}
+    monkeypatch.setattr(mx, "stop_gradient", held)
+    mx.eval(naive(objective, f64(NEW), scored, **more))
 
     def moved(row: int, token: int, step: float) -> float:
         values = NEW.copy()
         values[row, token] += step
         held.again()
-        return float(np.asarray(objective(f64(values), scored, **more)))
+        return float(np.asarray(naive(objective, f64(values), scored, **more)))
 
-    single = scored.weights is not None  # float32, as they cross the line
     for row, token in ((0, 0), (1, 1), (4, 3), (5, 2), (7, 0), (8, 1), (9, 4), (13, 3)):
         slope = (moved(row, token, STEP) - moved(row, token, -STEP)) / (2 * STEP)
-        tolerance = (1e-6 if single else SLOPE) * max(1.0, float(np.abs(gradient).max()))
+        tolerance = SLOPE * max(1.0, float(np.abs(gradient).max()))
         assert slope == pytest.approx(gradient[row, token], abs=tolerance), (row, token)
 
 
@@ -76,16 +111,17 @@ def test_what_stands_outside_the_mask_has_no_part_in_the_loss_or_the_gradient(
 ) -> None:
     wanted = loss_of(objective)
     spoilt = np.where(MASK, NEW, garbage)
-    names = ("logp_old", "logp_ref", "token_rewards")
+    names = ("logp_old", "logp_ref", "token_rewards", "entropies")
     columns = {name: np.where(MASK, getattr(BATCH, name), garbage) for name in names}
-    loss, gradient = loss_of(objective, replace(BATCH, **columns), spoilt)
+    more = {name: np.where(MASK, held, garbage) if held.ndim == 2 else held for name, held in extra(objective).items()}
+    loss, gradient = loss_of(objective, replace(BATCH, **columns), spoilt, **more)
     assert loss == wanted[0]
     np.testing.assert_array_equal(gradient, wanted[1])
     assert np.all(gradient[~MASK] == 0)
 
 
 def kept(objective: Any) -> Any:
-    return np.array(objective.score(BATCH).mask)
+    return objective.score(BATCH).mask
 
 
 @pytest.mark.parametrize("objective", neighbours(), ids=repr)
@@ -101,14 +137,13 @@ ONE_SIDED = [Clip(0.2, 0.28), MaskNegatives(Clip(0.2, 0.28), 0.2)]
 
 @pytest.mark.parametrize("clip", [*HOLDING, *ONE_SIDED], ids=repr)
 @pytest.mark.parametrize("ratio", [TokenRatio(), SequenceRatio(), SequenceProduct()], ids=repr)
-@pytest.mark.parametrize("dtype", [mx.float32, mx.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_bound_that_holds_a_ratio_holds_its_gradient_too(clip: Any, ratio: Any, dtype: Any) -> None:
     """exp(400) is infinite in float32: 0 times infinity is no gradient."""
     objective = replace(recipe("dr-grpo").objective, clip=clip, ratio=ratio)
     logp = OLD + np.resize(-np.abs(FAR) if clip in ONE_SIDED else FAR, (len(OLD), 1))
-    scored = objective.score(BATCH)
-    _, gradient = mx.value_and_grad(lambda values: objective(values, scored))(mx.array(logp, dtype=dtype))
-    assert np.all(np.isfinite(np.array(gradient)))
+    found = objective(logp.astype(dtype), objective.score(BATCH))
+    assert np.all(np.isfinite(found.coefficients))
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "dr-grpo"])

@@ -17,9 +17,9 @@ from mlx.utils import tree_flatten  # isort: skip
 import karl_fast
 from karl_fast.errors import UsageError
 from karl_fast.modeling.flat_gradients import added, bounded, parted
-from karl_fast.modeling.objective_adapter import Evaluation
 from karl_fast.modeling.pullback import gradient
 from karl_fast.modeling.views import adapters_off
+from karl_fast.objective import Evaluation
 from karl_fast.train import Training, train
 from karl_fast.train.data_order import epoch
 from karl_fast.train.microbatch import Parts
@@ -155,7 +155,7 @@ def test_dropout_leaves_out_the_same_in_both_passes_of_a_part() -> None:
 
     def squares(columns: Columns) -> Evaluation:
         passed.append(columns["logp"].sum())
-        return Evaluation(float((columns["logp"] ** 2).sum()), 2 * columns["logp"])
+        return Evaluation(float((columns["logp"] ** 2).sum()), 2 * columns["logp"], {})
 
     mx.random.seed(11)
     passes = parts.passes(Scorer(model))

@@ -10,25 +10,26 @@ loss = sum over micro-batches of total / sum over micro-batches of denominator
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from karl_fast.objective.axes.point import Point, check_number
-from karl_fast.objective.mlx_arrays import mx
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Aggregate", "ConstantLength", "SequenceMean", "SequenceSum", "TokenMean"]
 
 
-class Aggregate(Point, ABC):
-    """Aggregation of tokens to one number: a total and its denominator."""
+class Aggregate(Point):
+    """Aggregation of tokens to one number."""
 
-    @abstractmethod
-    def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """Return the sum of the terms, which are 0 outside the mask, as one number. [B, T], [B, T] -> []"""
+    kind: ClassVar[str]
 
-    @abstractmethod
-    def denominator(self, mask: mx.array) -> mx.array:
-        """Return the denominator of the total. [B, T] -> []"""
+    def count(self, mask: NDArray[np.bool_]) -> int:
+        """Return the denominator: the number of sequences with a token that counts. [B, T] -> []"""
+        return int(mask.any(axis=1).sum())
 
 
 @dataclass(frozen=True)
@@ -38,39 +39,25 @@ class SequenceMean(Aggregate):
     A sequence of which no token counts is left out of the mean.
     """
 
-    def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """Return the sum of the means of the sequences."""
-        return (terms.sum(axis=1) / mx.maximum(mask.sum(axis=1), 1).astype(terms.dtype)).sum()
-
-    def denominator(self, mask: mx.array) -> mx.array:
-        """Return the number of sequences with a token."""
-        return mask.any(axis=1).sum()
+    kind: ClassVar[str] = "sequence-mean"
 
 
 @dataclass(frozen=True)
 class TokenMean(Aggregate):
     """The mean over all tokens that count (DAPO, SAMPO)."""
 
-    def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """Return the sum of the terms."""
-        return terms.sum()
+    kind: ClassVar[str] = "token-mean"
 
-    def denominator(self, mask: mx.array) -> mx.array:
-        """Return the number of tokens that count."""
-        return mask.sum()
+    def count(self, mask: NDArray[np.bool_]) -> int:
+        """Return the denominator: the number of tokens that count. [B, T] -> []"""
+        return int(mask.sum())
 
 
 @dataclass(frozen=True)
 class SequenceSum(Aggregate):
     """The mean over sequences of the sums of their tokens (RLOO); at the sequence level it is LUSPO's."""
 
-    def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """Return the sum of the terms."""
-        return terms.sum()
-
-    def denominator(self, mask: mx.array) -> mx.array:
-        """Return the number of sequences with a token."""
-        return mask.any(axis=1).sum()
+    kind: ClassVar[str] = "sequence-sum"
 
 
 @dataclass(frozen=True)
@@ -80,15 +67,8 @@ class ConstantLength(Aggregate):
     ``tokens`` is the longest that a rollout may be.
     """
 
+    kind: ClassVar[str] = "constant-length"
     tokens: float
 
     def __post_init__(self) -> None:
         check_number("tokens", self.tokens, 1)
-
-    def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """Return the sum of the terms over the constant."""
-        return terms.sum() / self.tokens
-
-    def denominator(self, mask: mx.array) -> mx.array:
-        """Return the number of sequences with a token."""
-        return mask.any(axis=1).sum()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karl_fast import replay as kernels
 from karl_fast._core import uniforms
 from karl_fast.objective.axes.advantage import Advantage
 from karl_fast.objective.axes.point import check_number, check_point
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from karl_fast.objective.batch import Batch
 
 __all__ = ["Gated", "TopGated", "gate_probabilities"]
-
-HALVINGS = 100
-"""Number of bisections of a bracket: more than a float64 has bits."""
 
 
 @dataclass(frozen=True)
@@ -132,18 +130,15 @@ def gate_probabilities(delight: NDArray[np.float64], keep: float, temperature: f
     Returns:
         float64. [B]
 
-    Raises: nothing.
+    Raises:
+        ArgumentError: a mean within 1e-12 of 0 or of 1.
 
     Reference: Kondo gate (arXiv:2603.20526).
     """
     if not delight.size or keep == 1:
         return np.ones(len(delight))
-    far = temperature * (np.log(1 / keep - 1) if keep < 0.5 else np.log(keep / (1 - keep)))
-    low, high = delight.min() - abs(far) - 1, delight.max() + abs(far) + 1
-    for _ in range(HALVINGS):
-        price = 0.5 * (low + high)
-        low, high = (price, high) if _sigmoid((delight - price) / temperature).mean() > keep else (low, price)
-    return _sigmoid((delight - price) / temperature)
+    price = kernels.kondo_price(delight, keep, eta=temperature)
+    return kernels.delight_gate(delight, eta=temperature, price=price)
 
 
 def _keys(rows: int) -> NDArray[np.uint64]:
@@ -151,11 +146,6 @@ def _keys(rows: int) -> NDArray[np.uint64]:
     keys = np.zeros((rows, 3), dtype=np.uint64)
     keys[:, 0], keys[:, 2] = np.arange(rows), 1
     return keys
-
-
-def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    shrunk = np.exp(-np.abs(values))
-    return np.asarray(np.where(values >= 0, 1.0, shrunk) / (1 + shrunk))
 
 
 def _delight(batch: Batch, advantages: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,6 +9,8 @@ With d_t = logp_t - logp_ref_t:
 | `K2` | coef d^2 / 2 to the loss | that of the reverse KL |
 | `K3` | coef (exp(-d) + d - 1) to the loss | that of the forward KL: exp(-d) is unbounded |
 | `K1` | coef d to the loss | 0: refused |
+| `ReverseKL` | coef KL(policy, reference) of the whole vocabulary to the loss | exact |
+| `ForwardKL` | coef KL(reference, policy) of the whole vocabulary to the loss | exact |
 
 Where the behaviour policy drew the tokens, ``by_ratio`` multiplies by exp(logp - logp_old): k3 with its gradient,
 which is then that of the reverse KL; k2 without.
@@ -17,34 +19,31 @@ which is then that of the reverse KL; k2 without.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from karl_fast import kl as kernels
 from karl_fast.objective.axes.advantage import row_offsets
 from karl_fast.objective.axes.point import Point, check_number
-from karl_fast.objective.axes.ratio import token_log_ratio
-from karl_fast.objective.mlx_arrays import mx
 
 if TYPE_CHECKING:
-    from karl_fast.objective.batch import Batch, Scored
+    from karl_fast.objective.batch import Batch
 
-__all__ = ["K1", "K2", "K3", "Divergence", "K1InReward", "K1PerToken", "NoKL"]
+__all__ = ["K1", "K2", "K3", "Divergence", "ForwardKL", "K1InReward", "K1PerToken", "NoKL", "ReverseKL"]
 
 
 class Divergence(Point):
     """Penalty on the divergence from the reference: in the reward, in the loss, or none."""
 
     in_reward: ClassVar[bool] = False
+    in_loss: ClassVar[bool] = False
+    direction: ClassVar[Literal["reverse", "forward"] | None] = None
+    kind: ClassVar[str] = "none"
 
     def shaped(self, batch: Batch) -> Batch:
         """Return the batch with the penalty in its rewards; it carries no gradient."""
         return batch
-
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array | None:
-        """Return the penalty in the loss of each token, or None. [B, T] -> [B, T]"""
-        return None
 
 
 @dataclass(frozen=True)
@@ -112,18 +111,13 @@ class K2(Divergence):
     Reference: Schulman 2020, Approximating KL Divergence.
     """
 
+    in_loss: ClassVar[bool] = True
+    kind: ClassVar[str] = "k2"
     coef: float
     by_ratio: bool = False
 
     def __post_init__(self) -> None:
         check_number("coef", self.coef)
-
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return half the square of the drift from the reference."""
-        value = 0.5 * _drift(logp, scored) ** 2
-        if self.by_ratio:
-            value = value * mx.stop_gradient(mx.exp(token_log_ratio(logp, scored)))
-        return self.coef * value
 
 
 @dataclass(frozen=True)
@@ -133,20 +127,38 @@ class K3(Divergence):
     Reference: Schulman 2020, Approximating KL Divergence; Shao et al. 2024, GRPO (arXiv:2402.03300).
     """
 
+    in_loss: ClassVar[bool] = True
+    kind: ClassVar[str] = "k3"
     coef: float
     by_ratio: bool = False
 
     def __post_init__(self) -> None:
         check_number("coef", self.coef)
 
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return the estimate that is never negative."""
-        drift = _drift(logp, scored)
-        value = mx.exp(-drift) + drift - 1
-        if self.by_ratio:
-            value = value * mx.exp(token_log_ratio(logp, scored))
-        return self.coef * value
+
+@dataclass(frozen=True)
+class ReverseKL(Divergence):
+    """``coef * KL(policy, reference)`` of a token's full distribution, which the call is given as ``divergence``.
+
+    Reference: Gu et al. 2024, MiniLLM (arXiv:2306.08543).
+    """
+
+    direction: ClassVar[Literal["reverse", "forward"] | None] = "reverse"
+    coef: float
+
+    def __post_init__(self) -> None:
+        check_number("coef", self.coef)
 
 
-def _drift(logp: mx.array, scored: Scored) -> mx.array:
-    return mx.where(scored.mask, logp - scored.need("logp_ref"), 0.0)
+@dataclass(frozen=True)
+class ForwardKL(Divergence):
+    """``coef * KL(reference, policy)`` of a token's full distribution, which the call is given as ``divergence``.
+
+    Reference: Hinton et al. 2015, distillation (arXiv:1503.02531).
+    """
+
+    direction: ClassVar[Literal["reverse", "forward"] | None] = "forward"
+    coef: float
+
+    def __post_init__(self) -> None:
+        check_number("coef", self.coef)

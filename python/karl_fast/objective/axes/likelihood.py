@@ -11,7 +11,6 @@ import numpy as np
 from karl_fast import target as kernels
 from karl_fast.objective.axes.advantage import Advantage
 from karl_fast.objective.axes.point import Point, check_number, check_point
-from karl_fast.objective.mlx_arrays import mx
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,21 +129,17 @@ class Drawn(Sampler):
     drawn: ClassVar[bool] = True
 
 
-class Term(Point, ABC):
+class Term(Point):
     """Function of a log-probability that is minimised."""
 
-    @abstractmethod
-    def __call__(self, logp: mx.array) -> mx.array:
-        """Return the term of each token. [B, T] -> [B, T]"""
+    kind: ClassVar[str]
 
 
 @dataclass(frozen=True)
 class LogLikelihood(Term):
     """``-logp``."""
 
-    def __call__(self, logp: mx.array) -> mx.array:
-        """Return the negative log-likelihood."""
-        return -logp
+    kind: ClassVar[str] = "log-likelihood"
 
 
 @dataclass(frozen=True)
@@ -154,6 +149,4 @@ class ProbabilityScaled(Term):
     Reference: Wu et al. 2025, Dynamic Fine-Tuning (arXiv:2508.05629).
     """
 
-    def __call__(self, logp: mx.array) -> mx.array:
-        """Return the negative log-likelihood, weighted by the probability itself."""
-        return -mx.stop_gradient(mx.exp(logp)) * logp
+    kind: ClassVar[str] = "probability-scaled"

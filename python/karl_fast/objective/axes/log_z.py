@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from karl_fast import target as kernels
-from karl_fast.objective.axes.group_sums import group_mean
 from karl_fast.objective.axes.point import OfGroups, Point, check_number
-from karl_fast.objective.mlx_arrays import mx
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.objective.batch import Batch, Scored
+    from karl_fast.objective.batch import Batch
 
 __all__ = ["GroupOptimum", "Learned", "LogZ", "NoLogZ", "SoftValue"]
 
@@ -37,10 +35,6 @@ class LogZ(Point):
     def value(self, batch: Batch, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the value to subtract from each reward, in units of the reward. [B]"""
         return np.zeros(len(rewards))
-
-    def __call__(self, residual: mx.array, weight: mx.array | None, scored: Scored) -> mx.array:
-        """Add log Z to the residual, which comes without it. [B] -> [B]"""
-        return residual
 
 
 @dataclass(frozen=True)
@@ -64,10 +58,6 @@ class GroupOptimum(OfGroups, LogZ):
     """
 
     grouped: ClassVar[bool] = True
-
-    def __call__(self, residual: mx.array, weight: mx.array | None, scored: Scored) -> mx.array:
-        """Subtract the mean over the group from the residual."""
-        return residual - mx.stop_gradient(group_mean(residual, scored, weight))
 
 
 @dataclass(frozen=True)

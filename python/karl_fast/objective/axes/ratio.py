@@ -14,15 +14,10 @@ With d_t = logp_t - logp_old_t, and sg for what carries no gradient:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from karl_fast.objective.axes.point import Point
-from karl_fast.objective.mlx_arrays import mx
-
-if TYPE_CHECKING:
-    from karl_fast.objective.batch import Scored
 
 __all__ = [
     "OnPolicy",
@@ -35,14 +30,10 @@ __all__ = [
 ]
 
 
-class Ratio(Point, ABC):
+class Ratio(Point):
     """Level at which drift is measured; ``level`` is its name in `karl_fast.ratio`."""
 
     level: ClassVar[str]
-
-    @abstractmethod
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return the log ratio of each token; ``logp`` is 0 outside the mask. [B, T] -> [B, T]"""
 
 
 @dataclass(frozen=True)
@@ -54,10 +45,6 @@ class OnPolicy(Ratio):
 
     level: ClassVar[str] = "on-policy"
 
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return 0, with the gradient of the log-probability."""
-        return logp - mx.stop_gradient(logp)
-
 
 @dataclass(frozen=True)
 class TokenRatio(Ratio):
@@ -68,23 +55,12 @@ class TokenRatio(Ratio):
 
     level: ClassVar[str] = "token"
 
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return the log ratio of each token."""
-        return token_log_ratio(logp, scored)
-
 
 @dataclass(frozen=True)
 class TurnRatio(Ratio):
     """The mean of d over the tokens of a turn; a token of no turn has 0."""
 
     level: ClassVar[str] = "turn"
-
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return the mean over the turn, for each of its tokens."""
-        member = scored.need("turns").astype(logp.dtype)
-        sums = (member * token_log_ratio(logp, scored)[:, None, :]).sum(axis=2)
-        means = sums / mx.maximum(member.sum(axis=2), 1)
-        return (member * means[:, :, None]).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -96,10 +72,6 @@ class SequenceRatio(Ratio):
 
     level: ClassVar[str] = "sequence"
 
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return the mean over the rollout, for each of its tokens."""
-        return spread(mean_over(token_log_ratio(logp, scored), scored.mask), scored.mask)
-
 
 @dataclass(frozen=True)
 class SequenceProduct(Ratio):
@@ -110,10 +82,6 @@ class SequenceProduct(Ratio):
 
     level: ClassVar[str] = "sequence-product"
 
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return the sum over the rollout, for each of its tokens."""
-        return spread(token_log_ratio(logp, scored).sum(axis=1, keepdims=True), scored.mask)
-
 
 @dataclass(frozen=True)
 class SequenceTokenRatio(Ratio):
@@ -123,24 +91,3 @@ class SequenceTokenRatio(Ratio):
     """
 
     level: ClassVar[str] = "sequence-token"
-
-    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Return the mean over the rollout as a constant, plus the token's part of the gradient."""
-        own = token_log_ratio(logp, scored)
-        shared = spread(mean_over(own, scored.mask), scored.mask)
-        return mx.stop_gradient(shared) + own - mx.stop_gradient(own)
-
-
-def token_log_ratio(logp: mx.array, scored: Scored) -> mx.array:
-    """Return ``logp - logp_old``, 0 outside the mask. [B, T] -> [B, T]"""
-    return mx.where(scored.mask, logp - scored.need("logp_old"), 0.0)
-
-
-def mean_over(values: mx.array, mask: mx.array) -> mx.array:
-    """Return the mean of each row over the tokens that count; ``values`` are 0 elsewhere. [B, T] -> [B, 1]"""
-    return values.sum(axis=1, keepdims=True) / mx.maximum(mask.sum(axis=1, keepdims=True), 1).astype(values.dtype)
-
-
-def spread(values: mx.array, mask: mx.array) -> mx.array:
-    """Spread one number a row to each token that counts. [B, 1] -> [B, T]"""
-    return mx.where(mask, values, 0.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast._core import uniforms
+from karl_fast import _core
 from karl_fast.errors import ArgumentError
 from karl_fast.objective.axes.advantage import Advantage
 from karl_fast.objective.axes.point import check_number, check_point
@@ -80,7 +80,7 @@ def directions(groups: NDArray[np.int64], samples: int, size: int, seed: int) ->
     Reference: Vector Policy Optimization (arXiv:2605.22817).
     """
     numbers, member = np.unique(groups, return_inverse=True)
-    drawn = -np.log(uniforms(len(numbers) * samples * size, seed=seed, purpose="draw"))
+    drawn = -np.log(_core.uniforms(len(numbers) * samples * size, seed=seed, purpose="draw"))
     points = drawn.reshape(len(numbers), samples, size)
     return np.asarray((points / points.sum(2, keepdims=True))[member])
 
@@ -98,11 +98,11 @@ def set_scores(
     Returns:
         float64, NaN for a set without a candidate. [S]
 
-    Raises: nothing.
+    Raises:
+        ArgumentError: directions of another number of rewards.
 
     Reference: Vector Policy Optimization (arXiv:2605.22817).
     """
-    worth = np.einsum("bkd,bd->bk", wanted[member], vectors)
-    best = np.full(wanted.shape[:2], -np.inf)
-    np.maximum.at(best, member, np.where(np.isnan(worth), -np.inf, worth))
-    return np.where(np.isneginf(best).any(1), np.nan, best.mean(1))
+    sets, samples, _ = wanted.shape
+    flat = np.ascontiguousarray(wanted).ravel()
+    return _core.set_scores(np.ascontiguousarray(vectors).ravel(), member, flat, sets, samples)

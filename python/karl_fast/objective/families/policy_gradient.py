@@ -1,24 +1,27 @@
 """Family: credit times the log-probability, bounded by how far the policy has moved.
 
 ```text
-loss = sum_it w_it [clip(ratio_it, A_it) + kl_it]
+loss = sum_it w_it [clip(ratio_it, A_it) + kl_it - entropy_coef H_it]
 ```
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from karl_fast import _core
 from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective.axes.advantage import Advantage
 from karl_fast.objective.axes.aggregate import Aggregate
-from karl_fast.objective.axes.clip import Clipper, Delight, Drift, GeometricClip, NoClip
+from karl_fast.objective.axes.clip import Clipper, Delight, GeometricClip, NoClip
+from karl_fast.objective.axes.entropy import Entropy, NoEntropy
 from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.kl import K1, Divergence, K1PerToken
-from karl_fast.objective.axes.ratio import OnPolicy, Ratio, TokenRatio
-from karl_fast.objective.base import Objective
-from karl_fast.objective.mlx_arrays import mx
+from karl_fast.objective.axes.ratio import OnPolicy, Ratio, TokenRatio, TurnRatio
+from karl_fast.objective.base import Objective, column
 from karl_fast.objective.score import scored
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ class PolicyGradient(Objective):
         ratio: at what level drift is measured.
         clip: what bounds an update.
         kl: what holds the policy near the reference.
+        entropy: what keeps the policy from collapsing; not an argument by position.
         aggregate: how tokens become one number.
     """
 
@@ -43,6 +47,7 @@ class PolicyGradient(Objective):
     ratio: Ratio
     clip: Clipper
     kl: Divergence
+    entropy: Entropy = field(default=NoEntropy(), kw_only=True)
     aggregate: Aggregate
 
     def check(self) -> None:
@@ -114,15 +119,40 @@ class PolicyGradient(Objective):
         columns = advantages[:, None] if advantages.ndim == 1 else advantages
         return scored(batch, keep, advantages=columns)
 
-    def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """Return the sum of the terms of all tokens that count, weighted by the aggregate. [B, T] -> []"""
-        logp = mx.where(scored.mask, logp, 0.0)
-        drift = Drift(self.ratio(logp, scored), scored.need("advantages"), logp, scored.mask)
-        terms = self.clip(drift)
-        if (penalty := self.kl(logp, scored)) is not None:
-            terms = terms + penalty
-        return self.aggregate.total(mx.where(scored.mask, terms, 0.0), scored.mask)
+    @property
+    def reads_entropy(self) -> bool:
+        """True with an entropy bonus."""
+        return not isinstance(self.entropy, NoEntropy)
 
-    def count(self, scored: Scored) -> mx.array:
+    @property
+    def reads_divergence(self) -> Literal["reverse", "forward"] | None:
+        """Direction of the divergence of the full distribution."""
+        return self.kl.direction
+
+    def count(self, scored: Scored) -> int:
         """Return the number of tokens or sequences that count, by the aggregate."""
-        return self.aggregate.denominator(scored.mask)
+        return self.aggregate.count(scored.mask)
+
+    def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
+        old = scored.logp_old if isinstance(self.ratio, OnPolicy) else scored.need("logp_old")
+        dtype = tokens["logp"].dtype
+        return _core.objective_policy_gradient(
+            **tokens,
+            advantages=column(scored.need("advantages"), np.float64),
+            logp_old=column(old, dtype),
+            logp_ref=column(scored.need("logp_ref"), dtype) if self.kl.in_loss else None,
+            turns=column(scored.need("turns"), np.int64) if isinstance(self.ratio, TurnRatio) else None,
+            ratio=self.ratio.level,
+            clip=self.clip,
+            kl=self.kl,
+            aggregate=self.aggregate,
+            denominator=by,
+        )
+
+    def _reader(self, name: str) -> object:
+        points = {"entropy": self.entropy, "divergence": self.kl}
+        return points.get(name, super()._reader(name))
+
+    def _term(self, name: str) -> tuple[float, Aggregate]:
+        factors = {"entropy": -self.entropy.coef, "divergence": getattr(self.kl, "coef", 0.0)}
+        return factors[name], self.aggregate

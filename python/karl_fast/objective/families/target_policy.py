@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast import _core
 from karl_fast import target as kernels
 from karl_fast.objective.axes.advantage import kept_rewards
 from karl_fast.objective.axes.balance import Length
 from karl_fast.objective.axes.filter import Filter
-from karl_fast.objective.axes.group_sums import group_log_softmax, together
 from karl_fast.objective.axes.point import OfGroups, Point, check_number
-from karl_fast.objective.base import Objective
-from karl_fast.objective.mlx_arrays import mx
+from karl_fast.objective.base import Objective, column
 from karl_fast.objective.score import scored
 
 if TYPE_CHECKING:
@@ -99,12 +98,17 @@ class TargetPolicy(Objective):
         logp_old = self.length.of(np.where(mask, batch.need("logp_old"), 0.0), mask)
         return scored(batch, keep, targets=self.target(batch, keep, logp_old))
 
-    def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """Return the sum of the cross-entropies of all groups. [B, T] -> []"""
-        rows = self.length(mx.where(scored.mask, logp, 0.0), scored.mask)
-        return -(scored.need("targets") * group_log_softmax(rows, scored)).sum()
-
-    def count(self, scored: Scored) -> mx.array:
+    def count(self, scored: Scored) -> int:
         """Return the number of groups with a candidate."""
-        earlier = mx.tril(together(scored).astype(mx.int32), -1).sum(axis=1)
-        return (scored.counted & (earlier == 0)).sum()
+        groups = scored.need("groups")[scored.counted]
+        return len(np.unique(groups[groups >= 0])) + int((groups < 0).sum())
+
+    def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
+        return _core.objective_target_policy(
+            **tokens,
+            targets=column(scored.need("targets"), np.float64),
+            groups=column(scored.need("groups"), np.int64),
+            logp_old=column(scored.logp_old, tokens["logp"].dtype),
+            mean=self.length.mean,
+            denominator=by,
+        )

@@ -14,17 +14,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.errors import IncoherentObjectiveError, UsageError
+import numpy as np
+
+from karl_fast import _core
+from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective.axes.advantage import Advantage
-from karl_fast.objective.axes.balance import Anchor, Length, Regression, Scale, Squared, TokenChoice, Weight
+from karl_fast.objective.axes.balance import (
+    Anchor,
+    Length,
+    Regression,
+    Scale,
+    Squared,
+    TokenChoice,
+    TokenDrift,
+    Weight,
+)
 from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.log_z import GroupOptimum, LogZ
-from karl_fast.objective.base import Objective
-from karl_fast.objective.mlx_arrays import mx
+from karl_fast.objective.base import Objective, column
 from karl_fast.objective.score import scored
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from karl_fast.objective.batch import Batch, Scored
@@ -97,46 +107,33 @@ class TrajectoryBalance(Objective):
         values: NDArray[np.float64] = rewards - self.log_z.value(batch, rewards)
         return scored(batch, keep, rewards=values)
 
-    def residual(self, logp: mx.array, scored: Scored, log_z: mx.array | None = None) -> mx.array:
-        """Return the residual of each rollout, with log Z.
+    @property
+    def learns_log_z(self) -> bool:
+        """True if log Z is the prediction of a head."""
+        return self.log_z.learned
 
-        Args:
-            logp: log-probability of each token under the policy. [B, T]
-            scored: of :meth:`score`.
-            log_z: of each rollout's prompt, where it is `Learned`. [B]
+    def _reader(self, name: str) -> object:
+        return self.log_z if name == "log_z" else super()._reader(name)
 
-        Returns:
-            In the units of the scale. [B]
-
-        Raises:
-            UsageError: ``log_z`` where nothing is learned, or none where it is.
-
-        Reference: Bartoldson et al. 2025, trajectory balance (arXiv:2503.18929).
-        """
-        if self.log_z.learned != (log_z is not None):
-            wanted = "needs log_z of each rollout" if self.log_z.learned else "has no use for log_z"
-            raise UsageError(f"{self.log_z} {wanted}", "log_z")
-        found = self._residual(logp, scored)
-        return found if log_z is None else found + log_z
-
-    def total(self, logp: mx.array, scored: Scored, log_z: mx.array | None = None, **more: Any) -> mx.array:
-        """Return the sum of the costs of all rollouts that count. [B, T] -> []"""
-        weight = self._weight(logp, scored)
-        residual = self.log_z(self.residual(logp, scored, log_z), weight, scored)
-        costs = self.regression(mx.where(scored.counted, residual, 0.0))
-        return (costs if weight is None else mx.where(scored.counted, weight * costs, 0.0)).sum()
-
-    def count(self, scored: Scored) -> mx.array:
+    def count(self, scored: Scored) -> int:
         """Return the number of rollouts that count."""
-        return scored.counted.sum()
+        return int(scored.counted.sum())
 
-    def _residual(self, logp: mx.array, scored: Scored) -> mx.array:
-        logp = mx.where(scored.mask, logp, 0.0)
-        mask = self.tokens(logp, scored)
-        drift = logp if self.anchor.column is None else logp - scored.need(self.anchor.column)
-        length = self.length(mx.where(mask, drift, 0.0), mask)
-        return self.scale.drift * length - self.scale.reward * scored.need("rewards")
-
-    def _weight(self, logp: mx.array, scored: Scored) -> mx.array | None:
-        logp = mx.where(scored.mask, logp, 0.0)
-        return self.weight(logp, scored, self.tokens(logp, scored))
+    def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
+        dtype, anchor = tokens["logp"].dtype, self.anchor.column
+        moved = self.weight.numbers is not None or isinstance(self.tokens, TokenDrift) or anchor == "logp_old"
+        return _core.objective_balance(
+            **tokens,
+            rewards=column(scored.need("rewards"), np.float64),
+            logp_old=column(scored.need("logp_old") if moved else scored.logp_old, dtype),
+            logp_ref=column(scored.need("logp_ref"), dtype) if anchor == "logp_ref" else None,
+            groups=column(scored.need("groups"), np.int64) if self.whole_groups else None,
+            log_z=log_z,
+            anchor=anchor,
+            mean=self.length.mean,
+            scale=(self.scale.drift, self.scale.reward),
+            width=self.regression.width,
+            choice=(self.tokens.low, self.tokens.high) if isinstance(self.tokens, TokenDrift) else None,
+            weight=self.weight.numbers,
+            denominator=by,
+        )

@@ -13,16 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from karl_fast import _core
 from karl_fast.errors import UsageError
 from karl_fast.objective.axes.aggregate import Aggregate
 from karl_fast.objective.axes.filter import Filter, KeepAll
 from karl_fast.objective.axes.likelihood import EveryRow, Logged, RowWeight, Sampler, Term, Uniform
-from karl_fast.objective.base import Objective
-from karl_fast.objective.mlx_arrays import mx
+from karl_fast.objective.base import Objective, column
 from karl_fast.objective.score import scored
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from karl_fast.objective.batch import Batch, Scored
@@ -100,11 +101,16 @@ class WeightedLikelihood(Objective):
         """
         return scored(batch, self.filter(batch), weights=self.weights(batch))
 
-    def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """Return the weighted sum of the terms of all tokens that count. [B, T] -> []"""
-        terms = self.term(mx.where(scored.mask, logp, 0.0)) * scored.need("weights")[:, None]
-        return self.aggregate.total(mx.where(scored.mask, terms, 0.0), scored.mask)
-
-    def count(self, scored: Scored) -> mx.array:
+    def count(self, scored: Scored) -> int:
         """Return the number of tokens or sequences that count, by the aggregate; weights are ignored."""
-        return self.aggregate.denominator(scored.mask)
+        return self.aggregate.count(scored.mask)
+
+    def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
+        return _core.objective_likelihood(
+            **tokens,
+            weights=column(scored.need("weights"), np.float64),
+            logp_old=column(scored.logp_old, tokens["logp"].dtype),
+            term=self.term,
+            aggregate=self.aggregate,
+            denominator=by,
+        )

@@ -3,6 +3,7 @@
 from karl_fast.objective.axes.advantage import Anchored, Centre, Given, LeaveOneOut, MeanScaled, Raw, Whitened, ZScore
 from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
 from karl_fast.objective.axes.clip import Cap, Clip, Delight, Flip, GeometricClip, NoClip, SoftGate, VariancePenalty
+from karl_fast.objective.axes.entropy import NoEntropy
 from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MixedGroups
 from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import K3, K1InReward, K1PerToken, NoKL
@@ -20,6 +21,7 @@ REINFORCE = Recipe.of(
     ratio=(OnPolicy(), "[paper]"),
     clip=(NoClip(), "[paper]"),
     kl=(NoKL(), "[paper]"),
+    entropy=(NoEntropy(), "[paper]"),
     aggregate=(SequenceSum(), "the log-probability of the whole rollout [paper]"),
 )
 
@@ -62,6 +64,7 @@ PPO_CLIP = Recipe.of(
     ratio=(TokenRatio(), "an action is a token [ours]"),
     clip=(Clip(0.2, 0.2), "epsilon 0.2 [paper]"),
     kl=(NoKL(), "[paper]"),
+    entropy=(NoEntropy(), "eq. 9 has a bonus, without a number; none in verl and TRL [code]"),
     aggregate=(TokenMean(), "the mean over time steps [paper]"),
 )
 
@@ -90,6 +93,7 @@ GRPO = Recipe.of(
     ratio=(TokenRatio(), "eq. 3 [paper]"),
     clip=(Clip(0.2, 0.2), "eq. 3 [paper], without a number; 0.2 is the default of verl and TRL [code]"),
     kl=(K3(0.04), "eq. 4, section 4.2: 0.04 [paper]"),
+    entropy=(NoEntropy(), "[paper]"),
     aggregate=(SequenceMean(), "1/|o_i| within the mean over i, eq. 3 [paper]"),
 )
 

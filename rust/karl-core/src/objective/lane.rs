@@ -3,13 +3,15 @@
 //! Speed: arithmetic in the stored type, twice as many float32 a vector. Record: `benches/record/kernels.json`, "policy
 //! loss and coefficients, token level, float32".
 
-use std::ops::{Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::numeric::exp::{exp, exp_f32};
 use crate::numeric::float::Real;
 
 /// Arithmetic in the type that log-probabilities are stored in.
-pub trait Lane: Real + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self> {
+pub trait Lane:
+    Real + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
+{
     /// 1.
     const ONE: Self;
 

@@ -1,5 +1,18 @@
-//! Policy-gradient objectives: the ratio of the policy to the one that generated the tokens, and bounds of the
-//! update.
+//! Objectives: losses of the log-probabilities of tokens, each with its exact derivative by every one of them.
+//!
+//! | family | loss | file |
+//! |---|---|---|
+//! | [`PolicyGradient`] | credit times the log-probability, under an [`Update`] rule and a [`Penalty`] | `policy_gradient` |
+//! | [`Balance`] | regression to the Boltzmann target, with log Z | `balance` |
+//! | [`TargetPolicy`] | cross-entropy to a target over the candidates of a prompt | `target_policy` |
+//! | [`WeightedLikelihood`] | likelihood of logged rows at their weights | `likelihood` |
+//!
+//! Each takes [`Rollouts`] and the denominator of the whole batch, so that the losses of its parts add up, and returns
+//! an [`Evaluation`]. [`linear_term`] is for entropies and divergences of full distributions. What is not finite in a
+//! token that counts makes these losses infinite or NaN.
+//!
+//! [`policy_loss`] is the policy gradient of three axes that `karl_fast.ratio` has; it refuses numbers that are not
+//! finite:
 //!
 //! | axis | meaning | points | file |
 //! |---|---|---|---|
@@ -22,20 +35,43 @@
 
 mod advantages;
 mod aggregate;
+mod balance;
 mod chunks;
 mod clip;
+mod excess;
+mod geometric;
 mod lane;
 mod level;
+mod likelihood;
 mod loss;
+mod penalty;
+mod pieces;
+mod policy_gradient;
+mod rollouts;
+mod row_sums;
 mod shared_ratio;
+mod statistics;
 mod stats;
+mod steps;
+mod target_policy;
 mod token_loss;
 mod tokens;
+mod turns;
+mod update;
 
 pub use advantages::{Advantages, Per};
 pub use aggregate::{Aggregate, token_weights};
+pub use balance::{Anchor, Balance, LogZ, Residuals, balance};
 pub use clip::{Bounds, Clip};
 pub use lane::Lane;
 pub use level::{Level, Power, row_log_ratio, token_log_ratio};
+pub use likelihood::{WeightedLikelihood, linear_term, weighted_likelihood};
 pub use loss::{Objective, PolicyLoss, policy_loss};
+pub use penalty::Penalty;
+pub use policy_gradient::{PolicyGradient, Ratio, policy_gradient};
+pub use rollouts::Rollouts;
+pub use statistics::{Evaluation, Statistics};
+pub use target_policy::{TargetPolicy, target_policy};
 pub use tokens::Tokens;
+pub use turns::Turns;
+pub use update::Update;

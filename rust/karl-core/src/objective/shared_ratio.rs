@@ -42,7 +42,7 @@ impl<'a, T: Lane> RatioUnit<'a, T> {
         work: &mut Work<T>,
         out: &mut [T],
     ) -> Result<()> {
-        work.total.ratios.push(self.ratio);
+        work.total.ratios.push(self.ratio, 1);
         let rule = Rule::of(clip);
         let mut slope = 0.0;
         for (tokens, credit) in spans {

@@ -48,13 +48,14 @@ pub(super) struct Ratios {
 }
 
 impl Ratios {
-    const NONE: Self =
+    pub(super) const NONE: Self =
         Self { count: 0, above: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
 
-    /// Take in one ratio.
+    /// Take in one ratio, as often as it counts.
     #[inline(always)]
-    pub(super) fn push(&mut self, ratio: f64) {
-        self.merge(&Self { count: 1, above: ratio - 1.0, squares: 0.0, min: ratio, max: ratio });
+    pub(super) fn push(&mut self, ratio: f64, count: u64) {
+        let above = (ratio - 1.0) * count as f64;
+        self.merge(&Self { count, above, squares: 0.0, min: ratio, max: ratio });
     }
 
     /// Take in the ratios of some tokens, of which `kept` count; the others have the ratio of one that does.
@@ -82,7 +83,7 @@ impl Ratios {
     }
 
     #[inline(always)]
-    fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
         }

@@ -11,6 +11,7 @@ pub(crate) mod gigpo;
 pub(crate) mod leave_one_out;
 pub(crate) mod maxrl;
 pub(crate) mod returns;
+pub(crate) mod set_score;
 pub(crate) mod shrinkage;
 pub(crate) mod soft_baseline;
 pub(crate) mod trainers;

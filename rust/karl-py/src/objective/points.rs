@@ -1,7 +1,7 @@
 //! Points of the axes of `karl_core::objective`, read from their Python objects or words.
 
 use karl_core::Offsets;
-use karl_core::objective::{Aggregate, Clip, Level, Per};
+use karl_core::objective::{Aggregate, Clip, Level, Penalty, Per, Update};
 use pyo3::prelude::*;
 
 use crate::boundary::error::{UsageError, to_python};
@@ -40,8 +40,59 @@ pub(super) fn aggregate_of(object: &Bound<'_, PyAny>) -> PyResult<Aggregate> {
     aggregate.check().map(|()| aggregate).map_err(|error| to_python(error.into()))
 }
 
+/// Return the rule of an update by its clip; that inside of one that masks negatives.
+pub(super) fn update_of(object: &Bound<'_, PyAny>) -> PyResult<Update> {
+    let number = |name: &str| object.getattr(name)?.extract::<f64>();
+    Ok(match kind("clip", object)?.as_str() {
+        "mask-negatives" => update_of(&object.getattr("clip")?)?,
+        "geometric-clip" => Update::Geometric { low: number("low")?, high: number("high")? },
+        "variance-penalty" => Update::Variance { strength: number("strength")? },
+        "soft-gate" => Update::SoftGate { positive: number("positive")?, negative: number("negative")? },
+        "flip" => Update::Flip { low: number("low")?, high: number("high")?, bound: number("bound")? },
+        "delight" => Update::Delight { temperature: number("temperature")? },
+        _ => Update::Bounded(clip_of(object, None)?),
+    })
+}
+
+/// Return the least delta of the clips that mask negatives, one within the other; None without one.
+pub(super) fn mask_negatives_of(object: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    if kind("clip", object)? != "mask-negatives" {
+        return Ok(None);
+    }
+    let (own, inner) = (object.getattr("delta")?.extract()?, mask_negatives_of(&object.getattr("clip")?)?);
+    Ok(Some(inner.map_or(own, |inner: f64| inner.min(own))))
+}
+
+/// Return the penalty in the loss by its point of the axis of divergences.
+pub(super) fn penalty_of(object: &Bound<'_, PyAny>) -> PyResult<Penalty> {
+    let coef = || object.getattr("coef")?.extract::<f64>();
+    let by_ratio = || object.getattr("by_ratio")?.extract::<bool>();
+    Ok(match kind("kl", object)?.as_str() {
+        "k2" => Penalty::K2 { coef: coef()?, by_ratio: by_ratio()? },
+        "k3" => Penalty::K3 { coef: coef()?, by_ratio: by_ratio()? },
+        _ => Penalty::None,
+    })
+}
+
+/// Return the aggregate with the denominator of a whole batch.
+pub(super) fn counted_by(object: &Bound<'_, PyAny>, denominator: f64) -> PyResult<Aggregate> {
+    let sequences = Some(denominator);
+    Ok(match kind("aggregate", object)?.as_str() {
+        "sequence-mean" => Aggregate::SequenceMean { sequences },
+        "token-mean" => Aggregate::TokenMean { tokens: Some(denominator) },
+        "sequence-sum" => Aggregate::SequenceSum { sequences },
+        "constant-length" => {
+            Aggregate::ConstantLength { tokens: object.getattr("tokens")?.extract()?, sequences }
+        }
+        other => {
+            let wanted = "sequence-mean, token-mean, constant-length or sequence-sum";
+            return Err(unknown("aggregate", other, wanted));
+        }
+    })
+}
+
 /// Return the word by which a point of an axis says what it is.
-fn kind(what: &str, object: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(super) fn kind(what: &str, object: &Bound<'_, PyAny>) -> PyResult<String> {
     let Ok(kind) = object.getattr("kind").and_then(|kind| kind.extract()) else {
         let got = object.get_type().name()?;
         return Err(UsageError::new_err(format!(
@@ -51,7 +102,7 @@ fn kind(what: &str, object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(kind)
 }
 
-fn unknown(what: &str, got: &str, wanted: &str) -> PyErr {
+pub(super) fn unknown(what: &str, got: &str, wanted: &str) -> PyErr {
     UsageError::new_err(format!("{what} is {got:?}, wanted {wanted}"))
 }
 

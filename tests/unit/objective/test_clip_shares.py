@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from karl_fast.objective import Batch, Evaluation, PolicyGradient
+from karl_fast.objective.axes.advantage import Given
+from karl_fast.objective.axes.aggregate import TokenMean
 from karl_fast.objective.axes.clip import (
     Cap,
     Clip,
     Clipper,
     Delight,
-    Drift,
     DualClip,
     Flip,
     GeometricClip,
@@ -20,29 +22,35 @@ from karl_fast.objective.axes.clip import (
     TwoSided,
     VariancePenalty,
 )
-from karl_fast.rl.metrics import beyond
+from karl_fast.objective.axes.filter import KeepAll
+from karl_fast.objective.axes.kl import NoKL
+from karl_fast.objective.axes.ratio import OnPolicy, TokenRatio
 
 RATIOS = (0.1, 0.3, 0.5, 0.79, 0.81, 1.0, 1.19, 1.21, 1.49, 1.51, 2.9, 3.1, 9.0)
 
 
-def moved(ratios: tuple[float, ...], advantage: float) -> Drift:
+def found(clip: Clipper, ratios: tuple[float, ...], advantage: float) -> Evaluation:
     """A rollout of one token for each ratio, and a token after it that does not count."""
-    import mlx.core as mx
-
-    log_ratio = np.zeros((len(ratios), 2), dtype=np.float32)
-    log_ratio[:, 0] = np.log(ratios)
     mask = np.array([[True, False]] * len(ratios))
-    advantages = np.full((len(ratios), 1), advantage, dtype=np.float32)
-    logp = np.where(mask, np.float32(-0.5), np.float32(0))
-    return Drift(*map(mx.array, (log_ratio, advantages, logp, mask)))
+    logp = np.where(mask, -0.5, 0.0)
+    old = logp - np.where(mask, np.log(np.array(ratios))[:, None], 0.0)
+    ratio = OnPolicy() if isinstance(clip, Delight) else TokenRatio()
+    objective = PolicyGradient(KeepAll(), Given(), ratio, clip, NoKL(), TokenMean())
+    batch = Batch(mask, logp_old=old, advantages=np.full(len(ratios), advantage))
+    return objective(logp, objective.score(batch))
+
+
+def beyond(clip: Clipper, ratios: tuple[float, ...], advantage: float) -> tuple[float, float]:
+    statistics = found(clip, ratios, advantage).statistics
+    return statistics["clip_low"], statistics["clip_high"]
 
 
 def shares(clip: Clipper, advantage: float) -> tuple[list[float], list[float]]:
     """Which of the ratios it counts as too low, and which as too high."""
-    found = [beyond(clip, moved((ratio,), advantage)) for ratio in RATIOS]
-    low, high = (beyond(clip, moved(RATIOS, advantage))[side] * len(RATIOS) for side in (0, 1))
-    assert (low, high) == pytest.approx(tuple(sum(one[side] for one in found) for side in (0, 1)))
-    return tuple([r for r, one in zip(RATIOS, found, strict=True) if one[side]] for side in (0, 1))  # type: ignore[return-value]
+    each = [beyond(clip, (ratio,), advantage) for ratio in RATIOS]
+    low, high = (beyond(clip, RATIOS, advantage)[side] * len(RATIOS) for side in (0, 1))
+    assert (low, high) == pytest.approx(tuple(sum(one[side] for one in each) for side in (0, 1)))
+    return tuple([r for r, one in zip(RATIOS, each, strict=True) if one[side]] for side in (0, 1))  # type: ignore[return-value]
 
 
 def below(bound: float) -> list[float]:
@@ -78,28 +86,19 @@ def test_a_clip_counts_what_is_beyond_its_own_bounds(
 ) -> None:
     assert shares(clip, 1.0) == gain
     assert shares(clip, -1.0) == loss
-    assert beyond(clip, moved(RATIOS, 0.0)) == (0.0, 0.0)
-
-
-def derivative(clip: Clipper, ratio: float, advantage: float) -> float:
-    """Of the loss by the log ratio, with the log-probability held."""
-    import mlx.core as mx
-
-    one = moved((ratio,), advantage)
-    loss = lambda log_ratio: clip(Drift(log_ratio, one.advantages, one.logp, one.mask))[0, 0]  # noqa: E731
-    return float(mx.grad(loss)(one.log_ratio)[0, 0])
+    assert beyond(clip, RATIOS, 0.0) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("clip", [Clip(0.2, 0.5), DualClip(0.2, 0.5, 3.0), TwoSided(0.2, 0.5, 3.0), NoClip()], ids=str)
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
 def test_a_bound_on_the_ratio_is_where_the_gradient_ends(clip: Clipper, advantage: float) -> None:
     low, high = shares(clip, advantage)
-    assert [ratio for ratio in RATIOS if derivative(clip, ratio, advantage) == 0.0] == low + high
+    assert [ratio for ratio in RATIOS if found(clip, (ratio,), advantage).coefficients[0, 0] == 0.0] == low + high
 
 
 def coefficient(clip: Clipper, ratio: float, advantage: float) -> float:
     """Of the log-probability in the loss, as a share of the advantage."""
-    return float(clip(moved((ratio,), advantage))[0, 0]) / (0.5 * advantage)
+    return found(clip, (ratio,), advantage).loss / (0.5 * advantage)
 
 
 @pytest.mark.parametrize("clip", [Cap(5.0), Cap(1.2, 0.8), Flip(0.2, 0.5, 3.0)], ids=str)

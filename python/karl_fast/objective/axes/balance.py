@@ -1,22 +1,44 @@
-"""Axes of a residual: anchor, length, scale and regression.
+"""Axes of `TrajectoryBalance`: the residual, its cost, the choice of tokens, and the weight of a rollout.
 
 With D = length(logp) - length(anchor), the residual is ``k D + log_z - c r``, and its cost ``weight * g(residual)``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from karl_fast.objective.axes.point import Point, check_number
-from karl_fast.objective.axes.ratio import mean_over
-from karl_fast.objective.mlx_arrays import mx
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+__all__ = [
+    "AllTokens",
+    "Anchor",
+    "BehaviourPolicy",
+    "GeometricWeight",
+    "Huber",
+    "InverseTemperature",
+    "Length",
+    "NoAnchor",
+    "ProductWeight",
+    "ReferencePolicy",
+    "Regression",
+    "RewardUnits",
+    "Scale",
+    "Squared",
+    "Temperature",
+    "TokenChoice",
+    "TokenDrift",
+    "TokenMeanLength",
+    "TokenSumLength",
+    "Unweighted",
+    "Weight",
+]
 
 
 class Anchor(Point):
@@ -47,16 +69,12 @@ class NoAnchor(Anchor):
 
 
 class Length(Point):
-    """Reduction of the log-probabilities of tokens to that of a rollout, on both sides of the gradient line."""
+    """Reduction of the log-probabilities of tokens to that of a rollout, as scores compute it too."""
 
     mean: ClassVar[bool]
 
-    def __call__(self, values: mx.array, mask: mx.array) -> mx.array:
-        """Return one number a rollout; ``values`` are 0 outside the mask. [B, T] -> [B]"""
-        return mean_over(values, mask)[:, 0] if self.mean else values.sum(axis=1)
-
     def of(self, values: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the same before the gradient line. [B, T] -> [B]"""
+        """Return one number a rollout; ``values`` are 0 outside the mask. [B, T] -> [B]"""
         sums: NDArray[np.float64] = values.sum(1, dtype=np.float64)
         return sums / np.maximum(mask.sum(1), 1) if self.mean else sums
 
@@ -134,21 +152,17 @@ class RewardUnits(Scale):
         return self.temperature
 
 
-class Regression(Point, ABC):
-    """g of the residual, by three laws: g(0) = 0, g even, g' of the sign of its argument."""
+class Regression(Point):
+    """g of the residual, by three laws: g(0) = 0, g even, g' of the sign of its argument; a line beyond ``width``."""
 
-    @abstractmethod
-    def __call__(self, residual: mx.array) -> mx.array:
-        """Return the cost of each residual. [B] -> [B]"""
+    width: float
 
 
 @dataclass(frozen=True)
 class Squared(Regression):
     """``residual^2``."""
 
-    def __call__(self, residual: mx.array) -> mx.array:
-        """Return the square."""
-        return residual**2
+    width: ClassVar[float] = math.inf  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -163,7 +177,75 @@ class Huber(Regression):
     def __post_init__(self) -> None:
         check_number("width", self.width, above=True)
 
-    def __call__(self, residual: mx.array) -> mx.array:
-        """Return the square, or its tangent beyond the bound."""
-        size = mx.abs(residual)
-        return mx.where(size <= self.width, residual**2, self.width * (2 * size - self.width))
+
+class TokenChoice(Point):
+    """Choice of the tokens of a residual and its weight."""
+
+
+@dataclass(frozen=True)
+class AllTokens(TokenChoice):
+    """All tokens that count."""
+
+
+@dataclass(frozen=True)
+class TokenDrift(TokenChoice):
+    """Not those that have moved where their reward sends them: ratio > 1 + high, r > 0; ratio < 1 - low, r < 0.
+
+    ``low`` and ``high`` are distances from 1.
+    Reference: MiniMax 2025 (arXiv:2506.13585), eq. 6 and 7.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        check_number("low", self.low, 0, 1)
+        check_number("high", self.high)
+
+
+class Weight(Point):
+    """Importance weight of a rollout drawn by the behaviour policy, detached."""
+
+    @property
+    def numbers(self) -> tuple[bool, float, float] | None:
+        """Whether it is of the mean log ratio, floor and ceiling; None for no weight."""
+        return None
+
+
+@dataclass(frozen=True)
+class Unweighted(Weight):
+    """1: a balance is right for rollouts of any policy."""
+
+
+@dataclass(frozen=True)
+class ProductWeight(Weight):
+    """``sg(clip(product of ratios, floor, ceiling))``; both are ratios."""
+
+    floor: float = 0.0
+    ceiling: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_number("floor", self.floor, 0, 1)
+        check_number("ceiling", self.ceiling, 1)
+
+    @property
+    def numbers(self) -> tuple[bool, float, float] | None:
+        """Whether it is of the mean log ratio, floor and ceiling."""
+        return False, self.floor, self.ceiling
+
+
+@dataclass(frozen=True)
+class GeometricWeight(Weight):
+    """``sg(clip(geometric mean of ratios, floor, ceiling))``; both are ratios."""
+
+    floor: float = 0.0
+    ceiling: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_number("floor", self.floor, 0, 1)
+        check_number("ceiling", self.ceiling, 1)
+
+    @property
+    def numbers(self) -> tuple[bool, float, float] | None:
+        """Whether it is of the mean log ratio, floor and ceiling."""
+        return True, self.floor, self.ceiling

@@ -1,0 +1,175 @@
+"""Axis: the bound on an update, or a weight on it; `karl_core::objective` computes each with its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from karl_fast import ratio as kernels
+from karl_fast.objective.axes.point import Point, check_number, check_point
+
+__all__ = [
+    "Cap",
+    "Clip",
+    "Clipper",
+    "Delight",
+    "DualClip",
+    "Flip",
+    "GeometricClip",
+    "MaskNegatives",
+    "NoClip",
+    "SoftGate",
+    "TwoSided",
+    "VariancePenalty",
+]
+
+
+class Clipper(Point):
+    """Bound on an update."""
+
+    kind: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class Clip(kernels.Clip, Clipper):
+    """The pessimistic bound of PPO: ``-min(ratio * A, clip(ratio, 1 - low, 1 + high) * A)``.
+
+    ``low`` and ``high`` are distances from 1.
+    Reference: Schulman et al. 2017 (arXiv:1707.06347); Yu et al. 2025, DAPO (arXiv:2503.14476).
+    """
+
+
+@dataclass(frozen=True)
+class DualClip(kernels.DualClip, Clipper):
+    """`Clip`, and for A < 0 no more than ``-bound * A``; ``bound`` is a ratio, above ``1 + high`` (verl: 3).
+
+    ``low`` and ``high`` as in `Clip`.
+    Reference: Ye et al. 2020 (arXiv:1912.09729).
+    """
+
+
+@dataclass(frozen=True)
+class TwoSided(kernels.TwoSided, Clipper):
+    """`Clip` with the ratio of the unclipped branch at most ``delta`` (TRL); the same function as `DualClip`.
+
+    ``low`` and ``high`` as in `Clip`.
+    Reference: INTELLECT-2 2025 (arXiv:2505.07291).
+    """
+
+
+@dataclass(frozen=True)
+class NoClip(kernels.NoClip, Clipper):
+    """Ratio without a bound: ``-ratio * A``."""
+
+
+@dataclass(frozen=True)
+class GeometricClip(Clipper):
+    """Tokens are clipped before their geometric mean is taken: ``-A exp(mean_t clipped log ratio_t)`` (GMPO).
+
+    The log ratio is at most ``high`` where A > 0 and at least ``-low`` where A < 0; both are distances of the log.
+    Reference: Zhao et al. 2025, GMPO (arXiv:2507.20673).
+    """
+
+    kind: ClassVar[str] = "geometric-clip"
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        check_number("low", self.low)
+        check_number("high", self.high)
+
+
+@dataclass(frozen=True)
+class VariancePenalty(Clipper):
+    """``-(ratio * A - strength * (ratio - 1)^2)``: no bound, and a price on the variance of the ratio (R2VPO).
+
+    The paper adapts ``strength``; here it is a constant.
+    Reference: R2VPO (arXiv:2601.03320).
+    """
+
+    kind: ClassVar[str] = "variance-penalty"
+    strength: float
+
+    def __post_init__(self) -> None:
+        check_number("strength", self.strength)
+
+
+@dataclass(frozen=True)
+class Cap(kernels.Cap, Clipper):
+    """``-sg(min(ratio, ceiling)) * A * logp`` (CISPO); ``floor`` is the least that the ratio counts as.
+
+    ``ceiling`` is a ratio of at least 1, not a distance from it. ``floor`` is 0 in the paper, 0.8 in verl.
+    Reference: MiniMax 2025, CISPO (arXiv:2506.13585).
+    """
+
+
+@dataclass(frozen=True)
+class Flip(Clipper):
+    """``-sg(w) * A * logp`` with ``w = 1 / ratio`` for A > 0 and ``ratio`` for A < 0, at most ``bound`` (ASPO).
+
+    A token beyond ``1 + high`` with A > 0, or below ``1 - low`` with A < 0, has w = 0. The bound is on the value alone:
+    a token at it keeps its gradient.
+    Reference: ASPO (arXiv:2510.06062).
+    """
+
+    kind: ClassVar[str] = "flip"
+    low: float
+    high: float
+    bound: float
+
+    def __post_init__(self) -> None:
+        check_number("low", self.low, 0, 1)
+        check_number("high", self.high)
+        check_number("bound", self.bound, 1)
+
+
+@dataclass(frozen=True)
+class Delight(Clipper):
+    """``-sg(sigmoid(-A * logp / temperature)) * A * logp``: a surprise that pays counts most (DG).
+
+    Reference: Osband 2026, Delightful Policy Gradient (arXiv:2603.14608).
+    """
+
+    kind: ClassVar[str] = "delight"
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature, above=True)
+
+
+@dataclass(frozen=True)
+class SoftGate(Clipper):
+    """``-f(ratio) * A`` with ``f = (4 / t) sigmoid(t (ratio - 1))``: an update fades, and is never cut (SAPO).
+
+    t is ``positive`` for A > 0 and ``negative`` elsewhere; the gate carries the gradient.
+    Reference: SAPO (arXiv:2511.20347).
+    """
+
+    kind: ClassVar[str] = "soft-gate"
+    positive: float
+    negative: float
+
+    def __post_init__(self) -> None:
+        check_number("positive", self.positive, above=True)
+        check_number("negative", self.negative, above=True)
+
+
+@dataclass(frozen=True)
+class MaskNegatives(Clipper):
+    """``clip``, with advantage 0 for rollouts of negative advantage that the policy has fallen away from.
+
+    ```text
+    kept: A >= 0 or mean_t(logp_old - logp) <= delta        delta in nats a token
+    ```
+
+    The tokens stay in the denominator.
+    Reference: SAMPO (arXiv:2602.21534), section 4; DeepSeek-V3.2.
+    """
+
+    kind: ClassVar[str] = "mask-negatives"
+    clip: Clipper
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_point("clip", self.clip, Clipper)
+        check_number("delta", self.delta)

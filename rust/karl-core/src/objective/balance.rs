@@ -1,0 +1,223 @@
+//! Trajectory balance: a regression that is 0 where the policy is the Boltzmann target of the reward.
+
+use super::lane::Lane;
+use super::level::Power;
+use super::rollouts::{Part, Rollouts};
+use super::row_sums::{Groups, drift_of, fill_rows, row_facts};
+use super::statistics::Evaluation;
+use super::stats::sum_of_kept_differences;
+use crate::check::{check_length, check_range};
+use crate::error::Result;
+
+/// A point in the axes of balances.
+///
+/// ```text
+/// residual_i = k length(logp_i - anchor_i) + log_z_i - c r_i,    loss = sum_i weight_i g(residual_i) / denominator
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Balance<'a> {
+    /// The policy that the target tilts.
+    pub anchor: Anchor,
+    /// Mean or sum of the log-probabilities of a rollout.
+    pub length: Power,
+    /// k: the factor of the log ratio to the anchor.
+    pub drift: f64,
+    /// c: the factor of the reward.
+    pub reward: f64,
+    /// The log partition function.
+    pub log_z: LogZ<'a>,
+    /// The width beyond which the cost is a line; infinite for a square.
+    pub width: f64,
+    /// Distances from 1 beyond which a token that moved where its reward sends it is left out; None for all tokens.
+    pub choice: Option<(f64, f64)>,
+    /// Importance weight of a rollout: of the mean or the sum of its log ratios, within a floor and a ceiling.
+    pub weight: Option<(Power, f64, f64)>,
+    /// The number of rollouts of the whole batch.
+    pub denominator: f64,
+}
+
+/// The policy that a target tilts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// None: the uniform one.
+    None,
+    /// The behaviour policy.
+    Behaviour,
+    /// The reference policy.
+    Reference,
+}
+
+/// The log partition function of a balance.
+#[derive(Clone, Copy, Debug)]
+pub enum LogZ<'a> {
+    /// 0, or in the rewards.
+    None,
+    /// One of each rollout's prompt; the loss has a derivative by it. `[B]`
+    Learned(&'a [f64]),
+    /// Minus the weighted mean of the residual over the rollout's group, as a constant: the optimum of the group. The
+    /// group of each rollout, negative for none. `[B]`
+    GroupOptimum(&'a [i64]),
+}
+
+/// Facts of a rollout: first sums over its tokens, then its residual.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    counted: bool,
+    chosen: usize,
+    residual: f64,
+    weight: f64,
+    slope: f64,
+}
+
+/// Compute a balance, its derivative by each log-probability, and that by each log Z.
+///
+/// `by_log_z` is written where log Z is learned. The statistics have in `ratio` those of tokens. Shapes: `rewards` and
+/// `by_log_z` `[B]`, `coefficient` `[N]`, all of it written. Cost: two reads of the columns, one write.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
+/// denominator below 1.
+pub fn balance<T: Lane>(
+    rollouts: &Rollouts<'_, T>,
+    rewards: &[f64],
+    objective: &Balance<'_>,
+    coefficient: &mut [T],
+    by_log_z: &mut [f64],
+    threads: usize,
+) -> Result<(Evaluation, Residuals)> {
+    let rows = rollouts.offsets.len();
+    check_length("coefficient", coefficient.len(), rollouts.logp.len())?;
+    check_length("rewards", rewards.len(), rows)?;
+    check_range("denominator", objective.denominator, 1.0, f64::MAX)?;
+    if let LogZ::Learned(log_z) = objective.log_z {
+        check_length("log_z", log_z.len(), rows)?;
+        check_length("log_z_coefficients", by_log_z.len(), rows)?;
+    }
+    if let LogZ::GroupOptimum(groups) = objective.log_z {
+        check_length("groups", groups.len(), rows)?;
+    }
+    let mut found = row_facts(rollouts, threads, |row, part| row_of(&part, rewards[row], objective));
+    add_log_z(&mut found, objective);
+    let loss = settle(&mut found, objective);
+    if let LogZ::Learned(_) = objective.log_z {
+        for (out, row) in by_log_z.iter_mut().zip(&found) {
+            *out = row.slope;
+        }
+    }
+    fill_rows(rollouts, coefficient, threads, |row, part, out| {
+        let Row { slope, chosen, .. } = found[row];
+        let share = if objective.length == Power::Mean { 1.0 / chosen.max(1) as f64 } else { 1.0 };
+        part.spread(T::narrow(slope * objective.drift * share), out);
+        choose(&part, rewards[row], objective, |at| out[at] = T::default());
+    });
+    let statistics = drift_of(rollouts, threads);
+    Ok((Evaluation { loss, statistics }, Residuals::of(&found)))
+}
+
+/// Mean and standard deviation (ddof 0) of the residuals of the rollouts that count; 0 without one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Residuals {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation.
+    pub std: f64,
+}
+
+impl Residuals {
+    fn of(rows: &[Row]) -> Self {
+        let counted = || rows.iter().filter(|row| row.counted).map(|row| row.residual);
+        let count = counted().count().max(1) as f64;
+        let mean = counted().sum::<f64>() / count;
+        let squares: f64 = counted().map(|residual| (residual - mean) * (residual - mean)).sum();
+        Self { mean, std: (squares / count).sqrt() }
+    }
+}
+
+/// Call `drop` for each token that the choice leaves out; it counts otherwise.
+#[inline(always)]
+fn choose<T: Lane>(part: &Part<'_, T>, reward: f64, objective: &Balance<'_>, mut drop: impl FnMut(usize)) {
+    let (Some((low, high)), Some(old)) = (objective.choice, part.old) else { return };
+    if reward == 0.0 {
+        return;
+    }
+    for (at, ((&logp, &old), &keep)) in part.logp.iter().zip(old).zip(part.keep).enumerate() {
+        let ratio = if keep { (logp - old).exp().widen() } else { 1.0 };
+        if (reward > 0.0 && ratio > 1.0 + high) || (reward < 0.0 && ratio < 1.0 - low) {
+            drop(at);
+        }
+    }
+}
+
+#[inline(always)]
+fn row_of<T: Lane>(part: &Part<'_, T>, reward: f64, objective: &Balance<'_>) -> Row {
+    let kept = part.kept();
+    let other = match objective.anchor {
+        Anchor::None => None,
+        Anchor::Behaviour => part.old,
+        Anchor::Reference => part.reference,
+    };
+    let mut length = match other {
+        Some(other) => sum_of_kept_differences(part.logp, other, part.keep),
+        None => part.kept_sum(),
+    };
+    let (mut moved, mut chosen) = (part.sum_log_ratio(), kept);
+    choose(part, reward, objective, |at| {
+        chosen -= 1;
+        length -= part.logp[at].widen() - other.map_or(0.0, |other| other[at].widen());
+        moved -= part.old.map_or(0.0, |old| part.logp[at].widen() - old[at].widen());
+    });
+    let count = chosen.max(1);
+    let drift = objective.drift * objective.length.of(length, count);
+    let weight = objective.weight.map_or(1.0, |(power, floor, ceiling)| {
+        let ratio = libm::exp(power.of(moved, count));
+        if ratio < floor {
+            floor
+        } else if ratio > ceiling {
+            ceiling
+        } else {
+            ratio
+        }
+    });
+    Row { counted: kept > 0, chosen, residual: drift - objective.reward * reward, weight, slope: 0.0 }
+}
+
+/// Add log Z to the residuals, which come without it.
+fn add_log_z(rows: &mut [Row], objective: &Balance<'_>) {
+    match objective.log_z {
+        LogZ::None => {}
+        LogZ::Learned(log_z) => {
+            for (row, log_z) in rows.iter_mut().zip(log_z) {
+                row.residual += log_z;
+            }
+        }
+        LogZ::GroupOptimum(groups) => {
+            let groups = Groups::of(groups, |row| rows[row].counted);
+            for members in groups.members() {
+                let weights: f64 = members.iter().map(|&row| rows[row].weight).sum();
+                let total: f64 = members.iter().map(|&row| rows[row].weight * rows[row].residual).sum();
+                let mean = if weights == 0.0 { total } else { total / weights };
+                for &row in members {
+                    rows[row].residual -= mean;
+                }
+            }
+        }
+    }
+}
+
+/// Set the slope of each residual, and return the loss.
+fn settle(rows: &mut [Row], objective: &Balance<'_>) -> f64 {
+    let (width, mut loss) = (objective.width, 0.0);
+    for row in rows {
+        if !row.counted {
+            row.residual = 0.0;
+            continue;
+        }
+        let size = row.residual.abs();
+        let near = size <= width || size.is_nan();
+        let cost = if near { row.residual * row.residual } else { width * (2.0 * size - width) };
+        let slope = if near { 2.0 * row.residual } else { 2.0 * width * row.residual.signum() };
+        loss += row.weight * cost;
+        row.slope = row.weight * slope / objective.denominator;
+    }
+    loss / objective.denominator
+}

@@ -1,0 +1,76 @@
+//! Policy gradients of a geometric mean of clipped ratios (GMPO).
+
+use std::ops::Range;
+
+use super::advantages::Advantages;
+use super::clip::Clip;
+use super::lane::Lane;
+use super::pieces::{PIECE, Room, Unit, local, own_ratios};
+use super::statistics::Sums;
+use super::stats::sum;
+use super::steps::fill_advantages;
+use crate::numeric::exp::exp;
+
+/// Tokens are clipped before the geometric mean of their ratios is taken: one that was has no gradient.
+#[inline(always)]
+pub(super) fn geometric<T: Lane>(
+    clip: &Clip,
+    advantages: Advantages<'_>,
+    unit: &Unit<'_, T>,
+    kept: usize,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+    out: &mut [T],
+) {
+    let (high, low) = (T::narrow(clip.positive.ceiling), T::narrow(clip.negative.floor));
+    let (mut held, mut credit) = (0.0, 0.0);
+    for (number, out) in out.chunks_mut(PIECE).enumerate() {
+        let places = number * PIECE..number * PIECE + out.len();
+        let piece = unit.part.cut(places.clone());
+        own_ratios(&piece, sums, room);
+        credits(advantages, unit, places, room);
+        let (mut below, mut above) = (0_u32, 0_u32);
+        let Room { log_ratios, advantages, terms, .. } = room;
+        let tokens = out.iter_mut().zip(terms.iter_mut()).zip(log_ratios.iter()).zip(advantages.iter_mut());
+        for ((((out, term), &log_ratio), advantage), &keep) in tokens.zip(piece.keep) {
+            let over = keep & (*advantage > T::default()) & (log_ratio > high);
+            let under = keep & (*advantage < T::default()) & (log_ratio < low);
+            *term = if over {
+                high
+            } else if under {
+                low
+            } else {
+                log_ratio
+            };
+            *out = if keep & !(over | under) { T::ONE } else { T::default() };
+            *advantage = if keep { *advantage } else { T::default() };
+            above += u32::from(over);
+            below += u32::from(under);
+        }
+        sums.below += u64::from(below);
+        sums.above += u64::from(above);
+        held += sum(&room.terms[..out.len()]);
+        credit += sum(&room.advantages[..out.len()]);
+    }
+    let loss = if credit == 0.0 { 0.0 } else { -(unit.weight * credit * exp(held / kept as f64)) };
+    sums.loss += loss;
+    let slope = T::narrow(loss / kept as f64);
+    for out in out {
+        *out = *out * slope;
+    }
+}
+
+/// Fill in the advantages of some tokens of a rollout.
+#[inline(always)]
+fn credits<T: Lane>(
+    advantages: Advantages<'_>,
+    unit: &Unit<'_, T>,
+    places: Range<usize>,
+    room: &mut Room<T>,
+) {
+    let tokens = unit.tokens.start + places.start..unit.tokens.start + places.end;
+    for (part, credit) in advantages.spans(unit.row, tokens.clone()) {
+        let out = &mut room.advantages[local(&tokens, &part)];
+        fill_advantages(credit, 0..out.len(), unit.masked, out);
+    }
+}

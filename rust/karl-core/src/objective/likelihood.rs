@@ -1,0 +1,162 @@
+//! Weighted likelihood: the likelihood of logged rows, each at its weight; and terms of other quantities of a token.
+
+use std::ops::Range;
+
+use super::aggregate::{Aggregate, Weight};
+use super::chunks;
+use super::lane::Lane;
+use super::pieces::{PIECE, Room};
+use super::rollouts::{Part, Rollouts};
+use super::row_sums::drift_of;
+use super::statistics::Evaluation;
+use super::stats::sum;
+use crate::check::check_length;
+use crate::error::Result;
+use crate::numeric::simd::{Kernel, wide};
+
+/// A point in the axes of weighted likelihoods, for one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightedLikelihood<'a> {
+    /// The weight of each row. `[B]`
+    pub weights: &'a [f64],
+    /// True for `-sg(exp(logp)) logp` in place of `-logp` (DFT).
+    pub scaled: bool,
+    /// Aggregation of tokens to one number, with its denominator.
+    pub aggregate: Aggregate,
+}
+
+/// Compute a weighted likelihood and its derivative by each log-probability.
+///
+/// ```text
+/// loss = -sum_i w_i sum_t a_t logp_t,    or with each term scaled by sg(exp(logp_t));    a of the aggregate
+/// ```
+///
+/// Shapes: `coefficient` `[N]`, all of it written. Cost: one read of the columns, one write.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
+/// denominator below 1.
+pub fn weighted_likelihood<T: Lane>(
+    rollouts: &Rollouts<'_, T>,
+    objective: &WeightedLikelihood<'_>,
+    coefficient: &mut [T],
+    threads: usize,
+) -> Result<Evaluation> {
+    check_length("weights", objective.weights.len(), rollouts.offsets.len())?;
+    let term = if objective.scaled { Term::Scaled } else { Term::Plain };
+    let summed =
+        Summed { rollouts, values: rollouts.logp, term, factors: Some(objective.weights), factor: -1.0 };
+    let (loss, _) = summed.fill(objective.aggregate, coefficient, threads)?;
+    Ok(Evaluation { loss, statistics: drift_of(rollouts, threads) })
+}
+
+/// Compute a term that is linear in another quantity of each token, such as the policy's entropy or the divergence of
+/// its full distribution from another: the sum, the derivative by each value, and the mean over the tokens that count.
+///
+/// ```text
+/// loss = factor sum_t a_t v_t,    coefficient_t = factor a_t,    a of the aggregate
+/// ```
+///
+/// Shapes: `values` and `coefficient` `[N]`. Cost: one read, one write.
+///
+/// # Errors
+/// As [`weighted_likelihood`].
+pub fn linear_term<T: Lane>(
+    rollouts: &Rollouts<'_, T>,
+    values: &[T],
+    factor: f64,
+    aggregate: Aggregate,
+    coefficient: &mut [T],
+    threads: usize,
+) -> Result<(f64, f64)> {
+    check_length("values", values.len(), rollouts.logp.len())?;
+    let summed = Summed { rollouts, values, term: Term::Plain, factors: None, factor };
+    summed.fill(aggregate, coefficient, threads)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Term {
+    Plain,
+    Scaled,
+}
+
+/// A weighted sum over tokens.
+struct Summed<'a, T> {
+    rollouts: &'a Rollouts<'a, T>,
+    values: &'a [T],
+    term: Term,
+    /// One factor a row, and one for all.
+    factors: Option<&'a [f64]>,
+    factor: f64,
+}
+
+impl<T: Lane> Summed<'_, T> {
+    /// Write the coefficients; return the sum, and the mean of the values.
+    fn fill(&self, aggregate: Aggregate, coefficient: &mut [T], threads: usize) -> Result<(f64, f64)> {
+        check_length("coefficient", coefficient.len(), self.values.len())?;
+        let weight = aggregate.weight(&self.rollouts.offsets, Some(self.rollouts.mask), threads)?;
+        let size = |rows: &Range<usize>| self.rollouts.tokens(rows);
+        let one = |rows: Range<usize>, out: &mut [T]| wide(SumBlock { summed: self, weight, rows, out });
+        let blocks = chunks::map(&self.rollouts.offsets, coefficient, threads, size, one);
+        let add = |all: (f64, f64, u64), one: (f64, f64, u64)| (all.0 + one.0, all.1 + one.1, all.2 + one.2);
+        let (loss, total, tokens) = blocks.into_iter().fold((0.0, 0.0, 0), add);
+        Ok((loss, total / tokens.max(1) as f64))
+    }
+}
+
+struct SumBlock<'a, 'b, T> {
+    summed: &'b Summed<'a, T>,
+    weight: Weight,
+    rows: Range<usize>,
+    out: &'b mut [T],
+}
+
+impl<T: Lane> Kernel for SumBlock<'_, '_, T> {
+    /// The weighted sum, the plain one, and the number of tokens.
+    type Output = (f64, f64, u64);
+
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        let Summed { rollouts, values, term, factors, factor } = *self.summed;
+        let (mut found, mut out, mut room) = ((0.0, 0.0, 0), self.out, Room::new());
+        for row in self.rows {
+            let tokens = rollouts.offsets.row(row);
+            let (own, rest) = out.split_at_mut(tokens.len());
+            let part = rollouts.part(tokens.clone());
+            let kept = part.kept();
+            let each = if kept == 0 {
+                0.0
+            } else {
+                factors.map_or(factor, |of| factor * of[row]) * self.weight.of(kept)
+            };
+            let total = add_row(&part, &values[tokens], term, each, &mut room, own);
+            found = (found.0 + each * total, found.1 + total, found.2 + kept as u64);
+            out = rest;
+        }
+        found
+    }
+}
+
+/// Write the coefficients of a row, and return the sum of its terms.
+#[inline(always)]
+fn add_row<T: Lane>(
+    part: &Part<'_, T>,
+    values: &[T],
+    term: Term,
+    each: f64,
+    room: &mut Room<T>,
+    out: &mut [T],
+) -> f64 {
+    let (zero, each, mut total) = (T::default(), T::narrow(each), 0.0);
+    let pieces = out.chunks_mut(PIECE).zip(values.chunks(PIECE)).zip(part.keep.chunks(PIECE));
+    for ((out, values), keep) in pieces {
+        let terms = &mut room.terms[..out.len()];
+        for (((out, term_of), &value), &keep) in out.iter_mut().zip(terms.iter_mut()).zip(values).zip(keep) {
+            let scale = if term == Term::Scaled { value.exp() } else { T::ONE };
+            *term_of = if keep { scale * value } else { zero };
+            *out = if keep { each * scale } else { zero };
+        }
+        total += sum(terms);
+    }
+    total
+}

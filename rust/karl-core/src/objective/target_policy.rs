@@ -1,0 +1,67 @@
+//! Target policies: the cross-entropy of the policy to a target over the candidates of each prompt.
+
+use super::lane::Lane;
+use super::level::Power;
+use super::rollouts::Rollouts;
+use super::row_sums::{Groups, drift_of, fill_rows, row_facts};
+use super::statistics::Evaluation;
+use crate::check::{check_length, check_range};
+use crate::error::Result;
+
+/// A point in the axes of target policies, for one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetPolicy<'a> {
+    /// The wanted probability of each candidate within its group. `[B]`
+    pub targets: &'a [f64],
+    /// The group of each candidate, negative for none. `[B]`
+    pub groups: &'a [i64],
+    /// Mean or sum of the log-probabilities of a candidate.
+    pub length: Power,
+    /// The number of groups of the whole batch.
+    pub denominator: f64,
+}
+
+/// Compute the cross-entropy to the targets and its derivative by each log-probability.
+///
+/// ```text
+/// loss = sum over groups of -sum_i q_i log p_i / denominator,    p = softmax over the group of length(logp_i)
+/// d loss / d length_i = (p_i sum_j q_j - q_i) / denominator
+/// ```
+///
+/// Shapes: `coefficient` `[N]`, all of it written. Cost: two reads of the columns, one write.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
+/// denominator below 1.
+pub fn target_policy<T: Lane>(
+    rollouts: &Rollouts<'_, T>,
+    objective: &TargetPolicy<'_>,
+    coefficient: &mut [T],
+    threads: usize,
+) -> Result<Evaluation> {
+    let TargetPolicy { targets, groups, length, denominator } = *objective;
+    check_length("coefficient", coefficient.len(), rollouts.logp.len())?;
+    check_length("targets", targets.len(), rollouts.offsets.len())?;
+    check_length("groups", groups.len(), rollouts.offsets.len())?;
+    check_range("denominator", denominator, 1.0, f64::MAX)?;
+    let rows: Vec<(f64, usize)> = row_facts(rollouts, threads, |_, part| {
+        let kept = part.kept();
+        (length.of(part.kept_sum(), kept.max(1)), kept)
+    });
+    let (mut slopes, mut loss) = (vec![0.0; rows.len()], 0.0);
+    for members in Groups::of(groups, |row| rows[row].1 > 0).members() {
+        let peak = members.iter().map(|&row| rows[row].0).fold(f64::NEG_INFINITY, f64::max);
+        let total: f64 = members.iter().map(|&row| libm::exp(rows[row].0 - peak)).sum();
+        let wanted: f64 = members.iter().map(|&row| targets[row]).sum();
+        for &row in members {
+            let log_p = rows[row].0 - peak - libm::log(total);
+            loss -= targets[row] * log_p;
+            slopes[row] = (wanted * libm::exp(log_p) - targets[row]) / denominator;
+        }
+    }
+    fill_rows(rollouts, coefficient, threads, |row, part, out| {
+        let share = if length == Power::Mean { 1.0 / rows[row].1.max(1) as f64 } else { 1.0 };
+        part.spread(T::narrow(slopes[row] * share), out);
+    });
+    Ok(Evaluation { loss: loss / denominator, statistics: drift_of(rollouts, threads) })
+}

@@ -1,0 +1,249 @@
+//! Rules of an update: the term of a token in the loss, and its slope.
+
+use super::clip::{Bounds, Clip};
+use super::lane::Lane;
+
+/// The axis: what a token adds to the loss, given its ratio, its advantage A and its log-probability.
+///
+/// ```text
+/// Bounded    -A bounded(ratio), or -A sg(bounded(ratio)) logp where the clip is detached
+/// Geometric  -A exp(mean over the sequence of the clipped log ratios)                      (GMPO)
+/// Variance   strength (ratio - 1)^2 - ratio A                                              (R2VPO)
+/// SoftGate   -A (4 / t) sigmoid(t (ratio - 1)),  t by the sign of A                        (SAPO)
+/// Flip       -A sg(min(w, bound)) logp,  w = 1 / ratio where A > 0, ratio where A < 0      (ASPO)
+/// Delight    -A sg(sigmoid(-A logp / temperature)) logp                                    (DG)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Update {
+    /// A range for the ratio.
+    Bounded(Clip),
+    /// Tokens are clipped before the geometric mean of their ratios is taken; `low` and `high` bound the log ratio.
+    Geometric {
+        /// The log ratio is at least minus this where A < 0.
+        low: f64,
+        /// The log ratio is at most this where A > 0.
+        high: f64,
+    },
+    /// A price on the variance of the ratio, and no bound.
+    Variance {
+        /// The price.
+        strength: f64,
+    },
+    /// A gate that fades.
+    SoftGate {
+        /// Steepness for a positive advantage.
+        positive: f64,
+        /// Steepness for another.
+        negative: f64,
+    },
+    /// The inverse ratio for a gain. A token beyond `1 + high` or below `1 - low` is dropped.
+    Flip {
+        /// Distance from 1 below which a token with A < 0 is dropped.
+        low: f64,
+        /// Distance from 1 above which a token with A > 0 is dropped.
+        high: f64,
+        /// The largest weight.
+        bound: f64,
+    },
+    /// A gate by advantage times surprise.
+    Delight {
+        /// Softness of the gate.
+        temperature: f64,
+    },
+}
+
+/// The largest log ratio of [`Update::SoftGate`]: at a ratio of e^20 its gate is 1 to the last bit.
+const FLAT: f64 = 20.0;
+
+/// A token under a rule.
+#[derive(Clone, Copy)]
+pub(super) struct Step<T> {
+    /// What it adds to the loss, before its weight.
+    pub(super) term: T,
+    /// Derivative of the term by the log ratio, or by the log-probability for a detached rule; 0 beyond a bound.
+    pub(super) slope: T,
+    pub(super) below: bool,
+    pub(super) above: bool,
+}
+
+/// A rule in the type of the log-probabilities.
+pub(super) trait Rule<T: Lane>: Copy {
+    /// True if a token with advantage 0 adds nothing, whatever its ratio.
+    const BY_ADVANTAGE: bool = true;
+
+    fn step(self, ratio: T, advantage: T, logp: T) -> Step<T>;
+}
+
+/// [`Update::Bounded`]: floor and ceiling for a positive and for a negative advantage.
+#[derive(Clone, Copy)]
+pub(super) struct Bounded<T, const DETACHED: bool> {
+    floors: (T, T),
+    ceilings: (T, T),
+}
+
+impl<T: Lane, const DETACHED: bool> Bounded<T, DETACHED> {
+    pub(super) fn of(clip: &Clip) -> Self {
+        Self {
+            floors: (T::narrow(clip.positive.floor), T::narrow(clip.negative.floor)),
+            ceilings: (T::narrow(clip.positive.ceiling), T::narrow(clip.negative.ceiling)),
+        }
+    }
+}
+
+impl<T: Lane, const DETACHED: bool> Rule<T> for Bounded<T, DETACHED> {
+    #[inline(always)]
+    fn step(self, ratio: T, advantage: T, logp: T) -> Step<T> {
+        let negative = advantage < T::default();
+        let floor = if negative { self.floors.1 } else { self.floors.0 };
+        let ceiling = if negative { self.ceilings.1 } else { self.ceilings.0 };
+        let (below, above) = (ratio < floor, ratio > ceiling);
+        let at_most = if above { ceiling } else { ratio };
+        let counted = if below { floor } else { at_most };
+        let slope = -(advantage * counted);
+        let term = if DETACHED { slope * logp } else { slope };
+        let flows = DETACHED | !(below | above);
+        Step { term, slope: if flows { slope } else { T::default() }, below, above }
+    }
+}
+
+/// [`Update::Variance`].
+#[derive(Clone, Copy)]
+pub(super) struct Variance<T>(pub(super) T);
+
+impl<T: Lane> Rule<T> for Variance<T> {
+    const BY_ADVANTAGE: bool = false;
+
+    #[inline(always)]
+    fn step(self, ratio: T, advantage: T, _: T) -> Step<T> {
+        let (gain, apart) = (ratio * advantage, ratio - T::ONE);
+        let price = self.0 * apart;
+        let slope = (price + price) * ratio - gain;
+        Step { term: price * apart - gain, slope, below: false, above: false }
+    }
+}
+
+/// [`Update::SoftGate`]: steepness for a positive and for another advantage, and the ratio at which the gate is flat.
+#[derive(Clone, Copy)]
+pub(super) struct SoftGate<T> {
+    positive: T,
+    negative: T,
+    flat: T,
+}
+
+impl<T: Lane> SoftGate<T> {
+    pub(super) fn of(positive: f64, negative: f64) -> Self {
+        Self {
+            positive: T::narrow(positive),
+            negative: T::narrow(negative),
+            flat: T::narrow(libm::exp(FLAT)),
+        }
+    }
+}
+
+impl<T: Lane> Rule<T> for SoftGate<T> {
+    #[inline(always)]
+    fn step(self, ratio: T, advantage: T, _: T) -> Step<T> {
+        let steepness = if advantage > T::default() { self.positive } else { self.negative };
+        let within = ratio <= self.flat;
+        let ratio = if within { ratio } else { self.flat };
+        let (gate, fall) = sigmoid(steepness * (ratio - T::ONE));
+        let four = T::narrow(4.0) * advantage;
+        let slope = if within { -(four * (gate * fall) * ratio) } else { T::default() };
+        Step { term: -(four / steepness * gate), slope, below: false, above: false }
+    }
+}
+
+/// Return the logistic function of x, and that of -x: their product is its slope.
+#[inline(always)]
+fn sigmoid<T: Lane>(x: T) -> (T, T) {
+    let negative = x < T::default();
+    let shrunk = (if negative { x } else { -x }).exp();
+    let large = T::ONE / (T::ONE + shrunk);
+    let small = shrunk * large;
+    if negative { (small, large) } else { (large, small) }
+}
+
+/// [`Update::Flip`].
+#[derive(Clone, Copy)]
+pub(super) struct Flip<T> {
+    least: T,
+    most: T,
+    bound: T,
+    inverse: T,
+}
+
+impl<T: Lane> Flip<T> {
+    pub(super) fn of(low: f64, high: f64, bound: f64) -> Self {
+        Self {
+            least: T::narrow(1.0 - low),
+            most: T::narrow(1.0 + high),
+            bound: T::narrow(bound),
+            inverse: T::narrow(1.0 / bound),
+        }
+    }
+}
+
+impl<T: Lane> Rule<T> for Flip<T> {
+    #[inline(always)]
+    fn step(self, ratio: T, advantage: T, logp: T) -> Step<T> {
+        let gain = advantage > T::default();
+        let dropped = if gain { ratio > self.most } else { ratio < self.least };
+        let weight = if gain { T::ONE / ratio } else { ratio };
+        let weight = if weight < self.bound { weight } else { self.bound };
+        let slope = if dropped { T::default() } else { -(weight * advantage) };
+        let below = if gain { ratio < self.inverse } else { dropped };
+        let above = if gain { dropped } else { ratio > self.bound };
+        Step { term: slope * logp, slope, below, above }
+    }
+}
+
+/// [`Update::Delight`]: the inverse of its temperature.
+#[derive(Clone, Copy)]
+pub(super) struct Delight<T>(pub(super) T);
+
+impl<T: Lane> Rule<T> for Delight<T> {
+    #[inline(always)]
+    fn step(self, _: T, advantage: T, logp: T) -> Step<T> {
+        let (gate, _) = sigmoid(-(advantage * logp) * self.0);
+        let slope = -(gate * advantage);
+        Step { term: slope * logp, slope, below: false, above: false }
+    }
+}
+
+impl Update {
+    /// Return whether the slope is by the log-probability of the token, and not by the ratio of its level.
+    pub(super) fn detached(&self) -> bool {
+        match self {
+            Self::Bounded(clip) => clip.detached,
+            Self::Flip { .. } | Self::Delight { .. } => true,
+            Self::Geometric { .. } | Self::Variance { .. } | Self::SoftGate { .. } => false,
+        }
+    }
+
+    /// Return the bounds of a token's ratio for a positive and a negative advantage, where tokens are clipped first.
+    pub(super) fn geometric(&self) -> Option<Clip> {
+        let Self::Geometric { low, high } = *self else { return None };
+        let (floor, ceiling) = (f64::NEG_INFINITY, f64::INFINITY);
+        Some(Clip {
+            positive: Bounds { floor, ceiling: high },
+            negative: Bounds { floor: -low, ceiling },
+            detached: false,
+        })
+    }
+
+    /// Return the step of tokens that share a ratio and an advantage, in f64; the rule is not detached.
+    #[inline(always)]
+    pub(super) fn shared(&self, ratio: f64, advantage: f64) -> Step<f64> {
+        let still = Step { term: 0.0, slope: 0.0, below: false, above: false };
+        match *self {
+            Self::Variance { strength } => Variance(strength).step(ratio, advantage, 0.0),
+            _ if advantage == 0.0 => still,
+            Self::SoftGate { positive, negative } => {
+                SoftGate::of(positive, negative).step(ratio, advantage, 0.0)
+            }
+            Self::Bounded(clip) => Bounded::<f64, false>::of(&clip).step(ratio, advantage, 0.0),
+            Self::Geometric { .. } => Bounded::<f64, false>::of(&Clip::NONE).step(ratio, advantage, 0.0),
+            Self::Flip { .. } | Self::Delight { .. } => still,
+        }
+    }
+}
