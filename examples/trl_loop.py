@@ -1,16 +1,16 @@
-"""A GRPO loop of one's own in torch, as TRL's custom loops are: `python examples/trl_loop.py`.
+"""A policy gradient of one's own in torch, as TRL's custom loops are: `python examples/trl_loop.py`.
 
-What carries a gradient stays in torch: a model, and `logp`. karl-fast makes the rest: the advantages of each group, and
-the exact derivative of the loss by each log-probability. A weighted log-likelihood, with those coefficients as
-weights, has the gradient of the loss, whatever its clip, level and aggregate are.
+What carries a gradient stays in torch: a model, and `logp`. karl-fast computes the rest from a recipe: filter,
+advantages, loss, and the exact derivative of the loss by each log-probability. A weighted log-likelihood, with those
+coefficients as weights, has the gradient of the loss, whatever its clip, level and aggregate are. Another recipe is
+another name: `python examples/trl_loop.py gspo`.
 """
 
 import sys
 
 import numpy as np
 
-import karl_fast
-from karl_fast import ratio
+from karl_fast.objective import Batch, recipe
 
 try:
     import torch
@@ -42,32 +42,34 @@ def rollouts() -> tuple[torch.Tensor, torch.Tensor]:
     return tokens, ended == 0
 
 
-def log_probabilities(tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Those of the tokens that count, end to end. [N]"""
+def log_probabilities(tokens: torch.Tensor) -> torch.Tensor:
+    """Of every token. [B, T]"""
     before = torch.cat([torch.full_like(tokens[:, :1], END), tokens[:, :-1]], dim=1)
-    return torch.log_softmax(logits(before), -1).gather(-1, tokens[..., None])[..., 0][counts]
+    return torch.log_softmax(logits(before), -1).gather(-1, tokens[..., None])[..., 0]
 
 
+objective = recipe(sys.argv[1] if len(sys.argv) > 1 else "dapo").objective
 for step in range(31):
     tokens, counts = rollouts()
     # Prompt p wants the token p + 1, as often as there is room for it.
     rewards = ((tokens == prompts[:, None] + 1) & counts).double().mean(1)
-    advantages = karl_fast.zscore(rewards.numpy(), prompts.numpy(), ddof=1, eps=1e-4)
-    offsets = np.concatenate([[0], counts.sum(1).cumsum(0).numpy()])
-    logp_old = log_probabilities(tokens, counts).detach()
+    logp_old = log_probabilities(tokens).detach()
+    batch = Batch(
+        mask=counts.numpy(),
+        rewards=rewards.numpy(),
+        group_ids=prompts.numpy(),
+        logp_old=logp_old.numpy(),
+        logp_ref=logp_old.numpy(),
+        truncated=np.zeros(len(prompts), dtype=bool),  # the longest answer is the best one here
+    )
+    scored = objective.score(batch)  # once: filter and advantages
     for _ in range(3):  # updates on the same rollouts, so that the ratio leaves 1
-        logp = log_probabilities(tokens, counts)
-        found = ratio.policy_loss(
-            logp.detach().numpy(),
-            logp_old.numpy(),
-            advantages,
-            offsets,
-            clip=ratio.Clip(low=0.2, high=0.28),
-            aggregate=ratio.TokenMean(),
-        )
+        logp = log_probabilities(tokens)
+        found = objective(logp.detach().numpy(), scored)
         optimizer.zero_grad()
-        (torch.from_numpy(found.coefficient) * logp).sum().backward()  # the gradient of found.loss
+        (torch.from_numpy(found.coefficients) * logp).sum().backward()  # the gradient of found.loss
         optimizer.step()
     if step % 10 == 0:
-        clipped = found.clip_fraction_low + found.clip_fraction_high
-        print(f"step {step:2}: reward {rewards.mean():.3f}, ratio up to {found.ratio_max:.2f}, {clipped:.0%} clipped")
+        clipped = found.statistics["clip_low"] + found.statistics["clip_high"]
+        largest = found.statistics["ratio_max"]
+        print(f"step {step:2}: reward {rewards.mean():.3f}, ratio up to {largest:.2f}, {clipped:.0%} clipped")

@@ -194,9 +194,10 @@ SAYS = {
     "arrow_polars.py": "48 drawn",
     "make_tiny_model.py": "made tiny-model: qwen3, 512 tokens|mlx_lm is not installed",
     "numpy_advantages.py": r"rows drawn of each prompt: \[0 0 4 5 7 0\], evenness 0.60",
+    "numpy_objective.py": r"step  0: reward 0\.1[\s\S]*step 60: reward 0\.9",
     "polars_expression.py": "127 of 160 rows have an advantage, 48 drawn",
     "trl_loop.py": r"step  0: reward 0\.0[\s\S]*step 30: reward 0\.[6-9]",
-    "verl_estimator.py": r"a \[1\.1547, 1\.1547, 1\.1547\]",
+    "verl_estimator.py": r"a \[1\.1547, 1\.1547, 1\.1547\][\s\S]*gradient of the first rollout: \[-0\.",
 }
 """What an example prints, as a pattern, where that says more than that it ran."""
 

@@ -125,7 +125,12 @@ def _evaluated(
 
 def _coefficients(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
     """Return the coefficients of tokens by the name of their output. [B, T]"""
-    return {"logp": evaluation.coefficients}
+    found = {
+        "logp": evaluation.coefficients,
+        "entropy": evaluation.entropy_coefficients,
+        "divergence": evaluation.divergence_coefficients,
+    }
+    return {name: values for name, values in found.items() if values is not None}
 
 
 def spread(flat: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -127,7 +127,8 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
 def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """Return the learner that takes the steps."""
     adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
-    forward = Forward(policy, settings.temperature, compile=settings.compile)
+    direction = recipe.objective.reads_divergence
+    forward = Forward(policy, settings.temperature, compile=settings.compile, divergence=direction)
     adam.init(policy.model.trainable_parameters())
     passes = Passes(
         settings.epochs,

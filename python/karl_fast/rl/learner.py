@@ -164,7 +164,7 @@ class PolicyLearner:
         tokens, mask, rows = prepared.packed.tokens, prepared.mask, _joined(parts)
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
-        passes = [Pass(self.forward, tokens[part], mask[part]) for part in parts]
+        passes = [Pass(self.forward, tokens[part], mask[part], self._names) for part in parts]
         loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
         evaluation, columns, gradient = pullback.gradient(passes, mask[rows], loss)
         found = {"policy": gradient}
@@ -177,7 +177,14 @@ class PolicyLearner:
         """Evaluate the objective; in a first step the policy's log-probabilities are those of the behaviour policy."""
         if on_policy:
             scored = replace(scored, logp_old=np.where(scored.mask, columns["logp"], 0))
-        return self.objective(columns["logp"], scored, **more)
+        further: Any = {name: values for name, values in columns.items() if name != "logp"}
+        return self.objective(columns["logp"], scored, **further, **more)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Names of what the objective reads of each token."""
+        read = {"entropy": self.objective.reads_entropy, "divergence": self.objective.reads_divergence}
+        return ("logp", *(name for name, wanted in read.items() if wanted))
 
 
 def _cut(rows: list[int], size: int) -> list[list[int]]:

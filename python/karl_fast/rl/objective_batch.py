@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.modeling.pullback import spread
 from karl_fast.objective.axes.advantage import Anchored
 from karl_fast.objective.axes.balance import ReferencePolicy
+from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.gate import Gate
 from karl_fast.objective.axes.kl import Divergence, NoKL
 from karl_fast.objective.axes.ratio import TurnRatio
@@ -67,6 +69,7 @@ def batch(
         group_ids=np.array([rollout.group for rollout in rollouts], dtype=np.int64),
         logp_old=logp_old,
         logp_ref=logp_ref,
+        entropies=spread(np.concatenate([rollout.entropy for rollout in rollouts]), packed.mask),
         truncated=np.array([rollout.truncated for rollout in rollouts]),
         ages=np.array([version - rollout.version for rollout in rollouts], dtype=np.int64),
         seed=seed,
@@ -94,4 +97,4 @@ def _by_turn(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 def looks_at_turns(objective: Objective) -> bool:
     """Return whether it gives credit by turn, or has a ratio by turn."""
-    return any(isinstance(point, Anchored | TurnRatio) for point in objective.axes().values())
+    return any(isinstance(point, Anchored | EntropyModulated | TurnRatio) for point in objective.axes().values())

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 from karl_fast.objective import names, recipe
+from karl_fast.objective.axes.advantage import Centre
+from karl_fast.objective.axes.empg import EntropyModulated
+from karl_fast.objective.axes.entropy import EntropyBonus
+from karl_fast.objective.axes.kl import ForwardKL, NoKL, ReverseKL
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
 from karl_fast.rl.forward import Forward
@@ -22,6 +26,7 @@ from karl_fast.rl.rollout import Prompt, pack
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from karl_fast.objective import Objective
     from karl_fast.rl.rollout import Rollout
 
 
@@ -44,15 +49,15 @@ def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
     return found
 
 
-def learner(policy: Any, name: str, **passes: Any) -> PolicyLearner:
+def learner(policy: Any, name: str | Objective, **passes: Any) -> PolicyLearner:
     from karl_fast.modeling import optimizer as optimizers
     from karl_fast.train.settings import Training
 
     optimizer = optimizers.build(Training(optimizer="sgd", learning_rate=0.1))
     optimizer.init(policy.model.trainable_parameters())
-    return PolicyLearner(
-        Forward(policy, 1.0), recipe(name).objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes)
-    )
+    objective = recipe(name).objective if isinstance(name, str) else name
+    forward = Forward(policy, 1.0, divergence=objective.reads_divergence)
+    return PolicyLearner(forward, objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes))
 
 
 def weights(policy: Any) -> dict[str, Any]:
@@ -61,7 +66,9 @@ def weights(policy: Any) -> dict[str, Any]:
     return {name: np.array(value) for name, value in tree_flatten(policy.model.parameters())}
 
 
-def learned(policy: Any, rollouts: list[Rollout], name: str, **passes: Any) -> tuple[Prepared, Any, dict[str, Any]]:
+def learned(
+    policy: Any, rollouts: list[Rollout], name: str | Objective, **passes: Any
+) -> tuple[Prepared, Any, dict[str, Any]]:
     """What one batch makes of the policy, which is then as it was."""
     before = policy.model.parameters()
     from mlx.utils import tree_map
@@ -259,3 +266,54 @@ def test_missing_rewards_have_no_part_in_a_step(policy: Any, rollouts: list[Roll
     _, _, without = learned(policy, [one for one in rollouts if one.group != 1], "grpo")
     for key, value in without.items():
         np.testing.assert_allclose(found[key], value, atol=1e-6)
+
+
+def means(values: Any, mask: Any) -> Any:
+    """The mean over rollouts of the mean over their tokens, as GRPO's aggregate has it."""
+    return ((values * mask).sum(1) / mask.sum(1)).mean()
+
+
+@pytest.mark.parametrize("term", ["entropy", "reverse", "forward"])
+@pytest.mark.parametrize("micro_batch", [18, 5])
+def test_a_further_term_adds_its_gradient_to_the_step(
+    policy: Any, rollouts: list[Rollout], term: str, micro_batch: int
+) -> None:
+    """Beside the gradient of the plain formula over all logits."""
+    import mlx.core as mx
+    import mlx.nn as nn
+    from mlx.utils import tree_flatten, tree_map
+
+    policy.model.update(tree_map(lambda one: one * 1.2, policy.model.parameters()))  # away from the reference
+    base = replace(recipe("grpo").objective, kl=NoKL())
+    point = {"entropy": EntropyBonus(0.5), "reverse": ReverseKL(0.5), "forward": ForwardKL(0.5)}[term]
+    other = replace(base, **({"entropy": point} if term == "entropy" else {"kl": point}))
+    start = weights(policy)
+    _, _, without = learned(policy, rollouts, base, micro_batch=micro_batch)
+    prepared, found, after = learned(policy, rollouts, other, micro_batch=micro_batch)
+    assert found.losses
+    tokens, mask = mx.array(prepared.packed.tokens), mx.array(prepared.mask.astype(np.float32))
+    with policy.reference():
+        log_q = nn.log_softmax(policy.head(policy.body(tokens[:, :-1])))
+
+    def plain() -> mx.array:
+        log_p = nn.log_softmax(policy.head(policy.body(tokens[:, :-1])))
+        p, q = mx.exp(log_p), mx.exp(log_q)
+        each = {"entropy": p * log_p, "reverse": p * (log_p - log_q), "forward": q * (log_q - log_p)}[term]
+        return 0.5 * means(each.sum(-1), mask)
+
+    _, gradient = nn.value_and_grad(policy.model, plain)()
+    slopes = {name: np.array(value) for name, value in tree_flatten(gradient)}
+    assert max(np.abs(value).max() for value in slopes.values()) > 1e-3
+    for name in start:
+        np.testing.assert_allclose(after[name] - without[name], -0.1 * slopes.get(name, 0.0), atol=2e-6)
+
+
+def test_entropies_of_the_draw_modulate_credit(policy: Any, rollouts: list[Rollout]) -> None:
+    objective = recipe("grpo").objective
+    modulated = replace(objective, advantage=EntropyModulated(Centre()))
+    prepared, found, _ = learned(policy, rollouts, modulated)
+    assert found.losses
+    drawn = np.concatenate([one.entropy for one in rollouts])
+    np.testing.assert_array_equal(prepared.batch.need("entropies")[prepared.packed.mask], drawn)
+    plain, _, _ = learned(policy, rollouts, replace(objective, advantage=Centre()))
+    assert np.abs(prepared.scored.need("advantages") - plain.scored.need("advantages")).max() > 1e-3
