@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from karl_fast.errors import UsageError
 from karl_fast.settings import values
-from karl_fast.settings.bounds import FROM_ONE, FROM_ZERO, POSITIVE
+from karl_fast.settings.ranges import FROM_ONE, FROM_ZERO, POSITIVE
 from karl_fast.settings.schema import documented, is_a, part, setting, validate
 from karl_fast.train.settings import Training
 

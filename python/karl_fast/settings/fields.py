@@ -11,7 +11,7 @@ from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
 from karl_fast.settings import values
-from karl_fast.settings.bounds import COUNT, FROM_ZERO, SEED, SHARE, Bounds
+from karl_fast.settings.ranges import COUNT, FROM_ZERO, SEED, SHARE, Range
 from karl_fast.settings.schema import setting
 from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
 from karl_fast.settings.validation import Sampler, Score, Shape, Signal, check, displaced, weight_of
@@ -66,7 +66,7 @@ class SampleFields:
         0,
         TARGET,
         "zscore: the variance is divided by n - ddof.",
-        bounds=Bounds(low=0, high=1, words="0 (population) or 1 (sample)"),
+        bounds=Range(low=0, high=1, words="0 (population) or 1 (sample)"),
     )
     eps: float = setting(1e-6, TARGET, "zscore: added to the standard deviation.", bounds=FROM_ZERO)
     ess: float | None = setting(
@@ -112,7 +112,7 @@ class SampleFields:
     )
     allow_secrets: bool = setting(False, EXPORT, "Do not replace keys and passwords.")
     max_tokens: int | None = setting(
-        None, EXPORT, "Drop longer rows; needs --tokenizer.", bounds=Bounds(low=2, below=1 << 32)
+        None, EXPORT, "Drop longer rows; needs --tokenizer.", bounds=Range(low=2, below=1 << 32)
     )
     tokenizer: str | None = setting(None, EXPORT, "Folder of the model's tokenizer.")
     hash_inputs: bool = setting(False, EXPORT, "Hash whole inputs, not only their first and last MiB.")
@@ -122,7 +122,7 @@ class SampleFields:
         lambda: os.cpu_count() or 1,
         RUN,
         "Threads to read with. [default: all cores]",
-        bounds=Bounds(low=1, below=1 << 16),
+        bounds=Range(low=1, below=1 << 16),
         compare=False,
     )
     origins: dict[str, str] = field(default_factory=dict, compare=False, repr=False)

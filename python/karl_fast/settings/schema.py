@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, get_
 
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
-from karl_fast.settings.bounds import NO_BOUNDS, Bounds
+from karl_fast.settings.ranges import NO_BOUNDS, Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -70,7 +70,7 @@ class Setting:
     default: Any
     help: str
     group: str
-    bounds: Bounds
+    bounds: Range
     flag: str
     form: Form | None
     proposals: Callable[[], list[str]] | None
@@ -147,7 +147,7 @@ def setting(
     help: str,
     *,
     flag: str = "",
-    bounds: Bounds = NO_BOUNDS,
+    bounds: Range = NO_BOUNDS,
     form: Form | None = None,
     proposals: Callable[[], list[str]] | None = None,
     **how: Any,

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from karl_fast.errors import UsageError
 from karl_fast.settings import values
-from karl_fast.settings.bounds import FROM_ONE, FROM_ZERO, POSITIVE, SEED, Bounds
+from karl_fast.settings.ranges import FROM_ONE, FROM_ZERO, POSITIVE, SEED, Range
 from karl_fast.settings.schema import documented, setting, validate
 
 LOSS, DATA, ADAPTER, OPTIMIZER = "Loss", "Data", "Adapter", "Optimizer"
@@ -70,7 +70,7 @@ class Training:
         2048,
         DATA,
         "Maximum tokens of a row; auto: those of the longest row, or as many as fit in memory.",
-        bounds=Bounds(low=2),
+        bounds=Range(low=2),
     )
     overlong: Overlong = setting(
         "tail",
@@ -88,11 +88,11 @@ class Training:
         None,
         ADAPTER,
         "Layers to train, from the last one; -1 for all. [default: 16, or all]",
-        bounds=Bounds(low=1, also=-1),
+        bounds=Range(low=1, also=-1),
     )
     lora_rank: int = setting(8, ADAPTER, "Rank of LoRA.", bounds=FROM_ONE)
     lora_scale: float = setting(20.0, ADAPTER, "Factor of the product of the two LoRA matrices.", bounds=POSITIVE)
-    lora_dropout: float = setting(0.0, ADAPTER, "Dropout in front of LoRA.", bounds=Bounds(low=0, below=1))
+    lora_dropout: float = setting(0.0, ADAPTER, "Dropout in front of LoRA.", bounds=Range(low=0, below=1))
     lora_keys: tuple[str, ...] | None = setting(
         None, ADAPTER, "Layers that get LoRA, with commas. [default: all that are linear]", form=values.NAMES
     )
@@ -112,7 +112,7 @@ class Training:
         False, OPTIMIZER, "Recompute layers in the backward pass: less memory, a third more time."
     )
     val_batches: int = setting(
-        25, VALIDATION, "Batches of valid.jsonl in a validation; -1 for all.", bounds=Bounds(low=1, also=-1)
+        25, VALIDATION, "Batches of valid.jsonl in a validation; -1 for all.", bounds=Range(low=1, also=-1)
     )
     steps_per_eval: int = setting(200, VALIDATION, "Steps between validations.", bounds=FROM_ONE)
     steps_per_report: int = setting(10, VALIDATION, "Steps between lines of the report.", bounds=FROM_ONE)

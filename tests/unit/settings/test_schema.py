@@ -18,8 +18,8 @@ from karl_fast.cli import options
 from karl_fast.errors import UsageError
 from karl_fast.rl.settings import Online
 from karl_fast.settings import choices
-from karl_fast.settings.bounds import Bounds
 from karl_fast.settings.keys import checked
+from karl_fast.settings.ranges import Range
 from karl_fast.settings.reference import page
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.schema import build, schema, setting
@@ -32,17 +32,17 @@ HELP = "Zeal of the run."
 
 @dataclass(frozen=True)
 class MoreSettings(Settings):
-    zeal: int = setting(3, "Run", HELP, bounds=Bounds(low=1, below=9))
+    zeal: int = setting(3, "Run", HELP, bounds=Range(low=1, below=9))
 
 
 @dataclass(frozen=True)
 class MoreTraining(Training):
-    zeal: int = setting(3, "Run", HELP, bounds=Bounds(low=1, below=9))
+    zeal: int = setting(3, "Run", HELP, bounds=Range(low=1, below=9))
 
 
 @dataclass(frozen=True)
 class MoreOnline(Online):
-    zeal: int = setting(3, "Run", HELP, bounds=Bounds(low=1, below=9))
+    zeal: int = setting(3, "Run", HELP, bounds=Range(low=1, below=9))
 
 
 def command(kind: type) -> Any:
@@ -115,21 +115,21 @@ def test_a_number_beyond_its_bounds_is_refused_by_name(kind: Any, name: str) -> 
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [
-        (Bounds(), "a finite number"),
-        (Bounds(low=0), "a finite number from 0 on"),
-        (Bounds(above=0, high=1), "a number above 0 and up to 1"),
-        (Bounds(low=0, below=1 << 64), "a number from 0 on and below 2**64"),
-        (Bounds(low=1, also=-1), "a finite number from 1 on, or -1 for all"),
-        (Bounds(high=1, words="a share"), "a share"),
+        (Range(), "a finite number"),
+        (Range(low=0), "a finite number from 0 on"),
+        (Range(above=0, high=1), "a number above 0 and up to 1"),
+        (Range(low=0, below=1 << 64), "a number from 0 on and below 2**64"),
+        (Range(low=1, also=-1), "a finite number from 1 on, or -1 for all"),
+        (Range(high=1, words="a share"), "a share"),
     ],
 )
-def test_bounds_are_described_in_words(bounds: Bounds, words: str) -> None:
+def test_bounds_are_described_in_words(bounds: Range, words: str) -> None:
     assert bounds.of(float) == words
 
 
 def test_the_edges_of_bounds_are_inside_where_they_are_values() -> None:
-    inside = {Bounds(low=1): 1, Bounds(high=1): 1, Bounds(low=1, also=-1): -1}
-    outside = {Bounds(above=1): 1, Bounds(below=1): 1, Bounds(): float("inf"), Bounds(low=1, also=-1): 0}
+    inside = {Range(low=1): 1, Range(high=1): 1, Range(low=1, also=-1): -1}
+    outside = {Range(above=1): 1, Range(below=1): 1, Range(): float("inf"), Range(low=1, also=-1): 0}
     assert all(bounds.hold(value) for bounds, value in inside.items())
     assert not any(bounds.hold(value) for bounds, value in outside.items())
 

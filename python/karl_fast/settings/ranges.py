@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 
-class Bounds(NamedTuple):
+class Range(NamedTuple):
     """Range of a number, which is finite.
 
     Attributes:
@@ -51,10 +51,10 @@ def _short(limit: float) -> str:
     return f"2**{exponent:.0f}" if exponent >= 16 and exponent.is_integer() else f"{limit:g}"
 
 
-NO_BOUNDS = Bounds()
-POSITIVE = Bounds(above=0)
-FROM_ZERO = Bounds(low=0)
-FROM_ONE = Bounds(low=1)
-COUNT = Bounds(low=1, below=1 << 32)
-SEED = Bounds(low=0, below=1 << 64)
-SHARE = Bounds(above=0, high=1)
+NO_BOUNDS = Range()
+POSITIVE = Range(above=0)
+FROM_ZERO = Range(low=0)
+FROM_ONE = Range(low=1)
+COUNT = Range(low=1, below=1 << 32)
+SEED = Range(low=0, below=1 << 64)
+SHARE = Range(above=0, high=1)
