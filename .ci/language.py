@@ -42,9 +42,9 @@ def rust(path: Path) -> Iterator[tuple[int, str]]:
 def messages(path: Path) -> Iterator[tuple[int, str]]:
     """Yield line and text of each string of a line with more than one word: messages, help and their parts."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
-            if "\n" not in node.value:
-                yield node.lineno, node.value
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        if " " in text.strip() and "\n" not in text:
+            yield node.lineno, text
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:

@@ -172,7 +172,7 @@ FUNCTIONS = {
     "mine.py:corect": "did you mean correct?",
     "mine.py:other": "it has correct, Judge",
     "mien.py:correct": "did you mean mine.py?",
-    "or-debug.outcom": "did you mean or-debug.outcome?",
+    "karl-v1.outcom": "did you mean karl-v1.outcome?",
 }
 
 

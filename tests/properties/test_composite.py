@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,6 @@ from hypothesis import strategies as st
 from karl_fast import errors, reward
 from tests.golden.test_files import golden
 from tests.properties.naive import composite as naive
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUMBERS = st.floats(-10, 10)
 CASES = golden("ordebug_composite_reward")["cases"]
@@ -129,9 +127,12 @@ def test_the_signals_of_the_engine_are_its_scores(name: str) -> None:
     )  # type: ignore[arg-type]
 
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "or_debug.py"
+
+
 def or_debug(case: dict[str, Any]) -> reward.Rewards:
     names = {"outcome": 0.5, "diagnosis": 0.3, "efficiency": 0.2}
-    parts = {name: {"weight": weight, "fn": f"or-debug.{name}"} for name, weight in names.items()}
+    parts = {name: {"weight": weight, "fn": f"{EXAMPLE}:{name}"} for name, weight in names.items()}
     columns = {"ground_truth_iis": [case["ground_truth_iis"]], "steps": [case["steps"]]}
     return reward.Composite.of(parts)([case["completion"]], **columns)
 

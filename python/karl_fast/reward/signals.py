@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.reward.engine.records import compute_reward
-from karl_fast.reward.or_debug import diagnosis, efficiency, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +40,6 @@ BY_NAME: dict[str, Scorer] = {
         for version, names in OF_VERSION.items()
         for name in names
     },
-    "or-debug.outcome": outcome,
-    "or-debug.diagnosis": diagnosis,
-    "or-debug.efficiency": efficiency,
 }
 """The function of each."""
 
