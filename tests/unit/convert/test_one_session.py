@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import karl_fast
-from tests.unit.convert import made
+from tests.unit.convert import made, samples
 from tests.unit.convert.test_other_tools import item, run, said, trial
 
 if TYPE_CHECKING:
@@ -226,6 +226,32 @@ def test_a_run_of_swe_agent_is_one_and_runs_of_one_task_are_several(convert: Con
     assert [one["source"]["files"] for one in found] == [[str(tmp_path / "in" / name / "task.traj")] for name in "ad"]
     assert {one["group"] for one in found} == {"task"}
     assert (account.notes["copied_session"], account.notes["session_snapshot"]) == (2, 1)
+
+
+@pytest.mark.parametrize("sample", samples.ALL, ids=[one.name for one in samples.ALL])
+def test_a_session_is_one_however_its_copy_is_written(convert: Convert, tmp_path: Path, sample: samples.Sample) -> None:
+    records = sample.records()
+    texts = {
+        "a": "".join(json.dumps(record) + "\n" for record in records),
+        "b": "".join(json.dumps(record, sort_keys=True) + "\n" for record in records),
+        "c": "".join(json.dumps(record, separators=(",", ":")) + "\r\n" for record in records),
+    }
+    for folder, text in texts.items():
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        (tmp_path / "in" / folder / "one.jsonl").write_text(text, "utf-8")
+    (tmp_path / "in" / "d").mkdir()
+    (tmp_path / "in" / "d" / "one.jsonl.gz").write_bytes(gzip.compress(texts["a"].encode()))
+    _, wanted = convert(tmp_path / "in" / "a")
+    _, found = convert(tmp_path / "in")
+    assert [one["messages"] for one in found] == [one["messages"] for one in wanted]
+
+
+def test_a_session_of_codex_that_its_file_holds_twice_is_read_once(convert: Convert, tmp_path: Path) -> None:
+    lines = session("s", "one", "two")
+    _, [wanted] = convert(write(tmp_path / "a.jsonl", lines))
+    account, [found] = convert(write(tmp_path / "a.jsonl", lines[:5] + lines))
+    assert found["messages"] == wanted["messages"]
+    assert account.duplicates == 3
 
 
 def test_entire_says_reward_and_group_of_a_session_of_codex(convert: Convert, tmp_path: Path) -> None:

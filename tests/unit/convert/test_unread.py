@@ -46,6 +46,9 @@ UNREAD: dict[str, tuple[str, list[Any]]] = {
         [{"role": "user", "parts": [{"type": "text", "content": "go"}]}, {"role": "assistant", "parts": []}],
     ),
     "parts beside an empty content": ("bad_message", [user(), model("", parts=[{"type": "tool-f"}]), model()]),
+    "a call alone": ("bad_message", [user(), model("x", tool_call={"name": "f"}), model()]),
+    "a call of Gemini": ("bad_message", [user(), model("x", functionCall={"name": "f"}), model()]),
+    "a result beside a text": ("bad_message", [user(), model(), user("x", tool_result={"output": "3"}), model()]),
     "invocations of the AI SDK": ("bad_message", [user(), model("x", toolInvocations=[{"toolName": "f"}]), model()]),
     "items of Responses": (
         "bad_message",
@@ -163,7 +166,7 @@ def test_roles_of_known_meaning_are_those_of_chat_templates(tmp_path: Path, role
     assert [message["role"] for message in row["messages"]] == [wanted, "user", "assistant"]
 
 
-@pytest.mark.parametrize("key", ["system", "system_prompt", "instructions"])
+@pytest.mark.parametrize("key", ["system", "system_prompt", "system_message", "system_instruction", "instructions"])
 @pytest.mark.parametrize("system", ["Be brief.", [{"type": "text", "text": "Be brief."}]])
 def test_the_system_beside_a_conversation_begins_it(convert: Convert, tmp_path: Path, key: str, system: Any) -> None:
     for row in (
@@ -211,10 +214,19 @@ def test_the_system_beside_messages_inside_an_object_is_found_there(tmp_path: Pa
     assert row["messages"][0] == {"role": "system", "content": "S"}
 
 
-@pytest.mark.parametrize("system", [{"os": "linux"}, 5, ["Be brief."], [{"type": "image"}]])
-def test_a_system_that_is_no_text_costs_the_row(convert: Convert, tmp_path: Path, system: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "system"),
+    [
+        ("system", {"os": "linux"}),
+        ("system", 5),
+        ("system", ["Be brief."]),
+        ("system", [{"type": "image"}]),
+        ("systemInstruction", {"parts": [{"text": "Be brief."}]}),
+    ],
+)
+def test_a_system_that_is_no_text_costs_the_row(convert: Convert, tmp_path: Path, key: str, system: Any) -> None:
     sound = {"messages": [user(), model()], "reward": 1.0}
-    log = write(tmp_path / "log.jsonl", sound | {"system": system}, sound)
+    log = write(tmp_path / "log.jsonl", sound | {key: system}, sound)
     account, found = convert(log)
     assert (len(found), account.dropped) == (1, {"bad_system": 1})
     manifest = karl_fast.sample(log, tmp_path / "set", k=2).manifest
@@ -266,6 +278,11 @@ def test_an_answer_beside_messages_that_lack_it_is_the_last_turn(
         ("generation", "done"),
         ("chosen", [model()]),
         ("preferred_output", [model()]),
+        ("choices", [{"message": model()}]),
+        ("output", "done"),
+        ("outputs", ["done", "made"]),
+        ("completions", ["done"]),
+        ("candidates", [{"content": {"role": "model", "parts": [{"text": "done"}]}}]),
     ],
 )
 def test_an_answer_that_is_not_read_costs_a_row_that_ends_before_it(

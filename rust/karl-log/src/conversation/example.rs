@@ -108,7 +108,18 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Trajectory, Fl
 }
 
 /// Keys of the last answer beside a conversation that ends before it, if `completion` does not name them.
-const ANSWER: [&str; 4] = ["response", "generation", "chosen", "preferred_output"];
+const ANSWER: [&str; 10] = [
+    "response",
+    "generation",
+    "generations",
+    "chosen",
+    "preferred_output",
+    "choices",
+    "candidates",
+    "output",
+    "outputs",
+    "completions",
+];
 
 /// Return whether a conversation ends before an answer beside it, or in the record around it.
 fn has_other_answer(record: &Value, fields: &Fields, messages: &[Value]) -> bool {

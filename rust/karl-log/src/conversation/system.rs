@@ -7,7 +7,8 @@ use super::turn::{begins_with_system, speaker, text_of};
 use crate::format::Field;
 
 /// Keys of the system text beside a conversation.
-const SYSTEM: [&str; 3] = ["system", "system_prompt", "instructions"];
+const SYSTEM: [&str; 6] =
+    ["system", "system_prompt", "system_message", "system_instruction", "systemInstruction", "instructions"];
 
 /// Return the paths of the objects around a conversation, innermost first.
 pub(super) fn around(conversation: Option<&Field>) -> Vec<&[String]> {

@@ -38,6 +38,7 @@ mod swe_bench;
 mod text_parts;
 mod time;
 mod unpack;
+mod value_hash;
 
 use self::classify::sorted;
 use self::claude::Transcripts;

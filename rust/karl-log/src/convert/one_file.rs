@@ -19,6 +19,7 @@ use super::report::{EMPTY, Made, NO_CONVERSATION, Report, count_type};
 use super::settings::ConvertSettings;
 use super::swe_bench::Verdicts;
 use super::text_parts::text as text_of;
+use super::value_hash::hash_of;
 use super::{atif, swe_agent};
 use crate::cancel::Watch;
 use crate::detect::{Layout, records};
@@ -242,7 +243,7 @@ fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch
     watch.advance(0)?;
     let Some(document) = parsed(&text, &mut made) else { return Ok(Trace::default()) };
     let (head, talk) = read(kind, &document, source, 0, &Verdicts::default(), &mut made);
-    let whole = hash("document", document.to_string().as_bytes());
+    let whole = hash_of(&document);
     let (id, links) = match kind {
         Alone::Atif => {
             let id = text_of(&document, "session_id");

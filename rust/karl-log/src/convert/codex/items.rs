@@ -1,10 +1,13 @@
 //! Path of a Codex session through its items, which identifies files of one session.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::convert::lineage::{Trace, hash};
 use crate::convert::text_parts::{kept, list, text};
 use crate::convert::time::milliseconds;
+use crate::convert::value_hash::hash_of;
 
 /// Content keys of an item; a session that is written again has new timestamps and may have new item ids.
 const SAID: [&str; 10] =
@@ -44,17 +47,42 @@ pub(super) fn item(line: &Value) -> Option<u64> {
         "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call" => true,
         kind => kind.ends_with("_call_output"),
     };
-    counts.then(|| hash("item", Value::Object(kept(item, &SAID)).to_string().as_bytes()))
+    counts.then(|| said(item))
+}
+
+/// Return the hash of what an item says.
+fn said(item: &Value) -> u64 {
+    hash_of(&Value::Object(kept(item, &SAID)))
+}
+
+/// Items of a file, to find those that it holds twice: a file and its copy may be written into one.
+#[derive(Default)]
+pub(super) struct SeenItems(HashSet<u64>);
+
+impl SeenItems {
+    /// Return whether the item of a line was seen before, with the same time.
+    pub(super) fn again(&mut self, line: &Value) -> bool {
+        let item = line.get("payload").filter(|_| text(line, "type") == Some("response_item"));
+        let (Some(item), Some(moment)) = (item, text(line, "timestamp")) else { return false };
+        let key = [&said(item).to_le_bytes()[..], moment.as_bytes()].concat();
+        !self.0.insert(hash("line", &key))
+    }
 }
 
 /// Path of a session through its items, to compare it with others.
 #[derive(Default)]
-pub(in crate::convert) struct ItemTrail(Trace);
+pub(in crate::convert) struct ItemTrail {
+    trace: Trace,
+    seen: SeenItems,
+}
 
 impl ItemTrail {
     /// Read a line.
     pub(in crate::convert) fn line(&mut self, line: &Value) {
-        let (trace, payload) = (&mut self.0, line.get("payload").unwrap_or(&Value::Null));
+        if self.seen.again(line) {
+            return;
+        }
+        let (trace, payload) = (&mut self.trace, line.get("payload").unwrap_or(&Value::Null));
         if text(line, "type") == Some("session_meta") && trace.id.is_none() {
             trace.id = text(payload, "id").map(str::to_owned);
             trace.forked_from = text(payload, "forked_from_id").map(str::to_owned);
@@ -73,7 +101,7 @@ impl ItemTrail {
 
     /// Return the trace.
     pub(in crate::convert) fn end(mut self) -> Trace {
-        let trace = &mut self.0;
+        let trace = &mut self.trace;
         let names = [&trace.id, &trace.forked_from].into_iter().flatten();
         trace.links.extend(names.map(|name| hash("session", name.as_bytes())));
         let all: Vec<u8> = trace.items.iter().flat_map(|item| item.to_le_bytes()).collect();
@@ -82,6 +110,6 @@ impl ItemTrail {
             trace.links.push(trace.whole);
         }
         trace.continues = true;
-        self.0
+        self.trace
     }
 }

@@ -8,7 +8,7 @@ mod items;
 use serde_json::{Map, Value};
 
 pub(super) use self::items::ItemTrail;
-use self::items::{item, put_in};
+use self::items::{SeenItems, item, put_in};
 use crate::convert::json::{escaped, join};
 use crate::convert::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
 use crate::convert::message::{Conversation, Role};
@@ -65,6 +65,7 @@ pub(super) struct Rollout {
     turn: Option<usize>,
     /// Number of items in the next lines that are known from another file.
     pub(super) repeated: usize,
+    seen: SeenItems,
 }
 
 /// Outcome of a line: the reason if nothing of it is used.
@@ -78,8 +79,12 @@ impl Rollout {
 
     /// Read a line.
     pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> ItemFate {
+        let again = self.seen.again(line);
         if self.repeated > 0 && item(line).is_some() {
             self.repeated -= 1;
+            return Err(REPEATED);
+        }
+        if again {
             return Err(REPEATED);
         }
         check(line, &EVERY, made);
