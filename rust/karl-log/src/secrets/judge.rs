@@ -76,6 +76,15 @@ pub(super) fn is_key(text: &str) -> bool {
         && is_random(bare)
 }
 
+/// Return whether a text may be a key under a name that says little: one word of capitals, small letters and
+/// digits, which no hash and few identifiers are.
+pub(super) fn is_mixed_key(text: &str) -> bool {
+    let mix = Mix::of(text);
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let many = mix.lower.min(mix.upper) >= 4 && mix.digits >= 2 && mix.turns >= 4 && mix.cases >= 6;
+    plain && text.len() >= 24 && many && is_key(text)
+}
+
 /// Return whether a part of a value is anything but a word followed by a number.
 fn is_mixed(part: &str) -> bool {
     let mix = Mix::of(part);

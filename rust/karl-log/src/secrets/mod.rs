@@ -11,8 +11,10 @@
 mod assigned;
 mod beside;
 mod code;
+mod commands;
 mod cursor;
 mod families;
+mod family;
 mod json;
 mod judge;
 mod list;
@@ -22,6 +24,7 @@ mod place;
 mod randomness;
 mod search;
 mod secret;
+mod services;
 mod shapes;
 mod url;
 mod value;

@@ -1,6 +1,6 @@
 //! Names of secrets, `DB_PASSWORD` or `apiKey`, and checks of their values.
 
-use super::judge::{is_basic, is_key, is_password, is_strong, is_weak};
+use super::judge::{is_basic, is_key, is_mixed_key, is_password, is_strong, is_weak};
 use super::secret::NAMES;
 
 /// Maximum length of a name before and after its word.
@@ -19,6 +19,17 @@ const KEYS: [&str; 50] = [
     "sessionkey", "consumerkey", "restkey", "functionskey", "hmackey", "jwtkey", "rolekey", "webhookkey", "openaikey",
     "anthropickey", "mistralkey", "coherekey", "deepgramkey", "elevenlabskey", "geminikey", "azurekey", "awskey",
     "sdkkey", "mobilekey", "stripekey", "datadogkey", "algoliakey", "segmentkey", "sendgridkey", "mailgunkey", "twiliokey",
+];
+
+/// Services without a form of their own whose keys are named after them, as in `deepl_key`, likewise.
+#[rustfmt::skip]
+const SERVICES: [&str; 60] = [
+    "abuseipdb", "adobe", "alchemy", "amplitude", "assemblyai", "auth0", "baseten", "bing", "bitly", "browserless",
+    "brave", "calendly", "cloudinary", "coinbase", "coingecko", "deepl", "etherscan", "exa", "fal", "fastly", "finnhub",
+    "gcp", "giphy", "google", "grafana", "groq", "here", "hunter", "huggingface", "infura", "intercom", "klaviyo", "lark",
+    "linear", "mailjet", "mapbox", "maps", "mixpanel", "newsapi", "notion", "opencage", "openweather", "pexels",
+    "pinecone", "polygon", "postmark", "quandl", "replicate", "scrapingbee", "sentry", "serpapi", "shodan", "slack",
+    "telegram", "unsplash", "virustotal", "weather", "xai", "youtube", "zenrows",
 ];
 
 /// Endings of names of tokens and similar, likewise.
@@ -63,6 +74,8 @@ pub(super) enum NameKind {
     Key,
     Aws,
     Basic,
+    /// A key of something unknown: its value has to be of capitals, small letters and digits.
+    AnyKey,
 }
 
 /// Return whether a name has a word of the name of a secret.
@@ -101,10 +114,16 @@ pub(super) fn kind(name: &str) -> Option<NameKind> {
         () if ends(&["secretaccesskey", "awssecretkey", "awssecret"]) => NameKind::Aws,
         () if ends(&PASSWORDS) || is_pass(name) => NameKind::Password,
         () if plain == "auth" || name.ends_with("_auth") => NameKind::Basic,
-        () if is_key() || upper() => NameKind::Key,
+        () if is_key() || upper() || is_service(&plain) => NameKind::Key,
+        () if ["_key", "-key", "Key"].iter().any(|end| name.ends_with(end)) => NameKind::AnyKey,
         () => return None,
     };
     (!HARMLESS.iter().any(|part| plain.contains(part))).then_some(kind)
+}
+
+/// Return whether a name is that of the key of a known service.
+fn is_service(plain: &str) -> bool {
+    plain.strip_suffix("key").is_some_and(|owner| SERVICES.iter().any(|service| owner.ends_with(service)))
 }
 
 /// Return whether a name ends in the word `pass`.
@@ -132,6 +151,7 @@ pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
     match kind {
         NameKind::Aws if is_aws(value) => Some("aws-secret-key"),
         NameKind::Aws | NameKind::Key if is_key(value) || is_passworded(value) => Some("named-key"),
+        NameKind::AnyKey if is_mixed_key(value) => Some("named-key"),
         NameKind::Password if is_password(value) || is_key(value) => Some("named-password"),
         NameKind::Basic if is_basic(value) => Some("basic-auth"),
         NameKind::Basic if is_key(value) => Some("named-key"),

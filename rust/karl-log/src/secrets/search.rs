@@ -8,7 +8,8 @@ use std::sync::{LazyLock, OnceLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use regex::Regex;
 
-use super::families::{FAMILIES, Family};
+use super::families::{COUNT, FAMILIES};
+use super::family::Family;
 use super::randomness::is_dull;
 use super::secret::{MARK, NAMES, Secret, floor, merged};
 use super::{assigned, beside, pem, shapes, url};
@@ -38,7 +39,7 @@ static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs::new().expect("signs can 
 
 /// Patterns, compiled at the first occurrence of their sign: compiling all takes as long as reading a small
 /// log.
-static PATTERNS: [OnceLock<Regex>; FAMILIES.len()] = [const { OnceLock::new() }; FAMILIES.len()];
+static PATTERNS: [OnceLock<Regex>; COUNT] = [const { OnceLock::new() }; COUNT];
 
 impl Signs {
     fn new() -> Result<Self, aho_corasick::BuildError> {
@@ -108,14 +109,14 @@ fn mark_end(text: &str, from: usize) -> Option<usize> {
 
 /// Progress of each kind of search, so that no text is scanned again for every sign in it.
 struct Done {
-    families: [usize; FAMILIES.len()],
+    families: [usize; COUNT],
     name: usize,
     key: usize,
 }
 
 impl Done {
     const fn new() -> Self {
-        Self { families: [0; FAMILIES.len()], name: 0, key: 0 }
+        Self { families: [0; COUNT], name: 0, key: 0 }
     }
 
     fn family(&mut self, text: &str, at: usize, sign: usize) -> Option<Secret> {

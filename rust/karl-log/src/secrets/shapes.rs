@@ -7,10 +7,7 @@ pub(super) fn each(text: &str, mut found: impl FnMut(&'static str, usize)) {
     let bytes = text.as_bytes();
     for at in memchr2_iter(b'.', b'-', bytes) {
         if bytes[at] == b'-' {
-            if bytes.get(at + 9) == Some(&b'-')
-                && at >= 32
-                && run(&bytes[at - 32..at], |b| b.is_ascii_hexdigit()) == 32
-            {
+            if bytes.get(at + 9) == Some(&b'-') && at >= 32 && hex(&bytes[at - 32..at]) {
                 found("mailgun", at - 32);
             }
             continue;
@@ -22,10 +19,18 @@ pub(super) fn each(text: &str, mut found: impl FnMut(&'static str, usize)) {
                 found("discord", at - length);
             }
         }
+        if bytes.get(at + 16).is_some_and(u8::is_ascii_alphanumeric) && at >= 32 && hex(&bytes[at - 32..at]) {
+            found("zhipu", at - 32);
+        }
         if at >= 17 && bytes[at - 17..].starts_with(b"pat") {
             found("airtable", at - 17);
         }
     }
+}
+
+/// Return whether all bytes are hexadecimal digits.
+fn hex(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Return the number of bytes of a kind at the end.
