@@ -146,6 +146,22 @@ STANDS_FOR = [
 ]
 
 ORDINARY = [
+    'cache_key = "5f4dcc3b5aa765d61d8327deb882cf99"',
+    'sort_key="createdAt2024DescByUserNameThenId"',
+    '{"idempotency_key": "aB3dE6gH9jK2mN5pQ8sT1vW4"}',
+    '{"sessionId": "3c88babd-0bf8-55a8-9a73-98a084ec3a25"}',
+    "GET /x?key=user_profile_settings_page",
+    "md5: d41d8cd98f00b204e9800998ecf8427e.tar.gz",
+    "d41d8cd98f00b204e9800998ecf8427e.abcdefghijklmnop",
+    "Cookie: theme=dark; lang=en",
+    "Set-Cookie: session=deleted; Path=/",
+    "secret-management-and-rotation-policies-overview",
+    "echo $1$2$3 $6",
+    "dev: express-server-1",
+    'foo_key = "SomeVeryLongClassNameWithNumber42AndMore7"',
+    "app-7d4b9c8f6d-x2x4q",
+    "the hash $2b$12$ is of bcrypt",
+    "get-pattern abc123DEF456ghi789JKL012",
     "PWD=/tmp/tmp.Xa8Kd92k",
     "OLDPWD=/home/x/Zk29dkAA1/b",
     "S3_KEY=uploads/2024/x.png",

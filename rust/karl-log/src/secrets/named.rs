@@ -114,11 +114,17 @@ pub(super) fn kind(name: &str) -> Option<NameKind> {
         () if ends(&["secretaccesskey", "awssecretkey", "awssecret"]) => NameKind::Aws,
         () if ends(&PASSWORDS) || is_pass(name) => NameKind::Password,
         () if plain == "auth" || name.ends_with("_auth") => NameKind::Basic,
-        () if is_key() || upper() || is_service(&plain) => NameKind::Key,
+        () if is_key() || upper() || is_service(&plain) || is_access_token(name) => NameKind::Key,
         () if ["_key", "-key", "Key"].iter().any(|end| name.ends_with(end)) => NameKind::AnyKey,
         () => return None,
     };
     (!HARMLESS.iter().any(|part| plain.contains(part))).then_some(kind)
+}
+
+/// Return whether a name is that of a personal access token, `GITLAB_PAT`.
+fn is_access_token(name: &str) -> bool {
+    let end = name.len().checked_sub("_pat".len()).and_then(|at| name.get(at..));
+    end.is_some_and(|end| ["_pat", "-pat"].iter().any(|pat| end.eq_ignore_ascii_case(pat)))
 }
 
 /// Return whether a name is that of the key of a known service.

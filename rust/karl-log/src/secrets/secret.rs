@@ -21,7 +21,7 @@ impl Secret {
 }
 
 /// Words, one of which is in each name of a secret.
-pub(super) const NAMES: [&str; 7] = ["pass", "pwd", "secret", "token", "key", "auth", "cred"];
+pub(super) const NAMES: [&str; 9] = ["pass", "pwd", "secret", "token", "key", "auth", "cred", "_pat", "-pat"];
 
 /// Rank of secrets without a form of their own.
 pub(super) const RANK: usize = 1000;

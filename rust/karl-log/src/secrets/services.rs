@@ -1,7 +1,6 @@
 //! Keys of services: the prefixes, lengths and alphabets that they use.
 
 use super::family::{Family, alone, behind, checked, family};
-use super::judge::is_key;
 use super::randomness::is_random;
 
 #[rustfmt::skip]
@@ -89,7 +88,7 @@ pub(super) const SERVICES: &[Family] = &[
     alone(("modal", r"\ba[ks]-[A-Za-z0-9]{22}\b", &["ak-", "as-"])),
     family(("turbopuffer", r"\btpuf_[A-Za-z0-9]{30,}", &["tpuf_"])),
     family(("voiceflow", r"\bVF\.(?:DM|WS)\.[0-9a-f]{24}\.[A-Za-z0-9]{16}", &["VF.DM.", "VF.WS."])),
-    alone(("zhipu", r"\b[0-9a-f]{32}\.[A-Za-z0-9]{16}\b", &[])),
+    Family { check: |value| value.rsplit('.').next().is_some_and(is_random), ..alone(("zhipu", r"\b[0-9a-f]{32}\.[A-Za-z0-9]{16}\b", &[])) },
     // Code, packages and builds
     family(("deno", r"\bdd[pwo]_[A-Za-z0-9]{36,}", &["ddp_", "ddw_", "ddo_"])),
     family(("inngest", r"\bsignkey-(?:prod|test|branch)-[0-9a-f]{32,}", &["signkey-"])),
@@ -137,7 +136,6 @@ pub(super) const SERVICES: &[Family] = &[
     family(("unkey", r"\bunkey_[A-Za-z0-9]{20,}", &["unkey_"])),
     family(("val-town", r"\bvtwn_[A-Za-z0-9]{20,}", &["vtwn_"])),
     family(("zuplo", r"\bzpka_[a-z0-9]{32}_[a-z0-9]{8}", &["zpka_"])),
-    checked(("access-token", r#"_(?:PAT|pat)['"\\]{0,3}\s?[=:]\s?['"\\]{0,3}(?P<secret>[A-Za-z0-9_-]{20,})"#, &["_PAT=", "_PAT\"", "_PAT'", "_PAT:", "_PAT ", "_PAT\\", "_pat=", "_pat\"", "_pat'", "_pat:", "_pat ="]), is_key),
     // Data, monitoring and networks
     family(("axiom", r"\bxa[ap]t-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", &["xaat-", "xapt-"])),
     family(("logfire", r"\bpylf_v[0-9]_[a-z]{2,}_[A-Za-z0-9]{40,}", &["pylf_v"])),
