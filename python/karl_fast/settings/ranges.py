@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import NamedTuple
 
 
@@ -27,7 +28,7 @@ class Range(NamedTuple):
         """Return True for a finite number in the range."""
         if value == self.also:
             return True
-        return math.isfinite(value) and not (
+        return _is_finite(value) and not (
             (self.low is not None and value < self.low)
             or (self.high is not None and value > self.high)
             or (self.above is not None and value <= self.above)
@@ -43,6 +44,11 @@ class Range(NamedTuple):
         number = "a whole number" if kind is int else "a number" if self.high or self.below else "a finite number"
         also = "" if self.also is None else f", or {self.also} for all"
         return " ".join([number, " and ".join(given)]).rstrip() + also
+
+
+def _is_finite(value: float) -> bool:
+    """Return True for a finite number: an int up to 2**64, for larger ones overflow in a run."""
+    return abs(value) <= (1 << 64 if isinstance(value, int) else sys.float_info.max)
 
 
 def _short(limit: float) -> str:

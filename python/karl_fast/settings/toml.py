@@ -171,13 +171,13 @@ def parsed(text: str) -> dict[str, Any]:
     """Parse TOML.
 
     Raises:
-        UsageError: invalid TOML.
+        UsageError: invalid TOML, or nesting or numbers beyond what Python reads.
     """
     import tomllib
 
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"this is no TOML: {error}") from error
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from karl_fast.errors import UsageError
+from karl_fast.objective import from_toml
 from karl_fast.rl import load
 from karl_fast.rl.config import chosen
 from karl_fast.rl.settings import Online
@@ -32,6 +33,21 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_setting_of_the_trainer_is_named(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         load(written(tmp_path, line))
+
+
+@pytest.mark.parametrize("name", ["rounds", "learning_rate", "environment_weight", "num_layers"])
+def test_a_number_that_is_too_large_is_refused_by_the_name_of_its_setting(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} is 10000"):
+        load(written(tmp_path, f"{name} = 1{'0' * 400}"))
+
+
+@pytest.mark.parametrize("text", ["rounds = " + "1" * 5000, "rounds = " + "[" * 5000])
+def test_what_python_cannot_read_is_no_toml(tmp_path: Path, text: str) -> None:
+    (tmp_path / "any.toml").write_text(text)
+    with pytest.raises(UsageError, match="no TOML"):
+        load(tmp_path / "any.toml")
+    with pytest.raises(UsageError, match="no recipe"):
+        from_toml(text)
 
 
 def test_hints_outlive_the_name_of_the_file(tmp_path: Path) -> None:
