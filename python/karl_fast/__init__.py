@@ -13,9 +13,9 @@ sample``. ``karl_fast.convert("~/.claude/projects", "log.jsonl")`` makes a log o
 behind.
 
 The kernels, for arrays of any pipeline, have one module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
-``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` replaces KARL's reward engine. ``help`` on
-each lists its contents. ``objective`` has losses made of them, for MLX; ``train`` and ``rl`` train with them, on data
-sets and on rollouts.
+``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``, ``resampling``; ``reward`` replaces KARL's reward
+engine. ``help`` on each lists its contents. ``objective`` has losses made of them, for MLX; ``train`` and ``rl`` train
+with them, on data sets and on rollouts; ``evaluation`` judges adapters by their rollouts, and promotes the better ones.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
         advantage,
         curriculum,
         diversity,
+        evaluation,
         filter,
         kl,
         objective,
         ratio,
         replay,
+        resampling,
         reward,
         rl,
         sampling,
@@ -83,6 +85,7 @@ __all__ = [
     "draw",
     "errors",
     "ess",
+    "evaluation",
     "export",
     "filter",
     "formats",
@@ -95,6 +98,7 @@ __all__ = [
     "ratio",
     "read",
     "replay",
+    "resampling",
     "reservoir",
     "reward",
     "rl",
@@ -111,11 +115,13 @@ FAMILIES = (
     "advantage",
     "curriculum",
     "diversity",
+    "evaluation",
     "filter",
     "kl",
     "objective",
     "ratio",
     "replay",
+    "resampling",
     "reward",
     "rl",
     "sampling",

@@ -227,6 +227,10 @@ class CheckpointError(KarlError, ValueError):
     """A checkpoint that is damaged, or of another run."""
 
 
+class OverlapError(KarlError, ValueError):
+    """Held-out data that an adapter learned from or was chosen on, or an adapter without a record of what it saw."""
+
+
 class DivergedError(KarlError, ArithmeticError):
     """A run with gradients that are no longer finite."""
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._text import told
 from karl_fast._user_code import function, within
-from karl_fast.errors import UsageError
+from karl_fast.errors import TemplateError, UsageError
 from karl_fast.modeling import load, optimizer
 from karl_fast.rl import run_dir
-from karl_fast.rl.collect import Sampling
+from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import chosen
 from karl_fast.rl.episode import Budget
 from karl_fast.rl.forward import Forward
+from karl_fast.rl.held_out import HeldOut
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.next_token import Decoder
@@ -23,7 +28,6 @@ from karl_fast.rl.settings import Online
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from karl_fast.objective import Recipe
     from karl_fast.objective.base import Objective
@@ -124,6 +128,38 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     return LanguageModel(loaded), config | {"model": settings.model}
 
 
+def evaluated(settings: Online, adapter: str | None) -> Policy:
+    """Return the policy of a run with the weights of an adapter, or with those that it begins with, to be evaluated."""
+    import mlx.core as mx
+
+    from karl_fast.modeling.adapters import put
+
+    mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
+    if ".py:" not in settings.model:
+        loaded = load.load(settings.model, adapter)
+        loaded.model.eval()
+        return LanguageModel(loaded)
+    mx.random.seed(settings.training.seed)
+    own: Policy = function(settings.model)(seed=settings.training.seed)
+    if adapter is not None:
+        put(own.model, Path(adapter))
+    own.model.eval()
+    mx.eval(own.model.parameters())
+    return own
+
+
+def length(policy: Policy, prompt: Prompt) -> int:
+    """Return how many tokens a prompt has.
+
+    Raises:
+        TemplateError: the chat template does not take it.
+    """
+    try:
+        return len(policy.encode(prompt.messages))
+    except Exception as error:  # of a template
+        raise TemplateError(f"the chat template does not take the prompt {prompt.id}: {told(error)}") from error
+
+
 def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """Return the learner that takes the steps."""
     adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
@@ -184,6 +220,16 @@ def sampling(settings: Online) -> Sampling:
         settings.draw_rows,
         settings.timeout_seconds,
     )
+
+
+def held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> HeldOut:
+    """Return the evaluation of held-out prompts by the policy of a run."""
+    temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
+    attempts = replace(collector.sampling, group_size=settings.eval_attempts)
+    own = replace(collector, decoder=Decoder(collector.policy, temperature), sampling=attempts)
+    asked = json.dumps([[one.messages, dict(one.columns)] for one in prompts], default=str, sort_keys=True)
+    identity = hashlib.sha256(f"{settings.eval_attempts} {temperature} {asked}".encode()).hexdigest()[:16]
+    return HeldOut(own, prompts, settings.eval_every, settings.patience, settings.training.seed, identity)
 
 
 def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:

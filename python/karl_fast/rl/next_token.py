@@ -1,7 +1,7 @@
 """Choice of the next token from the logits after some tokens.
 
 ```text
-p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p
+p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p; T = 0 takes the likeliest
 ```
 """
 
@@ -30,13 +30,15 @@ class Decoder:
     """Sampler of a token a row, with its log-probability and the entropy of its distribution."""
 
     def __init__(self, policy: Policy, temperature: float, *, compile: bool = False, places: bool = False) -> None:
-        """Set a temperature above 0; `compile` fuses each choice, and whole `places` if asked to.
+        """Set a temperature from 0 on; `compile` fuses each choice, and whole `places` if asked to.
 
-        A place is traced for each number of rows and of tokens before it.
+        At 0 the likeliest token is taken, and log-probabilities are those of temperature 1. A place is traced for
+        each number of rows and of tokens before it.
         """
         import mlx.core as mx
 
-        self.policy, self._inverse, self._places = policy, 1 / temperature, compile and places
+        self.policy, self._inverse, self._places = policy, 1 / (temperature or 1), compile and places
+        self._greedy = temperature == 0
         self._choice = mx.compile(self._plain) if compile else self._plain
         self._compiled = Compiled(policy.model, on=compile)
 
@@ -96,7 +98,7 @@ class Decoder:
         if self._inverse != 1:
             scaled = scaled * self._inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
-        token = mx.random.categorical(logp, key=key)[:, None]
+        token = (mx.argmax(logp, axis=-1) if self._greedy else mx.random.categorical(logp, key=key))[:, None]
         taken = mx.take_along_axis(logp, token, axis=-1)
         negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
         return token, taken, negentropy

@@ -23,12 +23,15 @@ class Finished:
         rounds: number of rounds made.
         steps: updates of the weights.
         metrics: the last line of ``metrics.jsonl``.
+        best: the best line of ``held_out.jsonl``, whose weights are in the folder ``best``; None without held-out
+            prompts.
     """
 
     out: Path
     rounds: int
     steps: int
     metrics: dict[str, Any]
+    best: dict[str, Any] | None = None
 
 
 class LastMetrics:
@@ -47,6 +50,11 @@ class LastMetrics:
         self.last = metrics
         if self.viewer is not None:
             self.viewer.said(metrics, rollouts, failures)
+
+    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+        """Pass it on."""
+        if self.viewer is not None:
+            self.viewer.judged(line, failures)
 
 
 def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: Viewer | None = None) -> Finished:
@@ -92,4 +100,5 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
             rounds(run, watch)
     finally:
         run.close()
-    return Finished(Path(settings.out), run.progress.round, run.progress.step, watch.last)
+    best = None if run.held_out is None else run.held_out.best
+    return Finished(Path(settings.out), run.progress.round, run.progress.step, watch.last, best)

@@ -7,20 +7,23 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karl_fast import _atomic
+from karl_fast import _atomic, _seen
 from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.modeling import checkpoint, trackers
-from karl_fast.rl import rollout_log, run_state
+from karl_fast.rl import held_out, rollout_log, run_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karl_fast.rl.settings import Online
 
-FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, trackers.FILE, rollout_log.FILE)
-"""Files of a run beside its two folders."""
+FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, trackers.FILE, rollout_log.FILE, held_out.FILE, _seen.FILE)
+"""Files of a run beside its folders."""
 
-OWN = (*FILES, checkpoint.FOLDER, run_state.FOLDER)
+BEST = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen.FILE)
+"""Files of the best adapter."""
+
+OWN = (*FILES, checkpoint.FOLDER, run_state.FOLDER, held_out.BEST)
 
 
 def free(out: Path, *, resume: bool, force: bool) -> None:
@@ -80,6 +83,9 @@ def clear(out: Path) -> None:
         for folder in (out, out / checkpoint.FOLDER, out / run_state.FOLDER):
             _atomic.sweep(folder)
         run_state.forget(out, set())
+        if (out / held_out.BEST).is_dir():
+            _atomic.sweep(out / held_out.BEST)
+            _atomic.remove(out / held_out.BEST, BEST)
         for name in FILES:
             (out / name).unlink(missing_ok=True)
     for name in (checkpoint.FOLDER, run_state.FOLDER):

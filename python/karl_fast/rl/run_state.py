@@ -33,6 +33,7 @@ class Progress:
         metrics_bytes, rollouts_bytes: how long the two files were.
         curriculum: its state.
         replay: the groups that may come back.
+        held_out: the curve of the held-out prompts.
     """
 
     round: int = 0
@@ -45,6 +46,7 @@ class Progress:
     rollouts_bytes: int = 0
     curriculum: dict[str, Any] = field(default_factory=dict)
     replay: list[int] = field(default_factory=list)
+    held_out: dict[str, Any] = field(default_factory=dict)
 
 
 def save(out: Path, progress: Progress, partition: Partition | None) -> None:

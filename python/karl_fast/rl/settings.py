@@ -13,7 +13,7 @@ from karl_fast.settings.schema import documented, is_a, part, setting, validate
 from karl_fast.train.settings import Training
 
 RUN, REWARDS, ROLLOUTS, UPDATES, PROMPTS = "Run", "Rewards", "Rollouts", "Updates", "Order of prompts"
-ALARMS, REPLAY = "Alarms", "Replay"
+ALARMS, REPLAY, HELD_OUT = "Alarms", "Replay", "Held-out prompts"
 
 Order = Literal["shuffle", "pass-rate", "paced", "stages"]
 
@@ -24,7 +24,10 @@ SHARED = (
 )
 """The settings of `Training` that an online run has too."""
 
-UNSEEN = ("rounds", "out", "keep", "report_to", "project_name", "memory_limit", "cache_limit", "save_every", "show")
+UNSEEN = (
+    *("rounds", "out", "keep", "report_to", "project_name", "memory_limit", "cache_limit", "save_every", "show"),
+    *("eval_prompts", "eval_every", "eval_attempts", "eval_temperature", "patience"),
+)
 """Settings that may change when a run is resumed, because the training data does not depend on them."""
 
 
@@ -146,6 +149,25 @@ class Online:
     )
     alarms: Alarms = part(Alarms, "thresholds at which the run stops itself.")
     replay: Replay = part(Replay, "rollouts of earlier rounds that are learned from again.")
+    eval_prompts: str = setting(
+        "", HELD_OUT, "File of held-out prompts, like --prompts: they are attempted, and not learned from."
+    )
+    eval_every: int = setting(
+        10, HELD_OUT, "Rounds between evaluations; one more before the first round and after the last.", bounds=FROM_ONE
+    )
+    eval_attempts: int = setting(4, HELD_OUT, "Attempts at each held-out prompt.", bounds=FROM_ONE)
+    eval_temperature: float | None = setting(
+        None,
+        HELD_OUT,
+        "Temperature of the attempts; 0 takes the likeliest token. [default: --temperature]",
+        bounds=FROM_ZERO,
+    )
+    patience: int | None = setting(
+        None,
+        HELD_OUT,
+        "Evaluations without a larger mean reward after which the run ends. [default: none]",
+        bounds=FROM_ONE,
+    )
     show: int = setting(1, RUN, "Rollouts of a round shown at a terminal.", bounds=FROM_ZERO)
     save_every: int = setting(10, RUN, "Rounds between checkpoints.", bounds=FROM_ONE)
     training: Training = part(Training, "the optimizer, the adapters, the seed, and the checkpoints to keep.", SHARED)
@@ -164,6 +186,8 @@ class Online:
             raise UsageError("overlong_tokens is more than max_tokens", "overlong_tokens", "max_tokens")
         if self.max_turns > 1 and self.environment is None:
             raise UsageError("max_turns is above 1, and no environment answers a turn", "max_turns", "environment")
+        if self.patience is not None and not self.eval_prompts:
+            raise UsageError("patience is set, and there are no eval_prompts to judge by", "patience", "eval_prompts")
         if self.minibatches > self.prompts_per_round + self.replay.groups:
             raise UsageError("minibatches is more than there are groups a round", "minibatches", "prompts_per_round")
         if self.training.save_every != Training.save_every:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast import _atomic
-from karl_fast._text import told
+from karl_fast import _atomic, _seen
 from karl_fast._user_code import here, within
-from karl_fast.errors import CheckpointError, TemplateError, UsageError
+from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, State
 from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
-from karl_fast.rl import curriculum, factory, memory, rollout_log, run_dir, run_state
+from karl_fast.rl import curriculum, factory, held_out, memory, rollout_log, run_dir, run_state
 from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.collect import Collector
 from karl_fast.rl.config import prompts as read_prompts
@@ -40,6 +39,9 @@ class Viewer(Protocol):
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Report a round: its line of metrics.jsonl, its rollouts, and its failures."""
+
+    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+        """Report an evaluation of held-out prompts: its line of held_out.jsonl, and its failures."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class OnlineRun:
     identity: dict[str, Any]
     checkpoints: Checkpoints
     need: RoundNeed
+    held_out: held_out.HeldOut | None = None
     remark: str | None = None
     progress: run_state.Progress = field(default_factory=run_state.Progress)
     trackers: list[Tracker] = field(init=False)
@@ -99,6 +102,22 @@ class OnlineRun:
         """Set the optimizer up for a step of this round."""
         optimizer.aim(self.learner.optimizer, self.settings.training, self.rate(number))
 
+    @property
+    def stopped(self) -> bool:
+        """True if held-out prompts ended the run early."""
+        return self.held_out is not None and self.held_out.stopped
+
+    @property
+    def seen(self) -> _seen.Seen:
+        """Hashes of the prompts that it learns from or chooses on."""
+        prompts = [*self.asked.prompts, *(self.held_out.prompts if self.held_out else [])]
+        return _seen.of((one.messages for one in prompts), (one.columns.get("group") for one in prompts))
+
+    def keep_best(self) -> None:
+        """Write the present weights as the best adapter by held-out prompts."""
+        held_out.keep_best(self.out / held_out.BEST, self.policy.model, self.checkpoints.config)
+        _seen.write(self.out / held_out.BEST, self.seen)
+
     def close(self) -> None:
         """Close all files, even if one fails."""
         with contextlib.ExitStack() as stack:
@@ -116,6 +135,7 @@ class OnlineRun:
         now.flat, now.skipped = self.monitor.flat, self.monitor.skipped
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
         now.curriculum, now.replay = self.curriculum.state(), list(self.buffer.groups)
+        now.held_out = {} if self.held_out is None else self.held_out.state()
         run_state.save(out, now, self.learner.partition)
         self.checkpoints.save(self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity))
         run_state.forget(out, {int(place.name) for place in self.checkpoints.found()})
@@ -131,15 +151,19 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         if not getattr(settings, name):
             raise UsageError(f"{name} is not set: a run needs one", name)
     began, recipe, prompts = here(), factory.recipe(settings), read_prompts(settings.prompts)
+    unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
     make, reward_functions = factory.environment(settings, began), factory.reward_functions(settings, began)
     with within(began):  # where paths are relative to, wherever a user's file has gone
         run_dir.free(Path(settings.out), resume=resume, force=force)
         policy, config = factory.policy(settings)
     asked = _fitting(settings, policy, prompts)
-    sizes = memory.sizes_of(settings, asked.longest)
+    judged = _fitting(settings, policy, unseen) if unseen else None
+    longest = max(asked.longest, judged.longest if judged else 0)
+    sizes = memory.sizes_of(settings, longest)
     remark = factory.positions(policy, settings, sizes)
     need = memory.of_policy(policy, settings, config).check(sizes, settings)
     decoder = factory.decoder(settings, policy, asked.prompts)
+    collector = Collector(decoder, reward_functions, factory.sampling(settings), make)
     with within(began):
         identity = factory.identity(settings, recipe)
     run = OnlineRun(
@@ -147,7 +171,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         out=began / settings.out,
         recipe=recipe,
         asked=asked,
-        collector=Collector(decoder, reward_functions, factory.sampling(settings), make),
+        collector=collector,
         learner=factory.learner(settings, recipe, policy),
         curriculum=curriculum.of(settings, asked.prompts),
         buffer=Buffer(settings.replay),
@@ -155,6 +179,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
         need=need,
+        held_out=None if judged is None else factory.held_out(settings, collector, judged.prompts),
         remark=remark,
     )
     if resume and run.checkpoints.found():
@@ -163,20 +188,8 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     return run
 
 
-def _length(policy: Policy, prompt: Prompt) -> int:
-    """Return how many tokens a prompt has.
-
-    Raises:
-        TemplateError: the chat template does not take it.
-    """
-    try:
-        return len(policy.encode(prompt.messages))
-    except Exception as error:  # of a template
-        raise TemplateError(f"the chat template does not take the prompt {prompt.id}: {told(error)}") from error
-
-
 def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
-    lengths = [_length(policy, one) for one in prompts]
+    lengths = [factory.length(policy, one) for one in prompts]
     kept = [one for one, length in zip(prompts, lengths, strict=True) if length < settings.max_context]
     if not kept:
         shortest = f"the shortest prompt has {min(lengths)} tokens: no room for an answer"
@@ -194,6 +207,8 @@ def _go_on(run: OnlineRun) -> None:
     now = run.progress = run_state.load(out, state.step, learner.partition)
     run.monitor.flat, run.monitor.skipped = now.flat, now.skipped
     run.curriculum.restore(now.curriculum)
+    if run.held_out is not None:
+        run.held_out.restore(now.held_out)
     run.buffer.groups = rollout_log.groups(
         out / rollout_log.FILE, now.replay, {one.id: one for one in run.asked.prompts}
     )
@@ -209,6 +224,7 @@ def _open(run: OnlineRun, *, anew: bool) -> None:
         out.mkdir(parents=True, exist_ok=True)
     # The journal locks the folder: a second run is refused here.
     run.journal = rollout_log.Journal(out / rollout_log.FILE, now.rollouts_bytes)
+    _seen.write(out, run.seen)
     with _atomic.refused(out / FILE), (out / FILE).open("ab") as file:
         if file.tell() < now.metrics_bytes:
             run.journal.finish()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def rounds(run: OnlineRun, viewer: Viewer) -> None:
     """Make the rounds of a run that are left; every one can be the last, and a resumed run the same."""
     viewer.started(run)
-    while run.progress.round < run.settings.rounds:
+    _evaluate(run, viewer)
+    while run.progress.round < run.settings.rounds and not run.stopped:
         metrics, gathered = _round(run)
         _close(run, viewer, metrics, gathered)
 
@@ -64,8 +65,21 @@ def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Ga
         run.monitor.look(metrics)
     except AlarmError as error:
         alarm = error
-    last = alarm is not None or run.progress.round == run.settings.rounds
+    _evaluate(run, viewer)
+    last = alarm is not None or run.stopped or run.progress.round == run.settings.rounds
     if last or run.progress.round % run.settings.save_every == 0:
         run.save()
     if alarm is not None:
         raise alarm
+
+
+def _evaluate(run: OnlineRun, viewer: Viewer) -> None:
+    """Attempt the held-out prompts if it is time to, and keep the weights if they are the best."""
+    held, now = run.held_out, run.progress
+    if held is None or not held.due(now.round, last=now.round == run.settings.rounds):
+        return
+    line, failures = held.evaluate(now.round, now.step)
+    held.write(run.out)
+    if held.best is line:
+        run.keep_best()
+    viewer.judged(line, failures)

@@ -127,6 +127,39 @@ def evaluate(
     )
 
 
+def paired_nats(
+    data: str | Path,
+    model: str,
+    adapter_path: str | Path,
+    against: str | Path | None,
+    *,
+    split: str = "test",
+    settings: Training | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Compute the nats that an adapter gains over another on each independent group of held-out rows.
+
+    Args:
+        data, model, split, settings: as for `evaluate`.
+        adapter_path: the adapter.
+        against: the other one; None for the model alone.
+
+    Returns:
+        The nats gained by each group, and its learned tokens. [C] each
+
+    Raises:
+        KarlError: as `evaluate`.
+    """
+    settings, source = settings or Training(), open_source(data)
+    rows, file = source.rows(split), str(source.folder / f"{split}.jsonl")
+    if not rows:
+        raise NothingToTrainError(f"{file} has no rows to judge by")
+    examples, nats, counts, _ = _scored(rows, model, adapter_path, settings, file)
+    _, other, _, _ = _scored(rows, model, against, settings, file)
+    _, numbers = np.unique(np.array(_clusters(examples)), return_inverse=True)
+    sums = (np.bincount(numbers, weights=column).astype(np.float64) for column in (other - nats, counts))
+    return tuple(sums)  # type: ignore[return-value]
+
+
 def _scored(
     rows: list[dict[str, Any]], model: str, adapter_path: str | Path | None, settings: Training, place: str
 ) -> tuple[list[Example], NDArray[np.float64], NDArray[np.int64], dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast import _atomic
+from karl_fast import _atomic, _seen
 from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.export.read import open_source
 from karl_fast.modeling import optimizer as optimizers
@@ -121,13 +121,24 @@ def prepare(
         run.state.began = seen_from(adapter_path, resume_adapter_file)
     with _atomic.refused(adapter_path):
         adapter_path.mkdir(parents=True, exist_ok=True)
+    seen = _seen_by(source.folder, rows, resume_adapter_file)
     with contextlib.ExitStack() as undo:
         undo.enter_context(run.held)
         run.held.enter_context(_atomic.alone(adapter_path))
         _free(checkpoints, resume=resume, force=force)  # another run may have ended there since
         _placed(run, resume)
+        _seen.write(adapter_path, seen)
         undo.pop_all()
     return run
+
+
+def _seen_by(data: Path, rows: dict[str, list[dict[str, Any]]], weights: str | None) -> _seen.Seen:
+    """Return the hashes of the rows that a run learns from or chooses on, and those kept with its data and weights."""
+    before = [data, *([] if weights is None else [Path(weights).parent])]
+    found = _seen.of_rows(row for some in rows.values() for row in some)
+    for folder in before:
+        found |= _seen.read(folder) or _seen.Seen()
+    return found
 
 
 def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoints) -> Run:
@@ -189,7 +200,7 @@ def _own(path: Path) -> Collection[str]:
     other = folder.is_dir() and any(not one.name.startswith(_atomic.UNFINISHED) for one in folder.iterdir())
     lone = () if (path / TRAIN_FILE).is_file() else (path / CONFIG, path / FILE)
     alien = {file.name for file in lone if file.is_file() and file.stat().st_size > 0}
-    return {TRAIN_FILE, CONFIG, FILE, FOLDER} - alien - ({FOLDER} if other else set())
+    return {TRAIN_FILE, CONFIG, FILE, FOLDER, _seen.FILE} - alien - ({FOLDER} if other else set())
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:

@@ -48,6 +48,7 @@ pub mod numeric;
 pub mod objective;
 pub mod output_order;
 pub mod replay;
+pub mod resampling;
 pub mod reward;
 pub mod rng;
 pub mod sample;

@@ -21,6 +21,7 @@ mod logsumexp;
 mod objective;
 mod place;
 mod replay;
+mod resampling;
 mod reward;
 mod rng;
 mod sample;
@@ -102,6 +103,8 @@ mod _core {
         accuracy_error, delight, delight_gate, importance_log_weights, kondo_price, largest, prioritised,
         surprisal,
     };
+    #[pymodule_export]
+    use super::resampling::{bootstrap_mean, sign_flip, sign_flip_limit};
     #[pymodule_export]
     use super::reward::karl::{
         karl_column_rewards, karl_efficiency, karl_longest_failure, karl_outcome, karl_process, karl_reward,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,19 +13,45 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.reports.sample import page
 from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.rollout_options import (
+    Attempts,
+    Confidence,
+    Config,
+    Force,
+    Out,
+    Resume,
+    Seed,
+    SolvedAt,
+    Temperature,
+    settings_of,
+)
+from karl_fast.cli.signals import listen, nothing, written
+from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.train.settings import DEFAULTS, Overlong, Rewritten, Training, TrainOn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karl_fast.evaluation import RolloutSettings
     from karl_fast.train.evaluation import Evaluation, Loss
 
 
 Split = Literal["train", "valid", "test"]
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A folder with test.jsonl, or what --split names.")]
-Model = Annotated[str, typer.Option("--model", help="A folder, or the name of a model on the Hugging Face hub.")]
+Data = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATA",
+        help="A folder with test.jsonl, or what --split names; with --rollouts a file of prompts.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", help="A folder, or the name of a model on the hub. With --rollouts as in --config."),
+]
+ByRollouts = Annotated[bool, typer.Option("--rollouts", help="Attempt prompts, and judge the rewards of the attempts.")]
 AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The adapter to judge.")]
 Against = Annotated[str | None, typer.Option("--against", help="Another adapter, or base for the model alone.")]
 Which = Annotated[Split, typer.Option("--split", help="The rows to judge by.")]
@@ -39,12 +66,16 @@ Rewrites = Annotated[Rewritten, typer.Option("--rewritten", help="What to do whe
 @app.command(
     "eval",
     short_help=COMMANDS["eval"],
-    epilog="Example: karl-fast eval data --model tiny-model --adapter-path adapters --against base --split valid",
+    epilog="Options from --config on are those of --rollouts, and --split to --rewritten those of a loss.\n\n"
+    "Example: karl-fast eval data --model tiny-model --adapter-path adapters --against base --split valid\n\n"
+    "Example: karl-fast eval held-out.jsonl --rollouts --config rl.toml --adapter-path runs/first --against base --out "
+    "evaluation",
 )
 def command(
     *,
-    data: Data,
-    model: Model,
+    data: Data = None,
+    model: Model = None,
+    rollouts: ByRollouts = False,
     adapter_path: AdapterPath = None,
     against: Against = None,
     split: Which = "test",
@@ -54,9 +85,36 @@ def command(
     train_on: On = DEFAULTS["train_on"],
     overlong: Long = DEFAULTS["overlong"],
     rewritten: Rewrites = DEFAULTS["rewritten"],
+    config: Config = None,
+    out: Out = None,
+    attempts: Attempts = 8,
+    temperature: Temperature = 1.0,
+    solved_at: SolvedAt = 1.0,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    resume: Resume = False,
+    force: Force = False,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """The held-out loss of a model or an adapter, by domain, and beside another with an interval."""
+    """The held-out loss of a model or an adapter, or the rewards of its rollouts; beside another with an interval."""
+    if rollouts:
+        asked = settings_of(
+            config,
+            data,
+            model=model,
+            attempts=attempts,
+            temperature=temperature,
+            solved_at=solved_at,
+            confidence=confidence,
+            seed=seed,
+        )
+        _attempt(asked, adapter_path, against, out, resume=resume, force=force, json=json, quiet=quiet)
+        return
+    if data is None:
+        raise UsageError("no data set given: wanted a folder with test.jsonl, or what --split names, as DATA")
+    if model is None:
+        raise UsageError("no model given: wanted a folder or a name on the Hugging Face hub, as --model")
     from karl_fast.train.evaluation import evaluate
 
     settings = Training(
@@ -68,6 +126,31 @@ def command(
     )
     found = evaluate(data, model, adapter_path, against=against, split=split, by=by, settings=settings)
     print(dumps(asdict(found), plain=True) if json else page(_lines(found)))
+
+
+def _attempt(
+    asked: RolloutSettings,
+    adapter_path: str | None,
+    against: str | None,
+    out: str | None,
+    *,
+    resume: bool,
+    force: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    from karl_fast.cli.reports.rollouts import Chunks, table
+    from karl_fast.evaluation import evaluate_rollouts
+
+    if out is None:
+        raise UsageError("out names no folder, wanted one for the log of the attempts", "out")
+    listen(lambda word: f"{nothing(word)}; --resume goes on with what is in {clean(out)}")
+    progress = None if quiet else Chunks()
+    found = evaluate_rollouts(
+        asked, adapter_path, out=out, against=against, resume=resume, force=force, progress=progress
+    )
+    listen(partial(written, out))
+    print(dumps(found.to_dict(), plain=True) if json else table(found))
 
 
 def _lines(found: Evaluation) -> Iterator[str]:

@@ -39,6 +39,9 @@ class Silent:
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Do nothing."""
 
+    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+        """Do nothing."""
+
     def stopped(self, word: str) -> str:
         """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
@@ -70,6 +73,12 @@ class Lines(Silent):
         """Print a round."""
         self.say(line(metrics))
         self._remarked(metrics, rollouts, failures)
+
+    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+        """Print an evaluation of held-out prompts."""
+        for sentence in summed(failures):
+            self.say(sentence)
+        self.say(held_out(line))
 
     def _remarked(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Print the remarks on a round beside its numbers."""
@@ -160,6 +169,16 @@ def line(metrics: dict[str, Any]) -> str:
     parts += [f"kl {decimal(metrics['kl'])}"] if "kl" in metrics else []
     parts += [f"missing {sum(metrics['missing'].values())}"] if metrics["missing"] else []
     return "  ".join([*parts, f"{metrics['seconds']:.2f} s"])
+
+
+def held_out(line: dict[str, Any]) -> str:
+    """Format an evaluation of held-out prompts in a line."""
+    if "reward" not in line:
+        return f"held out  after {counted(line['round'], 'round')}: every reward is missing"
+    ends = [line["reward.low"], line["reward.high"]]
+    between = "" if None in ends else f" (95% from {decimal(ends[0])} to {decimal(ends[1])})"
+    solved = f", solved {line['solved']:.1%}, at least once {line['solved_once']:.1%}"
+    return f"held out  after {counted(line['round'], 'round')}: reward {decimal(line['reward'])}{between}{solved}"
 
 
 def components(metrics: dict[str, Any]) -> list[str]:

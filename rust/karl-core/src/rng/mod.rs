@@ -63,6 +63,10 @@ pub enum Purpose {
     Alias = 6,
     /// Row dropped from a variance-optimal sample when this one is added.
     Drop = 7,
+    /// Row drawn at a place of a bootstrap resample.
+    Resample = 8,
+    /// Rows with flipped signs in a sign-flip test, 64 a number.
+    Flip = 9,
 }
 
 /// 2^-52: the distance between two neighbours of [`uniform`].

@@ -1,0 +1,107 @@
+"""`karl-fast promote`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from karl_fast._text import clean, decimal
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.rollout_options import Attempts, Config, Seed, Temperature, settings_of
+from karl_fast.cli.signals import listen
+from karl_fast.export.manifest import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karl_fast.evaluation import Decision
+
+New = Annotated[str, typer.Argument(metavar="NEW", help="The folder of the new adapter.")]
+Over = Annotated[str, typer.Option("--over", help="The adapter in use, or base for the model alone.")]
+Data = Annotated[str, typer.Option("--data", help="Held-out data: prompts, two logs, or a data set, as --by says.")]
+By = Annotated[
+    Literal["rollouts", "rewards", "likelihood"],
+    typer.Option(
+        "--by", help="What is compared: attempts made now, rewards in two logs, or the likelihood of a split."
+    ),
+]
+Margin = Annotated[
+    float, typer.Option("--margin", help="The least difference, in the unit of the reward or nats a token.")
+]
+Confidence = Annotated[
+    float, typer.Option("--confidence", help="One less the chance of any false promotion, over all looks at DATA.")
+]
+Link = Annotated[
+    str | None, typer.Option("--link", help="The link to move. [default: current, beside NEW]", show_default=False)
+]
+Model = Annotated[
+    str | None, typer.Option("--model", help="The model; with --by rollouts by default that of --config.")
+]
+Split = Annotated[Literal["train", "valid", "test"], typer.Option("--split", help="The rows, with --by likelihood.")]
+
+
+@app.command(
+    "promote",
+    short_help=COMMANDS["promote"],
+    epilog="Exit code 1 where NEW is not promoted.\n\n"
+    "Example: karl-fast promote runs/second --over runs/current --data held-out.jsonl --by rollouts --config rl.toml",
+)
+def command(
+    *,
+    new: New,
+    over: Over,
+    data: Data,
+    by: By = "rollouts",
+    margin: Margin = 0.0,
+    confidence: Confidence = 0.95,
+    link: Link = None,
+    config: Config = None,
+    model: Model = None,
+    split: Split = "test",
+    attempts: Attempts = 8,
+    temperature: Temperature = 1.0,
+    seed: Seed = 0,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Promote an adapter that is better than the one in use by a margin, at a confidence that holds over all looks."""
+    from karl_fast.cli.reports.rollouts import Chunks
+    from karl_fast.evaluation import promote
+
+    listen(lambda word: f"{word} before a decision; the look is spent, and no link was moved")
+    rollouts = None
+    if by == "rollouts":
+        rollouts = settings_of(config, data, model=model, attempts=attempts, temperature=temperature, seed=seed)
+    found = promote(
+        new,
+        over=over,
+        data=data,
+        by=by,
+        margin=margin,
+        confidence=confidence,
+        link=link,
+        rollouts=rollouts,
+        model=model,
+        split=split,
+        progress=None if quiet else Chunks(),
+    )
+    if json:
+        print(dumps(asdict(found) | {"link": str(found.link), "record": str(found.record)}, plain=True))
+    elif not quiet:
+        print("\n".join(_lines(found, margin)))
+    if not found.promoted:
+        raise typer.Exit(1)
+
+
+def _lines(found: Decision, margin: float) -> Iterator[str]:
+    limit = "no limit" if found.limit is None else f"at least {decimal(found.limit, sign='+')}"
+    yield f"differs   by {decimal(found.value, sign='+')} {found.unit} ({limit}; {found.units:,} pairs)"
+    above = f" above a margin of {margin:g}" if margin else ""
+    yield f"look      {found.look} at this data: p {found.p:.3g}{above}, wanted at most {found.alpha:.3g}"
+    where = clean(str(found.link))
+    yield f"promoted  {where} leads to it" if found.promoted else f"refused   not surely better: {where} is as it was"
+    yield f"record    {clean(str(found.record))}"

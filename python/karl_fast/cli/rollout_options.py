@@ -1,0 +1,46 @@
+"""Options of attempts at held-out prompts, shared by `eval --rollouts` and `promote`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karl_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from karl_fast.evaluation import RolloutSettings
+
+Config = Annotated[
+    str | None, typer.Option("--config", help="The settings of a run of rl: its model, rewards and budgets are used.")
+]
+Out = Annotated[str | None, typer.Option("--out", help="The folder to write: the log of the attempts, and the result.")]
+Attempts = Annotated[int, typer.Option("--attempts", help="Attempts at each prompt.")]
+Temperature = Annotated[float, typer.Option("--temperature", help="Of the attempts; 0 takes the likeliest token.")]
+SolvedAt = Annotated[float, typer.Option("--solved-at", help="The least reward of a solved attempt.")]
+Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of the attempts, and of the resamples.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the evaluation in --out.")]
+Force = Annotated[bool, typer.Option("--force", help="Begin anew where an evaluation is there.")]
+
+
+def settings_of(config: str | None, data: str | None, *, model: str | None, **given: Any) -> RolloutSettings:
+    """Return the settings of attempts; prompts are those of DATA, else the held-out ones of the configuration."""
+    from karl_fast.evaluation import RolloutSettings
+    from karl_fast.rl import load
+
+    if config is None:
+        error = UsageError("config names no file, wanted one with a model and rewards", "config")
+        error.hint = "the file of karl-fast rl --config is one"
+        raise error
+    settings = load(config) if model is None else load(config, model=model)
+    if not settings.model:
+        raise UsageError("model is not set: attempts need one", "model")
+    prompts = data if data is not None else settings.eval_prompts
+    if not prompts:
+        error = UsageError(
+            "no held-out prompts given: wanted a file of them as DATA, or eval_prompts in the file of --config"
+        )
+        error.hint = "prompts that were learned from say little of others"
+        raise error
+    return RolloutSettings(settings, prompts, **given)

@@ -1,0 +1,136 @@
+"""Paired evidence that one adapter is better than another: a difference for each independent unit of held-out data."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast import _core
+from karl_fast.errors import DataSetError, FileError, NothingToTrainError
+from karl_fast.evaluation.rollouts import SIDES
+from karl_fast.resampling.comparison import FEW
+from karl_fast.reward.rule import reward
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.float64]
+
+DRAWS = 999_999
+"""Drawn sign patterns for more units than can be counted: p-values down to one in a million."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Paired differences in favour of the new adapter.
+
+    Attributes:
+        differences: new less old of each unit, a prompt or a group; for likelihoods in nats gained. [U]
+        weights: of each unit: 1, or its tokens. [U]
+        unit: of the value: ``reward`` or ``nats a token``.
+    """
+
+    differences: Column
+    weights: Column
+    unit: str
+
+    @property
+    def value(self) -> float:
+        """Weighted mean difference."""
+        return float(self.differences.sum() / self.weights.sum())
+
+    @property
+    def least_p(self) -> float:
+        """Smallest p-value that so many units can have."""
+        return least_p(len(self.differences))
+
+    def p(self, margin: float) -> float:
+        """Return the one-sided p-value of a mean difference of at most a margin."""
+        ends = np.array([0, len(self.differences)], dtype=np.int64)
+        return float(_core.sign_flip(self.differences - margin * self.weights, ends, draws=DRAWS)[0])
+
+    def limit(self, alpha: float) -> float | None:
+        """Return the lower confidence limit of the mean difference; None where nothing is excluded."""
+        found = _core.sign_flip_limit(self.differences, self.weights, alpha=alpha, draws=DRAWS)
+        return found if math.isfinite(found) else None
+
+
+def least_p(units: int) -> float:
+    """Return the smallest p-value of the test of so many units."""
+    return 2.0**-units if units <= FEW else 1 / (DRAWS + 1)
+
+
+def of_means(new: Mapping[str, float], old: Mapping[str, float]) -> Evidence:
+    """Return the evidence of mean rewards by prompt; a prompt without one on either side is left out."""
+    names = sorted(name for name in new.keys() & old.keys() if not math.isnan(new[name] - old[name]))
+    return Evidence(np.array([new[name] - old[name] for name in names]), np.ones(len(names)), "reward")
+
+
+def of_columns(new: Mapping[str, Column], old: Mapping[str, Column]) -> Evidence:
+    """Return the evidence of two evaluations of the same prompts."""
+    difference = new["reward"] - old["reward"]
+    difference = np.ascontiguousarray(difference[~np.isnan(difference)])
+    return Evidence(difference, np.ones(len(difference)), "reward")
+
+
+def rows(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a log of trajectories.
+
+    Raises:
+        FileError: it cannot be read.
+        DataSetError: a line is no trajectory with a group, a reward and messages.
+    """
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataSetError(f"{file}, line {number:,}: the row is no JSON") from error
+        if not isinstance(row, dict) or not {"group", "reward", "messages"} <= row.keys():
+            raise DataSetError(f"{file}, line {number:,}: wanted an object with group, reward and messages")
+        yield row
+
+
+def means(file: Path) -> dict[str, float]:
+    """Return the mean reward of each prompt of a log; NaN where all of its rewards are missing."""
+    found: dict[str, list[float]] = {}
+    for row in rows(file):
+        value = reward(row["reward"])
+        group = found.setdefault(str(row.get("prompt_id", row["group"])), [])
+        group += [value] if isinstance(value, float) else []
+    return {name: sum(values) / len(values) if values else math.nan for name, values in found.items()}
+
+
+def of_logs(folder: Path) -> Evidence:
+    """Return the evidence of two logs of attempts at the same prompts, as `karl-fast eval --rollouts` writes them.
+
+    Raises:
+        FileError, DataSetError: as `rows`.
+        NothingToTrainError: no prompt has a reward in both.
+    """
+    found = of_means(*(means(folder / name) for name in SIDES))
+    if not len(found.differences):
+        raise NothingToTrainError(f"no prompt has a reward in both {folder / SIDES[0]} and {folder / SIDES[1]}")
+    return found
+
+
+def of_likelihood(data: str | Path, model: str, new: str | Path, old: str | Path | None, split: str) -> Evidence:
+    """Return the evidence of the likelihood of held-out rows: nats gained by each group, weighted by its tokens.
+
+    Raises:
+        KarlError: as `evaluate`.
+    """
+    from karl_fast.train.evaluation import paired_nats
+
+    gained, tokens = paired_nats(data, model, new, old, split=split)
+    return Evidence(gained, tokens, "nats a token")

@@ -1,0 +1,301 @@
+"""Evaluation of a policy by its rollouts on held-out prompts, alone or against another.
+
+```text
+OUT/evaluation.json     settings of the evaluation: it is resumed only under the same
+OUT/rollouts.jsonl      attempts of the policy, a log that inspect and sample read
+OUT/against.jsonl       attempts of the other one
+OUT/result.json         the measures, once all attempts are made
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _atomic
+from karl_fast._text import counted
+from karl_fast._user_code import here, within
+from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
+from karl_fast.modeling.checkpoint import ADAPTERS
+from karl_fast.modeling.load import require, require_adapter
+from karl_fast.resampling import Measure, PairedDifference, measure, paired_differences
+from karl_fast.rl import factory, held_out, rollout_log
+from karl_fast.rl.collect import Collector
+from karl_fast.rl.config import prompts as read_prompts
+from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.rewards import count_missing
+from karl_fast.settings.validation import refuse_empty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.rollout import Prompt, Rollout
+    from karl_fast.rl.settings import Online
+
+BASE = "base"
+"""The model without an adapter, as something to paired_differences with."""
+
+IDENTITY, RESULT = "evaluation.json", "result.json"
+
+USED = (
+    *("model", "rewards", "environment", "environment_weight", "outcome", "max_tokens", "max_turns"),
+    *("max_turn_tokens", "max_context", "draw_rows"),
+)
+"""Settings of an online run that its attempts depend on."""
+
+SIDES = ("rollouts.jsonl", "against.jsonl")
+"""Logs of the policy, and of the one it is compared with."""
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """Settings of attempts at held-out prompts.
+
+    Attributes:
+        settings: of an online run: its model, rewards, environment and budgets are used.
+        prompts: a file of held-out prompts, like those of a run.
+        attempts: n, attempts at each prompt.
+        temperature: of the attempts; 0 takes the likeliest token.
+        solved_at: the least reward of a solved attempt.
+        confidence: level of the intervals.
+        seed: of the attempts, and of the resamples.
+    """
+
+    settings: Online
+    prompts: str
+    attempts: int = 8
+    temperature: float = 1.0
+    solved_at: float = 1.0
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise UsageError(f"attempts is {self.attempts}, wanted 1 or more", "attempts")
+        if not 0 <= self.temperature < float("inf"):
+            raise UsageError(f"temperature is {self.temperature}, wanted a number from 0 on", "temperature")
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"confidence is {self.confidence}, wanted a number between 0 and 1", "confidence")
+        if self.seed < 0:
+            raise UsageError(f"seed is {self.seed}, wanted 0 or more", "seed")
+
+
+@dataclass(frozen=True)
+class RolloutEvaluation:
+    """Result of an evaluation by rollouts.
+
+    Attributes:
+        prompts: number of prompts attempted.
+        too_long: number of prompts that do not fit into ``max_context``.
+        attempts: attempts at each prompt.
+        missing: missing rewards of the policy's attempts, by reason.
+        truncated: number of its attempts cut by a budget.
+        measures: mean over prompts of each measure, with its interval.
+        against: the same of the other policy; None without one.
+        differences: paired differences, policy less other; None without one.
+        columns: measures of each prompt of the policy, and of the other.
+    """
+
+    prompts: int
+    too_long: int
+    attempts: int
+    missing: dict[str, int]
+    truncated: int
+    measures: dict[str, Measure]
+    against: dict[str, Measure] | None = None
+    differences: dict[str, PairedDifference] | None = None
+    columns: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result without the measures of single prompts."""
+        return {name: value for name, value in asdict(replace(self, columns=())).items() if name != "columns"}
+
+
+def evaluate_rollouts(
+    rollouts: RolloutSettings,
+    adapter_path: str | Path | None = None,
+    *,
+    out: str | Path,
+    against: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: Callable[[str, int, int, list[str]], None] | None = None,
+) -> RolloutEvaluation:
+    """Attempt held-out prompts with a policy, and with another on the same prompts, and paired_differences them.
+
+    ```text
+    value = mean over prompts of a measure;   difference = mean over prompts of (policy - other)
+    ```
+
+    Both have the same seeds. Prompts are drawn in chunks of ``draw_rows`` attempts, each with a seed of its own, so
+    that an evaluation that is killed and resumed has the log of one that was not.
+
+    Args:
+        rollouts: settings of the attempts.
+        adapter_path: the adapter to evaluate; None or ``base`` for the model alone.
+        out: the folder to write.
+        against: another adapter, or ``base`` for the model alone; None for no comparison.
+        resume: continue an evaluation of the same settings, or begin one.
+        force: begin anew over an existing evaluation.
+        progress: called after each chunk with the log's name, the prompts done, all prompts, and failures in sentences.
+
+    Returns:
+        The measures.
+
+    Raises:
+        UsageError: a setting out of range, or prompts that do not fit.
+        ModelError: the model or an adapter is missing, or does not fit.
+        OutputExistsError: the folder has an evaluation, and neither `resume` nor `force`.
+        OutputForeignError: the folder has something else.
+        CheckpointError: the evaluation to resume is of other settings, or its log is damaged.
+        FileError: a file cannot be read or written; the attempts made so far are kept.
+
+    Reference: Chen et al. 2021 (arXiv:2107.03374) for pass@k.
+    """
+    refuse_empty(out=out, prompts=rollouts.prompts, adapter_path=adapter_path, against=against)
+    require()
+    began, folder = here(), here() / out
+    sides = [_adapter(adapter_path)] + ([] if against is None else [_adapter(against)])
+    prompts = read_prompts(rollouts.prompts)
+    _open(folder, _identity(rollouts, sides), resume=resume, force=force)
+    logs = []
+    for side, adapter in zip(SIDES, sides, strict=False):
+        with within(began):
+            run = _Side(rollouts, adapter, prompts, folder / side)
+        logs.append(run.attempt(progress))
+    return _result(rollouts, logs, run.too_long, folder)
+
+
+def _adapter(path: str | Path | None) -> str | None:
+    """Return the path of an adapter that exists; None for the model alone."""
+    if path is None or str(path) == BASE:
+        return None
+    require_adapter(str(path), BASE)
+    return str(path)
+
+
+def _identity(rollouts: RolloutSettings, sides: list[str | None]) -> dict[str, Any]:
+    """Return the facts that an evaluation must share with the one it resumes."""
+    settings = rollouts.settings.to_dict()
+    own = {one.name: getattr(rollouts, one.name) for one in fields(rollouts) if one.name != "settings"}
+    own |= {name: settings[name] for name in USED}
+    own["prompts_sha256"] = _sha256(Path(rollouts.prompts))
+    own["adapters"] = [{"path": path, "sha256": path and adapter_hash(path)} for path in sides]
+    return json.loads(json.dumps(own, default=str))  # type: ignore[no-any-return]
+
+
+def adapter_hash(path: str | Path) -> str:
+    """Return the SHA-256 of the weights of an adapter."""
+    return _sha256(Path(path) / ADAPTERS)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as held:
+        return hashlib.file_digest(held, "sha256").hexdigest()
+
+
+def _open(folder: Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:
+    """Make the folder of an evaluation, or check the one that is there."""
+    _atomic.refuse_file(folder)
+    there = folder / IDENTITY
+    if there.is_file() and resume:
+        _same(there, identity)
+        return
+    if there.is_file() and not force:
+        error = OutputExistsError(f"{folder} has an evaluation already")
+        error.hint = "--resume goes on with it, --force begins anew in its place"
+        raise error
+    if not force:
+        _atomic.refuse_other(folder, ())
+    with _atomic.refused(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (IDENTITY, RESULT, *SIDES):
+            (folder / name).unlink(missing_ok=True)
+    text = json.dumps(identity, indent=1, sort_keys=True) + "\n"
+    _atomic.write(there, lambda file: file.write(text.encode()))
+
+
+def _same(file: Path, now: dict[str, Any]) -> None:
+    try:
+        before = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file} is damaged") from error
+    changed = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    if changed:
+        other = CheckpointError(f"{file.parent} is of another evaluation: other {', '.join(changed)}")
+        other.hint = "give the settings that it began with, or another --out"
+        raise other
+
+
+class _Side:
+    """Attempts of one policy."""
+
+    def __init__(self, rollouts: RolloutSettings, adapter: str | None, prompts: list[Prompt], log: Path) -> None:
+        settings = rollouts.settings
+        self.rollouts, self.adapter, self.log, self.began = rollouts, adapter, log, here()
+        self.make = factory.environment(settings, self.began)
+        self.reward_functions = factory.reward_functions(settings, self.began)
+        self.policy: Policy = factory.evaluated(settings, adapter)
+        lengths = [factory.length(self.policy, one) for one in prompts]
+        pairs = zip(prompts, lengths, strict=True)
+        self.prompts = [one for one, length in pairs if length < settings.max_context]
+        self.too_long = len(prompts) - len(self.prompts)
+        if not self.prompts:
+            shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
+            raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
+
+    def attempt(self, progress: Callable[[str, int, int, list[str]], None] | None) -> list[Rollout]:
+        """Make the attempts that are left, and return all of them from the log."""
+        sampling = replace(factory.sampling(self.rollouts.settings), group_size=self.rollouts.attempts)
+        decoder = Decoder(self.policy, self.rollouts.temperature)
+        collector = Collector(decoder, self.reward_functions, sampling, self.make)
+        chunks = held_out.chunks(collector, self.prompts)
+        ends = [sum(map(len, chunks[:number])) for number in range(len(chunks) + 1)]
+        done, size = _complete(self.log, [end * self.rollouts.attempts for end in ends])
+        journal = rollout_log.Journal(self.log, size)
+        try:
+            left = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
+            for number, (rollouts, failures) in enumerate(left, done + 1):
+                journal.write(rollout_log.line(one, 0)(one.logp, learned=False) for one in rollouts)
+                if progress is not None:
+                    progress(self.log.name, ends[number], len(self.prompts), failures)
+        finally:
+            journal.finish()
+        by_id = {one.id: one for one in self.prompts}
+        with self.log.open(encoding="utf-8") as lines:
+            return [rollout_log.rollout(text, by_id) for text in lines]
+
+
+def _complete(log: Path, ends: list[int]) -> tuple[int, int]:
+    """Return the number of complete chunks in a log, and their bytes; ``ends`` are the lines after each chunk."""
+    if not log.is_file():
+        return 0, 0
+    with _atomic.refused(log):
+        lines = log.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    done = max(number for number, end in enumerate(ends) if end <= len(whole))
+    return done, sum(map(len, whole[: ends[done]]))
+
+
+def _result(rollouts: RolloutSettings, logs: list[list[Rollout]], too_long: int, folder: Path) -> RolloutEvaluation:
+    columns = tuple(held_out.columns(log).columns(solved_at=rollouts.solved_at) for log in logs)
+    how: dict[str, Any] = {"level": rollouts.confidence, "seed": rollouts.seed}
+    found = RolloutEvaluation(
+        prompts=len({one.prompt.id for one in logs[0]}),
+        too_long=too_long,
+        attempts=rollouts.attempts,
+        missing=count_missing(logs[0]),
+        truncated=sum(one.truncated for one in logs[0]),
+        measures=measure(columns[0], **how),
+        against=measure(columns[1], **how) if len(columns) > 1 else None,
+        differences=paired_differences(columns[0], columns[1], **how) if len(columns) > 1 else None,
+        columns=columns,
+    )
+    text = json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n"
+    _atomic.write(folder / RESULT, lambda file: file.write(text.encode()))
+    return found

@@ -1,0 +1,54 @@
+"""Hashes of prompts and groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karl_fast import _seen
+from karl_fast.errors import DataSetError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def asked(*messages: tuple[str, object]) -> str:
+    return _seen.prompt_hash([{"role": role, "content": content} for role, content in messages])
+
+
+def test_a_prompt_is_what_the_user_says_before_the_first_answer() -> None:
+    plain = asked(("user", "Fix the test"))
+    assert plain == asked(("system", "You are an agent"), ("user", "  Fix the\n test "))
+    assert plain == asked(("user", "Fix the test"), ("assistant", "done"), ("user", "thanks"))
+    assert plain == asked(("user", [{"type": "text", "text": "Fix the test"}]))
+    assert plain != asked(("user", "Fix the tests"))
+    assert asked(("system", "a")) != asked(("system", "b"))
+    assert len(plain) == 32
+
+
+def test_rows_of_every_shape_have_the_same_prompt() -> None:
+    messages = [{"role": "user", "content": "add"}, {"role": "assistant", "content": "2"}]
+    rows = [{"messages": messages}, {"prompt": "add", "completion": "2"}, {"prompt": messages[:1]}, {"text": "add"}]
+    assert len(_seen.of_rows(rows).prompts) == 1
+
+
+def test_groups_named_by_a_bare_number_mean_nothing_elsewhere() -> None:
+    rows = [{"text": "a", "karl_fast": {"group": "17"}}, {"text": "b", "karl_fast": {"group": "django-17"}}]
+    assert _seen.of_rows(rows).groups == {_seen.group_hash("django-17")}
+    assert _seen.group_hash(None) is None
+
+
+def test_written_hashes_come_back(tmp_path: Path) -> None:
+    found = _seen.of_rows([{"text": str(number), "group": f"g{number % 3}"} for number in range(9)])
+    assert _seen.read(tmp_path) is None
+    _seen.write(tmp_path, found)
+    assert _seen.read(tmp_path) == found
+    assert (len(found.prompts), len(found.groups)) == (9, 3)
+
+
+@pytest.mark.parametrize("text", ["prompt 12\n", "row " + "0" * 32 + "\n", "prompt " + "g" * 32 + "\n"])
+def test_a_damaged_line_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / _seen.FILE).write_text(text)
+    with pytest.raises(DataSetError, match="line 1"):
+        _seen.read(tmp_path)
