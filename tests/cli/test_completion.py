@@ -32,11 +32,25 @@ def bash(line: str, folder: Path | None = None) -> list[str]:
     return done.stdout.split()
 
 
+COMMANDS = [
+    "ablate",
+    "compare",
+    "convert",
+    "eval",
+    "inspect",
+    "promote",
+    "rl",
+    "rollback",
+    "sample",
+    "train",
+    "version",
+]
+
 WANTED = {
-    "karl-fast ": ["ablate", "compare", "convert", "eval", "inspect", "rl", "sample", "train", "version"],
+    "karl-fast ": COMMANDS,
     "karl-fast sa": ["sample"],
     "karl-fast --ver": ["--version"],
-    "karl-fast --version ": ["ablate", "compare", "convert", "eval", "inspect", "rl", "sample", "train", "version"],
+    "karl-fast --version ": COMMANDS,
     "karl-fast sample --sc": ["--score"],
     "karl-fast sample --no-de": ["--no-dedup"],
     "karl-fast sample --score ": ["raw", "centre", "zscore", "leave-one-out"],
