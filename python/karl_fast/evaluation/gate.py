@@ -13,19 +13,22 @@ promotion there is only one sequence of refusals (Blum & Hardt 2015, arXiv:1502.
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from karl_fast import _seen
 from karl_fast._text import counted
-from karl_fast.errors import KarlError, OutputTakenError, OverlapError, UsageError
+from karl_fast.errors import CheckpointError, KarlError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import evidence as evidences
 from karl_fast.evaluation.records import Records
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, RolloutSettings, adapter_hash, evaluate_rollouts
+from karl_fast.export.read import open_source
 from karl_fast.modeling.load import require_adapter
+from karl_fast.rl.config import prompts
 from karl_fast.settings.validation import refuse_empty
 
 if TYPE_CHECKING:
@@ -170,12 +173,12 @@ def rollback(link: str | Path) -> dict[str, Any]:
 
     Raises:
         CheckpointError: there is no promotion, or the link was moved by hand since.
+
+    Reference: none.
     """
     refuse_empty(link=link)
     records = Records(Path(os.path.abspath(link)))  # noqa: PTH100  the link is not followed
     if not records.folder.is_dir():
-        from karl_fast.errors import CheckpointError
-
         raise CheckpointError(f"{records.folder} has no promotion to roll back")
     with records.locked():
         return records.rollback()
@@ -195,8 +198,6 @@ def _check(by: str, margin: float, confidence: float, rollouts: RolloutSettings 
 def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen.Seen, int]:
     """Return the hashes of held-out data, and the most units that it can have."""
     if by == "rollouts":
-        from karl_fast.rl.config import prompts
-
         asked = prompts(data)
         return _seen.of((one.messages for one in asked), (one.columns.get("group") for one in asked)), len(asked)
     if by == "rewards":
@@ -204,8 +205,6 @@ def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen.Seen, int]:
         rows = [row for name in SIDES for row in evidences.rows(folder / name)]
         own = (None if "prompt_id" in row else row["group"] for row in rows)
         return _seen.of(map(_seen.messages_of, rows), own), len(evidences.of_logs(folder).differences)
-    from karl_fast.export.read import open_source
-
     held = open_source(data).rows(split)
     return _seen.of_rows(held), len(held)
 
@@ -283,8 +282,6 @@ def _evidence(
     if by == "likelihood":
         return evidences.of_likelihood(data, str(model), new, None if str(over) == BASE else over, split)
     assert rollouts is not None
-    from dataclasses import replace
-
     asked = replace(rollouts, prompts=str(data))
     found = evaluate_rollouts(asked, new, out=place, against=over, force=True, progress=progress)
     return evidences.of_columns(*found.columns)
@@ -292,8 +289,6 @@ def _evidence(
 
 def _same_adapters(folder: Path, paths: Sequence[str | Path]) -> None:
     """Raise where an evaluation is of other adapters than those to compare."""
-    import json
-
     file = folder / IDENTITY
     if not file.is_file():
         return  # logs of other tools, which say nothing of adapters

@@ -80,7 +80,7 @@ class Attempts:
         found: dict[str, Column] = {
             "reward": _core.best_at_k(self.rewards, offsets=self.offsets, k=1),
             "solved": solved / some + missing,
-            "solved_once": (solved > 0) + missing,
+            "solved_once": (solved > 0).astype(np.float64) + missing,
         }
         for k in powers(int(counts.max(initial=0))):
             found[f"pass@{k}"] = _core.pass_at_k(counts, solved, k)
@@ -129,6 +129,9 @@ def measure(
 
     Returns:
         The measures with at least one prompt.
+
+    Raises:
+        ArgumentError: a level outside 0 to 1, or no resample.
 
     Reference: `bootstrap_mean`.
     """

@@ -64,6 +64,10 @@ def paired_differences(
     Returns:
         The measures that both have for at least one prompt.
 
+    Raises:
+        ArgumentError: a level outside 0 to 1, or no resample.
+        ValueError: columns of one measure that differ in length.
+
     Reference: `sign_flip`, `sign_flip_limit`, `bootstrap_mean`.
     """
     found = {}

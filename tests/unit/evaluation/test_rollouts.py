@@ -15,13 +15,18 @@ from karl_fast.errors import CheckpointError, ModelError, OutputExistsError, Ove
 from karl_fast.evaluation import RolloutSettings, evaluate_rollouts, promote
 from tests.cli.run import COMMAND
 from tests.unit.evaluation.conftest import TASK, settings
-from tests.unit.train.conftest import quiet
+from tests.unit.train.conftest import made, quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.mlx
 pytest.importorskip("mlx.core", reason="pip install 'karl-fast[train]'")
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("model") / "tiny-qwen3")
 
 
 def asked(trained: Path, **over: Any) -> RolloutSettings:
@@ -161,3 +166,33 @@ def test_the_commands_evaluate_promote_and_roll_back(trained: Path, tmp_path: Pa
     assert not (folder / "current").exists()
     by_rewards = ("promote", adapter, "--data", "evaluation", "--by", "rewards", "--over", "base", "--link", "current")
     assert json.loads(run(*by_rewards, "--json"))["look"] == 3
+
+
+def test_the_gate_by_likelihood_promotes_an_adapter_that_predicts_held_out_rows_better(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    from karl_fast.train import Training, train
+
+    def rows(first: int, count: int) -> str:
+        each = (
+            [{"role": "user", "content": f"count to {n}"}, {"role": "assistant", "content": "one two three"}]
+            for n in range(first, first + count)
+        )
+        return "".join(json.dumps({"messages": messages}) + "\n" for messages in each)
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.jsonl").write_text(rows(0, 16))
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held" / "test.jsonl").write_text(rows(100, 12))
+    for name, steps in (("first", 1), ("second", 12)):
+        how = Training(iters=steps, learning_rate=3e-3, max_seq_length=128, lora_rank=4)
+        train(tmp_path / "data", tiny_model, tmp_path / name, how)
+    held: dict[str, Any] = {"data": tmp_path / "held", "by": "likelihood", "model": str(tiny_model)}
+    better = promote(tmp_path / "second", over=tmp_path / "first", **held)
+    assert (better.promoted, better.unit, better.units) == (True, "nats a token", 12)
+    assert better.value > 0
+    assert not promote(tmp_path / "second", over=tmp_path / "current", **held).promoted
+    with pytest.raises(OverlapError, match=r"16 of 16 prompts"):
+        promote(
+            tmp_path / "second", over=tmp_path / "current", **(held | {"data": tmp_path / "data", "split": "train"})
+        )
