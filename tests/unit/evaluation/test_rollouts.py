@@ -192,7 +192,6 @@ def test_the_gate_by_likelihood_promotes_an_adapter_that_predicts_held_out_rows_
     assert (better.promoted, better.unit, better.units) == (True, "nats a token", 12)
     assert better.value > 0
     assert not promote(tmp_path / "second", over=tmp_path / "current", **held).promoted
+    leaks = held | {"data": tmp_path / "data", "split": "train"}
     with pytest.raises(OverlapError, match=r"16 of 16 prompts"):
-        promote(
-            tmp_path / "second", over=tmp_path / "current", **(held | {"data": tmp_path / "data", "split": "train"})
-        )
+        promote(tmp_path / "second", over=tmp_path / "current", **leaks)

@@ -10,8 +10,8 @@ import typer
 from karl_fast._text import clean, decimal
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.rollout_options import Attempts, Config, Seed, Temperature, settings_of
+from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
 from karl_fast.export.manifest import dumps
 
