@@ -1,5 +1,7 @@
 //! Intervals and tests by resampling: enumeration, closed forms, coverage, and the same bits for any number of threads.
 
+#![allow(clippy::cast_possible_truncation, reason = "small whole numbers")]
+
 use karl_core::group::offsets::Offsets;
 use karl_core::resampling::{EXACT_MOST, bootstrap_mean, sign_flip, sign_flip_limit};
 use karl_core::rng::{Key, Purpose, uniform};

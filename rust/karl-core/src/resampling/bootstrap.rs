@@ -68,6 +68,7 @@ fn student(level: f64, freedom: f64) -> f64 {
 }
 
 /// Return the mean of a resample: each place draws its row by a hash of (resample, place).
+#[allow(clippy::cast_possible_truncation, reason = "the row is below the number of rows")]
 fn resampled(values: &[f64], hashes: &Hashes, draw: usize) -> f64 {
     let row = |place: usize| {
         let hash = hashes.of(Key { id: draw as u128, ordinal: place as u64 });
@@ -78,7 +79,11 @@ fn resampled(values: &[f64], hashes: &Hashes, draw: usize) -> f64 {
 }
 
 /// Return the rank, from 1, below which so large a share of draws lies.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a count, from 0 to it"
+)]
 fn rank(draws: usize, share: f64) -> usize {
-    // Casts of numbers that fit: a share of at most 1 of a count.
     (((draws + 1) as f64 * share).floor() as usize).clamp(1, draws.div_ceil(2))
 }

@@ -171,6 +171,11 @@ fn drawn_share(differences: &[f64], draws: usize, seed: u64, threads: usize) -> 
 }
 
 /// Return the limit of many differences: an order statistic of the means of the drawn subsets.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a count, from 0 to it"
+)]
 fn drawn_limit(
     differences: &[f64],
     weights: &[f64],
