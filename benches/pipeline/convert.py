@@ -28,7 +28,7 @@ from record import RECORD, facts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claude-code"
 THREADS = (2, 1)
-RATES = ("log", "karl-v2")
+RATES = ("log", "karl-v2", "outcomes")
 
 
 def main() -> None:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from karl_fast.export.compare import compare
     from karl_fast.export.write import export
     from karl_fast.log import Log, read
+    from karl_fast.outcome import Outcomes, outcomes
     from karl_fast.pipeline.sample import Inspection, Sample, inspect, sample
     from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
     from karl_fast.settings.sample import Settings
@@ -71,6 +72,7 @@ __all__ = [
     "Conversion",
     "Inspection",
     "Log",
+    "Outcomes",
     "Sample",
     "Settings",
     "Target",
@@ -95,6 +97,7 @@ __all__ = [
     "log_mean_exp",
     "log_sum_exp",
     "objective",
+    "outcomes",
     "ratio",
     "read",
     "replay",
@@ -135,6 +138,7 @@ HOMES = {
     "karl_fast.conversion": ("Conversion", "convert"),
     "karl_fast.export.write": ("export",),
     "karl_fast.log": ("Log", "read"),
+    "karl_fast.outcome": ("Outcomes", "outcomes"),
     "karl_fast.pipeline.sample": ("Inspection", "Sample", "inspect", "sample"),
     "karl_fast.sampling.draw": ("draw", "reservoir", "weighted_reservoir"),
     "karl_fast.target": ("Target", "boltzmann"),

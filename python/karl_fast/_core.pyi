@@ -97,9 +97,10 @@ __all__ = [
     "objective_linear_term",
     "objective_policy_gradient",
     "objective_target_policy",
+    "outcome_components",
     "outcome_variance",
+    "outcomes",
     "overlong",
-    "own_reward",
     "partition_baseline",
     "pass_at_k",
     "place",
@@ -116,6 +117,7 @@ __all__ = [
     "reservoir",
     "reservoir_of",
     "rewarded",
+    "rewards_of",
     "rwr_weights",
     "self_bleu",
     "sequence_log_ratio",
@@ -393,7 +395,7 @@ class Draft:
 def answered(log: Log, first: int, bytes: int, threads: int) -> list[str | None]: ...
 def place(log: Log, row: int) -> tuple[str, int]: ...
 def rewarded(log: Log, components: list[NDArray[np.float64]], reward: NDArray[np.float64]) -> Log: ...
-def own_reward(log: Log) -> NDArray[np.float64] | None: ...
+def rewards_of(log: Log, weights: list[float]) -> NDArray[np.float64]: ...
 def read(
     files: list[tuple[str, str, bool]],
     *,
@@ -500,6 +502,33 @@ def convert(
     threads: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> ConversionFacts: ...
+
+# outcomes
+
+class OutcomesFacts(TypedDict):
+    converted: ConversionFacts | None
+    files: list[FileFacts]
+    written: int
+    dropped: list[tuple[str, int]]
+    known: int
+    rewarded: int
+    components: list[tuple[str, int, float]]
+    commits: int
+    size_bytes: int
+    written_bytes: int
+
+def outcome_components() -> list[tuple[str, bool, float]]: ...
+def outcomes(
+    files: Sequence[tuple[str, str, bool]],
+    target: Target,
+    *,
+    format: str | None = None,
+    rate: bool,
+    reports: Sequence[str],
+    max_line_bytes: int,
+    threads: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> OutcomesFacts: ...
 
 @final
 class Target:

@@ -122,7 +122,8 @@ def convert(
         format: format of the transcripts, one of ``_core.transcripts()``; detected from each file by default.
         rate: source of the rewards. ``log``: from the log, if it has one. ``result``: from the end of the run if the
             log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
-            :func:`karl_fast.reward.compute_reward` gives it.
+            :func:`karl_fast.reward.compute_reward` gives it. ``outcomes``: from the outcome of the work, which is
+            written too, as :func:`karl_fast.outcomes` finds it, by the weights of ``_core.outcome_components()``.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of trajectories; no other file is ever replaced.
@@ -144,34 +145,61 @@ def convert(
     if format is not None:
         named = spelled(format) if isinstance(format, str) else format
         among("format", named, [name for name, _ in _core.transcripts()])
-    _refuse_packed(Path(out))
+    refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     # pathlib raises for an unknown home.
     expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
-    with _folders(Path(out).parent):
-        with _advised(out, format):
+    with folders(Path(out).parent):
+        with advised(out, format):
             target = _core.Target.trajectories(Path(out), force=force)
-        with files(expanded, SUFFIXES) as found, _advised(out, format):
+        with files(expanded, SUFFIXES) as found, advised(out, format):
             # What a conversion wrote is passed over in a folder, unless a format is given.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
-            facts = _core.convert(
-                found.files,
-                target,
-                format=format,
-                rate=rate,
-                weights=weights(),
-                max_line_bytes=limits.max_line_bytes,
-                threads=limits.threads,
-                progress=progress,
-            )
-    return _account(facts, found)
+            if rate == "outcomes":
+                facts = _rated(found, target, format, limits, progress)
+            else:
+                facts = _core.convert(
+                    found.files,
+                    target,
+                    format=format,
+                    rate=rate,
+                    weights=weights(),
+                    max_line_bytes=limits.max_line_bytes,
+                    threads=limits.threads,
+                    progress=progress,
+                )
+    return account_of(facts, found)
+
+
+def _rated(
+    found: Found,
+    target: _core.Target,
+    format: str | None,
+    limits: Settings,
+    progress: Callable[[int, int], None] | None,
+) -> _core.ConversionFacts:
+    """Convert transcripts with their outcomes, and rewards from these; return the account of the conversion."""
+    facts = _core.outcomes(
+        found.files,
+        target,
+        format=format,
+        rate=True,
+        reports=(),
+        max_line_bytes=limits.max_line_bytes,
+        threads=limits.threads,
+        progress=progress,
+    )
+    converted = facts["converted"]
+    assert converted is not None, "without transcripts the conversion raises"
+    converted["rewarded"], converted["written_bytes"] = facts["rewarded"], facts["written_bytes"]
+    return converted
 
 
 @contextlib.contextmanager
-def _advised(out: str | Path, format: str | None) -> Iterator[None]:
+def advised(out: str | Path, format: str | None) -> Iterator[None]:
     """Add a hint to errors without one."""
     try:
         yield
@@ -186,7 +214,7 @@ def _advised(out: str | Path, format: str | None) -> Iterator[None]:
         raise
 
 
-def _account(facts: Any, found: Found) -> Conversion:
+def account_of(facts: Any, found: Found) -> Conversion:
     """Return the account of a conversion, with the files skipped by name."""
     values = dict(facts)
     values["skipped"] = [*values["skipped"], *found.skipped]
@@ -200,7 +228,12 @@ SUFFIXES = packed_too(".jsonl", ".json", ".traj")
 """Suffixes of files read from a folder."""
 
 
-def _refuse_packed(out: Path) -> None:
+def refuse_packed(out: Path) -> None:
+    """Refuse an output with the suffix of a packed file.
+
+    Raises:
+        UsageError: such a suffix.
+    """
     if out.suffix.lower() in (*PACKED, PARQUET):
         error = UsageError(f"out is {out}, wanted the name of a .jsonl: it is plain text", "out")
         error.hint = "gzip or zstd can pack it when it is there: packed logs are read as they are"
@@ -208,7 +241,7 @@ def _refuse_packed(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def _folders(folder: Path) -> Iterator[None]:
+def folders(folder: Path) -> Iterator[None]:
     """Make the parent folders of an output; those made are removed if it fails."""
     made = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     try:

@@ -44,6 +44,8 @@ CASES = {
     "convert-no-output": "convert claude-code",
     "convert-refused": "convert claude-code -o out.jsonl.gz && convert claude-code -o out.jsonl -q && "
     "convert out.jsonl -o b.jsonl",
+    "outcomes-help": "outcomes --help",
+    "outcomes": "outcomes claude-code -o out.jsonl && outcomes claude-code -o out.jsonl && outcomes nowhere -o b.jsonl",
     "rl-help": "rl --help",
     "ablate-help": "ablate --help",
     "rl-print": "rl --recipe Dr_GRPO --print",

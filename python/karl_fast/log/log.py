@@ -183,13 +183,10 @@ class Log:
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """The reward: the weighted sum of its components; NaN where one is missing, but for those that functions make,
-        as :class:`karl_fast.reward.Composite` says. [B]
+        """The reward: the weighted sum of its components; NaN where one is missing, but for those that functions make
+        and those of an outcome, as :class:`karl_fast.reward.Composite` says. [B]
         """
-        if (own := _core.own_reward(self.core)) is not None:
-            return own
-        components = [self.core.component(index) for index in range(self.core.components)]
-        return _core.composite(components, self.settings.weights)
+        return _core.rewards_of(self.core, self.settings.weights)
 
     @property
     def components(self) -> dict[str, NDArray[np.float64]]:

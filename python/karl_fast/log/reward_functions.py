@@ -162,7 +162,8 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
         Part(name, weight, given[name].function.call if name in given else None)
         for name, weight in zip(settings.reward or (), settings.weights, strict=True)
     ]
-    rewards = weighed(list(zip(parts, components, strict=True)))
+    of_outcomes = {f"outcome.{name}" for name, *_ in _core.outcome_components()}
+    rewards = weighed(list(zip(parts, components, strict=True)), of_outcomes)
     for name, one in given.items():
         rewards[one.missing] = np.nan
         if one.counts:

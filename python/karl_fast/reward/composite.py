@@ -13,7 +13,7 @@ from karl_fast.reward.functions import Function, column_of, scored
 from karl_fast.reward.rule import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -122,13 +122,20 @@ class Composite:
         return scored(Function.of(part.fn), completions, rows)
 
 
-def weighed(components: Sequence[tuple[Part, NDArray[np.float64]]]) -> NDArray[np.float64]:
-    """Return the rewards that some components make; NaN also for a sum beyond 1e100 in size. [B]"""
+def weighed(
+    components: Sequence[tuple[Part, NDArray[np.float64]]], shared: Collection[str] = ()
+) -> NDArray[np.float64]:
+    """Return the rewards that some components make; NaN also for a sum beyond 1e100 in size. [B]
+
+    Args:
+        components: the signals and their values.
+        shared: names of columns that may be missing without making the reward missing, like signals.
+    """
     rows = len(components[0][1])
     total, applied, whole = np.zeros(rows), np.zeros(rows), 0.0
     with np.errstate(all="ignore"):
         for part, values in components:
-            applies = ~np.isnan(values) if part.fn is not None else np.True_
+            applies = ~np.isnan(values) if part.fn is not None or part.name in shared else np.True_
             total += np.where(applies, part.weight * values, 0.0)
             applied += np.where(applies, abs(part.weight), 0.0)
             whole += abs(part.weight)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
-Rate = Literal["log", "result", "karl-v1", "karl-v2"]
+Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
 
 
 class Signal(TypedDict):

@@ -23,6 +23,8 @@ use crate::target::{Boltzmann, StreamSums, Temperature, check_temperature};
 pub struct StreamSettings {
     /// The weight of each component of the reward.
     pub weights: Vec<f64>,
+    /// True for each component whose weight is shared among the others where it is missing; empty for none.
+    pub shared: Vec<bool>,
     /// Rows with a smaller reward are dropped.
     pub min_reward: Option<f64>,
     /// Shaping of a reward before it is tempered; None to temper it unchanged.
@@ -124,7 +126,7 @@ impl<T> RewardStream<T> {
         if let Some(&value) = components.iter().find(|component| component.is_infinite()) {
             return Err(Error::NotFinite { what: "component", index, value });
         }
-        let reward = composite_of(components, &self.settings.weights);
+        let reward = composite_of(components, &self.settings.weights, &self.settings.shared);
         self.reward.push(reward);
         let verdict = self.verdict(reward);
         self.verdicts[place(verdict)] += 1;

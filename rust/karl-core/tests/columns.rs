@@ -4,7 +4,7 @@
 
 use karl_core::numeric::sum::sum;
 use karl_core::output_order::write_order;
-use karl_core::reward::composite;
+use karl_core::reward::{composite, composite_shared};
 use karl_core::rng::uniform;
 use karl_core::{Key, Keys, Purpose, Summary};
 
@@ -77,7 +77,7 @@ fn a_sum_beyond_the_largest_reward_is_missing() {
     assert!(rewards[0].is_nan() && rewards[2].is_nan());
     assert_eq!((rewards[1], rewards[3]), (-1e60 * 100.0, 100.0));
     assert!(composite(&[&[1e60]], &[1e300]).unwrap()[0].is_nan());
-    assert!(karl_core::reward::composite_of(&[1e60], &[1e60]).is_nan());
+    assert!(karl_core::reward::composite_of(&[1e60], &[1e60], &[]).is_nan());
 }
 
 #[test]
@@ -110,4 +110,18 @@ fn rows_are_written_in_the_order_of_their_second_number() {
     let backward: Vec<u32> = rows.iter().rev().copied().collect();
     assert_eq!(write_order(&backward, &keys(), 7).unwrap(), written, "whatever order they come in");
     assert_ne!(write_order(&rows, &keys(), 8).unwrap(), written);
+}
+
+#[test]
+fn a_shared_weight_goes_to_the_components_that_are_known() {
+    const NAN: f64 = f64::NAN;
+    let (tests, survived, cost) = ([1.0, 1.0, NAN, NAN], [0.5, NAN, 0.5, NAN], [2.0, 2.0, 2.0, 2.0]);
+    let weights = [0.25, 0.75, -0.5];
+    let found = composite_shared(&[&tests, &survived, &cost], &weights, &[true, true, false]).unwrap();
+    assert_eq!(&found[..3], [0.25 + 0.375 - 1.0, 1.0 - 1.0, 0.5 - 1.0]);
+    assert!(found[3].is_nan());
+    // A component that is not shared makes the reward missing.
+    let found = composite_shared(&[&tests, &survived, &[NAN; 4]], &weights, &[true, true, false]).unwrap();
+    assert!(found.iter().all(|reward| reward.is_nan()));
+    assert!(composite_shared(&[&tests], &[1.0], &[]).is_err());
 }

@@ -1,6 +1,6 @@
 //! Binding of `karl_log::convert`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use karl_log::convert::report::{Counts, Mistyped};
 use karl_log::convert::settings::{ConvertSettings, Rate};
@@ -92,11 +92,7 @@ pub(crate) fn convert(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<ConversionFacts> {
-    let unknown = |name: &str| {
-        let known: Vec<_> = Kind::ALL.into_iter().map(Kind::name).collect();
-        UsageError::new_err(format!("format is {name:?}, wanted {}", known.join(", ")))
-    };
-    let kind = format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()?;
+    let kind = kind_of(format)?;
     let rate = rate_of(rate, weights)?;
     let settings = ConvertSettings { kind, rate, max_line_bytes, threads };
     let report = enter(py, progress.as_ref(), |watch| {
@@ -109,18 +105,29 @@ pub(crate) fn convert(
     Ok(ConversionFacts::new(report))
 }
 
+/// Return the kind of transcripts of a name.
+pub(crate) fn kind_of(format: Option<&str>) -> PyResult<Option<Kind>> {
+    let unknown = |name: &str| {
+        let known: Vec<_> = Kind::ALL.into_iter().map(Kind::name).collect();
+        UsageError::new_err(format!("format is {name:?}, wanted {}", known.join(", ")))
+    };
+    format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()
+}
+
 fn rate_of(name: &str, weights: [f64; 3]) -> PyResult<Rate> {
     match name {
         "log" => Ok(Rate::Log),
         "result" => Ok(Rate::Result),
         "karl-v1" => Ok(Rate::Karl(Version::V1, weights)),
         "karl-v2" => Ok(Rate::Karl(Version::V2, weights)),
-        _ => Err(UsageError::new_err(format!("rate is {name:?}, wanted log, result, karl-v1 or karl-v2"))),
+        _ => Err(UsageError::new_err(format!(
+            "rate is {name:?}, wanted log, result, karl-v1, karl-v2 or outcomes"
+        ))),
     }
 }
 
 impl ConversionFacts {
-    fn new(report: Report) -> Self {
+    pub(crate) fn new(report: Report) -> Self {
         let accounts = || report.made.files.iter().map(|(_, _, account)| account);
         let mut bad = Counts::new();
         for (reason, count) in accounts().flat_map(|account| &account.bad) {
@@ -146,7 +153,12 @@ impl ConversionFacts {
             secrets: named(&report.made.secrets),
             mistyped: report.made.mistyped.iter().map(MistypedFacts::new).collect(),
             written_bytes: report.written,
-            files: report.made.files.iter().map(FileFacts::new).collect(),
+            files: report
+                .made
+                .files
+                .iter()
+                .map(|(path, format, account)| FileFacts::of(path, format, account))
+                .collect(),
             types: report.made.types.into_iter().collect(),
             blocks: report.made.blocks.into_iter().collect(),
         }
@@ -166,7 +178,7 @@ impl MistypedFacts {
 }
 
 impl FileFacts {
-    fn new((path, format, account): &(PathBuf, &'static str, Account)) -> Self {
+    pub(crate) fn of(path: &Path, format: &'static str, account: &Account) -> Self {
         Self {
             path: path.display().to_string(),
             format,

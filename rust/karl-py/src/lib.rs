@@ -19,6 +19,7 @@ mod kl;
 mod log;
 mod logsumexp;
 mod objective;
+mod outcomes;
 mod place;
 mod replay;
 mod resampling;
@@ -80,7 +81,7 @@ mod _core {
     #[pymodule_export]
     use super::log::keys::columns_needed;
     #[pymodule_export]
-    use super::log::scored::{answered, own_reward, place, rewarded};
+    use super::log::scored::{answered, place, rewarded, rewards_of};
     #[pymodule_export]
     use super::log::{Log, formats, read};
     #[pymodule_export]
@@ -94,6 +95,8 @@ mod _core {
     use super::objective::{
         check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights,
     };
+    #[pymodule_export]
+    use super::outcomes::{outcome_components, outcomes};
     #[pymodule_export]
     use super::place::Target;
     #[pymodule_export]

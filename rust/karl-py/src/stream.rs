@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use karl_core::stream::StreamSettings as Draw;
 use karl_log::extract;
-use karl_log::format::Overrides;
+use karl_log::format::{Component, Overrides};
 use karl_log::input::pipe::Pipe;
 use karl_log::read::ReadSettings;
 use pyo3::prelude::*;
@@ -47,11 +47,12 @@ pub(crate) fn stream(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
+    let shared = reward.iter().flatten().map(|path| Component::at(path).is_some()).collect();
     let overrides = Overrides { id, group, reward, messages, domain, partition: None };
     let scan = extract::ScanSettings { compare: None, domain_asked, strict };
     let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let shaping = asymmetric(shaping)?;
-    let draw = Draw { weights, min_reward, shaping, inverse_temperature, seed, room };
+    let draw = Draw { weights, shared, min_reward, shaping, inverse_temperature, seed, room };
     let (path, name) = path;
     let inner = enter(py, progress.as_ref(), |watch| {
         karl_log::stream::read(Pipe::named(&name, &path), &name, &kept, &settings, draw, watch)

@@ -45,7 +45,8 @@ Rated = Annotated[
     Rate,
     typer.Option(
         "--rate",
-        help="Where rewards come from: the log; the end of the run, 1 for success, else 0; KARL's of tool calls.",
+        help="Where rewards come from: the log; the end of the run, 1 for success, else 0; KARL's of tool calls; "
+        "the outcome of the work.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file of trajectories that is there.")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karl_fast import _core
 from karl_fast._text import clean, counted, in_bytes
 from karl_fast.cli.reports.sample import counts_of, page
 from karl_fast.log.discovery import PARQUET, around
@@ -20,6 +21,7 @@ PLACES_SHOWN = 10
 RATES = {
     "log": ": --rate karl-v1 or karl-v2 gives some, result that of the run",
     "result": ": --rate karl-v1 or karl-v2 gives some",
+    "outcomes": ": there is no evidence of outcomes",
 }
 """Hints for more rewards, by the way of rating that gave none."""
 
@@ -94,8 +96,13 @@ def _calls(account: Conversion) -> str:
 
 def _rewards(account: Conversion, rate: Rate) -> str:
     if account.rewarded:
-        return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}"
+        by = f"; weights: {_weights()}" if rate == "outcomes" else ""
+        return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}{by}"
     return f"rewards   none{RATES.get(rate, '')}"
+
+
+def _weights() -> str:
+    return ", ".join(f"{name} {weight:g}" for name, _, weight in _core.outcome_components() if weight)
 
 
 def _trajectories(account: Conversion) -> str:

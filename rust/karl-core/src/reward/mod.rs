@@ -39,10 +39,57 @@ pub fn composite(components: &[&[f64]], weights: &[f64]) -> Result<Vec<f64>> {
     Ok(rewards.into_iter().map(within).collect())
 }
 
-/// [`composite`] of one row: `components` and `weights` in one order, `[C]` each.
+/// Do as [`composite`], but share the weight of a missing component among the others that are `shared`, `[C]`.
+///
+/// ```text
+/// r_i = sum_{c not shared} w_c x_ci + (sum_{c shared} |w_c| / sum_{c in K_i} |w_c|) sum_{c in K_i} w_c x_ci
+/// ```
+///
+/// `K_i` are the shared components that row i has. A row that has none of them, or lacks another component, has a
+/// missing reward. Where nothing is missing it is the plain sum.
+///
+/// # Errors
+/// As [`composite`]; [`Error::Length`] for another number of flags.
+pub fn composite_shared(components: &[&[f64]], weights: &[f64], shared: &[bool]) -> Result<Vec<f64>> {
+    check(components, weights)?;
+    check_length("shared", shared.len(), weights.len())?;
+    if !shared.contains(&true) {
+        return composite(components, weights);
+    }
+    let mut row = vec![0.0; components.len()];
+    let reward = |at: usize| {
+        row.iter_mut().zip(components).for_each(|(value, component)| *value = component[at]);
+        composite_of(&row, weights, shared)
+    };
+    Ok((0..components[0].len()).map(reward).collect())
+}
+
+/// [`composite_shared`] of one row; without any flag, [`composite`] of it.
 #[must_use]
-pub fn composite_of(components: &[f64], weights: &[f64]) -> f64 {
-    within(components.iter().zip(weights).fold(0.0, |sum, (value, weight)| sum + weight * value))
+pub fn composite_of(components: &[f64], weights: &[f64], shared: &[bool]) -> f64 {
+    let (mut sum, mut part, mut all, mut known) = (0.0, 0.0, 0.0, 0.0);
+    for (at, (value, weight)) in components.iter().zip(weights).enumerate() {
+        if !shared.get(at).is_some_and(|shared| *shared) {
+            sum += weight * value;
+            continue;
+        }
+        all += weight.abs();
+        if !value.is_nan() {
+            part += weight * value;
+            known += weight.abs();
+        }
+    }
+    if all > 0.0 && known <= 0.0 {
+        return f64::NAN;
+    }
+    // Exactly the plain sum where nothing is missing.
+    within(if known < all { sum + part / known * all } else { sum + part })
+}
+
+/// Return 1 - x: a number of which less is better, as a component of a reward.
+#[must_use]
+pub fn complement(value: f64) -> f64 {
+    1.0 - value
 }
 
 /// Return the reward, or NaN for one beyond [`LARGEST`] in size.

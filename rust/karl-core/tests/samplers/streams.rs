@@ -12,7 +12,7 @@ use super::{assert_follows, assert_rejected, ordered};
 
 fn settings(room: usize, seed: u64) -> StreamSettings {
     let (weights, min_reward, inverse_temperature) = (vec![1.0], Some(-0.5), 3.0);
-    StreamSettings { weights, min_reward, shaping: None, inverse_temperature, seed, room }
+    StreamSettings { weights, shared: Vec::new(), min_reward, shaping: None, inverse_temperature, seed, room }
 }
 
 /// The records of so many rows by (id, digest), each id three times at most.

@@ -10,35 +10,48 @@ use crate::detect::sidecar::read;
 use crate::input::source::Source;
 use crate::json::reference;
 
-/// Name of the file.
-const NAME: &str = "metadata.json";
-
 /// Facts about a session.
 #[derive(Clone, Debug)]
-pub(super) struct EntireMetadata {
+pub(crate) struct EntireMetadata {
+    /// Id of the snapshot, which a trailer of the commit names.
+    pub(crate) checkpoint: String,
     /// Id of the session; the old form begins with a date.
     session: String,
     /// Time of writing, in milliseconds since 1970.
-    created: i64,
+    pub(crate) created: i64,
     /// Branch that the session worked on.
     pub(super) group: Option<String>,
     /// Fraction of the committed lines that the agent wrote.
-    pub(super) reward: Option<f64>,
+    pub(crate) reward: Option<f64>,
 }
 
 impl EntireMetadata {
-    /// Look beside a transcript; standard input has no such place.
+    /// Name of the file.
+    pub(crate) const NAME: &str = "metadata.json";
+
+    /// Look beside a transcript.
     pub(super) fn look(transcript: &Source) -> Option<Self> {
-        let path = Path::new(&*transcript.name);
-        let text = read(&Some(path).filter(|path| *path != Path::new("-"))?.with_file_name(NAME)).ok()?;
+        Self::beside(Path::new(&*transcript.name))
+    }
+
+    /// Look beside a file; standard input has no such place.
+    pub(crate) fn beside(file: &Path) -> Option<Self> {
+        let text =
+            read(&Some(file).filter(|file| *file != Path::new("-"))?.with_file_name(Self::NAME)).ok()?;
         Self::of(&reference::parse(&text).ok()?)
+    }
+
+    /// Return whether it is about a session.
+    pub(crate) fn is_of(&self, session: &str) -> bool {
+        !session.is_empty() && self.session.ends_with(session)
     }
 
     fn of(whole: &Value) -> Option<Self> {
         let text = |key: &str| whole.get(key).and_then(Value::as_str);
-        text("checkpoint_id")?;
+        let checkpoint = text("checkpoint_id")?.to_owned();
         let percent = whole.pointer("/initial_attribution/agent_percentage").and_then(Value::as_f64);
         Some(Self {
+            checkpoint,
             session: text("session_id")?.to_owned(),
             created: text("created_at").and_then(|at| milliseconds(at.as_bytes())).unwrap_or_default(),
             group: text("branch").map(str::to_owned),
@@ -48,8 +61,7 @@ impl EntireMetadata {
 
     /// Return the last entry about a session.
     pub(super) fn last<'b>(all: impl Iterator<Item = &'b Self>, session: &str) -> Option<&'b Self> {
-        all.filter(|beside| !session.is_empty() && beside.session.ends_with(session))
-            .max_by_key(|beside| beside.created)
+        all.filter(|beside| beside.is_of(session)).max_by_key(|beside| beside.created)
     }
 }
 

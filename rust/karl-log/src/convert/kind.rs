@@ -94,7 +94,7 @@ impl Kind {
 
 /// Result of the detection of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Classified {
+pub(crate) enum Classified {
     /// Supported transcript.
     Transcript(Kind),
     /// Transcript of an unsupported tool.
@@ -145,7 +145,7 @@ const DOCUMENTS: [(&[&str], Classified); 8] = [
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
+pub(crate) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     for look in [by_lines, document] {
         match look(source, limit, watch)? {
             Classified::Nothing => {}

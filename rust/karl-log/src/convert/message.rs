@@ -39,6 +39,8 @@ pub(super) struct Message {
     pub(super) timestamp: Vec<u8>,
     /// True if the log excludes it from training.
     pub(super) unlearned: bool,
+    /// True if the user stopped the model after it.
+    interrupted: bool,
     /// Number of tool calls, and their objects separated by commas.
     pub(super) calls: usize,
     written_calls: Vec<u8>,
@@ -62,6 +64,7 @@ impl Message {
             model: Vec::new(),
             timestamp: timestamp.to_vec(),
             unlearned: false,
+            interrupted: false,
             calls: 0,
             written_calls: Vec::new(),
             answer: None,
@@ -112,6 +115,9 @@ impl Message {
         if self.unlearned {
             out.extend_from_slice(b",\"weight\":0");
         }
+        if self.interrupted {
+            out.extend_from_slice(b",\"interrupted\":true");
+        }
         if self.calls > 0 {
             out.extend_from_slice(b",\"tool_calls\":[");
             out.extend_from_slice(&self.written_calls);
@@ -158,6 +164,13 @@ impl Conversation {
         let at = self.messages.len();
         self.messages.push(Message::new(role, content, timestamp));
         &mut self.messages[at]
+    }
+
+    /// Mark the last message: the user stopped the model after it.
+    pub(super) fn interrupt(&mut self) {
+        if let Some(last) = self.messages.last_mut() {
+            last.interrupted = true;
+        }
     }
 
     /// Return the index of the model's message with that key: several lines make one message.

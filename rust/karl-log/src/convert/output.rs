@@ -50,7 +50,7 @@ fn is_ours(path: &Path) -> Result<bool> {
 }
 
 /// Hidden file beside the target, until it is complete.
-pub(super) struct Output<'t> {
+pub(crate) struct Output<'t> {
     target: &'t Target,
     state: Mutex<State>,
     moved: Condvar,
@@ -70,7 +70,7 @@ impl<'t> Output<'t> {
     ///
     /// # Errors
     /// As [`Target::check`]; [`Error::Io`].
-    pub(super) fn create(target: &'t Target) -> Result<Self> {
+    pub(crate) fn create(target: &'t Target) -> Result<Self> {
         target.check()?;
         let file = BufWriter::with_capacity(BLOCK, target.hidden_file()?);
         let state = State { file, next: 0, waiting: BTreeMap::new(), held: 0, written: 0, failed: false };
@@ -81,7 +81,7 @@ impl<'t> Output<'t> {
     ///
     /// # Errors
     /// [`Error::Io`] if they cannot be written; [`Error::Interrupted`] if another thread has failed.
-    pub(super) fn put(&self, at: usize, lines: Vec<u8>) -> Result<()> {
+    pub(crate) fn put(&self, at: usize, lines: Vec<u8>) -> Result<()> {
         let mut state = self.lock();
         while at != state.next && state.held + lines.len() > WAITING && !state.failed {
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ impl<'t> Output<'t> {
     }
 
     /// Wake the waiting threads: the lines they wait for never come.
-    pub(super) fn fail(&self) {
+    pub(crate) fn fail(&self) {
         self.lock().failed = true;
         self.moved.notify_all();
     }
@@ -107,7 +107,7 @@ impl<'t> Output<'t> {
     ///
     /// # Errors
     /// As [`Target::put_file`]. The target is then unchanged.
-    pub(super) fn finish(self) -> Result<u64> {
+    pub(crate) fn finish(self) -> Result<u64> {
         let io = |error| Error::io("write", self.target.shown(), without_path(error));
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let hidden = state.file.into_inner().map_err(io::IntoInnerError::into_error).map_err(io)?;

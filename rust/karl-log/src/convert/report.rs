@@ -19,6 +19,9 @@ const OTHER: &str = "(other)";
 /// Reason for lines that are neither a message nor a part of one.
 pub(super) const NO_CONVERSATION: &str = "no_conversation";
 
+/// Reason for the text in place of a prompt after the user stopped the model.
+pub(super) const INTERRUPTION: &str = "interruption";
+
 /// Reason for empty content.
 pub(super) const EMPTY: &str = "empty";
 

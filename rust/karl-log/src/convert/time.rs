@@ -1,7 +1,7 @@
 //! Timestamps of transcripts: `2026-02-03T03:49:21.951Z`, or with an offset.
 
 /// Return the milliseconds since 1970 of an RFC 3339 timestamp; None for any other text.
-pub(super) fn milliseconds(text: &[u8]) -> Option<i64> {
+pub(crate) fn milliseconds(text: &[u8]) -> Option<i64> {
     let text = text.is_ascii().then(|| std::str::from_utf8(text).ok())??;
     let (date, time) = text.split_at_checked(10)?;
     let number = |from: usize, to: usize, text: &str| text.get(from..to)?.parse::<u32>().ok().map(i64::from);

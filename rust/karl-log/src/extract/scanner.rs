@@ -4,6 +4,7 @@ use super::settings::{Compare, ScanSettings};
 use std::borrow::Cow;
 use std::ops::Range;
 
+use karl_core::reward::complement;
 use karl_core::rng::id128;
 use memchr::memchr;
 
@@ -11,7 +12,7 @@ use super::joined_name::{BETWEEN, part};
 use super::slot::{FieldValues, Slot, holds};
 use crate::columns::{PackedPlace, RowSink, ScannedRow};
 use crate::conversation::content_hash::learned;
-use crate::format::{Field, Fields};
+use crate::format::{Component, Field, Fields};
 use crate::framing::record_texts::{Text, each_record};
 use crate::framing::{Texts, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::doubled;
@@ -36,6 +37,8 @@ pub(crate) struct Scanner {
     id: Vec<Slot>,
     group: Vec<Slot>,
     reward: Vec<Slot>,
+    /// True for each component of the reward of which less is better.
+    costs: Vec<bool>,
     domain: Vec<Slot>,
     partition: Vec<Slot>,
     failed: Option<Slot>,
@@ -69,6 +72,7 @@ impl Scanner {
             id,
             group,
             reward,
+            costs: fields.outcomes().iter().map(|one| one.is_some_and(Component::is_cost)).collect(),
             domain,
             partition,
             failed,
@@ -195,9 +199,10 @@ impl Scanner {
 
     fn read_rewards(&self, found: FieldValues<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
         rewards.clear();
-        for seat in &self.reward {
+        for (seat, is_cost) in self.reward.iter().zip(&self.costs) {
             rewards.push(match reward(seat.raw(found)) {
                 Reward::Missing => f64::NAN,
+                Reward::Value(value) if *is_cost => complement(value),
                 Reward::Value(value) => value,
                 Reward::Infinite => return Err(Reason::RewardInfinite),
                 Reward::NotANumber => return Err(Reason::RewardNotANumber),

@@ -1,5 +1,6 @@
 //! Fields of one file: those of its format, with the caller's overrides.
 
+use super::component::Component;
 use super::expr::{Choice, Field, Transform};
 use super::preset::Format;
 use crate::error::{Error, Result};
@@ -80,6 +81,12 @@ impl Fields {
             truncated: optional(format.truncated, Path::parse)?,
             reasoning: format.reasoning,
         })
+    }
+
+    /// Return the component of an outcome that each component of the reward is; `None` for any other number.
+    #[must_use]
+    pub fn outcomes(&self) -> Vec<Option<Component>> {
+        self.reward.iter().map(|field| Component::at(&field.to_string())).collect()
     }
 
     /// Return each field as text, parts joined by commas; fields that the tool does not write are absent.

@@ -3,6 +3,7 @@
 //! Each format is a constant in a file of its own, detected by the keys of a record. [`generic`] is last: it
 //! matches every record and uses plain field names. [`expr`] is the language of their entries.
 
+pub mod component;
 pub mod expr;
 mod fields;
 pub mod generic;
@@ -15,6 +16,7 @@ pub mod trl;
 pub mod verifiers;
 pub mod verl;
 
+pub use component::Component;
 pub use expr::{Choice, Field, Transform};
 pub use fields::{Fields, Overrides};
 pub use preset::{Format, Sidecar};

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use karl_core::reward::{composite, composite_shared};
 use karl_core::{Key, Keys};
 
 pub use account::Account;
@@ -45,6 +46,8 @@ pub struct Log {
     pub components: Vec<Vec<f64>>,
     /// Reward, if it is not the weighted sum of the components; NaN if missing. `[B]`
     pub reward: Option<Vec<f64>>,
+    /// True for each component that is one of an outcome: the weight of a missing one goes to the others.
+    pub shared: Vec<bool>,
     /// Task or prompt.
     pub group: Category,
     /// Category for reports.
@@ -77,7 +80,9 @@ impl Log {
             accounts[input].add(&tally, lines[input]);
             lines[input] += tally.lines;
         }
+        let fields = inputs.first().map(|input| input.fields.outcomes());
         Ok(Self {
+            shared: fields.unwrap_or_default().iter().map(Option::is_some).collect(),
             inputs,
             accounts,
             skipped: Vec::new(),
@@ -93,6 +98,22 @@ impl Log {
             fingerprints: compare.map(|_| columns.fingerprints),
             streamed: None,
         })
+    }
+
+    /// Return the weighted sum of the components; no rewards for no components.
+    ///
+    /// # Errors
+    /// As [`composite_shared`].
+    pub fn composite(&self, weights: &[f64]) -> karl_core::Result<Vec<f64>> {
+        let components: Vec<&[f64]> = self.components.iter().map(Vec::as_slice).collect();
+        if components.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.shared.len() == components.len() {
+            composite_shared(&components, weights, &self.shared)
+        } else {
+            composite(&components, weights)
+        }
     }
 
     /// Return the random key of a record with the hash of its bytes as ordinal in place of its rank: a

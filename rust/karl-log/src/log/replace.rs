@@ -11,6 +11,7 @@ impl Log {
     /// [`Error::Draw`](crate::Error::Draw) for a column of another length.
     pub fn with_components(mut self, components: Vec<Vec<f64>>, reward: Option<Vec<f64>>) -> Result<Self> {
         components.iter().chain(&reward).try_for_each(|column| self.check("reward", column.len()))?;
+        self.shared.clear();
         self.components = components;
         self.reward = reward;
         Ok(self)

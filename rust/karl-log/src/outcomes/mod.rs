@@ -1,3 +1,40 @@
-//! Outcomes of sessions from evidence in transcripts and git.
+//! Outcomes of sessions from evidence in transcripts, in files beside them, and in git.
+//!
+//! ```text
+//! transcripts ──► convert ─┐
+//! trajectories ────────────┴─► calls ──► tests, build, lint, interrupted ─┐
+//!                              edits ──► git, other sessions ─────────────┴─► record with its outcome
+//! ```
+//!
+//! Every component is `None` without evidence, and has its evidence beside it. The records are read twice: to
+//! judge them, and to copy them with their outcomes.
 
+mod asked_again;
+mod checks;
+mod edits;
+mod family;
+mod graders;
+mod judge;
+mod judged;
+pub mod outcome;
+mod records;
+pub mod report;
+mod request;
+pub mod reward;
+mod run;
+mod runners;
 pub mod session;
+pub mod settings;
+mod shell;
+mod sidecar;
+mod trajectory;
+mod verdict;
+mod work;
+mod write;
+
+pub use self::outcome::{Attributed, Evidence, Outcome};
+pub use self::report::OutcomesReport;
+pub use self::run::run;
+pub use self::session::SessionWork;
+pub use self::settings::OutcomesSettings;
+pub use crate::format::component::{self, Component};

@@ -28,10 +28,12 @@ pub struct FileEdit {
     pub path: String,
     /// Lines written.
     pub added: Vec<String>,
+    /// Lines removed, where the call has them.
+    pub removed: Vec<String>,
     /// Id of the tool call.
     pub call: String,
-    /// Line of the transcript.
-    pub line: u64,
+    /// Index of the call's message in the trajectory.
+    pub message: usize,
     /// Time, in seconds since 1970.
     pub time: Option<i64>,
 }

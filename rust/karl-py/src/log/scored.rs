@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use super::Log;
 use crate::boundary::array::column;
-use crate::boundary::enter::enter;
+use crate::boundary::enter::{compute, enter};
 use crate::boundary::error::UsageError;
 
 /// Return rows from `first` on with `bytes` of records in total, at least one row, each as the text `[prompt,
@@ -51,8 +51,16 @@ pub(crate) fn rewarded(
     Ok(Log { inner: Arc::new(inner), log_weights: log.log_weights.clone() })
 }
 
-/// Return the reward, where it is not the weighted sum of the components. `[B]`
+/// Return the reward: the weighted sum of the components, or the one beside them. `[B]`
 #[pyfunction]
-pub(crate) fn own_reward<'py>(py: Python<'py>, log: &Log) -> Option<Bound<'py, PyArray1<f64>>> {
-    log.inner.reward.clone().map(|reward| reward.into_pyarray(py))
+pub(crate) fn rewards_of<'py>(
+    py: Python<'py>,
+    log: &Log,
+    weights: Vec<f64>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let rewards = match &log.inner.reward {
+        Some(reward) => reward.clone(),
+        None => compute(py, || log.inner.composite(&weights))?,
+    };
+    Ok(rewards.into_pyarray(py))
 }

@@ -1,6 +1,5 @@
 //! The columns of a log in the form that the core takes.
 
-use karl_core::reward::composite;
 use karl_core::{Groups, Population, Sampler, Scopes};
 use karl_log::columns::category::Category;
 use pyo3::prelude::*;
@@ -32,8 +31,7 @@ pub(super) fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Re
     if log.reward.is_some() || (log.components.len() == 1 && weights == [1.0]) {
         return Ok(None);
     }
-    let components: Vec<&[f64]> = log.components.iter().map(Vec::as_slice).collect();
-    if components.is_empty() { Ok(Some(Vec::new())) } else { composite(&components, weights).map(Some) }
+    log.composite(weights).map(Some)
 }
 
 pub(super) fn rewards<'a>(log: &'a karl_log::Log, own: Option<&'a [f64]>) -> &'a [f64] {

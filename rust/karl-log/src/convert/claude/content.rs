@@ -9,7 +9,7 @@ use crate::convert::json_type::{FLAG, NUMBER, TEXT, WORDS, expect};
 use crate::convert::lines::Keys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
-use crate::convert::report::{DAMAGED, EMPTY, Made, NO_TEXT, UNKNOWN_BLOCK};
+use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, UNKNOWN_BLOCK};
 use crate::json::string::unescape;
 
 /// Texts that the tool writes in the user's name around its own commands.
@@ -24,7 +24,7 @@ const COMMANDS: [&str; 7] = [
 ];
 
 /// Text in place of a prompt if the user interrupted the model.
-const INTERRUPTION: &str = "[Request interrupted by user";
+const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// Tools that call sub-agents, under all their names.
 const CALLERS: [&[u8]; 2] = [b"Task", b"Agent"];
@@ -191,6 +191,7 @@ impl ClaudeConversation {
                 b"tool_result" => fate = fate.map_err(|other| if on_branch { ORPHAN } else { other }),
                 kind if on_branch => {
                     let why = words_of(kind, words.unwrap_or_default(), &mut text, made);
+                    self.note_interruption(why.unwrap_or_default());
                     fate = fate.map_err(|other| why.unwrap_or(other));
                 }
                 _ => {}
@@ -205,10 +206,17 @@ impl ClaudeConversation {
 
     fn prompt(&mut self, text: &[u8], quoted: &[u8], timestamp: &[u8]) -> Result<(), &'static str> {
         if let Some(reason) = said(quoted) {
+            self.note_interruption(reason);
             return Err(reason);
         }
         self.ask(text, timestamp);
         Ok(())
+    }
+
+    fn note_interruption(&mut self, reason: &str) {
+        if reason == INTERRUPTION {
+            self.conversation.interrupt();
+        }
     }
 
     fn ask(&mut self, text: &[u8], timestamp: &[u8]) {
@@ -289,5 +297,5 @@ fn said(quoted: &[u8]) -> Option<&'static str> {
     if text.is_empty() {
         return Some(EMPTY);
     }
-    text.starts_with(INTERRUPTION).then_some("interruption")
+    text.starts_with(INTERRUPTED).then_some(INTERRUPTION)
 }

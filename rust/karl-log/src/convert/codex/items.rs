@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::convert::lineage::{Trace, hash};
+use crate::convert::report::INTERRUPTION;
 use crate::convert::text_parts::{kept, list, text};
 use crate::convert::time::milliseconds;
 use crate::convert::value_hash::hash_of;
@@ -35,7 +36,7 @@ pub(super) fn put_in(item: &Value) -> Option<&'static str> {
     if META.iter().any(|begin| first.starts_with(begin)) {
         return Some("meta");
     }
-    first.starts_with(ABORTED).then_some("interruption")
+    first.starts_with(ABORTED).then_some(INTERRUPTION)
 }
 
 /// Return the hash of a line's contribution to a conversation; None if it adds nothing, or only text that

@@ -13,7 +13,7 @@ use crate::convert::json::{escaped, join};
 use crate::convert::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::{Head, Tokens};
-use crate::convert::report::{EMPTY, Made, NO_CONVERSATION, NO_TEXT};
+use crate::convert::report::{EMPTY, INTERRUPTION, Made, NO_CONVERSATION, NO_TEXT};
 use crate::convert::text_parts::{arguments, kept, list, quoted, source, text, words};
 
 /// Reason for a message of an unknown role.
@@ -164,6 +164,9 @@ impl Rollout {
 
     fn message(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
         if let Some(why) = put_in(item) {
+            if why == INTERRUPTION {
+                self.talk.interrupt();
+            }
             return Err(why);
         }
         let content = words(item.get("content"), made).ok_or(NO_TEXT)?;

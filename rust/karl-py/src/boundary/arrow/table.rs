@@ -10,7 +10,6 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, ToByteSlice};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use bytes::Bytes;
-use karl_core::reward::composite;
 use karl_log::Log;
 use karl_log::columns::category::Category;
 
@@ -83,9 +82,7 @@ fn reward(log: &Arc<Log>, wanted: &Wanted) -> Column {
         if weights == [1.0] && log.components.len() == 1 {
             return Ok(shared(log, 0));
         }
-        let components: Vec<&[f64]> = log.components.iter().map(Vec::as_slice).collect();
-        let rewards = if components.is_empty() { Ok(Vec::new()) } else { composite(&components, &weights) };
-        rewards.map(nullable).map_err(|error| ArrowError::ExternalError(Box::new(error)))
+        log.composite(&weights).map(nullable).map_err(|error| ArrowError::ExternalError(Box::new(error)))
     })
 }
 

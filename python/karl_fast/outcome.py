@@ -1,0 +1,133 @@
+"""Outcomes of sessions, from evidence in transcripts and beside them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _core
+from karl_fast._output_path import check_around, refuse_link, refuse_read
+from karl_fast.conversion import SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
+from karl_fast.log.discovery import files, listed, path_of
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.validation import among, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karl_fast.log.discovery import Found
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The account of a run of :func:`outcomes`.
+
+    Each trajectory has one outcome: ``read`` = ``written`` + all of ``dropped`` + the bad rows of ``files``.
+
+    Attributes:
+        written: number of trajectories written.
+        known: number of them with any known component.
+        components: number of known values of each component, and their mean; None where none is known.
+        commits: number of attributed commits.
+        dropped: trajectories left out, by reason: ``no_trajectory``, ``outcome_not_an_object``.
+        files: files of trajectories that were given, with the places of their first bad rows.
+        converted: the account of the conversion of transcripts; None if there were none.
+        size_bytes: bytes of trajectories read.
+        written_bytes: bytes written.
+    """
+
+    written: int
+    known: int
+    components: dict[str, tuple[int, float | None]]
+    commits: int
+    dropped: dict[str, int]
+    files: list[_core.FileFacts]
+    converted: Conversion | None
+    size_bytes: int
+    written_bytes: int
+
+
+def outcomes(
+    sources: str | Path | Iterable[str | Path],
+    out: str | Path,
+    *,
+    format: str | None = None,
+    reports: str | Path | Iterable[str | Path] = (),
+    max_line_bytes: int = Settings.max_line_bytes,
+    threads: int | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcomes:
+    """Find out what the work in trajectories earned, and write them with that, atomically.
+
+    Every trajectory gets ``outcome``, an object with a number or null for each component, ``evidence``, the reason and
+    place of each number, and ``attributed``, its commits. Transcripts are converted on the way. The page ``outcomes``
+    of the manual describes the components.
+
+    Args:
+        sources: trajectories or transcripts: files, folders, globs or ``-``, as :func:`karl_fast.convert` takes them.
+        out: the file to write; missing parent folders are created.
+        format: format of the transcripts, one of ``_core.transcripts()``; detected from each file by default.
+        reports: verdicts of graders: reports of SWE-bench, or rows like ``{"id": "SESSION", "verified": true}``.
+        max_line_bytes: longer lines are dropped and counted.
+        threads: number of threads; all cores by default. The output does not depend on it.
+        force: replace an existing file of trajectories; no other file is ever replaced.
+        progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
+
+    Raises:
+        FileError, LogError, BadRewardError, MissingExtraError, OutputExistsError, UsageError: as
+            :func:`karl_fast.convert`.
+    """
+    if format is not None:
+        named = spelled(format) if isinstance(format, str) else format
+        among("format", named, [name for name, _ in _core.transcripts()])
+    refuse_packed(Path(out))
+    refuse_link(out)
+    check_around(out)
+    usual = Settings()
+    limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
+    with folders(Path(out).parent):
+        with advised(out, format):
+            target = _core.Target.trajectories(Path(out), force=force)
+        with files(_expanded(sources), SUFFIXES) as found, advised(out, format):
+            # What an earlier run wrote is read where it is named, and passed over in its folder.
+            refuse_read(out, (name for _, name, optional in found.files if not optional or format))
+            facts = _core.outcomes(
+                [file for file in found.files if not _is_output(file, out)],
+                target,
+                format=format,
+                rate=False,
+                reports=_expanded(reports),
+                max_line_bytes=limits.max_line_bytes,
+                threads=limits.threads,
+                progress=progress,
+            )
+    return _account(facts, found)
+
+
+def _expanded(paths: str | Path | Iterable[str | Path]) -> list[str]:
+    # pathlib raises for an unknown home.
+    return [str(Path(os.path.expanduser(path_of(path)))) for path in listed(paths)]  # noqa: PTH111
+
+
+def _is_output(file: tuple[str, str, bool], out: str | Path) -> bool:
+    """Return whether a file of a folder is the one to be replaced."""
+    path, _, optional = file
+    return optional and Path(path).resolve() == Path(out).resolve()
+
+
+def _account(facts: Any, found: Found) -> Outcomes:
+    values = dict(facts)
+    del values["rewarded"]  # of `convert`
+    means = {name: (known, total / known if known else None) for name, known, total in values["components"]}
+    converted = values["converted"]
+    return Outcomes(
+        **values
+        | {
+            "components": means,
+            "dropped": dict(values["dropped"]),
+            "converted": None if converted is None else account_of(converted, found),
+        }
+    )

@@ -1,0 +1,23 @@
+//! Trajectory with what is known of it while the others are read.
+
+use super::checks::CHECKS;
+use super::outcome::Outcome;
+use super::request::Request;
+use super::session::SessionWork;
+use crate::columns::PackedPlace;
+
+/// Trajectory of a session or sub-agent.
+pub(super) struct Session {
+    pub(super) place: PackedPlace,
+    pub(super) digest: u64,
+    /// Trajectory that called it.
+    pub(super) parent: Option<String>,
+    /// First prompt of its user.
+    pub(super) request: Option<Request>,
+    /// Group, if it has one, or is found to have one.
+    pub(super) group: Option<String>,
+    pub(super) work: SessionWork,
+    pub(super) outcome: Outcome,
+    /// Times of the runs behind `tests`, `build` and `lint`.
+    pub(super) checked: [Option<i64>; CHECKS.len()],
+}

@@ -1,0 +1,132 @@
+//! Records of files of trajectories, in two passes: one to judge them, one to write them.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use crate::cancel::Watch;
+use crate::columns::{RowSink, ScannedRow};
+use crate::convert::output::Output;
+use crate::detect::{Input, Wishes, probe};
+use crate::error::{Error, Result};
+use crate::extract::{ScanSettings, Scanner};
+use crate::format::trajectory::TRAJECTORY;
+use crate::framing::byte_ranges::{RANGE, RangeTask};
+use crate::input::source::Source;
+use crate::log::Account;
+use crate::parallel::{map, share};
+use crate::read::{end, pieces, read_again, scan_all, tasks_of};
+use crate::rejects::Tally;
+
+/// Account of each file.
+pub(super) type Accounts = Vec<(PathBuf, Account)>;
+
+/// Files of trajectories, in ranges of bytes.
+pub(super) struct Records {
+    pub(super) inputs: Vec<Input>,
+    tasks: Vec<RangeTask>,
+    limit: usize,
+    threads: usize,
+}
+
+impl Records {
+    /// Look at every file.
+    ///
+    /// # Errors
+    /// As [`probe`].
+    pub(super) fn look(sources: Vec<Source>, limit: usize, threads: usize, watch: &Watch) -> Result<Self> {
+        let wishes = Wishes { format: Some(&TRAJECTORY), max_line_bytes: limit, ..Wishes::default() };
+        let inputs = sources.into_iter().map(|source| probe(source, &wishes, watch));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        Ok(Self { tasks: tasks(&inputs), inputs, limit, threads })
+    }
+
+    /// Pass every record to `one`; return the results in the order of the files, and the account of each file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Interrupted`].
+    pub(super) fn read<T: Send>(
+        &mut self,
+        one: impl Fn(&ScannedRow<'_>) -> T + Sync,
+        watch: &Watch,
+    ) -> Result<(Vec<T>, Accounts)> {
+        loop {
+            let done = map(self.tasks.clone(), self.threads, |task| {
+                let mut found = Vec::new();
+                self.scan(task, |row| found.push(one(row)), watch).map(|tally| (found, tally))
+            });
+            let (found, tallies): (Vec<_>, Vec<_>) =
+                done.into_iter().collect::<Result<Vec<_>>>()?.into_iter().unzip();
+            if !read_again(&mut self.inputs, self.tasks.iter().zip(&tallies), watch) {
+                return Ok((found.into_iter().flatten().collect(), self.accounts(&tallies)));
+            }
+            self.tasks = tasks(&self.inputs);
+        }
+    }
+
+    /// Write what `one` makes of every record.
+    ///
+    /// # Errors
+    /// Those of `one`, and of the output.
+    pub(super) fn write(
+        &self,
+        output: &Output<'_>,
+        one: impl Fn(&ScannedRow<'_>, &mut Vec<u8>) -> Result<()> + Sync,
+        watch: &Watch,
+    ) -> Result<()> {
+        let failure: Mutex<Option<Error>> = Mutex::new(None);
+        share(self.tasks.len(), self.threads, |queue| {
+            while let Some(at) = queue.take() {
+                let (mut lines, mut written) = (Vec::new(), Ok(()));
+                let take = |row: &ScannedRow<'_>| {
+                    if written.is_ok() {
+                        written = one(row, &mut lines);
+                    }
+                };
+                let done = self.scan(self.tasks[at], take, watch).and(written);
+                if let Err(error) = done.and_then(|()| output.put(at, lines)) {
+                    output.fail();
+                    queue.close();
+                    let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    // A thread that another one stopped reports only an interruption.
+                    if first.as_ref().is_none_or(|first| matches!(first, Error::Interrupted)) {
+                        *first = Some(error);
+                    }
+                }
+            }
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    fn scan(&self, task: RangeTask, take: impl FnMut(&ScannedRow<'_>), watch: &Watch) -> Result<Tally> {
+        let input = &self.inputs[task.input];
+        let mut scanner = Scanner::new(task.input, &input.fields, ScanSettings::default());
+        let mut tally = Tally::default();
+        let read = pieces(input, task, self.limit, watch)
+            .and_then(|pieces| scan_all(pieces, &mut scanner, &mut Sink(take), &mut tally, watch));
+        end(read, &input.source.name, input.source.codec, &mut tally)?;
+        Ok(tally)
+    }
+
+    fn accounts(&self, tallies: &[Tally]) -> Accounts {
+        let mut accounts = vec![(0, Account::default()); self.inputs.len()];
+        for (task, tally) in self.tasks.iter().zip(tallies) {
+            let (lines, account) = &mut accounts[task.input];
+            account.add(tally, *lines);
+            *lines += tally.lines;
+        }
+        let names = self.inputs.iter().map(|input| input.source.name.clone().into());
+        names.zip(accounts.into_iter().map(|(_, account)| account)).collect()
+    }
+}
+
+fn tasks(inputs: &[Input]) -> Vec<RangeTask> {
+    inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect()
+}
+
+struct Sink<F>(F);
+
+impl<F: FnMut(&ScannedRow<'_>)> RowSink for Sink<F> {
+    fn push(&mut self, found: &ScannedRow<'_>) {
+        (self.0)(found);
+    }
+}

@@ -1,0 +1,82 @@
+//! Test runners, builds and linters: the commands that run them, and what their output says.
+//!
+//! A runner is a row of small patterns. The lines that `line` finds are summaries; `passed` and `failed` read
+//! their counts. What no pattern reads is unknown.
+
+#[cfg(test)]
+mod fixtures;
+mod go;
+mod javascript;
+mod jvm;
+mod native;
+mod output;
+mod php_ruby;
+mod python;
+mod runner;
+mod rust;
+mod script;
+
+pub(super) use self::output::{Reading, Seen, read};
+pub(super) use self::runner::Runner;
+pub(super) use self::script::script;
+
+/// Every runner.
+pub(super) const RUNNERS: [&[Runner]; 7] = [
+    &python::RUNNERS,
+    &rust::RUNNERS,
+    &go::RUNNERS,
+    &javascript::RUNNERS,
+    &jvm::RUNNERS,
+    &native::RUNNERS,
+    &php_ruby::RUNNERS,
+];
+
+/// Iterate over every runner.
+pub(super) fn all() -> impl Iterator<Item = &'static Runner> {
+    RUNNERS.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcomes::component::Component;
+
+    #[test]
+    fn every_pattern_is_valid() {
+        for runner in all() {
+            let patterns =
+                [runner.line, runner.passed, runner.failed, runner.broken, runner.none, runner.stopped];
+            for pattern in patterns {
+                assert!(regex::Regex::new(pattern).is_ok(), "{}: {pattern}", runner.name);
+            }
+        }
+    }
+
+    #[test]
+    fn commands_by_hand() {
+        for (command, wanted) in [
+            ("pytest -q tests", "pytest"),
+            ("cargo +nightly test --lib", "cargo test"),
+            ("cargo nextest run", "cargo nextest"),
+            ("go test ./...", "go test"),
+            ("gradlew :app:testDebug", "gradle"),
+            ("mvn -q test", "maven"),
+            ("tsc --noEmit", "tsc"),
+            ("ruff check .", "ruff"),
+        ] {
+            let words: Vec<&str> = command.split(' ').collect();
+            let found: Vec<_> =
+                all().filter(|runner| runner.runs(&words)).map(|runner| runner.name).collect();
+            assert_eq!(found, [wanted], "{command}");
+        }
+        for command in
+            ["cargo run test", "go version", "cargo test --no-run", "pytest --collect-only", "ruff format ."]
+        {
+            let words: Vec<&str> = command.split(' ').collect();
+            assert!(
+                !all().any(|runner| runner.component == Component::Tests && runner.runs(&words)),
+                "{command}"
+            );
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Settings of outcomes.
+
+use std::path::PathBuf;
+
+use crate::convert::Kind;
+
+/// Settings of outcomes.
+#[derive(Clone, Debug)]
+pub struct OutcomesSettings {
+    /// Kind of transcripts, if it is not to be detected.
+    pub kind: Option<Kind>,
+    /// True to take transcripts alone, and to set the reward of each trajectory by its outcome.
+    pub rate: bool,
+    /// Reports of graders.
+    pub reports: Vec<PathBuf>,
+    /// Maximum length of a line or document in bytes.
+    pub max_line_bytes: usize,
+    /// Number of threads; at least one is used.
+    pub threads: usize,
+}

@@ -1,0 +1,181 @@
+//! Trajectory as outcomes read it: texts, calls and results, lenient with everything else.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::json::reference;
+
+/// Trajectory of one session or sub-agent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Trajectory<'a> {
+    #[serde(borrow)]
+    pub(super) id: Text<'a>,
+    pub(super) group: Text<'a>,
+    pub(super) reward: Option<f64>,
+    pub(super) parent: Option<Parent>,
+    pub(super) started_at: Text<'a>,
+    pub(super) ended_at: Text<'a>,
+    pub(super) source: Origin,
+    pub(super) messages: Vec<Message<'a>>,
+}
+
+/// Trajectory that called this one.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Parent {
+    pub(super) id: String,
+}
+
+/// Origin of a trajectory.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Origin {
+    pub(super) format: Option<String>,
+    pub(super) session_id: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) files: Vec<String>,
+}
+
+/// One message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) role: Text<'a>,
+    pub(super) content: Text<'a>,
+    pub(super) timestamp: Text<'a>,
+    pub(super) interrupted: bool,
+    pub(super) tool_call_id: Text<'a>,
+    pub(super) success: Option<bool>,
+    pub(super) tool_calls: Vec<Call<'a>>,
+}
+
+/// Tool call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Call<'a> {
+    #[serde(borrow)]
+    pub(super) id: Text<'a>,
+    pub(super) function: Function<'a>,
+}
+
+/// Function of a tool call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Function<'a> {
+    #[serde(borrow)]
+    pub(super) name: Text<'a>,
+    pub(super) arguments: Text<'a>,
+}
+
+/// Parse a record and pass its trajectory to `take`; `None` if it is not a trajectory.
+pub(super) fn with<T>(record: &[u8], take: impl FnOnce(&Trajectory<'_>) -> T) -> Option<T> {
+    if let Ok(trajectory) = serde_json::from_slice(record) {
+        return Some(take(&trajectory));
+    }
+    // Words that only Python's json writes, and the like: the reference parser accepts and replaces them.
+    let text = reference::parse(record).ok()?.to_string();
+    serde_json::from_str(&text).ok().map(|trajectory| take(&trajectory))
+}
+
+/// Text of a record, borrowed if it has no escapes; empty in place of any other value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl Text<'_> {
+    /// Return the text.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Return the text, unless it is empty.
+    pub(super) fn some(&self) -> Option<&str> {
+        Some(self.as_str()).filter(|text| !text.is_empty())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor).map(Self)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(number.to_string()))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(number.to_string()))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    /// Return the texts of the parts of a content, joined by line breaks.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(part) = parts.next_element::<Value>()? {
+            texts.extend(part.get("text").and_then(Value::as_str).map(str::to_owned));
+        }
+        Ok(Cow::Owned(texts.join("\n")))
+    }
+
+    /// Return nothing for an object. Numbers with kept digits are objects too.
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Cow::Borrowed(""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_other_types_are_empty_texts() {
+        let record = br#"{"id": 1.5, "parent": null, "reward": 0.5, "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "a\n"}, {"type": "image"}]},
+            {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "function": {"name": "Bash",
+             "arguments": "{}"}}]}, {"role": "tool", "content": "x", "success": false}], "more": {"a": NaN}}"#;
+        let seen = with(record, |trajectory| {
+            assert_eq!((trajectory.id.as_str(), trajectory.reward), ("", Some(0.5)));
+            let messages = &trajectory.messages;
+            assert_eq!(messages[0].content.as_str(), "a\n");
+            assert_eq!(messages[1].tool_calls[0].function.name.as_str(), "Bash");
+            assert_eq!((messages[2].success, messages[1].content.some()), (Some(false), None));
+        });
+        assert!(seen.is_some());
+        assert!(with(b"5", |_| ()).is_none());
+        assert!(with(br#"{"messages": 5}"#, |_| ()).is_none());
+    }
+}

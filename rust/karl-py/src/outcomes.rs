@@ -1,0 +1,82 @@
+//! Binding of `karl_log::outcomes`.
+
+use std::path::PathBuf;
+
+use karl_log::input::source::Source;
+use karl_log::outcomes::reward::weight;
+use karl_log::outcomes::{Component, OutcomesReport, OutcomesSettings, run};
+use pyo3::prelude::*;
+
+use crate::boundary::enter::enter;
+use crate::convert::{ConversionFacts, FileFacts, kind_of};
+use crate::place::Target;
+
+/// The account of a run of outcomes, as a dictionary.
+#[derive(IntoPyObject)]
+pub(crate) struct OutcomesFacts {
+    converted: Option<ConversionFacts>,
+    files: Vec<FileFacts>,
+    written: u64,
+    dropped: Vec<(&'static str, u64)>,
+    known: u64,
+    rewarded: u64,
+    components: Vec<(&'static str, u64, f64)>,
+    commits: u64,
+    size_bytes: u64,
+    written_bytes: u64,
+}
+
+/// Return each component of an outcome, whether it enters a reward as 1 - x, and its weight in that of `--rate
+/// outcomes`.
+#[pyfunction]
+pub(crate) fn outcome_components() -> Vec<(&'static str, bool, f64)> {
+    Component::ALL.into_iter().map(|one| (one.name(), one.is_cost(), weight(one))).collect()
+}
+
+/// Find the outcomes of trajectories, and write these with them; `files` are as `read` takes them.
+#[pyfunction]
+#[pyo3(signature = (files, target, *, format=None, rate, reports, max_line_bytes, threads, progress=None))]
+#[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
+pub(crate) fn outcomes(
+    py: Python<'_>,
+    files: Vec<(PathBuf, String, bool)>,
+    target: &Target,
+    format: Option<&str>,
+    rate: bool,
+    reports: Vec<PathBuf>,
+    max_line_bytes: usize,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<OutcomesFacts> {
+    let settings = OutcomesSettings { kind: kind_of(format)?, rate, reports, max_line_bytes, threads };
+    let report = enter(py, progress.as_ref(), |watch| {
+        let open = |(path, name, optional): (PathBuf, String, bool)| {
+            Source::open(&path, &name).map(|source| Source { optional, ..source })
+        };
+        let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
+        run(sources, &target.inner, &settings, watch)
+    })?;
+    Ok(OutcomesFacts::new(report))
+}
+
+impl OutcomesFacts {
+    fn new(report: OutcomesReport) -> Self {
+        let components = Component::ALL.into_iter().zip(report.components);
+        Self {
+            files: report
+                .files
+                .iter()
+                .map(|(path, account)| FileFacts::of(path, "trajectory", account))
+                .collect(),
+            written: report.written,
+            dropped: report.dropped.into_iter().collect(),
+            known: report.known,
+            rewarded: report.rewarded,
+            components: components.map(|(one, (known, sum))| (one.name(), known, sum)).collect(),
+            commits: report.commits,
+            size_bytes: report.bytes,
+            written_bytes: report.written_bytes,
+            converted: report.converted.map(ConversionFacts::new),
+        }
+    }
+}

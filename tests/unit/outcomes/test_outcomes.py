@@ -1,0 +1,232 @@
+"""Outcomes from made-up sessions, whose fate is known, and what sampling makes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import karl_fast
+from karl_fast import _core
+from karl_fast.errors import AlreadyConvertedError, LogError, NothingToSampleError
+from tests.unit.convert.made import Session
+
+COMPONENTS = [name for name, *_ in _core.outcome_components()]
+
+
+def bash(session: Session, command: str, output: str, failed: bool = False) -> None:
+    call = f"toolu_{len(session.lines)}"
+    session.speak(
+        f"m{len(session.lines)}", {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}
+    )
+    result = {"type": "tool_result", "tool_use_id": call, "content": output, "is_error": failed}
+    session.line("user", message={"role": "user", "content": [result]})
+
+
+def edit(session: Session, path: str, content: str) -> None:
+    call = f"toolu_{len(session.lines)}"
+    arguments = {"file_path": path, "content": content}
+    session.speak(f"m{len(session.lines)}", {"type": "tool_use", "id": call, "name": "Write", "input": arguments})
+    result = {"type": "tool_result", "tool_use_id": call, "content": "ok", "is_error": False}
+    session.line("user", message={"role": "user", "content": [result]})
+
+
+def write(folder: Path, *sessions: Session) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for at, session in enumerate(sessions):
+        lines = [json.dumps(line) for line in session.lines]
+        (folder / f"{at}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+def found(source: Path, tmp_path: Path, **settings: Any) -> dict[str, dict[str, Any]]:
+    """The written trajectories by id, after the account was checked."""
+    out = tmp_path / "outcomes.jsonl"
+    account = karl_fast.outcomes(source, out, force=True, **settings)
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert account.written == len(rows)
+    assert account.written_bytes == out.stat().st_size
+    for name in COMPONENTS:
+        values = [row["outcome"][name] for row in rows if row["outcome"][name] is not None]
+        known, mean = account.components[name]
+        assert known == len(values)
+        assert mean == (pytest.approx(sum(values) / known) if known else None)
+        told = [one for row in rows for one in row["evidence"] if one["component"] == name]
+        assert all(any(one["value"] == value for one in told) for value in values)
+    assert account.known == sum(any(value is not None for value in row["outcome"].values()) for row in rows)
+    return {row["id"]: row for row in rows}
+
+
+def worked(name: str, output: str, start: int = 0) -> Session:
+    session = Session(name, start=start)
+    session.ask(f"please write the function {name}")
+    edit(session, "/home/dev/shop/a.py", "x = 1\n")
+    bash(session, "pytest -q 2>&1 | tail -3", output)
+    return session
+
+
+def test_the_last_run_after_the_last_edit_counts(tmp_path: Path) -> None:
+    good, bad, stale = (
+        worked("good", "2 passed in 0.1s"),
+        worked("bad", "1 failed in 0.1s"),
+        worked("stale", "2 passed in 1s"),
+    )
+    edit(stale, "/home/dev/shop/a.py", "x = 2\n")
+    rows = found(write(tmp_path / "log", good, bad, stale), tmp_path)
+    assert [rows[one.id]["outcome"]["tests"] for one in (good, bad, stale)] == [1.0, 0.0, None]
+    [evidence] = [one for one in rows[good.id]["evidence"] if one["component"] == "tests"]
+    message = rows[good.id]["messages"][evidence["message"]]
+    assert evidence["why"] == "pytest: 2 passed in 0.1s"
+    assert [call["id"] for call in message["tool_calls"]] == [evidence["call"]]
+
+
+def test_a_session_without_evidence_knows_nothing_of_its_work(tmp_path: Path) -> None:
+    session = Session("talk")
+    session.ask("what is a monad, in a few words?")
+    session.speak("m", {"type": "text", "text": "A burrito."})
+    row = found(write(tmp_path / "log", session), tmp_path)[session.id]
+    assert set(row["outcome"]) == set(COMPONENTS)
+    known = {name for name, value in row["outcome"].items() if value is not None}
+    assert known <= {"interrupted", "asked_again"}
+    assert row["attributed"] == []
+
+
+def test_a_user_who_stops_or_refuses_interrupts(tmp_path: Path) -> None:
+    stopped, refused, calm = (
+        worked("stopped", "2 passed in 1s"),
+        worked("refused", "2 passed in 1s"),
+        worked("calm", "2 passed in 1s"),
+    )
+    stopped.ask("[Request interrupted by user]")
+    bash(
+        refused,
+        "rm -rf /",
+        "The user doesn't want to proceed with this tool use. The tool use was rejected",
+        failed=True,
+    )
+    rows = found(write(tmp_path / "log", stopped, refused, calm), tmp_path)
+    assert [rows[one.id]["outcome"]["interrupted"] for one in (stopped, refused, calm)] == [1.0, 1.0, 0.0]
+    assert rows[stopped.id]["messages"][-1]["interrupted"] is True
+
+
+def test_the_same_request_within_a_day_is_asked_again(tmp_path: Path) -> None:
+    first, second, late = Session("first"), Session("second", start=3600), Session("late", start=200_000)
+    for session in (first, second, late):
+        session.ask("Please fix the login page, it is broken!")
+        session.speak("m", {"type": "text", "text": "Done."})
+    rows = found(write(tmp_path / "log", first, second, late), tmp_path)
+    assert [rows[one.id]["outcome"]["asked_again"] for one in (first, second, late)] == [1.0, 0.0, 0.0]
+    assert rows[first.id]["group"] == rows[second.id]["group"] is not None
+    assert rows[late.id]["group"] is None
+
+
+def test_an_edit_of_a_sub_agent_makes_the_tests_of_its_session_old(tmp_path: Path) -> None:
+    parent = worked("parent", "2 passed in 1s")
+    child = Session("parent", agent="a1", start=parent.clock)
+    child.ask("write b.py, please, and be quick")
+    edit(child, "/home/dev/shop/b.py", "y = 1\n")
+    rows = found(write(tmp_path / "log", parent, child), tmp_path)
+    assert len(rows) == 2
+    assert rows[parent.id]["outcome"]["tests"] is None
+
+
+def test_reports_of_graders_verify(tmp_path: Path) -> None:
+    one, two = worked("one", "2 passed in 1s"), worked("two", "2 passed in 1s")
+    log = write(tmp_path / "log", one, two)
+    report = tmp_path / "report.jsonl"
+    report.write_text(
+        json.dumps({"id": one.id, "verified": True}) + "\n" + json.dumps({"id": two.id, "verified": 0}) + "\n"
+    )
+    rows = found(log, tmp_path, reports=report)
+    assert [rows[session.id]["outcome"]["verified"] for session in (one, two)] == [1.0, 0.0]
+    report.write_text("{}")
+    with pytest.raises(LogError, match="no verdict"):
+        karl_fast.outcomes(log, tmp_path / "other.jsonl", reports=report)
+
+
+def test_metadata_beside_a_transcript_gives_the_attribution(tmp_path: Path) -> None:
+    session = worked("entire", "2 passed in 1s")
+    log = write(tmp_path / "log", session)
+    facts = {"checkpoint_id": "c1", "session_id": f"2026-01-01-{session.id}", "created_at": "2026-01-01T00:00:00Z"}
+    beside = facts | {"initial_attribution": {"agent_percentage": 75}}
+    (log / "metadata.json").write_text(json.dumps(beside))
+    row = found(log, tmp_path)[session.id]
+    assert row["outcome"]["attribution"] == 0.75
+    [evidence] = [one for one in row["evidence"] if one["component"] == "attribution"]
+    assert Path(evidence["file"]).name == "metadata.json"
+
+
+def test_trajectories_with_outcomes_are_read_again_and_give_the_same(tmp_path: Path) -> None:
+    log = write(tmp_path / "log", worked("good", "2 passed in 1s"), worked("bad", "1 failed in 1s"))
+    first = found(log, tmp_path)
+    karl_fast.convert(log, tmp_path / "plain.jsonl")
+    for source in (tmp_path / "plain.jsonl", tmp_path / "outcomes.jsonl"):
+        again = tmp_path / "again.jsonl"
+        karl_fast.outcomes(source, again, force=True, threads=1)
+        rows = [json.loads(line) for line in again.read_text("utf-8").splitlines()]
+        assert {row["id"]: row for row in rows} == first
+
+
+def test_bad_rows_are_counted_and_an_outcome_of_another_form_is_not_replaced(tmp_path: Path) -> None:
+    log = write(tmp_path / "log", worked("good", "2 passed in 1s"))
+    karl_fast.convert(log, tmp_path / "plain.jsonl")
+    [row] = [json.loads(line) for line in (tmp_path / "plain.jsonl").read_text("utf-8").splitlines()]
+    lines = [json.dumps(row), json.dumps(row | {"id": "b", "outcome": "good"}), '{"karl_fast_trajectory":1,"id":"c"']
+    (tmp_path / "mixed.jsonl").write_text("\n".join(lines) + "\n")
+    account = karl_fast.outcomes(tmp_path / "mixed.jsonl", tmp_path / "out.jsonl")
+    [file] = account.files
+    assert (account.written, account.dropped) == (1, {"outcome_not_an_object": 1})
+    assert file["lines_read"] == 3
+    assert sum(count for _, count in file["bad"]) == 1
+
+
+def test_rewards_of_outcomes_have_the_right_direction_and_share_weights(tmp_path: Path) -> None:
+    good, bad, stopped = (
+        worked("good", "2 passed in 1s"),
+        worked("bad", "1 failed in 1s"),
+        worked("stopped", "2 passed in 1s"),
+    )
+    stopped.ask("[Request interrupted by user]")
+    talk = Session("talk")
+    talk.ask("what is a monad, in a few words?")
+    found(write(tmp_path / "log", good, bad, stopped, talk), tmp_path)
+    reward = {"outcome.tests": 0.5, "outcome.interrupted": 0.25, "outcome.survived": 0.25}
+    with karl_fast.read(tmp_path / "outcomes.jsonl", karl_fast.Settings(reward=reward, id="id")) as log:
+        rewards = dict(zip(ids(tmp_path / "outcomes.jsonl", log), log.rewards, strict=True))
+    assert rewards[good.id] == pytest.approx(1.0)  # survived is unknown, and its weight shared
+    assert rewards[bad.id] == pytest.approx(1 / 3)
+    assert rewards[stopped.id] == pytest.approx(2 / 3)
+    assert rewards[talk.id] == pytest.approx(1.0)  # nothing but that nobody stopped it
+
+
+def ids(path: Path, log: karl_fast.Log) -> list[str]:
+    """The ids of a log's rows, in its order."""
+    text = path.read_bytes()
+    places = [_core.place(log.core, row)[1] for row in range(len(log))]
+    return [json.loads(text[at : text.index(b"\n", at)])["id"] for at in places]
+
+
+def test_rows_without_evidence_are_dropped_and_sampling_says_why(tmp_path: Path) -> None:
+    session = Session("talk")
+    session.ask("what is a monad, in a few words?")
+    session.speak("m", {"type": "text", "text": "A burrito."})
+    found(write(tmp_path / "log", session), tmp_path)
+    settings = karl_fast.Settings(reward={"outcome.survived": 1.0}, k=1)
+    with pytest.raises(NothingToSampleError, match="reward"):
+        karl_fast.sample(tmp_path / "outcomes.jsonl", tmp_path / "data", settings)
+
+
+def test_convert_rates_by_outcomes(tmp_path: Path) -> None:
+    good, bad = worked("good", "2 passed in 1s"), worked("bad", "1 failed in 1s")
+    talk = Session("talk")
+    talk.ask("what is a monad, in a few words?")
+    log = write(tmp_path / "log", good, bad, talk)
+    account = karl_fast.convert(log, tmp_path / "rated.jsonl", rate="outcomes")
+    rows = {row["id"]: row for row in map(json.loads, (tmp_path / "rated.jsonl").read_text("utf-8").splitlines())}
+    assert [rows[one.id]["reward"] for one in (good, bad, talk)] == [1.0, 0.0, None]
+    assert (account.trajectories, account.rewarded) == (3, 2)
+    assert account.written_bytes == (tmp_path / "rated.jsonl").stat().st_size
+    with pytest.raises(AlreadyConvertedError):
+        karl_fast.convert(tmp_path / "rated.jsonl", tmp_path / "other.jsonl", rate="outcomes")
