@@ -505,6 +505,7 @@ def convert(
 
 # outcomes
 
+@type_check_only
 class OutcomesFacts(TypedDict):
     converted: ConversionFacts | None
     files: list[FileFacts]

@@ -40,6 +40,7 @@ STANDARD = {
     "OutputExistsError": FileExistsError,
     "OutputForeignError": FileExistsError,
     "OutputTakenError": FileExistsError,
+    "OverlapError": ValueError,
     "MissingExtraError": ImportError,
     "ModelError": ValueError,
     "TemplateError": ValueError,
