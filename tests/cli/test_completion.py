@@ -38,6 +38,7 @@ COMMANDS = [
     "convert",
     "eval",
     "inspect",
+    "outcomes",
     "promote",
     "rl",
     "rollback",
