@@ -155,6 +155,7 @@ fn a_stream_is_plackett_luce_whatever_its_order() {
     let draw = |seed: u64, best_last: bool| {
         let mut stream = RewardStream::new(StreamSettings {
             weights: vec![1.0],
+            shared: Vec::new(),
             min_reward: None,
             shaping: None,
             inverse_temperature: 1.0,
@@ -181,6 +182,7 @@ fn a_stream_refuses_what_cannot_be_weighed() {
         let (min_reward, shaping) = (None, AsymmetricScale::new(2.0, 2.0, 0.0).ok());
         RewardStream::new(StreamSettings {
             weights,
+            shared: Vec::new(),
             min_reward,
             shaping,
             inverse_temperature,
