@@ -10,12 +10,16 @@ import typer
 
 from karl_fast.cli.app import app
 from karl_fast.cli.dispatch import _load
-from karl_fast.cli.root_help import text
+from karl_fast.cli.root_help import COMMANDS, text
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
 def test_the_help_is_that_of_typer(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _load([])
+    # Other tests of this process may have imported some commands before, in another order.
+    order = [f"karl_fast.cli.commands.{name}" for name in COMMANDS]
+    commands = sorted(app.registered_commands, key=lambda one: order.index(one.callback.__module__))
+    monkeypatch.setattr(app, "registered_commands", commands)
     monkeypatch.setenv("COLUMNS", str(columns))
     command = typer.main.get_command(app)
     wanted = command.get_help(command.make_context("karl-fast", [], resilient_parsing=True))
