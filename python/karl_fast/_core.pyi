@@ -514,6 +514,8 @@ class OutcomesFacts(TypedDict):
     known: int
     rewarded: int
     components: list[tuple[str, int, float]]
+    repositories: int
+    without_repository: list[tuple[str, int]]
     commits: int
     size_bytes: int
     written_bytes: int
@@ -526,6 +528,9 @@ def outcomes(
     format: str | None = None,
     rate: bool,
     reports: Sequence[str],
+    repositories: Sequence[str],
+    after_days: int,
+    pull_requests: Sequence[str],
     max_line_bytes: int,
     threads: int,
     progress: Callable[[int, int], None] | None = None,

@@ -88,6 +88,9 @@ class Conversion:
     welded_lines: int
 
 
+AFTER_DAYS = 14
+"""Days after which a commit is judged."""
+
 HINT = "say who wrote them (--format), or give a glob that leaves the file out"
 OTHER = "leave --format out, so that the file is looked at, or give a glob that leaves it out"
 COLUMN = "write the file without the column, or cast it to strings"
@@ -188,6 +191,9 @@ def _rated(
         format=format,
         rate=True,
         reports=(),
+        repositories=(),
+        after_days=AFTER_DAYS,
+        pull_requests=(),
         max_line_bytes=limits.max_line_bytes,
         threads=limits.threads,
         progress=progress,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._output_path import check_around, refuse_link, refuse_read
-from karl_fast.conversion import SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
+from karl_fast.conversion import AFTER_DAYS, SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
+from karl_fast.errors import UsageError
 from karl_fast.log.discovery import files, listed, path_of
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.validation import among, spelled
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from karl_fast.log.discovery import Found
+
+MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class Outcomes:
         written: number of trajectories written.
         known: number of them with any known component.
         components: number of known values of each component, and their mean; None where none is known.
+        repositories: number of repositories compared.
+        without_repository: trajectories without a comparison, by what is wrong with the repository of their working
+            directory.
         commits: number of attributed commits.
         dropped: trajectories left out, by reason: ``no_trajectory``, ``outcome_not_an_object``.
         files: files of trajectories that were given, with the places of their first bad rows.
@@ -41,6 +47,8 @@ class Outcomes:
     written: int
     known: int
     components: dict[str, tuple[int, float | None]]
+    repositories: int
+    without_repository: dict[str, int]
     commits: int
     dropped: dict[str, int]
     files: list[_core.FileFacts]
@@ -55,6 +63,9 @@ def outcomes(
     *,
     format: str | None = None,
     reports: str | Path | Iterable[str | Path] = (),
+    repositories: str | Path | Iterable[str | Path] = (),
+    after_days: int = AFTER_DAYS,
+    pull_requests: str | Path | Iterable[str | Path] = (),
     max_line_bytes: int = Settings.max_line_bytes,
     threads: int | None = None,
     force: bool = False,
@@ -71,6 +82,10 @@ def outcomes(
         out: the file to write; missing parent folders are created.
         format: format of the transcripts, one of ``_core.transcripts()``; detected from each file by default.
         reports: verdicts of graders: reports of SWE-bench, or rows like ``{"id": "SESSION", "verified": true}``.
+        repositories: git repositories to compare every trajectory with, or folders inside of them; by default that of
+            its working directory, where it exists. They are only read, and nothing in them is executed.
+        after_days: days after which a commit is judged.
+        pull_requests: what ``gh pr view --json number,state,mergedAt,mergeCommit,commits`` saved.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of trajectories; no other file is ever replaced.
@@ -83,6 +98,8 @@ def outcomes(
     if format is not None:
         named = spelled(format) if isinstance(format, str) else format
         among("format", named, [name for name, _ in _core.transcripts()])
+    if not isinstance(after_days, int) or not 1 <= after_days <= MOST_DAYS:
+        raise UsageError(f"after_days is {after_days!r}, wanted a whole number from 1 to {MOST_DAYS:,}")
     refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
@@ -100,6 +117,9 @@ def outcomes(
                 format=format,
                 rate=False,
                 reports=_expanded(reports),
+                repositories=_expanded(repositories),
+                after_days=after_days,
+                pull_requests=_expanded(pull_requests),
                 max_line_bytes=limits.max_line_bytes,
                 threads=limits.threads,
                 progress=progress,
@@ -128,6 +148,7 @@ def _account(facts: Any, found: Found) -> Outcomes:
         | {
             "components": means,
             "dropped": dict(values["dropped"]),
+            "without_repository": dict(values["without_repository"]),
             "converted": None if converted is None else account_of(converted, found),
         }
     )

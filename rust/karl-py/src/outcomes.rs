@@ -21,6 +21,8 @@ pub(crate) struct OutcomesFacts {
     known: u64,
     rewarded: u64,
     components: Vec<(&'static str, u64, f64)>,
+    repositories: u64,
+    without_repository: Vec<(&'static str, u64)>,
     commits: u64,
     size_bytes: u64,
     written_bytes: u64,
@@ -35,7 +37,7 @@ pub(crate) fn outcome_components() -> Vec<(&'static str, bool, f64)> {
 
 /// Find the outcomes of trajectories, and write these with them; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, rate, reports, max_line_bytes, threads, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, rate, reports, repositories, after_days, pull_requests, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn outcomes(
     py: Python<'_>,
@@ -44,11 +46,23 @@ pub(crate) fn outcomes(
     format: Option<&str>,
     rate: bool,
     reports: Vec<PathBuf>,
+    repositories: Vec<PathBuf>,
+    after_days: u32,
+    pull_requests: Vec<PathBuf>,
     max_line_bytes: usize,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<OutcomesFacts> {
-    let settings = OutcomesSettings { kind: kind_of(format)?, rate, reports, max_line_bytes, threads };
+    let settings = OutcomesSettings {
+        kind: kind_of(format)?,
+        rate,
+        reports,
+        repositories,
+        after_days,
+        pull_requests,
+        max_line_bytes,
+        threads,
+    };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })
@@ -73,6 +87,8 @@ impl OutcomesFacts {
             known: report.known,
             rewarded: report.rewarded,
             components: components.map(|(one, (known, sum))| (one.name(), known, sum)).collect(),
+            repositories: report.repositories,
+            without_repository: report.without_repository.into_iter().collect(),
             commits: report.commits,
             size_bytes: report.bytes,
             written_bytes: report.written_bytes,

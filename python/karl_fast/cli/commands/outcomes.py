@@ -14,6 +14,7 @@ from karl_fast.cli.app import app
 from karl_fast.cli.commands.convert import Force, Format, MaxLineBytes, Out, Threads
 from karl_fast.cli.progress import progress
 from karl_fast.cli.signals import writing
+from karl_fast.conversion import AFTER_DAYS
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.outcome import outcomes
@@ -35,6 +36,23 @@ Reports = Annotated[
         show_default=False,
     ),
 ]
+Repositories = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--repo",
+        help="Git repository to compare every trajectory with; by default that of its working directory.",
+        show_default=False,
+    ),
+]
+AfterDays = Annotated[int, typer.Option("--after-days", help="Days after which a commit is judged.")]
+PullRequests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pull-requests",
+        help="What `gh pr view --json number,state,mergedAt,mergeCommit,commits` saved.",
+        show_default=False,
+    ),
+]
 
 
 @app.command(
@@ -48,6 +66,9 @@ def command(
     out: Out = None,
     format: Format = None,
     report: Reports = None,
+    repo: Repositories = None,
+    after_days: AfterDays = AFTER_DAYS,
+    pull_requests: PullRequests = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
     threads: Threads = None,
@@ -68,6 +89,9 @@ def command(
             out,
             format=format,
             reports=report or (),
+            repositories=repo or (),
+            after_days=after_days,
+            pull_requests=pull_requests or (),
             max_line_bytes=max_line_bytes,
             threads=threads,
             force=force,

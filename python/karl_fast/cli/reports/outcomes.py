@@ -21,6 +21,7 @@ def earned(account: Outcomes, out: str) -> str:
         *_read(account),
         f"known     {account.known:,} of {counted(account.written, 'trajectory', 'trajectories')} have any evidence"
         f"; {counted(account.commits, 'commit')} attributed",
+        *_repositories(account),
         *_components(account),
         f"dropped   {counts_of(account.dropped)}" if account.dropped else "",
         f"written   {counted(account.written, 'trajectory', 'trajectories')} to {out}: "
@@ -42,6 +43,12 @@ def _read(account: Outcomes) -> Iterable[str]:
         )
         for path, why in converted.refused:
             yield f"refused   {clean(path)}: {why}"
+
+
+def _repositories(account: Outcomes) -> Iterable[str]:
+    if account.repositories or account.without_repository:
+        missed = f"; without: {counts_of(account.without_repository)}" if account.without_repository else ""
+        yield f"git       {counted(account.repositories, 'repository', 'repositories')} compared{missed}"
 
 
 def _components(account: Outcomes) -> Iterable[str]:

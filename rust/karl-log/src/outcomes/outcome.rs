@@ -61,6 +61,18 @@ impl Outcome {
         self.evidence.push(Evidence { component: component.name(), value, ..evidence });
     }
 
+    /// Add what a repository shows. Work may be in several: one commit or revert in any of them counts.
+    pub(super) fn absorb(&mut self, other: Self) {
+        for (known, found) in self.values.iter_mut().zip(other.values) {
+            *known = match (*known, found) {
+                (Some(one), Some(other)) => Some(one.max(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        self.evidence.extend(other.evidence);
+        self.attributed.extend(other.attributed);
+    }
+
     /// Make a component unknown, without its evidence.
     pub(super) fn unset(&mut self, component: Component) {
         self.values[component as usize] = None;

@@ -25,6 +25,10 @@ pub struct OutcomesReport {
     pub rewarded: u64,
     /// Number of known values of each component, and their sum.
     pub components: [(u64, f64); Component::ALL.len()],
+    /// Repositories compared.
+    pub repositories: u64,
+    /// Trajectories without a comparison, by what is wrong with the repository of their working directory.
+    pub without_repository: BTreeMap<&'static str, u64>,
     /// Commits attributed.
     pub commits: u64,
     /// Bytes read, unpacked.

@@ -9,6 +9,7 @@ use super::judge::{Judged, judge};
 use super::judged::Session;
 use super::records::Records;
 use super::report::OutcomesReport;
+use super::repositories;
 use super::request::Request;
 use super::reward::reward;
 use super::settings::OutcomesSettings;
@@ -62,6 +63,7 @@ pub fn run(
         let path = target.shown().to_path_buf();
         return Err(Error::Layout { path, problem: "there is no trajectory in what was read".to_owned() });
     }
+    repositories::judge(&mut sessions, settings, &mut report, watch)?;
     compare(&mut sessions, &Verdicts::read(&settings.reports)?);
     let output = Output::create(target)?;
     records.write(&output, |row, out| write(row, &sessions, &records, settings.rate, out), watch)?;

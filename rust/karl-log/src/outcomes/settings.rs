@@ -13,6 +13,12 @@ pub struct OutcomesSettings {
     pub rate: bool,
     /// Reports of graders.
     pub reports: Vec<PathBuf>,
+    /// Repositories to compare every session with; if there are none, that of its working directory is taken.
+    pub repositories: Vec<PathBuf>,
+    /// Days after which a commit is judged.
+    pub after_days: u32,
+    /// Pull requests that `gh` saved.
+    pub pull_requests: Vec<PathBuf>,
     /// Maximum length of a line or document in bytes.
     pub max_line_bytes: usize,
     /// Number of threads; at least one is used.

@@ -1,0 +1,115 @@
+//! Repositories that sessions are compared with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::git::{PullRequest, Refusal, Settings, Why, compare, shared_directory};
+use super::judged::Session;
+use super::report::OutcomesReport;
+use super::session::SessionWork;
+use super::settings::OutcomesSettings;
+use crate::cancel::Watch;
+use crate::error::{Error, Result};
+
+/// Compare sessions with the repositories that the user named, or with those of their working directories where
+/// these exist; add what they show to the outcomes.
+pub(super) fn judge(
+    sessions: &mut [Session],
+    settings: &OutcomesSettings,
+    report: &mut OutcomesReport,
+    watch: &Watch,
+) -> Result<()> {
+    let everyone: Vec<usize> = (0..sessions.len()).collect();
+    let wanted = Settings {
+        after: i64::from(settings.after_days) * 86_400,
+        pull_requests: pull_requests(&settings.pull_requests)?,
+        threads: settings.threads,
+    };
+    for path in &settings.repositories {
+        compare_with(path, &everyone, sessions, &wanted, report, watch)?
+            .map_err(|refusal| error(&refusal))?;
+    }
+    if settings.repositories.is_empty() {
+        for (path, members) in by_repository(sessions, report, watch)? {
+            if let Err(refusal) = compare_with(&path, &members, sessions, &wanted, report, watch)? {
+                count(&refusal, members.len(), report);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Read the pull requests that `gh` saved.
+fn pull_requests(files: &[PathBuf]) -> Result<Vec<PullRequest>> {
+    let mut all = Vec::new();
+    for path in files {
+        let text = std::fs::read(path).map_err(|source| Error::io("read", path, source))?;
+        let wanted = "wanted the output of `gh pr view --json number,state,mergedAt,mergeCommit,commits`";
+        let problem = |error: serde_json::Error| Error::Layout {
+            path: path.clone(),
+            problem: format!("{error}; {wanted}"),
+        };
+        all.extend(PullRequest::parse(&text).map_err(problem)?);
+    }
+    Ok(all)
+}
+
+/// Group sessions by the repository of their working directory.
+fn by_repository(
+    sessions: &[Session],
+    report: &mut OutcomesReport,
+    watch: &Watch,
+) -> Result<BTreeMap<PathBuf, Vec<usize>>> {
+    let mut by_directory: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+    for (at, session) in sessions.iter().enumerate() {
+        let directory = session.work.directory.as_deref().filter(|path| path.is_absolute() && path.is_dir());
+        if let Some(directory) = directory {
+            by_directory.entry(directory).or_default().push(at);
+        }
+    }
+    let mut groups: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+    for (directory, members) in by_directory {
+        match within(shared_directory(directory, watch))? {
+            Ok(repository) => groups.entry(repository).or_default().extend(members),
+            Err(refusal) => count(&refusal, members.len(), report),
+        }
+    }
+    Ok(groups)
+}
+
+/// Compare sessions with one repository.
+fn compare_with(
+    path: &Path,
+    members: &[usize],
+    sessions: &mut [Session],
+    settings: &Settings,
+    report: &mut OutcomesReport,
+    watch: &Watch,
+) -> Result<std::result::Result<(), Refusal>> {
+    let works: Vec<&SessionWork> = members.iter().map(|&at| &sessions[at].work).collect();
+    let found = match within(compare(path, &works, settings, watch))? {
+        Ok(found) => found,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    report.repositories += 1;
+    for (&at, found) in members.iter().zip(found) {
+        sessions[at].outcome.absorb(found);
+    }
+    Ok(Ok(()))
+}
+
+/// Separate cancellation from what is wrong with a repository.
+fn within<T>(result: std::result::Result<T, Refusal>) -> Result<std::result::Result<T, Refusal>> {
+    match result {
+        Err(refusal) if refusal.why == Why::Interrupted => Err(Error::Interrupted),
+        other => Ok(other),
+    }
+}
+
+fn error(refusal: &Refusal) -> Error {
+    Error::Layout { path: refusal.path.clone(), problem: refusal.problem() }
+}
+
+fn count(refusal: &Refusal, sessions: usize, report: &mut OutcomesReport) {
+    *report.without_repository.entry(refusal.why.name()).or_default() += sessions as u64;
+}
