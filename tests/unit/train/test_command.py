@@ -210,7 +210,7 @@ def test_what_goes_wrong_is_one_sentence(
     [
         ("train {data} --model m --adapter-path=", "--adapter-path is empty, wanted a path"),
         ("train {data} --model m --resume-adapter-file=", "--resume-adapter-file is empty, wanted a path"),
-        ("train {data} --model m --config=", "--config is empty, wanted a path"),
+        ("train {data} --model m --config=", "--config is empty, wanted a file of settings"),
         ("train {data} --config {toml}", "adapter_path is empty, wanted a path"),
         ("train {data} --model=", "no model given"),
         ("eval {data} --model=", "--model is empty, wanted a path"),
