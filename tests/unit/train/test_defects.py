@@ -299,5 +299,5 @@ def test_a_seed_has_64_bits() -> None:
     from karl_fast.train import Training
 
     assert Training(seed=(1 << 64) - 1).seed
-    with pytest.raises(UsageError, match=r"wanted a whole number below 2\*\*64"):
+    with pytest.raises(UsageError, match=r"wanted a whole number from 0 on and below 2\*\*64"):
         Training(seed=1 << 64)
