@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from karl_fast.export.write import export
     from karl_fast.log import Log, read
     from karl_fast.outcome import Outcomes, outcomes
+    from karl_fast.pairing import Pairs, pairs
     from karl_fast.pipeline.sample import Inspection, Sample, inspect, sample
     from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
     from karl_fast.settings.sample import Settings
@@ -73,6 +74,7 @@ __all__ = [
     "Inspection",
     "Log",
     "Outcomes",
+    "Pairs",
     "Sample",
     "Settings",
     "Target",
@@ -98,6 +100,7 @@ __all__ = [
     "log_sum_exp",
     "objective",
     "outcomes",
+    "pairs",
     "ratio",
     "read",
     "replay",
@@ -139,6 +142,7 @@ HOMES = {
     "karl_fast.export.write": ("export",),
     "karl_fast.log": ("Log", "read"),
     "karl_fast.outcome": ("Outcomes", "outcomes"),
+    "karl_fast.pairing": ("Pairs", "pairs"),
     "karl_fast.pipeline.sample": ("Inspection", "Sample", "inspect", "sample"),
     "karl_fast.sampling.draw": ("draw", "reservoir", "weighted_reservoir"),
     "karl_fast.target": ("Target", "boltzmann"),

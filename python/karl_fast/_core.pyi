@@ -101,6 +101,7 @@ __all__ = [
     "outcome_variance",
     "outcomes",
     "overlong",
+    "pairs",
     "partition_baseline",
     "pass_at_k",
     "place",
@@ -316,6 +317,28 @@ class Log:
     def duplicates(self) -> tuple[int, int | None]: ...
     def lengths(self) -> list[int] | None: ...
     def group_sizes(self) -> list[int] | None: ...
+    def outcomes(self, threads: int) -> OutcomeFacts | None: ...
+
+@type_check_only
+class ComponentFacts(TypedDict):
+    name: str
+    known: int
+    mean: float
+    constant: bool
+    length: tuple[int, float] | None
+
+@type_check_only
+class TogetherFacts(TypedDict):
+    components: tuple[str, str]
+    rows: int
+    correlation: float
+
+@type_check_only
+class OutcomeFacts(TypedDict):
+    rows: int
+    rows_known: int
+    components: list[ComponentFacts]
+    correlations: list[TogetherFacts]
 
 @final
 class Selection:
@@ -536,12 +559,38 @@ def outcomes(
     progress: Callable[[int, int], None] | None = None,
 ) -> OutcomesFacts: ...
 
+# pairs
+
+@type_check_only
+class PairFacts(TypedDict):
+    converted: ConversionFacts
+    sessions: int
+    candidates: list[tuple[str, int]]
+    pairs: list[tuple[str, int]]
+    dropped: list[tuple[str, int]]
+    secrets: list[tuple[str, int]]
+    written_bytes: int
+
+def pairs(
+    files: Sequence[tuple[str, str, bool]],
+    target: Target,
+    *,
+    format: str | None = None,
+    shape: str,
+    allow_secrets: bool,
+    max_line_bytes: int,
+    threads: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> PairFacts: ...
+
 @final
 class Target:
     @staticmethod
     def data_set(path: Path, *, force: bool) -> Target: ...
     @staticmethod
     def trajectories(path: Path, *, force: bool) -> Target: ...
+    @staticmethod
+    def pairs(path: Path, *, force: bool) -> Target: ...
     @staticmethod
     def parquet(path: Path, *, force: bool) -> Target: ...
     @property

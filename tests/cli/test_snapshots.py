@@ -46,6 +46,8 @@ CASES = {
     "convert out.jsonl -o b.jsonl",
     "outcomes-help": "outcomes --help",
     "outcomes": "outcomes claude-code -o out.jsonl && outcomes claude-code -o out.jsonl && outcomes nowhere -o b.jsonl",
+    "pairs-help": "pairs --help",
+    "pairs-nothing": "pairs claude-code -o pairs.jsonl",
     "rl-help": "rl --help",
     "ablate-help": "ablate --help",
     "rl-print": "rl --recipe Dr_GRPO --print",

@@ -13,6 +13,7 @@ COMMANDS = {
     "eval": "The held-out loss of a model or an adapter, or the rewards of its rollouts.",
     "inspect": "Look at logs before sampling.",
     "outcomes": "Find out what the work in trajectories earned, from evidence.",
+    "pairs": "Write the preference pairs that a user made in transcripts.",
     "promote": "Move the link current to an adapter, if it is better on held-out data.",
     "rl": "Train on what rollouts are worth, with MLX.",
     "rollback": "Move the link current back to the adapter before the last promotion.",

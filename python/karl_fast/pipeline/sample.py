@@ -155,6 +155,8 @@ def inspect(
         report["run"] = run(log) | hints(log, report)
         report["record_bytes"] = quartet(log.core.lengths())
         report["group_rows"] = quartet(log.core.group_sizes())
+        if (outcomes := log.core.outcomes(log.settings.threads)) is not None:
+            report["outcomes"] = outcomes
         report["duplicate_trajectories"] = log.core.duplicates()[1]
         return Inspection(report, ladder(selection))
 

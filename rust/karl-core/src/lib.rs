@@ -37,6 +37,7 @@
 
 pub mod advantage;
 pub mod check;
+pub mod correlation;
 pub mod curriculum;
 pub mod diversity;
 pub mod error;

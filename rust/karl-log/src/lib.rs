@@ -31,6 +31,7 @@ pub mod json;
 pub mod karl;
 pub mod log;
 pub mod outcomes;
+pub mod pairs;
 mod parallel;
 pub mod read;
 pub mod rejects;

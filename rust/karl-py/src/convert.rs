@@ -42,7 +42,7 @@ pub(crate) struct ConversionFacts {
     written_bytes: u64,
 }
 
-type Named = Vec<(&'static str, u64)>;
+pub(crate) type Named = Vec<(&'static str, u64)>;
 
 /// A value of a wrong type, and its place.
 #[derive(IntoPyObject)]
@@ -94,7 +94,7 @@ pub(crate) fn convert(
 ) -> PyResult<ConversionFacts> {
     let kind = kind_of(format)?;
     let rate = rate_of(rate, weights)?;
-    let settings = ConvertSettings { kind, rate, max_line_bytes, threads };
+    let settings = ConvertSettings { kind, rate, max_line_bytes, threads, abandoned: false };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })
@@ -189,6 +189,6 @@ impl FileFacts {
     }
 }
 
-fn named(counts: &Counts) -> Named {
+pub(crate) fn named(counts: &Counts) -> Named {
     counts.iter().map(|(&name, &count)| (name, count)).collect()
 }

@@ -20,6 +20,7 @@ mod log;
 mod logsumexp;
 mod objective;
 mod outcomes;
+mod pairs;
 mod place;
 mod replay;
 mod resampling;
@@ -97,6 +98,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::outcomes::{outcome_components, outcomes};
+    #[pymodule_export]
+    use super::pairs::pairs;
     #[pymodule_export]
     use super::place::Target;
     #[pymodule_export]

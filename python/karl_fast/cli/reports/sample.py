@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from karl_fast._text import clean, counted, decimal, in_bytes
 from karl_fast.cli.reports import warnings as run_warnings
+from karl_fast.cli.reports.outcome_table import outcome_table
 from karl_fast.cli.reports.target import scores
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         _duplicates(report),
         *_domains(report["domains"], report.get("other_domains") or 0),
         *_histogram(report["reward"]["before"]),
+        *outcome_table(report.get("outcomes")),
         *_ladder(ladder, report["target"]),
         *_bad_rows(report["inputs"]),
         *(WARNING + warning for warning in run_warnings.inspected(report)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._text import clean, counted
+from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcomes
 from karl_fast.export.message_checks import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST
 from karl_fast.log.discovery import PARQUET, around, why_no_groups
@@ -49,6 +50,7 @@ NOTES = {
 def inspected(report: Manifest) -> Iterator[str]:
     """Yield the warnings of `inspect`."""
     yield from _unread(report)
+    yield from outcome_warnings(report.get("outcomes"))
 
 
 def _unread(report: Manifest) -> Iterator[str]:
@@ -110,6 +112,9 @@ def _missing(report: Manifest) -> Iterator[str]:
     if not missing or settings.get("format") is not None:
         return
     rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
+    if unknown := unknown_outcomes(reward):
+        yield clean(f"{rows}: {unknown}")
+        return
     if told := _other_kind(files, reward):
         yield clean(told)
     elif reward or missing <= MANY * account["rows_read"]:

@@ -15,6 +15,8 @@ pub struct ConvertSettings {
     pub max_line_bytes: usize,
     /// Number of threads; at least one is used.
     pub threads: usize,
+    /// True to write also the branches of sessions that the user abandoned, each behind its session.
+    pub abandoned: bool,
 }
 
 /// Source of a trajectory's reward.

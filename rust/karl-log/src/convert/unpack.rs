@@ -79,7 +79,13 @@ mod tests {
         writeln!(writer, "{LINE}").unwrap();
         writer.finish().unwrap();
         let source = Source::open(packed.path(), "given.jsonl.gz").unwrap();
-        let settings = ConvertSettings { kind: None, rate: Rate::Log, max_line_bytes: 1 << 20, threads: 1 };
+        let settings = ConvertSettings {
+            kind: None,
+            rate: Rate::Log,
+            max_line_bytes: 1 << 20,
+            threads: 1,
+            abandoned: false,
+        };
         let (copies, kept) = unpacked(vec![source], 1, &mut report, &watch).unwrap();
         let transcripts = Transcripts::read(&copies, &settings, &mut report, &watch).unwrap();
         drop(kept);

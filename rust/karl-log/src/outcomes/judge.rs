@@ -5,6 +5,7 @@ use std::path::Path;
 use super::checks::{CHECKS, checks};
 use super::component::Component;
 use super::graders::by_benchmark;
+use super::next_turn::{self, Verdict, next_turns};
 use super::outcome::{Evidence, Outcome};
 use super::trajectory::Trajectory;
 use super::work::Ran;
@@ -23,6 +24,7 @@ pub(super) fn judge(trajectory: &Trajectory<'_>, calls: &[Ran<'_>]) -> Judged {
     let directory = trajectory.source.cwd.as_deref().map(Path::new);
     let checked = checks(calls, directory, &mut outcome);
     interrupted(trajectory, calls, &mut outcome);
+    corrected(trajectory, &mut outcome);
     Judged { outcome, checked }
 }
 
@@ -56,4 +58,26 @@ fn interrupted(trajectory: &Trajectory<'_>, calls: &[Ran<'_>], outcome: &mut Out
         ),
     };
     outcome.set(Component::Interrupted, value, evidence);
+}
+
+/// Set `corrected`: 1 if a following turn of the user corrects the work, 0 if one goes on and none corrects.
+fn corrected(trajectory: &Trajectory<'_>, outcome: &mut Outcome) {
+    // The turns of a sub-agent's user are its parent's.
+    if trajectory.parent.is_some() {
+        return;
+    }
+    let messages =
+        trajectory.messages.iter().map(|message| (message.role.as_str(), message.content.as_str()));
+    let mut judged: Vec<_> = next_turns(messages)
+        .into_iter()
+        .filter_map(|turn| next_turn::judge(&turn.text, &turn.before).map(|found| (turn.message, found)))
+        .collect();
+    judged.sort_by_key(|(message, found)| (found.verdict != Verdict::Corrects, *message));
+    if let Some((message, found)) = judged.first() {
+        let corrects = found.verdict == Verdict::Corrects;
+        let what = if corrects { "corrects the work" } else { "goes on" };
+        let why = format!("the user's turn {what} (rule {})", found.rule);
+        let evidence = Evidence { message: Some(*message), why, ..Evidence::default() };
+        outcome.set(Component::Corrected, f64::from(u8::from(corrects)), evidence);
+    }
 }

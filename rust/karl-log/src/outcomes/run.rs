@@ -113,6 +113,7 @@ fn converted(
         rate: Rate::Log,
         max_line_bytes: settings.max_line_bytes,
         threads: settings.threads,
+        abandoned: false,
     };
     report.converted = Some(convert(transcripts, &convert::target(&path, false)?, &wanted, watch)?);
     let name = path.display().to_string();

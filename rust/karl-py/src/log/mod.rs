@@ -2,6 +2,7 @@
 
 mod facts;
 pub(crate) mod keys;
+mod outcomes;
 pub(crate) mod scored;
 mod settings;
 
@@ -15,6 +16,7 @@ use karl_log::extract::Compare;
 use karl_log::format::{FORMATS, Overrides};
 use karl_log::input::checksum::hash;
 use karl_log::input::source::Source;
+use karl_log::outcomes::table::outcome_table;
 use karl_log::read::ReadSettings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -22,6 +24,7 @@ use pyo3::types::PyCapsule;
 
 pub(crate) use self::facts::{BadRow, shown};
 use self::facts::{DomainFacts, InputFacts};
+use self::outcomes::OutcomeFacts;
 use self::settings::compared;
 pub(crate) use self::settings::wishes;
 use crate::boundary::arrow;
@@ -257,6 +260,12 @@ impl Log {
     /// Return the smallest, median, 90th percentile and largest of record lengths in bytes.
     fn lengths(&self) -> Option<[u64; 4]> {
         self.inner.lengths()
+    }
+
+    /// Return the outcomes at a glance; None if no record has one. Reads the records again.
+    fn outcomes(&self, py: Python<'_>, threads: usize) -> PyResult<Option<OutcomeFacts>> {
+        let table = enter(py, None, |watch| outcome_table(&self.inner, threads, watch))?;
+        Ok(table.map(OutcomeFacts::from))
     }
 
     /// Return the smallest, median, 90th percentile and largest of group sizes in rows.

@@ -75,16 +75,44 @@ fn root(row: &Row, rows: &[Row], places: &HashMap<u64, usize>) -> u64 {
 }
 
 /// Return which lines of a thread are on the branch of its last message; reverted ones are not.
+pub(super) fn live(rows: &[Row]) -> Vec<bool> {
+    branch(rows, rows.iter().rposition(speaks))
+}
+
+/// Return the branches of a thread that were left: for each, which lines are on it. A line beside the branch that
+/// was kept is none if the model says nothing there: the results of parallel calls are such lines.
+pub(super) fn abandoned(rows: &[Row], live: &[bool]) -> Vec<Vec<bool>> {
+    let answers = |at: &usize| rows[*at].kind == LineKind::Assistant && rows[*at].left_out.is_none();
+    let (mut seen, mut found) = (live.to_vec(), Vec::new());
+    for last in (0..rows.len()).rev() {
+        if seen[last] || !speaks(&rows[last]) {
+            continue;
+        }
+        let on = branch(rows, Some(last));
+        let new = |at: &usize| on[*at] && !seen[*at];
+        if (0..rows.len()).filter(new).any(|at| answers(&at)) {
+            found.push(on.clone());
+        }
+        seen.iter_mut().zip(on).for_each(|(seen, on)| *seen |= on);
+    }
+    found.reverse();
+    found
+}
+
+fn speaks(row: &Row) -> bool {
+    matches!(row.kind, LineKind::User | LineKind::Assistant)
+}
+
+/// Return which lines of a thread are on the branch that ends with a line.
 ///
 /// From the last message on, each line's parent is on the branch. If the parent is missing or not named, the
 /// order of the lines decides. Parallel calls are one message in several lines, only one of which is the
 /// parent of the next line: all lines of a message on the branch are on it.
-pub(super) fn live(rows: &[Row]) -> Vec<bool> {
+fn branch(rows: &[Row], last: Option<usize>) -> Vec<bool> {
     let places: HashMap<u64, usize> = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
-    let speaks = |row: &Row| matches!(row.kind, LineKind::User | LineKind::Assistant);
     let before = |at: usize| rows[..at].iter().rposition(speaks);
     let mut live = vec![false; rows.len()];
-    let mut next = before(rows.len());
+    let mut next = last;
     while let Some(at) = next.filter(|&at| !live[at]) {
         live[at] = true;
         next = match rows[at].parent {

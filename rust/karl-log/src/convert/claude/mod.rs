@@ -25,7 +25,7 @@ mod stream_json;
 
 use self::content::{ClaudeConversation, OTHER_BRANCH};
 use self::line::{Files, Line, LineReader};
-use self::merge::{counted, live, threads};
+use self::merge::{abandoned, counted, live, threads};
 use self::resumed::{Kin, kin};
 use self::row::{LineKind, Row};
 use self::session::SessionMeta;
@@ -45,6 +45,7 @@ pub(super) struct Transcripts<'a> {
     sessions: Vec<Vec<Row>>,
     kin: Vec<Kin>,
     rate: Rate,
+    abandoned: bool,
 }
 
 impl<'a> Transcripts<'a> {
@@ -69,7 +70,8 @@ impl<'a> Transcripts<'a> {
         let sessions = index::sessions(rows, &mut report.made);
         let besides = sources.iter().map(EntireMetadata::look).collect();
         let kin = kin(&sessions);
-        Ok(Self { sources, besides, sessions, kin, rate: settings.rate })
+        let (rate, abandoned) = (settings.rate, settings.abandoned);
+        Ok(Self { sources, besides, sessions, kin, rate, abandoned })
     }
 
     /// Return the number of sessions.
@@ -91,7 +93,8 @@ impl<'a> Transcripts<'a> {
         let mut files = Files::new(self.sources);
         let mut own: Option<(String, ClaudeConversation)> = None;
         for rows in threads(&self.sessions[session]) {
-            let (mut talk, told) = self.talk(&rows, &mut files, &mut made, watch)?;
+            let live = live(&rows);
+            let (mut talk, told) = self.talk(&rows, &live, &mut files, &mut made, watch)?;
             talk.conversation.finish(&mut made);
             *made.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
             if !talk.conversation.messages.is_empty() {
@@ -101,11 +104,37 @@ impl<'a> Transcripts<'a> {
                     made.note("forked_session");
                 }
                 write(head, &talk.conversation.messages, self.rate, &mut out, &mut made);
+                if self.abandoned && own.is_none() {
+                    self.branches(&rows, &live, &mut files, &mut out, &mut made, watch)?;
+                }
             }
             own = own.or(Some((told.session, talk)));
         }
         made.calls.retain(|_, count| *count > 0);
         Ok((out, made))
+    }
+
+    /// Write the branches of a session that the user abandoned. Their lines are counted with the session.
+    fn branches(
+        &self,
+        rows: &[Row],
+        live: &[bool],
+        files: &mut Files<'_>,
+        out: &mut Vec<u8>,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<()> {
+        for (number, branch) in abandoned(rows, live).iter().enumerate() {
+            let mut uncounted = Made::default();
+            let (mut talk, told) = self.talk(rows, branch, files, &mut uncounted, watch)?;
+            talk.conversation.finish(&mut uncounted);
+            let mut head = self.head(&told, &talk, None, None);
+            head.id = format!("{}/abandoned-{}", head.id, number + 1);
+            head.source.insert("abandoned".to_owned(), true.into());
+            write(head, &talk.conversation.messages, self.rate, out, &mut uncounted);
+            made.note("abandoned_branch");
+        }
+        Ok(())
     }
 
     /// Return the group of sessions that share a beginning: the group by Entire, or the session's name.
@@ -126,18 +155,19 @@ impl<'a> Transcripts<'a> {
         Ok(None)
     }
 
-    /// Read the lines of a thread.
+    /// Read the lines of a thread that are on a branch.
     fn talk(
         &self,
         rows: &[Row],
+        branch: &[bool],
         files: &mut Files<'_>,
         made: &mut Made,
         watch: &Watch,
     ) -> Result<(ClaudeConversation, SessionMeta)> {
         let (mut talk, mut told, mut reader) =
             (ClaudeConversation::new(), SessionMeta::default(), LineReader::new());
-        let is_counted = |(row, _): &(&Row, bool)| row.kind != LineKind::Carrier;
-        for (row, live) in rows.iter().zip(live(rows)).filter(is_counted) {
+        let is_counted = |(row, _): &(&Row, &bool)| row.kind != LineKind::Carrier;
+        for (row, &live) in rows.iter().zip(branch).filter(is_counted) {
             watch.advance(0)?;
             if row.kind == LineKind::Start {
                 told.start(files.line(row)?, made);

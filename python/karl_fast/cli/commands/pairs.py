@@ -1,0 +1,77 @@
+"""`karl-fast pairs`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Annotated
+
+import typer
+
+from karl_fast._text import clean
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.commands.convert import Format, MaxLineBytes, Sources, Threads
+from karl_fast.cli.progress import progress
+from karl_fast.cli.signals import writing
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps
+from karl_fast.pairing import Shape, pairs
+from karl_fast.settings.sample import Settings
+
+Out = Annotated[
+    str | None, typer.Option("--out", "-o", help="The file of pairs to write, a .jsonl; never standard output.")
+]
+Form = Annotated[
+    Shape,
+    typer.Option("--shape", help="Shape of a row: chat, lists of messages for TRL; text, for mlx-lm-lora's DPO."),
+]
+AllowSecrets = Annotated[bool, typer.Option("--allow-secrets", help="Keep secrets, which are replaced by default.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file of pairs that is there.")]
+
+
+@app.command(
+    "pairs",
+    short_help="Write the preference pairs that a user made in transcripts.",
+    epilog="Example: karl-fast pairs ~/.claude/projects -o pairs.jsonl",
+)
+def command(
+    *,
+    sources: Sources = None,
+    out: Out = None,
+    format: Format = None,
+    shape: Form = "chat",
+    allow_secrets: AllowSecrets = False,
+    force: Force = False,
+    max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
+    threads: Threads = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the preference pairs that a user made in transcripts.
+
+    A pair comes from a session that was rewound, or from a request that was made again.
+    """
+    if not sources:
+        raise UsageError("no transcript given: wanted files, folders, globs, or - for standard input")
+    if not out or out == "-":
+        raise UsageError("say where to write: -o FILE")
+    writing(out)
+    with progress(quiet) as watch:
+        found = pairs(
+            sources,
+            out,
+            format=format,
+            shape=shape,
+            allow_secrets=allow_secrets,
+            max_line_bytes=max_line_bytes,
+            threads=threads,
+            force=force,
+            progress=watch("reading"),
+        )
+    if json:
+        print(dumps(dataclasses.asdict(found), plain=True))
+    elif not quiet:
+        from karl_fast.cli.reports.pairs import paired
+
+        sys.stderr.write(paired(found, clean(out)) + "\n")

@@ -1,0 +1,204 @@
+//! Row of a pair: common prompt, chosen and rejected answer.
+
+use serde_json::{Map, Value, json};
+
+use super::request::words;
+use super::settings::PairShape;
+use crate::conversation::{Example, example};
+use crate::format::trajectory::TRAJECTORY;
+use crate::format::{Fields, Overrides};
+use crate::json::reference;
+
+/// Reason to drop a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drop {
+    /// One of them is not a conversation that ends with the model.
+    NoConversation,
+    /// The user asked for something else on the branch that was kept.
+    RequestChanged,
+    /// One of them has no answer to the request.
+    NoAnswer,
+    /// Both answers are equal, or one is the beginning of the other.
+    SameAnswer,
+    /// The shape needs one prompt and one answer, and there are more messages.
+    NotOneAnswer,
+}
+
+impl Drop {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::NoConversation => "no_conversation",
+            Self::RequestChanged => "request_changed",
+            Self::NoAnswer => "no_answer",
+            Self::SameAnswer => "same_answer",
+            Self::NotOneAnswer => "not_one_answer",
+        }
+    }
+}
+
+/// Make the line of a pair of trajectories.
+pub(super) fn row(
+    chosen: &[u8],
+    rejected: &[u8],
+    reason: &'static str,
+    shape: PairShape,
+) -> Result<String, Drop> {
+    let [(chosen_id, tools, kept), (rejected_id, _, mut left)] = [read(chosen)?, read(rejected)?];
+    level(&kept, &mut left);
+    let prompt = prompt(&kept, &left)?;
+    let [chosen, rejected] = [answer(&kept[prompt..])?, answer(&left[prompt..])?];
+    if chosen.starts_with(rejected) || rejected.starts_with(chosen) {
+        return Err(Drop::SameAnswer);
+    }
+    let mut row = match shape {
+        PairShape::Chat => chat(&kept[..prompt], chosen, rejected, tools),
+        PairShape::Text => text(&kept[..prompt], chosen, rejected)?,
+    };
+    row.insert("reason".to_owned(), reason.into());
+    row.insert("karl_fast".to_owned(), json!({"chosen_id": chosen_id, "rejected_id": rejected_id}));
+    Ok(Value::Object(row).to_string() + "\n")
+}
+
+/// Return the id, tools and messages of a trajectory, as trainers read them.
+fn read(record: &[u8]) -> Result<(Value, Option<Value>, Vec<Value>), Drop> {
+    let record = reference::parse(record).map_err(|_| Drop::NoConversation)?;
+    let id = record["id"].clone();
+    let fields = Fields::new(&TRAJECTORY, &Overrides::default(), None).map_err(|_| Drop::NoConversation)?;
+    match example(record, &fields).map_err(|_| Drop::NoConversation)?.example {
+        Example::Chat { mut messages, tools } => {
+            messages.iter_mut().filter_map(Value::as_object_mut).for_each(keep_learned);
+            Ok((id, tools, messages))
+        }
+        _ => Err(Drop::NoConversation),
+    }
+}
+
+/// Keys of a message that chat templates read. Its time and success differ between equal messages.
+const KEYS: [&str; 6] = ["role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name"];
+
+fn keep_learned(message: &mut Map<String, Value>) {
+    message.retain(|key, _| KEYS.contains(&key.as_str()));
+}
+
+/// Give two requests that differ in spaces or case the text of the first.
+fn level(kept: &[Value], left: &mut [Value]) {
+    let is_user = |message: &&Value| message["role"] == "user";
+    let first = kept.iter().find(is_user).map(|message| &message["content"]);
+    let other = left.iter_mut().find(|message| message["role"] == "user");
+    if let (Some(first), Some(other)) = (first, other)
+        && let (Some(one), Some(two)) = (first.as_str(), other["content"].as_str())
+        && words(one) == words(two)
+    {
+        other["content"] = first.clone();
+    }
+}
+
+/// Return the number of messages that both have in common before an answer of the model in each.
+fn prompt(kept: &[Value], left: &[Value]) -> Result<usize, Drop> {
+    let common = kept.iter().zip(left).take_while(|(one, other)| one == other).count();
+    let next = [kept.get(common), left.get(common)];
+    let speaks = |message: Option<&Value>| message.is_some_and(|message| message["role"] == "assistant");
+    match next {
+        _ if common == 0 => Err(Drop::RequestChanged),
+        [None, _] | [_, None] => Err(Drop::SameAnswer),
+        _ if next.into_iter().all(speaks) => Ok(common),
+        // A tool's results that differ belong to answers that were alike.
+        [Some(one), Some(other)] if one["role"] == "tool" && other["role"] == "tool" => {
+            kept[..common].iter().rposition(|message| message["role"] == "assistant").ok_or(Drop::NoAnswer)
+        }
+        _ => Err(Drop::RequestChanged),
+    }
+}
+
+/// Return the messages up to the user's next turn, without results after the model's last message.
+fn answer(messages: &[Value]) -> Result<&[Value], Drop> {
+    let end = messages.iter().position(|message| message["role"] == "user").unwrap_or(messages.len());
+    let last = messages[..end].iter().rposition(|message| message["role"] == "assistant");
+    last.map(|last| &messages[..=last]).ok_or(Drop::NoAnswer)
+}
+
+fn chat(prompt: &[Value], chosen: &[Value], rejected: &[Value], tools: Option<Value>) -> Map<String, Value> {
+    let parts = [("prompt", prompt), ("chosen", chosen), ("rejected", rejected)];
+    let parts = parts.map(|(key, messages)| (key, Value::Array(messages.to_vec())));
+    let tools = tools.map(|tools| ("tools", tools));
+    parts.into_iter().chain(tools).map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Return a row of texts; a system prompt has a key of its own.
+fn text(prompt: &[Value], chosen: &[Value], rejected: &[Value]) -> Result<Map<String, Value>, Drop> {
+    let (system, asked) = match prompt {
+        [asked] => (None, asked),
+        [system, asked] if system["role"] == "system" => (Some(system), asked),
+        _ => return Err(Drop::NotOneAnswer),
+    };
+    let only = |messages: &[Value]| match messages {
+        [message] if message.get("tool_calls").is_none() => Ok(message["content"].clone()),
+        _ => Err(Drop::NotOneAnswer),
+    };
+    let parts =
+        [("prompt", asked["content"].clone()), ("chosen", only(chosen)?), ("rejected", only(rejected)?)];
+    let system = system.map(|system| ("system", system["content"].clone()));
+    Ok(parts.into_iter().chain(system).map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: &str, messages: &Value) -> Vec<u8> {
+        json!({"karl_fast_trajectory": 1, "id": id, "messages": messages}).to_string().into_bytes()
+    }
+
+    fn says(role: &str, content: &str) -> Value {
+        json!({"role": role, "content": content})
+    }
+
+    /// Return a message with the time of its trajectory.
+    fn at(message: &Value, time: &str) -> Value {
+        json!({"role": message["role"], "content": message["content"], "timestamp": time})
+    }
+
+    fn made(chosen: &[Value], rejected: &[Value], shape: PairShape) -> Result<Value, Drop> {
+        let timed = |id: &str, all: &[Value]| record(id, &all.iter().map(|one| at(one, id)).collect());
+        let [chosen, rejected] = [("c", chosen), ("r", rejected)].map(|(id, all)| timed(id, all));
+        row(&chosen, &rejected, "rewound", shape).map(|line| serde_json::from_str(&line).unwrap())
+    }
+
+    #[test]
+    fn answers_to_one_request_are_a_pair_up_to_the_next_turn() {
+        let begin = [says("user", "add a test"), says("assistant", "which?"), says("user", "for add")];
+        let chosen =
+            [&begin[..], &[says("assistant", "done"), says("user", "thanks"), says("assistant", "!")]];
+        let rejected = [&begin[..], &[says("assistant", "I cannot")]];
+        let pair = made(&chosen.concat(), &rejected.concat(), PairShape::Chat).unwrap();
+        assert_eq!(
+            pair,
+            json!({"prompt": begin, "chosen": [says("assistant", "done")],
+                "rejected": [says("assistant", "I cannot")], "reason": "rewound",
+                "karl_fast": {"chosen_id": "c", "rejected_id": "r"}})
+        );
+        assert_eq!(made(&chosen.concat(), &rejected.concat(), PairShape::Text), Err(Drop::NotOneAnswer));
+    }
+
+    #[test]
+    fn requests_that_differ_in_spaces_and_case_are_one() {
+        let chosen = [says("user", "Add  a test"), says("assistant", "done")];
+        let rejected = [says("user", "add a test\n"), says("assistant", "no")];
+        let pair = made(&chosen, &rejected, PairShape::Text).unwrap();
+        assert_eq!([&pair["prompt"], &pair["chosen"], &pair["rejected"]], ["Add  a test", "done", "no"]);
+    }
+
+    #[test]
+    fn a_candidate_that_is_no_pair_is_dropped_by_name() {
+        let asked = says("user", "add a test");
+        let done = [asked.clone(), says("assistant", "done")];
+        for (other, wanted) in [
+            (vec![asked.clone(), says("assistant", "done")], Drop::SameAnswer),
+            (vec![says("user", "add two tests"), says("assistant", "done")], Drop::RequestChanged),
+            (vec![asked.clone()], Drop::NoConversation),
+            (vec![asked.clone(), says("user", "now"), says("assistant", "x")], Drop::RequestChanged),
+        ] {
+            assert_eq!(made(&done, &other, PairShape::Chat), Err(wanted), "{other:?}");
+        }
+    }
+}
