@@ -100,15 +100,20 @@ class Checkpoints:
 
     def _forget(self, best: tuple[float, int] | None) -> None:
         """Remove all but the last few and the best."""
-        for old in self.found()[: -self.keep]:
-            if best is None or int(old.name) != best[1]:
-                with contextlib.suppress(OSError):
-                    _atomic.remove(old, FILES)
+        old = [path for path in self.found()[: -self.keep] if best is None or int(path.name) != best[1]]
+        # A run that was killed while it removed a checkpoint left a part of it.
+        for path in [*old, *self._places(complete=False)]:
+            with contextlib.suppress(OSError):
+                _atomic.remove(path, FILES)
 
     def found(self) -> list[Path]:
         """Return the complete checkpoints, the oldest first."""
+        return self._places(complete=True)
+
+    def _places(self, *, complete: bool) -> list[Path]:
+        """Return the folders of checkpoints that are complete, or that are not; the oldest first."""
         folder = self.path / FOLDER
-        return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file()) if folder.is_dir() else []
+        return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file() == complete)
 
     def clear(self) -> None:
         """Remove the adapter of another run and its checkpoints; other files stay."""

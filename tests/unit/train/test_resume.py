@@ -105,6 +105,20 @@ def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
     assert metrics(adapter) == metrics(uninterrupted)
 
 
+def test_killed_while_it_removed_a_checkpoint_a_run_ends_with_the_same_files(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    adapter = tmp_path / "adapter"
+    killed(command(data, tiny_model, adapter, resume=True), adapter, 10, 0.0)
+    half = adapter / "checkpoints" / "0000001"
+    half.mkdir(exist_ok=True)
+    (half / "state.json").unlink(missing_ok=True)
+    (half / "optimizer.safetensors").write_bytes(b"left by a removal")
+    assert run(data, tiny_model, adapter, resume=True).returncode == 0
+    assert not half.exists()
+    assert bytes_of(adapter) == bytes_of(uninterrupted)
+
+
 def test_killed_while_it_saved_its_last_checkpoint_a_run_gets_its_last_weights(
     data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
 ) -> None:
