@@ -39,6 +39,7 @@ COMMANDS = [
     "eval",
     "inspect",
     "outcomes",
+    "pairs",
     "promote",
     "rl",
     "rollback",
