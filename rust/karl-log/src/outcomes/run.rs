@@ -33,7 +33,7 @@ const NO_TRAJECTORY: &str = "no_trajectory";
 /// converted on the way.
 ///
 /// # Errors
-/// As [`convert`], and [`Error::Layout`] if there is no trajectory.
+/// As [`convert()`], and [`Error::Layout`] if there is no trajectory.
 pub fn run(
     sources: Vec<Source>,
     target: &Target,

@@ -59,7 +59,7 @@ fn is_ours(path: &Path) -> Result<bool> {
 /// written. The order of the rows is that of the sessions' starts.
 ///
 /// # Errors
-/// As [`convert`].
+/// As [`convert()`].
 pub fn pairs(
     sources: Vec<Source>,
     target: &Target,
