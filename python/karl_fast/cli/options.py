@@ -22,7 +22,7 @@ VARIABLES = (
 
 Logs = Annotated[
     list[str] | None,
-    typer.Argument(metavar="LOG...", help="Files, folders, globs, or - for standard input.", show_default=False),
+    typer.Argument(metavar="LOG", help="Files, folders, globs, or - for standard input.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]

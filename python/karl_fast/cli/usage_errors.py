@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 # The parser's own error, which typer does not name: it once came from click, and now from a copy in typer.
 TyperUsageError: Any = typer.BadParameter.__base__
 
-KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
+KINDS = {"int": "a whole number", "integer": "a whole number"}
+KINDS |= {"float": "a number", "number": "a number", "boolean": "true or false"}
 """The parser's names of types, and ours."""
 
 
@@ -67,12 +68,19 @@ def said(error: Any, command: str) -> int:
 def _sentence(error: Any) -> str:
     if error.message.endswith(" requires an argument."):
         return f"{error.option_name} has no value"
-    head, _, _ = error.message.partition(". Did you mean ")
+    head, _, _ = _message(error).partition(". Did you mean ")
     text = head.rstrip(".")
     param = getattr(error, "param", None)
     if param is None:
-        return str(text[:1].lower() + text[1:])
+        return text[:1].lower() + text[1:]
     return f"{_place(error.ctx, param)} is {_wanted(text) if text else 'missing'}"
+
+
+def _message(error: Any) -> str:
+    """Return the parser's message; pydantic's, which typer has since 0.29, in the form of those before it."""
+    text = str(error.message).removeprefix("Value error, ")
+    _, found, rest = text.partition("Input should be a valid ")
+    return f"{error.__cause__.errors()[0]['input']!r} is not a valid {rest.partition(',')[0]}" if found else text
 
 
 def _wanted(text: str) -> str:
@@ -87,7 +95,7 @@ def _wanted(text: str) -> str:
 
 def _place(ctx: typer.Context | None, param: Any) -> str:
     """Return the name of an option to the user: its flag, or the variable that set it."""
-    flag = param.opts[0] if param.param_type_name == "option" else param.make_metavar(ctx)
+    flag = param.opts[0] if param.param_type_name == "option" else param.metavar or param.name.upper()
     source = ctx.get_parameter_source(param.name) if ctx else None
     return variable(flag) if source and SOURCES.get(source.name) == "environment" else str(flag)
 
@@ -96,7 +104,7 @@ def _hint(error: Any, command: str) -> str:
     command = error.ctx.command_path if error.ctx else command
     if hasattr(error, "possibilities"):
         return _of_options(error.option_name, error.possibilities or [], command)
-    value, choice, words = error.message.partition(" is not one of ")
+    value, choice, words = _message(error).partition(" is not one of ")
     if choice and (meant := question(nearest(value.strip("'"), words.rstrip(".").replace("'", "").split(", ")))):
         return meant
     _, _, near = error.message.partition(". Did you mean ")

@@ -25,7 +25,7 @@ from karl_fast.settings.validation import Rate
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         help="Transcripts or logs of rollouts: files, folders, globs, or - for standard input.",
         show_default=False,
     ),

@@ -23,7 +23,7 @@ from karl_fast.settings.sample import Settings
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         help="Trajectories or transcripts: files, folders, globs, or - for standard input.",
         show_default=False,
     ),
@@ -32,6 +32,7 @@ Reports = Annotated[
     list[str] | None,
     typer.Option(
         "--report",
+        metavar="PATH",
         help='Verdicts of a grader: a report of SWE-bench, or rows like {"id": "SESSION", "verified": true}.',
         show_default=False,
     ),
@@ -40,6 +41,7 @@ Repositories = Annotated[
     list[str] | None,
     typer.Option(
         "--repo",
+        metavar="PATH",
         help="Git repository to compare every trajectory with; by default that of its working directory.",
         show_default=False,
     ),
@@ -49,6 +51,7 @@ PullRequests = Annotated[
     list[str] | None,
     typer.Option(
         "--pull-requests",
+        metavar="PATH",
         help="What `gh pr view --json number,state,mergedAt,mergeCommit,commits` saved.",
         show_default=False,
     ),
