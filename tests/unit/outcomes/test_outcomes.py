@@ -122,6 +122,30 @@ def test_the_same_request_within_a_day_is_asked_again(tmp_path: Path) -> None:
     assert rows[late.id]["group"] is None
 
 
+def test_a_fork_is_of_one_group_and_not_asked_again(tmp_path: Path) -> None:
+    kept, fork = Session("kept"), Session("fork")
+    for session in (kept, fork):
+        session.ask("Please fix the login page, it is broken!")
+        session.speak("m", {"type": "text", "text": f"Done by {session.id}."})
+    rows = found(write(tmp_path / "log", kept, fork), tmp_path)
+    assert [rows[one.id]["outcome"]["asked_again"] for one in (kept, fork)] == [0.0, 0.0]
+    assert rows[kept.id]["group"] == rows[fork.id]["group"] is not None
+
+
+def test_sub_agents_with_one_request_are_of_one_group(tmp_path: Path) -> None:
+    parent = worked("parent", "2 passed in 1s")
+    agents = [Session("parent", agent=name, start=parent.clock) for name in ("a1", "a2", "a3")]
+    for agent, request in zip(
+        agents, ("find the bug in b.py", "find the bug in b.py", "write the docs of b.py"), strict=True
+    ):
+        agent.ask(f"{request}, please")
+        agent.speak("m", {"type": "text", "text": "Done."})
+    rows = found(write(tmp_path / "log", parent, *agents), tmp_path)
+    one, two, other = (row["group"] for row in rows.values() if row["parent"])
+    assert one == two is not None
+    assert other is None
+
+
 def test_an_edit_of_a_sub_agent_makes_the_tests_of_its_session_old(tmp_path: Path) -> None:
     parent = worked("parent", "2 passed in 1s")
     child = Session("parent", agent="a1", start=parent.clock)

@@ -1,4 +1,4 @@
-//! Requests that a user made again in a new session.
+//! Trajectories with one request: sessions in which a user made it again, forks, and sub-agents of one session.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,26 +25,46 @@ pub(super) fn asked_again(sessions: &mut [Session], at: &[usize]) {
     }
     for times in same.values_mut() {
         times.sort_unstable();
-        for at in 0..times.len() {
-            let (start, session) = times[at];
-            let next = times.get(at + 1).filter(|(next, _)| next - start <= WITHIN);
-            let (value, why) = match next {
-                Some(&(_, next)) => {
-                    (1.0, format!("session {} begins with the same request", sessions[next].work.id))
-                }
-                None => (0.0, "no session within a day begins with the same request".to_owned()),
-            };
-            sessions[session].outcome.set(
-                Component::AskedAgain,
-                value,
-                Evidence { why, ..Evidence::default() },
-            );
-            if let Some(&(_, next)) = next {
-                let first =
-                    sessions[session].group.clone().unwrap_or_else(|| sessions[session].work.id.clone());
-                sessions[next].group = Some(first.clone());
-                sessions[session].group = Some(first);
-            }
+        for run in times.chunk_by(|(one, _), (next, _)| next - one <= WITHIN) {
+            join(sessions, run.iter().map(|(_, at)| *at));
         }
+        for &(start, at) in &*times {
+            // A fork begins with the lines of its session, at the same time: the user did not ask again.
+            let later = times.iter().find(|(time, _)| *time > start && time - start <= WITHIN);
+            set(sessions, at, later.map(|(_, later)| *later));
+        }
+    }
+}
+
+fn set(sessions: &mut [Session], at: usize, later: Option<usize>) {
+    let (value, why) = match later {
+        Some(later) => (1.0, format!("session {} begins with the same request", sessions[later].work.id)),
+        None => (0.0, "no session within a day begins with the same request".to_owned()),
+    };
+    sessions[at].outcome.set(Component::AskedAgain, value, Evidence { why, ..Evidence::default() });
+}
+
+/// Set one group for the sub-agents `at` that one trajectory called with one request.
+pub(super) fn called_alike(sessions: &mut [Session], at: &[usize]) {
+    let mut same: HashMap<(Request, String), Vec<usize>> = HashMap::new();
+    for &at in at {
+        if let (Some(request), Some(parent)) = (sessions[at].request.clone(), sessions[at].parent.clone()) {
+            same.entry((request, parent)).or_default().push(at);
+        }
+    }
+    for members in same.into_values() {
+        join(sessions, members.into_iter());
+    }
+}
+
+/// Set one group for several trajectories: the first's, or its id.
+fn join(sessions: &mut [Session], members: impl Iterator<Item = usize> + Clone) {
+    if members.clone().nth(1).is_none() {
+        return;
+    }
+    let group = members.clone().find_map(|at| sessions[at].group.clone());
+    let first = members.clone().next().map(|at| sessions[at].work.id.clone());
+    for at in members {
+        sessions[at].group = group.clone().or_else(|| first.clone());
     }
 }

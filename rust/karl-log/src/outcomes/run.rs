@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use super::asked_again::asked_again;
+use super::asked_again::{asked_again, called_alike};
 use super::family::Families;
 use super::graders::Verdicts;
 use super::judge::{Judged, judge};
@@ -159,8 +159,9 @@ fn compare(sessions: &mut [Session], verdicts: &Verdicts) {
     }
     let families = Families::of(sessions);
     families.void_checks(sessions);
-    let roots: Vec<usize> = (0..sessions.len()).filter(|&at| families.is_root(at)).collect();
+    let (roots, called): (Vec<usize>, Vec<usize>) = (0..sessions.len()).partition(|&at| families.is_root(at));
     asked_again(sessions, &roots);
+    called_alike(sessions, &called);
 }
 
 /// Write a record with its outcome.
