@@ -21,7 +21,7 @@ from karl_fast.settings.toml import own_table, parsed, placed, text_of
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.settings import Training
 
-PATHS = ("model", "prompts", "eval_prompts", "out", "environment", "recipe")
+PATHS = ("model", "prompts", "eval_prompts", "out", "adapter", "environment", "recipe")
 """Settings that may name a file, relative to the folder of the configuration."""
 
 
@@ -108,9 +108,8 @@ def _seen(value: str, folder: Path, setting: str) -> str:
     path = folder / value
     if setting == "out" and value:
         return _short(path)
-    file_named = (
-        value.endswith(".toml") if setting == "recipe" else setting in ("prompts", "eval_prompts") or path.exists()
-    )
+    always = ("prompts", "eval_prompts", "adapter")
+    file_named = value.endswith(".toml") if setting == "recipe" else setting in always or path.exists()
     return str(path) if file_named and value else value
 
 

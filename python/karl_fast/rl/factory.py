@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karl_fast import _seen
 from karl_fast._text import told
 from karl_fast._user_code import function, within
 from karl_fast.errors import TemplateError, UsageError
-from karl_fast.modeling import load, optimizer
+from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.rl import run_dir
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import chosen
@@ -21,7 +22,7 @@ from karl_fast.rl.held_out import HeldOut
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.policy import LanguageModel, Snapshot
 from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rewards import ENVIRONMENT, RewardFunctions, Weighted
 from karl_fast.rl.settings import Online
@@ -117,15 +118,37 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     mx.random.seed(settings.training.seed)
     if ".py:" in settings.model:
+        if settings.adapter:
+            raise UsageError(f"{settings.model} makes its own weights: adapter needs a model of mlx-lm", "adapter")
         own = function(settings.model)(seed=settings.training.seed)
         own.model.eval()
         mx.eval(own.model.parameters())
         return own, {"fine_tune_type": "full", "model": settings.model}
     loaded = load.load(settings.model)
     config = load.adapt(loaded.model, settings.training)
+    kept = _start(loaded.model, settings, config)
     loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
     mx.eval(loaded.model.parameters())
-    return LanguageModel(loaded), config | {"model": settings.model}
+    return LanguageModel(loaded, kept), config | {"model": settings.model}
+
+
+def _start(model: Any, settings: Online, config: dict[str, Any]) -> Snapshot | None:
+    """Load the adapter that a run starts from; return the reference, None for the model without adapters."""
+    base = Snapshot(model) if config["fine_tune_type"] == "full" else None
+    if not settings.adapter:
+        return base
+    adapters.begin(model, run_dir.weights(settings.adapter), config)
+    return base if settings.reference == "base" else Snapshot(model)
+
+
+def start_remark(settings: Online, config: dict[str, Any]) -> str | None:
+    """Return the assumptions about an adapter without a configuration, if the run starts from one."""
+    return adapters.unrecorded(run_dir.weights(settings.adapter), config) if settings.adapter else None
+
+
+def seen_before(settings: Online) -> _seen.Seen:
+    """Return the hashes of what the adapter that a run starts from was trained on."""
+    return (_seen.read(Path(settings.adapter)) if settings.adapter else None) or _seen.Seen()
 
 
 def evaluated(settings: Online, adapter: str | None) -> Policy:
@@ -136,7 +159,7 @@ def evaluated(settings: Online, adapter: str | None) -> Policy:
 
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     if ".py:" not in settings.model:
-        loaded = load.load(settings.model, adapter)
+        loaded = load.load(settings.model, adapter or settings.adapter or None)
         loaded.model.eval()
         return LanguageModel(loaded)
     mx.random.seed(settings.training.seed)

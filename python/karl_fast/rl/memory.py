@@ -2,7 +2,8 @@
 
 ```text
 weights    bytes of all parameters
-adapter    trainable bytes * 6, as offline; one more for a custom policy, where the reference is a copy
+adapter    trainable bytes * 6, as offline; one more where the reference is a copy: of a custom policy, of an adapter to
+           start from, or of a model that is trained as a whole
 drawing    8 arrays of the logits of the rollouts drawn at a time, and the larger of
            their caches at their longest, and
            their caches at the longest prompt (at `max_context` with an environment), with a pass over `PREFILL` tokens
@@ -216,4 +217,5 @@ def of_policy(policy: Policy, settings: Online, config: dict[str, Any]) -> Round
     layers = config.get("num_layers") or len(getattr(policy.model, "layers", ())) or 1
     memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers)
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
-    return RoundMemory(policy, memory, "num_layers" not in config, passes.forward)
+    own = "num_layers" not in config or getattr(policy, "kept", None) is not None
+    return RoundMemory(policy, memory, own, passes.forward)

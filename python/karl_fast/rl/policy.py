@@ -66,11 +66,14 @@ class Policy(Protocol):
 class LanguageModel:
     """A model of mlx-lm, with adapters or without, as a policy."""
 
-    def __init__(self, loaded: Any) -> None:
-        """Wrap the result of `karl_fast.modeling.load.load`, already adapted."""
+    def __init__(self, loaded: Any, kept: Snapshot | None = None) -> None:
+        """Wrap the result of `karl_fast.modeling.load.load`, already adapted.
+
+        `kept` is the reference; None for the model without its adapters.
+        """
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
-        self.trained_head = False
+        self.trained_head, self.kept = False, kept
         self.positions = positions(loaded.model, loaded.config)
         self._check_caches()
 
@@ -134,13 +137,13 @@ class LanguageModel:
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
-        """Disable adapters, which gives the base model bit for bit."""
-        with adapters_off(self.model):
+        """Take the kept weights; without any, disable adapters, which gives the base model bit for bit."""
+        with adapters_off(self.model) if self.kept is None else self.kept.held():
             yield
 
 
 class Snapshot:
-    """Snapshot of the parameters of a model, as a reference later: for a model with all parameters trained."""
+    """Snapshot of the trainable parameters of a model, as a reference later."""
 
     def __init__(self, model: Any) -> None:
         import mlx.core as mx

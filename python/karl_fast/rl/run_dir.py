@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import _atomic, _seen
-from karl_fast.errors import CheckpointError, OutputExistsError
+from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
 from karl_fast.modeling import checkpoint, trackers
 from karl_fast.rl import held_out, rollout_log, run_state
 
@@ -26,7 +26,7 @@ BEST = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen.FILE)
 OWN = (*FILES, checkpoint.FOLDER, run_state.FOLDER, held_out.BEST)
 
 
-def free(out: Path, *, resume: bool, force: bool) -> None:
+def free(out: Path, *, resume: bool, force: bool, adapter: str = "") -> None:
     """Raise if the folder has a run or other content that may not be resumed or replaced.
 
     A run that was killed in its first round may always be replaced.
@@ -35,8 +35,10 @@ def free(out: Path, *, resume: bool, force: bool) -> None:
         OutputForeignError: the path is a file, or a folder with other content than a run.
         OutputExistsError: there is a run, and neither `resume` nor `force`.
         CheckpointError: there is a run to resume, and no checkpoint of it.
+        UsageError: the adapter to start from is in the folder.
     """
     _atomic.refuse_file(out)
+    _refuse_own(out, adapter)
     going_on = any(_checkpoints(out))
     if force or (resume and going_on):
         return
@@ -44,6 +46,14 @@ def free(out: Path, *, resume: bool, force: bool) -> None:
         raise _there(out, resume=resume, going_on=going_on)
     if not resume:
         _atomic.refuse_other(out, OWN)
+
+
+def _refuse_own(out: Path, adapter: str) -> None:
+    """Raise if the adapter to start from would be replaced by the run itself."""
+    if adapter and Path(adapter).resolve().is_relative_to(out.resolve()):
+        error = UsageError(f"the adapter {adapter} is in the folder of the run, which writes its own there", "adapter")
+        error.hint = "--out with another folder keeps both; --resume goes on with a run and needs no --adapter"
+        raise error
 
 
 def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | OutputExistsError:
@@ -93,8 +103,19 @@ def clear(out: Path) -> None:
             (out / name).rmdir()
 
 
+def weights(adapter: str) -> Path:
+    """Return the file of weights of an adapter."""
+    return Path(adapter, checkpoint.ADAPTERS)
+
+
 def contents(settings: Online) -> dict[str, str]:
-    """Return the SHA-256 of the prompts, and of each file with a function."""
+    """Return the SHA-256 of the prompts, of the adapter to start from, and of each file with a function."""
     named = [settings.model, settings.environment or "", *settings.rewards]
     files = [settings.prompts, *(place.rpartition(":")[0] for place in named if ".py:" in place)]
-    return {f"file {file}": hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files}
+    files += [str(weights(settings.adapter))] if settings.adapter else []
+    return {f"file {file}": _digest(Path(file)) for file in files}
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()[:16]

@@ -17,6 +17,8 @@ ALARMS, REPLAY, HELD_OUT = "Alarms", "Replay", "Held-out prompts"
 
 Order = Literal["shuffle", "pass-rate", "paced", "stages"]
 
+Reference = Literal["start", "base"]
+
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
     *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "keep"),
@@ -94,6 +96,18 @@ class Online:
         "File of JSON lines, each with prompt or messages; reward functions get the other fields by name.",
     )
     out: str = setting("", RUN, "Folder of the run.")
+    adapter: str = setting(
+        "",
+        RUN,
+        "Adapter to start from: a folder that karl-fast train, rl or mlx_lm lora wrote, trained with the same "
+        "--fine-tune-type, --num-layers and --lora settings. [default: a new adapter]",
+    )
+    reference: Reference = setting(
+        "start",
+        RUN,
+        "Reference of the KL: start for a frozen copy of the weights that the run starts with, base for the model "
+        "without --adapter.",
+    )
     rewards: dict[str, float] = setting(
         dict, REWARDS, "Reward functions with weights: rewards.py:solved=1,rewards.py:brief=0.1.", form=values.FUNCTIONS
     )

@@ -78,8 +78,9 @@ class OnlineRun:
     identity: dict[str, Any]
     checkpoints: Checkpoints
     need: RoundNeed
+    seen_before: _seen.Seen
     held_out: held_out.HeldOut | None = None
-    remark: str | None = None
+    remarks: list[str] = field(default_factory=list)
     progress: run_state.Progress = field(default_factory=run_state.Progress)
     trackers: list[Tracker] = field(init=False)
     journal: rollout_log.Journal = field(init=False)
@@ -109,9 +110,10 @@ class OnlineRun:
 
     @property
     def seen(self) -> _seen.Seen:
-        """Hashes of the prompts that it learns from or chooses on."""
+        """Hashes of the prompts that it learns from or chooses on, and of those of the adapter that it starts from."""
         prompts = [*self.asked.prompts, *(self.held_out.prompts if self.held_out else [])]
-        return _seen.of((one.messages for one in prompts), (one.columns.get("group") for one in prompts))
+        found = _seen.of((one.messages for one in prompts), (one.columns.get("group") for one in prompts))
+        return found | self.seen_before
 
     def keep_best(self) -> None:
         """Write the present weights as the best adapter by held-out prompts."""
@@ -154,18 +156,19 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
     make, reward_functions = factory.environment(settings, began), factory.reward_functions(settings, began)
     with within(began):  # where paths are relative to, wherever a user's file has gone
-        run_dir.free(Path(settings.out), resume=resume, force=force)
+        run_dir.free(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = factory.policy(settings)
+        start_remark = factory.start_remark(settings, config)
     asked = _fitting(settings, policy, prompts)
     judged = _fitting(settings, policy, unseen) if unseen else None
     longest = max(asked.longest, judged.longest if judged else 0)
     sizes = memory.sizes_of(settings, longest)
-    remark = factory.positions(policy, settings, sizes)
+    remarks = [factory.positions(policy, settings, sizes), start_remark]
     need = memory.of_policy(policy, settings, config).check(sizes, settings)
     decoder = factory.decoder(settings, policy, asked.prompts)
     collector = Collector(decoder, reward_functions, factory.sampling(settings), make)
     with within(began):
-        identity = factory.identity(settings, recipe)
+        identity, seen_before = factory.identity(settings, recipe), factory.seen_before(settings)
     run = OnlineRun(
         settings=settings,
         out=began / settings.out,
@@ -179,8 +182,9 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
         need=need,
+        seen_before=seen_before,
         held_out=None if judged is None else factory.held_out(settings, collector, judged.prompts),
-        remark=remark,
+        remarks=[remark for remark in remarks if remark is not None],
     )
     if resume and run.checkpoints.found():
         _go_on(run)

@@ -151,8 +151,10 @@ def opening(run: OnlineRun) -> Iterator[str]:
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
     limit = limit_bytes(settings.training)
     yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(limit)}: {run.need}"
-    if run.remark:
-        yield f"warning   {run.remark}"
+    for remark in run.remarks:
+        yield f"warning   {remark}"
+    if settings.adapter:
+        yield f"adapter   {clean(settings.adapter)}; reference: {settings.reference}"
     going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
     yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}"
 
