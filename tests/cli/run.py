@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tests.cli.forked import ForkServer
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -29,9 +31,15 @@ def environment() -> dict[str, str]:
     return os.environ | ENVIRONMENT
 
 
+SERVER = ForkServer()
+
+
 def karl(*arguments: Any, folder: Path | None = None, **how: Any) -> subprocess.CompletedProcess[str]:
     """Runs `karl-fast`; nothing is raised, whatever the exit code is."""
-    command = [*COMMAND, *map(str, arguments)]
+    words = list(map(str, arguments))
+    if how.keys() <= {"timeout", "input"} and isinstance(how.get("input", ""), str):
+        return SERVER.run(words, folder, environment(), how.get("timeout", 60), how.get("input"))
+    command = [*COMMAND, *words]
     how = {"timeout": 60, "text": True, "encoding": "utf-8", "stdin": subprocess.DEVNULL} | how
     if "input" in how:
         del how["stdin"]
