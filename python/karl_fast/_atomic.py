@@ -65,8 +65,8 @@ LOCK = ".lock"
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Lock a folder for one run; the lock of a run that is killed is released.
+def alone(folder: Path) -> Iterator[BinaryIO]:
+    """Lock a folder for one run, and yield the lock file; the lock of a run that is killed is released.
 
     Raises:
         OutputExistsError: another run holds it.
@@ -75,7 +75,7 @@ def alone(folder: Path) -> Iterator[None]:
     with refused(place):
         file = _locked(place)
     try:
-        yield
+        yield file
     finally:
         place.unlink(missing_ok=True)
         file.close()

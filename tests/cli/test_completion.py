@@ -36,6 +36,7 @@ COMMANDS = [
     "ablate",
     "compare",
     "convert",
+    "cycle",
     "eval",
     "inspect",
     "outcomes",

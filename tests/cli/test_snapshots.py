@@ -39,6 +39,7 @@ CASES = {
     "--score zscore --drop-constant-groups && compare a b",
     "train-help": "train --help",
     "eval-help": "eval --help",
+    "cycle-help": "cycle --help",
     "convert-help": "convert --help",
     "convert": "convert claude-code -o out.jsonl && convert claude-code -o out.jsonl && convert nowhere -o b.jsonl",
     "convert-no-output": "convert claude-code",

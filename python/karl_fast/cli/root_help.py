@@ -10,6 +10,7 @@ COMMANDS = {
     "ablate": "Five ablations, each one axis away from the first, over several seeds.",
     "compare": "Two data sets side by side.",
     "convert": "Make trajectories of the transcripts that agents leave behind.",
+    "cycle": "Run the steps of a project whose inputs have changed, from transcripts to the adapter in use.",
     "eval": "The held-out loss of a model or an adapter, or the rewards of its rollouts.",
     "inspect": "Look at logs before sampling.",
     "outcomes": "Find out what the work in trajectories earned, from evidence.",

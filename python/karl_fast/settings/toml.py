@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 COMMANDS = ("sample", "inspect")
-OTHERS = ("train", "rl")
-"""Tables of commands that read no other part of the file."""
+OTHERS = ("train", "rl", "cycle", "collect", "convert", "outcomes", "eval", "promote")
+"""Tables of commands that read no other part of the file, and of a cycle (`karl_fast.cycle`)."""
 
 PLACES = ("logs", "out")
 """Keys beside the settings: inputs and output."""

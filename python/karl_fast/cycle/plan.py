@@ -1,0 +1,69 @@
+"""The plan of a run: which steps it would skip or execute, with the size of their inputs and their memory."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.cycle import decisions
+from karl_fast.cycle.records import Records
+from karl_fast.cycle.run import until
+from karl_fast.cycle.tasks import task
+from karl_fast.train.config import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from karl_fast.cycle.config import Config
+
+
+def plan(config: Config, last: str | None = None) -> list[dict[str, Any]]:
+    """Return an entry for each step of a run, without running any.
+
+    ``state`` is ``unchanged``, ``runs``, or ``waits``: its inputs are known once the steps before it have run, and it
+    is skipped if they come out as they did. ``seconds`` and ``peak_bytes`` are those of the last time it ran;
+    ``memory_bytes`` is the estimate of training, at most, and ``memory_limit_bytes`` what there is.
+
+    Raises:
+        UsageError: no such step.
+        FileError: an input cannot be read.
+        KarlError: the model cannot be loaded.
+    """
+    outputs: dict[str, Path] = {}
+    entries: list[dict[str, Any]] = []
+    records, known = Records(config.folder), True
+    for step in until(config, last):
+        entry = _known(config, step, outputs, records) if known else {"step": step, "state": "waits"}
+        known = entry["state"] == "unchanged"
+        before = records.last(step) or {}
+        entry |= {name: before[name] for name in ("seconds", "peak_bytes") if name in before}
+        if step == "train" and not known:
+            entry |= _training(config)
+        entries.append(entry)
+    return entries
+
+
+def _known(config: Config, step: str, outputs: dict[str, Path], records: Records) -> dict[str, Any]:
+    """Return the entry of a step with known inputs, and keep its output."""
+    if step == "eval" and decisions.finished(config, outputs, records):
+        return {"step": step, "state": "unchanged"}
+    now = task(config, step, outputs)
+    found = records.done(step, now.key)
+    unchanged = bool(found and "result" in found and found["output"] == now.output_digest())
+    if now.output is not None:
+        outputs[step] = now.output
+    files, size = (sum(getattr(one, name) for one in now.inputs.values()) for name in ("files", "size_bytes"))
+    state = "unchanged" if unchanged else "runs"
+    return {"step": step, "state": state, "files": files, "size_bytes": size, "arguments": now.arguments}
+
+
+def _training(config: Config) -> dict[str, int]:
+    """Return the memory of the largest batch that the settings allow, and the limit; nothing without MLX."""
+    if importlib.util.find_spec("mlx_lm") is None:
+        return {}
+    from karl_fast.settings.schema import build  # these load MLX, which only a plan with training needs
+    from karl_fast.train.estimate import estimate
+    from karl_fast.train.settings import Training
+
+    file = load(config.file)
+    return estimate(config.model, build(Training, file.settings))

@@ -1,0 +1,222 @@
+"""The work of each step: its command, its inputs, and its output."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._core import VERSION
+from karl_fast.cycle import contents
+from karl_fast.cycle.config import KEYS, STEPS
+from karl_fast.train.settings import WITHOUT_EFFECT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karl_fast.cycle.config import Config
+    from karl_fast.cycle.contents import Content
+
+BASE = "base"
+"""The model without an adapter, where no adapter was promoted yet."""
+
+LINK = "current"
+"""Link to the adapter in use, beside the adapters."""
+
+ADAPTER_FILES = ("adapters.safetensors", "adapter_config.json", "seen-hashes.txt")
+"""Files of an adapter that later steps read."""
+
+WITHOUT = (*WITHOUT_EFFECT, "threads")
+"""Settings that change the cost or the reports of a step, and never its result."""
+
+OUTSIDE_SAMPLE = {*STEPS, *KEYS, "inspect", "rl"} - {"sample"}
+"""Tables of the file that `sample` does not read."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The work of one step.
+
+    Attributes:
+        step: name of the step.
+        inputs: content of what the step depends on, by name.
+        arguments: of `karl-fast`.
+        output: file or folder that it writes; None if it only prints a result.
+        content: function to the content of the output.
+    """
+
+    step: str
+    inputs: dict[str, Content]
+    arguments: list[str] = field(default_factory=list)
+    output: Path | None = None
+    content: Callable[[Path], Content] | None = None
+
+    @property
+    def key(self) -> str:
+        """Beginning of the hash of all inputs."""
+        return key_of(self.inputs)
+
+    def output_digest(self) -> str | None:
+        """Return the digest of the output; None where it is not there, or there is none."""
+        if self.output is None or self.content is None or not os.path.lexists(self.output):
+            return None
+        return self.content(self.output).digest
+
+
+def key_of(inputs: dict[str, Content]) -> str:
+    """Return the beginning of the hash of some inputs and of the version."""
+    digests = {name: content.digest for name, content in inputs.items()} | {"version": VERSION}
+    return contents.of_value(digests).digest[:16]
+
+
+def task(config: Config, step: str, outputs: dict[str, Path]) -> Task:
+    """Return the work of a step, given the outputs of the steps before it.
+
+    Raises:
+        FileError: an input cannot be read.
+    """
+    return MAKERS[step](config, outputs)
+
+
+def _convert(config: Config, _: dict[str, Path]) -> Task:
+    table = config.tables["convert"]
+    inputs = {"sources": contents.of_files(table["sources"]), "settings": contents.of_value(_with_effect(table))}
+    out = _place(config, "trajectories", inputs, ".jsonl")
+    arguments = ["convert", *table["sources"], *_flags(table, "sources"), "-o", str(out), "--force"]
+    return Task("convert", inputs, arguments, out, _of_file)
+
+
+def _outcomes(config: Config, outputs: dict[str, Path]) -> Task:
+    """Return the search for evidence; it is made again each day, since evidence in git changes with time."""
+    table, source = config.tables["outcomes"], outputs["convert"]
+    inputs = {
+        "trajectories": _of_file(source),
+        "reports": contents.of_files([*table.get("report", ()), *table.get("pull_requests", ())]),
+        "settings": contents.of_value(_with_effect(table)),
+        "day": contents.of_value(datetime.now(UTC).date().isoformat()),
+    }
+    out = _place(config, "outcomes", inputs, ".jsonl")
+    return Task("outcomes", inputs, ["outcomes", str(source), *_flags(table), "-o", str(out), "--force"], out, _of_file)
+
+
+def _sample(config: Config, outputs: dict[str, Path]) -> Task:
+    source = outputs.get("outcomes", outputs["convert"])
+    settings = {name: value for name, value in config.raw.items() if name not in OUTSIDE_SAMPLE}
+    inputs = {
+        "trajectories": _of_file(source),
+        "settings": contents.of_value(settings),
+        "code": contents.of_code(settings, config.file.parent),
+    }
+    out = _place(config, "data", inputs)
+    arguments = ["sample", str(source), "-o", str(out), "--config", str(config.file), "--force"]
+    return Task("sample", inputs, arguments, out, contents.of_data_set)
+
+
+def _train(config: Config, outputs: dict[str, Path]) -> Task:
+    data = outputs["sample"]
+    inputs = {
+        "data": contents.of_data_set(data),
+        "settings": contents.of_value(_with_effect(config.raw["train"])),
+        "model": contents.of_model(config.model),
+    }
+    out = _place(config, "adapters", inputs)
+    arguments = ["train", str(data), "--config", str(config.file), "--adapter-path", str(out), "--resume"]
+    return Task("train", inputs, arguments, out, of_adapter)
+
+
+def _eval(config: Config, outputs: dict[str, Path]) -> Task:
+    table, adapter, over = config.tables["eval"], outputs["train"], in_use(config)
+    inputs = _judged_by(config, outputs) | {
+        "against": contents.of_value(BASE) if over == BASE else of_adapter(Path(over))
+    }
+    common = ["--model", config.model, "--adapter-path", str(adapter), "--against", over]
+    if config.by == "likelihood":
+        return Task("eval", inputs, ["eval", held_out(config, outputs), *common, *_flags(table, "by", "data")])
+    out = _place(config, "evaluations", inputs)
+    arguments = ["eval", table["data"], "--rollouts", "--config", str(config.file), *common, "--out", str(out)]
+    return Task("eval", inputs, [*arguments, *_flags(table, "by", "data"), "--resume"], out, _of_evaluation)
+
+
+def _promote(config: Config, outputs: dict[str, Path]) -> Task:
+    """Return the decision on an adapter: one for each adapter, whatever is in use by then."""
+    table = config.tables["promote"]
+    inputs = _judged_by(config, outputs) | {"promote": contents.of_value(table)}
+    arguments = ["promote", str(outputs["train"]), "--over", in_use(config), *_flags(table)]
+    if config.by == "likelihood":
+        split = ["--split", config.tables["eval"]["split"]] if "split" in config.tables["eval"] else []
+        arguments += ["--data", held_out(config, outputs), "--by", "likelihood", "--model", config.model, *split]
+    else:
+        arguments += ["--data", str(outputs.get("eval", "")), "--by", "rewards"]
+    return Task("promote", inputs, arguments)
+
+
+MAKERS: dict[str, Callable[[Config, dict[str, Path]], Task]] = {
+    "convert": _convert,
+    "outcomes": _outcomes,
+    "sample": _sample,
+    "train": _train,
+    "eval": _eval,
+    "promote": _promote,
+}
+
+
+def _judged_by(config: Config, outputs: dict[str, Path]) -> dict[str, Content]:
+    """Return the content of an adapter, and of all that it is judged by."""
+    data, rl = config.tables["eval"].get("data"), config.raw.get("rl", {}) if config.by == "rollouts" else {}
+    return {
+        "adapter": of_adapter(outputs["train"]),
+        "data": contents.of_data_set(outputs["sample"]) if data is None else contents.of_files([data]),
+        "settings": contents.of_value([config.tables["eval"], rl]),
+        "code": contents.of_code(rl, config.file.parent),
+        "model": contents.of_model(config.model),
+    }
+
+
+def held_out(config: Config, outputs: dict[str, Path]) -> str:
+    """Return the held-out data: that of the file, or the data set, of which `[eval] split` is held out."""
+    return str(config.tables["eval"].get("data", outputs["sample"]))
+
+
+def in_use(config: Config) -> str:
+    """Return the path of the adapter in use, or `base`."""
+    link = config.folder / "adapters" / LINK
+    return os.path.realpath(link) if link.is_symlink() else BASE
+
+
+def of_adapter(folder: Path) -> Content:
+    """Return the content of an adapter."""
+    return contents.of_files(folder / name for name in ADAPTER_FILES if (folder / name).is_file())
+
+
+def _of_file(file: Path) -> Content:
+    return contents.of_files([file])
+
+
+def _of_evaluation(folder: Path) -> Content:
+    return contents.of_files(sorted(folder.glob("*.json*")))
+
+
+def _with_effect(table: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that can change a result."""
+    return {name: value for name, value in table.items() if name.replace("-", "_") not in WITHOUT}
+
+
+def _place(config: Config, name: str, inputs: dict[str, Content], suffix: str = "") -> Path:
+    return config.folder / name / (key_of(inputs) + suffix)
+
+
+def _flags(table: dict[str, Any], *without: str) -> list[str]:
+    """Return the values of a table as options of its command."""
+    found: list[str] = []
+    for name, value in table.items():
+        flag = "--" + name.replace("_", "-")
+        if name in without or value is False:
+            continue
+        if value is True:
+            found.append(flag)
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                found += [flag, str(one)]
+    return found
