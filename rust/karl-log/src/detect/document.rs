@@ -7,7 +7,7 @@ use super::sniff::element_keys;
 use crate::cancel::Watch;
 use crate::framing::{Extent, Window};
 use crate::input::source::{Source, Stream};
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// Maximum length of a document's key in bytes.
 const KEY_MAX: usize = 1 << 20;

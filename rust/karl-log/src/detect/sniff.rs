@@ -12,7 +12,7 @@ use crate::framing::{Elements, Extent, Piece, Until, Window};
 use crate::input::source::Source;
 use crate::json::project::{Path, PathTree, Scan, scan, skip_space, skip_string, skip_value};
 use crate::json::reference;
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// Maximum number of records examined to detect the format.
 const RECORDS_PROBED: usize = 100;

@@ -10,7 +10,7 @@ use crate::format::{Choice, Field, Transform};
 use crate::json::project::Path;
 use crate::json::reference;
 use crate::json::scalar::{Name, name};
-use crate::json::string::plain;
+use crate::json::unescape::plain;
 
 /// Slots of a field's choices.
 #[derive(Debug)]

@@ -6,5 +6,5 @@ pub mod project;
 pub mod reference;
 pub mod scalar;
 pub(crate) mod simd;
-pub(crate) mod string;
+pub(crate) mod unescape;
 pub(crate) mod validate;

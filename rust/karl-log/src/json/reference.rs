@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::number_text::{marked, unmark};
 use super::project::{Path, skip_space, skip_string};
-use super::string::unescape;
+use super::unescape::unescape;
 use super::validate::sound;
 
 /// Parse the whole record: the last duplicate key wins, nesting of up to 127 levels.

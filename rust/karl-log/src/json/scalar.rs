@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::string::unescape;
+use super::unescape::unescape;
 
 /// Name of a record or of its group.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use karl_reward::{Call, Fault, Node, PARAMS, ToolKind, Tools, Value, Version, Wo
 use super::interner::TextInterner;
 use super::lazy::{Raw, quoted};
 use crate::json::project::{Scan, skip_space};
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// Upper bound of the numbers of tools that the formulas know by name; they equal the numbers of their kinds.
 const KNOWN: u32 = 8;

@@ -8,7 +8,7 @@ use karl_reward::{Fault, Node, Value};
 use crate::json::project::{skip_space, skip_string, skip_value};
 use crate::json::reference;
 use crate::json::scalar::number;
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// One value of a JSON text, read like [`crate::json::project`]: by structure, without detecting damage in
 /// skipped parts.

@@ -3,7 +3,7 @@
 
 use super::code::is_program;
 use super::cursor::{Cursor, closing};
-use super::judge::{is_key, is_placeholder, is_weak};
+use super::is_secret::{is_key, is_placeholder, is_weak};
 use super::list;
 use super::named::{LONGEST, NameKind, family, is_passworded, kind, literal, quoted};
 use super::secret::{MARK, RANK, Secret, floor};

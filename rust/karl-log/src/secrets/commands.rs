@@ -1,7 +1,7 @@
 //! Passwords in commands and headers.
 
 use super::family::{Family, checked};
-use super::judge::{is_basic, is_bearer, is_key, is_password, is_strong, is_typed};
+use super::is_secret::{is_basic, is_bearer, is_key, is_password, is_strong, is_typed};
 use super::randomness::is_random;
 
 #[rustfmt::skip]

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::json_context::{Literal, StringPlace};
 use super::named;
 use super::pem::{Across, is_mentioned};
-use super::place::{Literal, StringPlace};
 use super::search::{beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
 use crate::json::reference;

@@ -1,6 +1,6 @@
 //! Names of secrets, `DB_PASSWORD` or `apiKey`, and checks of their values.
 
-use super::judge::{is_basic, is_key, is_mixed_key, is_password, is_strong, is_weak};
+use super::is_secret::{is_basic, is_key, is_mixed_key, is_password, is_strong, is_weak};
 use super::secret::NAMES;
 
 /// Maximum length of a name before and after its word.

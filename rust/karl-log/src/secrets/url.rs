@@ -1,6 +1,6 @@
 //! Passwords and tokens in URLs: `scheme://user:password@host`.
 
-use super::judge::{is_key, is_placeholder};
+use super::is_secret::{is_key, is_placeholder};
 use super::secret::{RANK, Secret, floor};
 
 /// Separator after the scheme in all encodings.

@@ -10,7 +10,7 @@ use crate::convert::lines::Keys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, UNKNOWN_BLOCK};
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// Texts that the tool writes in the user's name around its own commands.
 const COMMANDS: [&str; 7] = [

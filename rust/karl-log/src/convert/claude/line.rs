@@ -14,7 +14,7 @@ use crate::convert::lines::Keys;
 use crate::convert::report::Made;
 use crate::error::{Error, Result};
 use crate::input::source::Source;
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// Files of a session, opened as needed.
 pub(super) struct Files<'a> {

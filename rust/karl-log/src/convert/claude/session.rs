@@ -9,7 +9,7 @@ use super::line::LineFacts;
 use super::row::{Row, hash};
 use crate::convert::Kind;
 use crate::input::source::Source;
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// Facts about a thread, as text.
 #[derive(Default)]

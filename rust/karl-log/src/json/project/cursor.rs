@@ -8,7 +8,7 @@ use super::paths::{NONE, Node};
 use super::skip::{skip_space, string, value};
 use crate::json::simd;
 use crate::json::simd::{Kernel, Lanes};
-use crate::json::string::unescape;
+use crate::json::unescape::unescape;
 
 /// Progress of the scan in a record.
 pub(super) struct RecordCursor<'a, 'h> {

@@ -14,7 +14,7 @@ mod grammar;
 
 pub(crate) use self::grammar::Grammar;
 use super::scalar::is_scalar;
-use super::string::unit;
+use super::unescape::unit;
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
