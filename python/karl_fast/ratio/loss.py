@@ -40,7 +40,7 @@ class PolicyLoss:
         clip_fraction_low: share of tokens below the range of their clip; NaN without a token, as the others.
         clip_fraction_high: share above it with a positive advantage, or with a detached weight.
         clip_fraction_bound: share above it with a negative advantage.
-        ratio_mean: over the ratios of the level (one a token, turn or sequence), before any clip.
+        ratio_mean: over tokens, of the ratio of their level, before any clip.
         ratio_std: of the same, ddof 0.
         ratio_min: the least of them.
         ratio_max: the largest of them.
@@ -112,8 +112,8 @@ def policy_loss(
         The loss, its coefficients, and statistics of the ratio: `PolicyLoss`.
 
     Raises:
-        ArgumentError: a token that counts with a log-probability, advantage, term or coefficient that is not finite;
-            lengths that do not match.
+        ArgumentError: a token that counts with a log-probability, advantage or coefficient that is not finite; lengths
+            that do not match.
         UsageError: ``turn_offsets`` missing, or given without use; an unknown level or per; an invalid clip or
             aggregate, such as a class in place of its instance.
         DTypeError, LayoutError: an array that would have to be cast or copied; offsets that are out of place.

@@ -1,7 +1,8 @@
 //! Policy losses do not depend on the number of threads, nor on the width of vectors.
 
 use karl_core::objective::{
-    Advantages, Aggregate, Clip, Level, Objective, Per, Power, Tokens, policy_loss, row_log_ratio,
+    Advantages, Aggregate, Clip, Penalty, Per, PolicyGradient, Power, Ratio, Rollouts, Turns, Update,
+    policy_loss, row_log_ratio,
 };
 use karl_core::{Error, Offsets};
 
@@ -21,15 +22,22 @@ fn batch() -> Batch {
     (logp.collect(), old, (0..tokens).map(|t| t % 7 != 3).collect(), offsets, advantages)
 }
 
+/// The mean over tokens under a clip.
+fn clipped(ratio: Ratio<'_>, clip: Clip) -> PolicyGradient<'_> {
+    let aggregate = Aggregate::TokenMean { tokens: None };
+    let update = Update::Bounded(clip);
+    PolicyGradient { ratio, update, mask_negatives: None, penalty: Penalty::None, aggregate }
+}
+
 #[test]
 fn the_bits_are_the_same_for_any_number_of_threads() {
     let (logp, old, mask, offsets, advantages) = batch();
     let offsets = Offsets::new("offsets", &offsets, logp.len()).unwrap();
-    let tokens = Tokens::new(&logp, &old, Some(&mask), offsets).unwrap();
-    for level in [Level::Token, Level::Sequence, Level::SequenceToken, Level::Turn(offsets)] {
-        let clip = Clip::ppo(3e-4, 4e-4).unwrap(); // tight enough for the mean of a sequence
-        let aggregate = Aggregate::TokenMean { tokens: None };
-        let objective = Objective { level, clip, aggregate };
+    let tokens = Rollouts::new(&logp, Some(&old), None, &mask, offsets).unwrap();
+    let turns = Ratio::Turn(Turns::Offsets(offsets));
+    for ratio in [Ratio::Token, Ratio::Sequence, Ratio::SequenceToken, turns] {
+        // Tight enough for the mean of a sequence.
+        let objective = clipped(ratio, Clip::ppo(3e-4, 4e-4).unwrap());
         let with = |threads| {
             let mut coefficient = vec![f32::NAN; logp.len()];
             let advantages = Advantages::double(&advantages, Per::Sequence);
@@ -38,7 +46,7 @@ fn the_bits_are_the_same_for_any_number_of_threads() {
         };
         let (alone, written) = with(1);
         assert!(written.iter().all(|value| value.is_finite()));
-        assert!(alone.tokens > 4 << 15 && alone.clip_fraction_high > 0.0);
+        assert!(alone.statistics.tokens > 4 << 15 && alone.statistics.clip_high > 0.0);
         for threads in [0, 2, 3, 64] {
             assert_eq!(with(threads), (alone, written.clone()));
         }
@@ -55,9 +63,8 @@ fn a_turn_that_crosses_sequences_is_refused() {
     let (logp, starts, turns) = ([-1.0; 6], [0, 2, 2, 6], [0, 1, 3, 6]);
     let offsets = Offsets::new("offsets", &starts, 6).unwrap();
     let turns = Offsets::new("turn_offsets", &turns, 6).unwrap();
-    let tokens = Tokens::new(&logp, &logp, None, offsets).unwrap();
-    let aggregate = Aggregate::SequenceMean { sequences: None };
-    let objective = Objective { level: Level::Turn(turns), clip: Clip::NONE, aggregate };
+    let tokens = Rollouts::new(&logp, Some(&logp), None, &[true; 6], offsets).unwrap();
+    let objective = clipped(Ratio::Turn(Turns::Offsets(turns)), Clip::NONE);
     let advantages = Advantages::double(&[1.0; 3], Per::Sequence);
     let found = policy_loss(&tokens, advantages, &objective, &mut [0.0; 6], 1);
     let wanted = Error::Offset { what: "turn_offsets", index: 2, got: 3, low: 1, high: 2 };
@@ -78,13 +85,35 @@ fn every_coefficient_is_written_where_nothing_counts() {
     let (logp, starts, turns) = ([-1.0_f64; 6], [0, 0, 3, 6], [0, 1, 3, 6]);
     let [offsets, turns] = [&starts[..], &turns].map(|starts| Offsets::new("offsets", starts, 6).unwrap());
     let mask = [false, true, true, false, false, false];
-    let tokens = Tokens::new(&logp, &logp, Some(&mask), offsets).unwrap();
-    for level in [Level::Token, Level::Turn(turns), Level::Sequence] {
-        let objective =
-            Objective { level, clip: Clip::NONE, aggregate: Aggregate::TokenMean { tokens: None } };
+    let tokens = Rollouts::new(&logp, Some(&logp), None, &mask, offsets).unwrap();
+    for ratio in [Ratio::Token, Ratio::Turn(Turns::Offsets(turns)), Ratio::Sequence] {
+        let objective = clipped(ratio, Clip::NONE);
         let mut coefficient = [f64::NAN; 6];
         let advantages = Advantages::double(&[1.0; 3], Per::Sequence);
         policy_loss(&tokens, advantages, &objective, &mut coefficient, 1).unwrap();
         assert_eq!(coefficient.map(f64::to_bits), [0.0, -0.5, -0.5, 0.0, 0.0, 0.0].map(f64::to_bits));
     }
+}
+
+#[test]
+fn the_first_number_that_is_not_finite_is_named() {
+    let (starts, mask) = ([0, 3, 6], [true, false, true, true, true, true]);
+    let offsets = Offsets::new("offsets", &starts, 6).unwrap();
+    let with = |logp: [f64; 6], advantages: [f64; 2], clip| {
+        let rollouts = Rollouts::new(&logp, Some(&[-1.0; 6]), None, &mask, offsets).unwrap();
+        let advantages = Advantages::double(&advantages, Per::Sequence);
+        policy_loss(&rollouts, advantages, &clipped(Ratio::Token, clip), &mut [0.0; 6], 1)
+    };
+    let clip = Clip::ppo(0.2, 0.2).unwrap();
+    let named =
+        |found| if let Err(Error::NotFinite { what, index, .. }) = found { (what, index) } else { ("", 0) };
+    let one = |at: usize, value| std::array::from_fn(|token| if token == at { value } else { -1.0 });
+    assert!(with(one(1, f64::NAN), [1.0, -1.0], clip).is_ok(), "a masked token is not read");
+    // The clip hides both from the loss.
+    assert_eq!(named(with(one(2, f64::INFINITY), [1.0, -1.0], clip)), ("logp", 2));
+    assert_eq!(named(with(one(4, f64::NEG_INFINITY), [1.0, -1.0], clip)), ("logp", 4));
+    assert_eq!(named(with(one(9, 0.0), [1.0, f64::NAN], clip)), ("advantages", 1));
+    // A ratio that is infinite is no error under a clip, and one without.
+    assert!(with(one(0, 900.0), [1.0, -1.0], clip).is_ok());
+    assert_eq!(named(with(one(0, 900.0), [1.0, -1.0], Clip::NONE)), ("coefficient", 0));
 }

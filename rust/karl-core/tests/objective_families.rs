@@ -103,7 +103,7 @@ fn loss_of(batch: &Batch, objective: &PolicyGradient<'_>, per: Per<'_>, logp: &[
 }
 
 fn ratios(batch: &Batch) -> [Ratio<'_>; 4] {
-    let turns = Turns::new(&batch.turns, &batch.mask);
+    let turns = Turns::Numbers(&batch.turns, &batch.mask);
     [Ratio::Token, Ratio::Turn(turns), Ratio::Sequence, Ratio::SequenceProduct]
 }
 

@@ -63,7 +63,7 @@ def policy_loss(batch: Any, level: str, clip: Any, aggregate: Any, clamp: float 
             log_ratios = [batch.logp[t] - batch.old[t] for t in unit]
             mean = level != "sequence-product"
             total = math.fsum(log_ratios) / (len(unit) if mean else 1)
-            ratios.append(exp(total))
+            ratios += [exp(total)] * len(unit)  # one a token
             log_ratio, flows = clamped(total, clamp)
             pairs = [term(clip, exp(log_ratio), batch.advantages[t], batch.logp[t]) for t in unit]
             pairs = [pair if batch.advantages[t] else (0.0, 0.0) for t, pair in zip(unit, pairs, strict=True)]

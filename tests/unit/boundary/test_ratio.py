@@ -135,7 +135,7 @@ def test_a_ratio_beyond_its_type_is_bounded_by_a_clip_and_an_error_without_one()
     logp = LOGP.copy()
     logp[0] = 900.0
     assert loss(logp=logp).coefficient[0] == 0.0
-    with pytest.raises(ArgumentError, match=r"^loss at index 0 is -inf"):
+    with pytest.raises(ArgumentError, match=r"^coefficient at index 0 is -inf"):
         loss(logp=logp, clip=NoClip())
     assert math.isfinite(loss(logp=logp, clip=NoClip(), log_ratio_clamp=20.0).loss)
 

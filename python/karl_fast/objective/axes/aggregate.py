@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from karl_fast.objective.axes.point import Point, check_number
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Aggregate", "ConstantLength", "SequenceMean", "SequenceSum", "TokenMean"]
@@ -50,7 +51,7 @@ class TokenMean(Aggregate):
 
     def count(self, mask: NDArray[np.bool_]) -> int:
         """Return the denominator: the number of tokens that count. [B, T] -> []"""
-        return int(mask.sum())
+        return int(np.count_nonzero(mask))
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,13 @@ impl<'a> Offsets<'a> {
     /// Return the rows that have a value in a stretch, and empty ones between them. Cost: two binary searches.
     pub(crate) fn meeting(&self, values: &Range<usize>) -> Range<usize> {
         let begin = |limit: usize| self.0.partition_point(|&offset| place(offset) < limit);
-        let first = self.0.partition_point(|&offset| place(offset) <= values.start).saturating_sub(1);
+        let first = self.holding(values.start);
         first..begin(values.end).clamp(first, self.len())
+    }
+
+    /// Return the row of a value. Cost: a binary search.
+    pub(crate) fn holding(&self, value: usize) -> usize {
+        self.0.partition_point(|&offset| place(offset) <= value).saturating_sub(1)
     }
 
     /// Return the places of the values of each row.

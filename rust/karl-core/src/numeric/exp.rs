@@ -47,17 +47,25 @@ const Q: [f64; 9] = [
 #[inline(always)]
 #[must_use]
 pub fn exp(x: f64) -> f64 {
+    exp_parts(x).0
+}
+
+/// Return `e^x`, `e^r - 1 - r`, and whether r is x itself: the power of 2 is 1.
+#[inline(always)]
+fn exp_parts(x: f64) -> (f64, f64, bool) {
     // Beyond these the result is infinite, or rounds to zero.
     let x = x.clamp(-746.0, 710.0);
     let rounded = x * std::f64::consts::LOG2_E + ROUND;
     let n = rounded - ROUND;
     let (high, low) = (x - n * LN2_HIGH, n * LN2_LOW);
     let r = high - low;
-    let significand = 1.0 + (high + (less_line(r) - low));
+    let rest = less_line(r);
+    let significand = 1.0 + (high + (rest - low));
     // Two factors, so that each is a normal number where the result is not.
     let power = rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(2 * 1023);
     let half = power >> 1;
-    significand * f64::from_bits(half << 52) * f64::from_bits(power.wrapping_sub(half) << 52)
+    let exp = significand * f64::from_bits(half << 52) * f64::from_bits(power.wrapping_sub(half) << 52);
+    (exp, rest, n == 0.0)
 }
 
 /// `e^x` for the log of a weight beside one that is about the largest: within 1 ulp from 709 down to -708, and 0 below,
@@ -92,8 +100,15 @@ fn less_line(r: f64) -> f64 {
 #[inline(always)]
 #[must_use]
 pub fn exp_less_line(x: f64) -> f64 {
-    let near = x.abs() <= 0.5 * std::f64::consts::LN_2;
-    if near { less_line(x) } else { exp(x) - 1.0 - x }
+    exp_and_less_line(x).1
+}
+
+/// [`exp`] and [`exp_less_line`] of the same number, for little more than the first.
+#[inline(always)]
+#[must_use]
+pub fn exp_and_less_line(x: f64) -> (f64, f64) {
+    let (exp, rest, near) = exp_parts(x);
+    (exp, if near { rest } else { exp - 1.0 - x })
 }
 
 /// Of degree 4, with an error of 2^-33.
@@ -110,6 +125,20 @@ const LN2_LOW_F32: f32 = -2.121_944_4e-4;
 #[inline(always)]
 #[must_use]
 pub fn exp_f32(x: f32) -> f32 {
+    exp_parts_f32(x).0
+}
+
+/// [`exp_and_less_line`] in f32.
+#[inline(always)]
+#[must_use]
+pub fn exp_and_less_line_f32(x: f32) -> (f32, f32) {
+    let (exp, rest, near) = exp_parts_f32(x);
+    (exp, if near { rest } else { exp - 1.0 - x })
+}
+
+/// As [`exp_parts`], for f32.
+#[inline(always)]
+fn exp_parts_f32(x: f32) -> (f32, f32, bool) {
     let x = x.clamp(-104.0, 89.0);
     let rounded = x * std::f32::consts::LOG2_E + ROUND_F32;
     let n = rounded - ROUND_F32;
@@ -117,10 +146,12 @@ pub fn exp_f32(x: f32) -> f32 {
     let r = high - low;
     let r2 = r * r;
     let q = Q_F32[0] + r * (Q_F32[1] + r * (Q_F32[2] + r * (Q_F32[3] + r * Q_F32[4])));
-    let significand = 1.0 + (high + (r2 * (0.5 + r * q) - low));
+    let rest = r2 * (0.5 + r * q);
+    let significand = 1.0 + (high + (rest - low));
     let power = rounded.to_bits().wrapping_sub(ROUND_F32.to_bits()).wrapping_add(2 * 127);
     let half = power >> 1;
-    significand * f32::from_bits(half << 23) * f32::from_bits(power.wrapping_sub(half) << 23)
+    let exp = significand * f32::from_bits(half << 23) * f32::from_bits(power.wrapping_sub(half) << 23);
+    (exp, rest, n == 0.0)
 }
 
 /// Of degree 6, with an error of 2^-61 in `s^3 L`. By Remez's algorithm in 60 digits, then rounded.

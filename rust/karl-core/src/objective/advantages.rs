@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use super::rollouts::not_finite;
+use super::turns::Turns;
 use crate::check::check_length;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
 use crate::numeric::float::Real;
 
@@ -50,12 +52,27 @@ impl<'a> Advantages<'a> {
             Per::Turn(turns) => turns.len(),
             Per::Token => offsets.values(),
         };
-        check_length("advantages", self.values.len(), wanted)
+        check_length("advantages", self.values.len(), wanted)?;
+        if let Per::Turn(turns) = self.per { Turns::Offsets(turns).check(&offsets) } else { Ok(()) }
     }
 
-    /// Return the turns, where those are what the advantages are for.
-    pub(super) fn turns(&self) -> Option<Offsets<'a>> {
-        if let Per::Turn(turns) = self.per { Some(turns) } else { None }
+    /// Return the first advantage of a token that counts which is not finite, by its index.
+    pub(super) fn fault(self, offsets: &Offsets, mask: &[bool]) -> Option<Error> {
+        let what = "advantages";
+        let spans = offsets.rows().enumerate().flat_map(|(row, tokens)| self.spans(row, tokens));
+        spans.filter(|(tokens, _)| mask[tokens.clone()].contains(&true)).find_map(|(tokens, credit)| {
+            let live = tokens.clone().filter(|&at| mask[at]);
+            let (mut places, start) = (live, tokens.start);
+            match credit {
+                TokenAdvantages::One { value, index } => not_finite(what, index, value),
+                TokenAdvantages::Single(values) => {
+                    places.find_map(|at| not_finite(what, at, values[at - start]))
+                }
+                TokenAdvantages::Double(values) => {
+                    places.find_map(|at| not_finite(what, at, values[at - start]))
+                }
+            }
+        })
     }
 
     /// Return the stretches of some tokens of a sequence, each with what its advantage is.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::chunks;
-use super::tokens::kept;
+use super::rollouts::kept;
 use crate::check::{check_length, check_range};
 use crate::error::Result;
 use crate::group::offsets::Offsets;

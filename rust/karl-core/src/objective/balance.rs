@@ -1,9 +1,10 @@
 //! Trajectory balance: a regression that is 0 where the policy is the Boltzmann target of the reward.
 
 use super::lane::Lane;
-use super::level::Power;
+use super::log_ratio::Power;
+use super::pieces::PIECE;
 use super::rollouts::{Part, Rollouts};
-use super::row_sums::{Groups, drift_of, fill_rows, row_facts};
+use super::row_sums::{Groups, RowFacts, fill_rows, row_facts};
 use super::statistics::Evaluation;
 use super::stats::sum_of_kept_differences;
 use crate::check::{check_length, check_range};
@@ -96,7 +97,8 @@ pub fn balance<T: Lane>(
     if let LogZ::GroupOptimum(groups) = objective.log_z {
         check_length("groups", groups.len(), rows)?;
     }
-    let mut found = row_facts(rollouts, threads, |row, part| row_of(&part, rewards[row], objective));
+    let formula = Formula { objective, rewards };
+    let (mut found, statistics) = row_facts(rollouts, threads, &formula);
     add_log_z(&mut found, objective);
     let loss = settle(&mut found, objective);
     if let LogZ::Learned(_) = objective.log_z {
@@ -107,10 +109,17 @@ pub fn balance<T: Lane>(
     fill_rows(rollouts, coefficient, threads, |row, part, out| {
         let Row { slope, chosen, .. } = found[row];
         let share = if objective.length == Power::Mean { 1.0 / chosen.max(1) as f64 } else { 1.0 };
-        part.spread(T::narrow(slope * objective.drift * share), out);
-        choose(&part, rewards[row], objective, |at| out[at] = T::default());
+        let value = T::narrow(slope * objective.drift * share);
+        match formula.choice(row) {
+            None => part.spread(value, out),
+            Some(choice) => {
+                let mut room = [false; PIECE];
+                for (piece, out) in part.pieces().zip(out.chunks_mut(PIECE)) {
+                    choice.within(&piece, &mut room).spread(value, out);
+                }
+            }
+        }
     });
-    let statistics = drift_of(rollouts, threads);
     Ok((Evaluation { loss, statistics }, Residuals::of(&found)))
 }
 
@@ -133,52 +142,118 @@ impl Residuals {
     }
 }
 
-/// Call `drop` for each token that the choice leaves out; it counts otherwise.
-#[inline(always)]
-fn choose<T: Lane>(part: &Part<'_, T>, reward: f64, objective: &Balance<'_>, mut drop: impl FnMut(usize)) {
-    let (Some((low, high)), Some(old)) = (objective.choice, part.old) else { return };
-    if reward == 0.0 {
-        return;
+/// A balance and the rewards of its rollouts.
+struct Formula<'a> {
+    objective: &'a Balance<'a>,
+    rewards: &'a [f64],
+}
+
+/// The tokens of a rollout that count: those with a log ratio that is not beyond a bound, where its reward sends it.
+#[derive(Clone, Copy)]
+enum Choice {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Choice {
+    /// Return a piece with the mask of the tokens that are left in.
+    #[inline(always)]
+    fn within<'a, T: Lane>(self, piece: &Part<'a, T>, room: &'a mut [bool; PIECE]) -> Part<'a, T> {
+        let Some(old) = piece.old else { return *piece };
+        let given = piece.logp.iter().zip(old).zip(piece.keep);
+        for (chosen, ((&logp, &old), &keep)) in room.iter_mut().zip(given) {
+            let log_ratio = logp - old;
+            let beyond = match self {
+                Self::AtMost(bound) => log_ratio > T::narrow(bound),
+                Self::AtLeast(bound) => log_ratio < T::narrow(bound),
+            };
+            *chosen = keep & !beyond;
+        }
+        Part { keep: &room[..piece.len()], ..*piece }
     }
-    for (at, ((&logp, &old), &keep)) in part.logp.iter().zip(old).zip(part.keep).enumerate() {
-        let ratio = if keep { (logp - old).exp().widen() } else { 1.0 };
-        if (reward > 0.0 && ratio > 1.0 + high) || (reward < 0.0 && ratio < 1.0 - low) {
-            drop(at);
+}
+
+/// Sums over the tokens of a rollout that count.
+#[derive(Clone, Copy, Default)]
+struct Chosen {
+    tokens: usize,
+    /// Log-probability over the anchor.
+    length: f64,
+    /// Log ratio.
+    moved: f64,
+}
+
+impl Chosen {
+    #[inline(always)]
+    fn of<T: Lane>(part: &Part<'_, T>, anchor: Anchor) -> Self {
+        let other = match anchor {
+            Anchor::None => None,
+            Anchor::Behaviour => part.old,
+            Anchor::Reference => part.reference,
+        };
+        let length = match other {
+            Some(other) => sum_of_kept_differences(part.logp, other, part.keep),
+            None => part.kept_sum(),
+        };
+        Self { tokens: part.kept(), length, moved: part.sum_log_ratio() }
+    }
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens + other.tokens,
+            length: self.length + other.length,
+            moved: self.moved + other.moved,
         }
     }
 }
 
-#[inline(always)]
-fn row_of<T: Lane>(part: &Part<'_, T>, reward: f64, objective: &Balance<'_>) -> Row {
-    let kept = part.kept();
-    let other = match objective.anchor {
-        Anchor::None => None,
-        Anchor::Behaviour => part.old,
-        Anchor::Reference => part.reference,
-    };
-    let mut length = match other {
-        Some(other) => sum_of_kept_differences(part.logp, other, part.keep),
-        None => part.kept_sum(),
-    };
-    let (mut moved, mut chosen) = (part.sum_log_ratio(), kept);
-    choose(part, reward, objective, |at| {
-        chosen -= 1;
-        length -= part.logp[at].widen() - other.map_or(0.0, |other| other[at].widen());
-        moved -= part.old.map_or(0.0, |old| part.logp[at].widen() - old[at].widen());
-    });
-    let count = chosen.max(1);
-    let drift = objective.drift * objective.length.of(length, count);
-    let weight = objective.weight.map_or(1.0, |(power, floor, ceiling)| {
-        let ratio = libm::exp(power.of(moved, count));
-        if ratio < floor {
-            floor
-        } else if ratio > ceiling {
-            ceiling
+impl Formula<'_> {
+    /// Return the choice among the tokens of a rollout; None for all.
+    fn choice(&self, row: usize) -> Option<Choice> {
+        let (low, high) = self.objective.choice?;
+        let reward = self.rewards[row];
+        if reward > 0.0 {
+            Some(Choice::AtMost(libm::log1p(high)))
+        } else if reward < 0.0 {
+            Some(Choice::AtLeast(libm::log1p(-low)))
         } else {
-            ratio
+            None
         }
-    });
-    Row { counted: kept > 0, chosen, residual: drift - objective.reward * reward, weight, slope: 0.0 }
+    }
+}
+
+impl<T: Lane> RowFacts<T> for Formula<'_> {
+    type Row = Row;
+
+    #[inline(always)]
+    fn of(&self, row: usize, part: &Part<'_, T>) -> Row {
+        let objective = self.objective;
+        let chosen = match self.choice(row) {
+            None => Chosen::of(part, objective.anchor),
+            Some(choice) => {
+                let (mut chosen, mut room) = (Chosen::default(), [false; PIECE]);
+                for piece in part.pieces() {
+                    let piece = choice.within(&piece, &mut room);
+                    chosen = chosen.add(Chosen::of(&piece, objective.anchor));
+                }
+                chosen
+            }
+        };
+        let count = chosen.tokens.max(1);
+        let drift = objective.drift * objective.length.of(chosen.length, count);
+        let weight = objective.weight.map_or(1.0, |(power, floor, ceiling)| {
+            let ratio = libm::exp(power.of(chosen.moved, count));
+            if ratio < floor {
+                floor
+            } else if ratio > ceiling {
+                ceiling
+            } else {
+                ratio
+            }
+        });
+        let residual = drift - objective.reward * self.rewards[row];
+        Row { counted: part.kept() > 0, chosen: chosen.tokens, residual, weight, slope: 0.0 }
+    }
 }
 
 /// Add log Z to the residuals, which come without it.

@@ -28,6 +28,7 @@ pub(super) fn geometric<T: Lane>(
         let places = number * PIECE..number * PIECE + out.len();
         let piece = unit.part.cut(places.clone());
         own_ratios(&piece, sums, room);
+        sums.ratios.extend(&room.ratios[..out.len()], piece.kept());
         credits(advantages, unit, places, room);
         let (mut below, mut above) = (0_u32, 0_u32);
         let Room { log_ratios, advantages, terms, .. } = room;

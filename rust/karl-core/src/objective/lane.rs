@@ -5,7 +5,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::numeric::exp::{exp, exp_f32};
+use crate::numeric::exp::{exp, exp_and_less_line, exp_and_less_line_f32, exp_f32};
 use crate::numeric::float::Real;
 
 /// Arithmetic in the type that log-probabilities are stored in.
@@ -18,6 +18,11 @@ pub trait Lane:
     /// `e^x`, within 1 ulp.
     #[must_use]
     fn exp(self) -> Self;
+
+    /// `e^x`, and `e^x - 1 - x` without the cancellation that the difference has near 0: the estimator k3 of a
+    /// divergence.
+    #[must_use]
+    fn exp_and_excess(self) -> (Self, Self);
 
     /// Return whether the number is neither infinite nor NaN.
     fn is_finite(self) -> bool;
@@ -32,6 +37,11 @@ impl Lane for f64 {
     }
 
     #[inline(always)]
+    fn exp_and_excess(self) -> (Self, Self) {
+        exp_and_less_line(self)
+    }
+
+    #[inline(always)]
     fn is_finite(self) -> bool {
         self.abs() < Self::INFINITY
     }
@@ -43,6 +53,11 @@ impl Lane for f32 {
     #[inline(always)]
     fn exp(self) -> Self {
         exp_f32(self)
+    }
+
+    #[inline(always)]
+    fn exp_and_excess(self) -> (Self, Self) {
+        exp_and_less_line_f32(self)
     }
 
     #[inline(always)]

@@ -7,8 +7,8 @@ use super::chunks;
 use super::lane::Lane;
 use super::pieces::{PIECE, Room};
 use super::rollouts::{Part, Rollouts};
-use super::row_sums::drift_of;
-use super::statistics::Evaluation;
+use super::row_sums::add_drift;
+use super::statistics::{Evaluation, Sums};
 use super::stats::sum;
 use crate::check::check_length;
 use crate::error::Result;
@@ -46,8 +46,8 @@ pub fn weighted_likelihood<T: Lane>(
     let term = if objective.scaled { Term::Scaled } else { Term::Plain };
     let summed =
         Summed { rollouts, values: rollouts.logp, term, factors: Some(objective.weights), factor: -1.0 };
-    let (loss, _) = summed.fill(objective.aggregate, coefficient, threads)?;
-    Ok(Evaluation { loss, statistics: drift_of(rollouts, threads) })
+    let (sums, _) = summed.fill(objective.aggregate, coefficient, threads)?;
+    Ok(Evaluation { loss: sums.loss, statistics: sums.statistics(rollouts.old.is_some(), false) })
 }
 
 /// Compute a term that is linear in another quantity of each token, such as the policy's entropy or the divergence of
@@ -71,7 +71,8 @@ pub fn linear_term<T: Lane>(
 ) -> Result<(f64, f64)> {
     check_length("values", values.len(), rollouts.logp.len())?;
     let summed = Summed { rollouts, values, term: Term::Plain, factors: None, factor };
-    summed.fill(aggregate, coefficient, threads)
+    let (sums, total) = summed.fill(aggregate, coefficient, threads)?;
+    Ok((sums.loss, total / sums.tokens.max(1) as f64))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,16 +92,15 @@ struct Summed<'a, T> {
 }
 
 impl<T: Lane> Summed<'_, T> {
-    /// Write the coefficients; return the sum, and the mean of the values.
-    fn fill(&self, aggregate: Aggregate, coefficient: &mut [T], threads: usize) -> Result<(f64, f64)> {
+    /// Write the coefficients; return the sums, and that of the values.
+    fn fill(&self, aggregate: Aggregate, coefficient: &mut [T], threads: usize) -> Result<(Sums, f64)> {
         check_length("coefficient", coefficient.len(), self.values.len())?;
         let weight = aggregate.weight(&self.rollouts.offsets, Some(self.rollouts.mask), threads)?;
         let size = |rows: &Range<usize>| self.rollouts.tokens(rows);
         let one = |rows: Range<usize>, out: &mut [T]| wide(SumBlock { summed: self, weight, rows, out });
         let blocks = chunks::map(&self.rollouts.offsets, coefficient, threads, size, one);
-        let add = |all: (f64, f64, u64), one: (f64, f64, u64)| (all.0 + one.0, all.1 + one.1, all.2 + one.2);
-        let (loss, total, tokens) = blocks.into_iter().fold((0.0, 0.0, 0), add);
-        Ok((loss, total / tokens.max(1) as f64))
+        let add = |all: (Sums, f64), one: &(Sums, f64)| (all.0.merge(&one.0), all.1 + one.1);
+        Ok(blocks.iter().fold((Sums::NONE, 0.0), add))
     }
 }
 
@@ -112,28 +112,30 @@ struct SumBlock<'a, 'b, T> {
 }
 
 impl<T: Lane> Kernel for SumBlock<'_, '_, T> {
-    /// The weighted sum, the plain one, and the number of tokens.
-    type Output = (f64, f64, u64);
+    /// The sums of the weighted values, and that of the plain ones.
+    type Output = (Sums, f64);
 
     #[inline(always)]
     fn run(self) -> Self::Output {
         let Summed { rollouts, values, term, factors, factor } = *self.summed;
-        let (mut found, mut out, mut room) = ((0.0, 0.0, 0), self.out, Room::new());
+        let (mut sums, mut plain) = (Sums::NONE, 0.0);
+        let (mut out, mut room) = (self.out, Room::new());
         for row in self.rows {
-            let tokens = rollouts.offsets.row(row);
-            let (own, rest) = out.split_at_mut(tokens.len());
+            let (own, rest) = rollouts.split(row, out);
+            out = rest;
+            let tokens = rollouts.live(row);
             let part = rollouts.part(tokens.clone());
             let kept = part.kept();
-            let each = if kept == 0 {
-                0.0
-            } else {
-                factors.map_or(factor, |of| factor * of[row]) * self.weight.of(kept)
-            };
+            if kept == 0 {
+                continue;
+            }
+            let each = factors.map_or(factor, |of| factor * of[row]) * self.weight.of(kept);
             let total = add_row(&part, &values[tokens], term, each, &mut room, own);
-            found = (found.0 + each * total, found.1 + total, found.2 + kept as u64);
-            out = rest;
+            sums.loss += each * total;
+            plain += total;
+            add_drift(&part, kept, &mut sums, &mut room);
         }
-        found
+        (sums, plain)
     }
 }
 

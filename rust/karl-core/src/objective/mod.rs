@@ -11,13 +11,13 @@
 //! an [`Evaluation`]. [`linear_term`] is for entropies and divergences of full distributions. What is not finite in a
 //! token that counts makes these losses infinite or NaN.
 //!
-//! [`policy_loss`] is the policy gradient of three axes that `karl_fast.ratio` has; it refuses numbers that are not
-//! finite:
+//! [`policy_loss`] is the policy gradient that refuses numbers which are not finite. The axes of policy gradients:
 //!
 //! | axis | meaning | points | file |
 //! |---|---|---|---|
-//! | [`Level`] | tokens that share a ratio | token, turn, sequence (mean or product) | `level` |
-//! | [`Clip`] | bounds of an update | symmetric, asymmetric, dual, capped, none | `clip` |
+//! | [`Ratio`] | tokens that share a ratio | none, token, turn, sequence (mean or product) | `policy_gradient` |
+//! | [`Update`] | what a token adds to the loss, and its bounds ([`Clip`]) | six rules | `update`, `clip` |
+//! | [`Penalty`] | divergence from the reference | none, k2, k3 | `penalty` |
 //! | [`Aggregate`] | aggregation of tokens to one number | four means | `aggregate` |
 //!
 //! ```text
@@ -38,24 +38,20 @@ mod aggregate;
 mod balance;
 mod chunks;
 mod clip;
-mod excess;
 mod geometric;
 mod lane;
-mod level;
 mod likelihood;
+mod log_ratio;
 mod loss;
 mod penalty;
 mod pieces;
 mod policy_gradient;
 mod rollouts;
 mod row_sums;
-mod shared_ratio;
 mod statistics;
 mod stats;
 mod steps;
 mod target_policy;
-mod token_loss;
-mod tokens;
 mod turns;
 mod update;
 
@@ -64,14 +60,13 @@ pub use aggregate::{Aggregate, token_weights};
 pub use balance::{Anchor, Balance, LogZ, Residuals, balance};
 pub use clip::{Bounds, Clip};
 pub use lane::Lane;
-pub use level::{Level, Power, row_log_ratio, token_log_ratio};
 pub use likelihood::{WeightedLikelihood, linear_term, weighted_likelihood};
-pub use loss::{Objective, PolicyLoss, policy_loss};
+pub use log_ratio::{Power, row_log_ratio, token_log_ratio};
+pub use loss::policy_loss;
 pub use penalty::Penalty;
 pub use policy_gradient::{PolicyGradient, Ratio, policy_gradient};
 pub use rollouts::Rollouts;
 pub use statistics::{Evaluation, Statistics};
 pub use target_policy::{TargetPolicy, target_policy};
-pub use tokens::Tokens;
 pub use turns::Turns;
 pub use update::Update;

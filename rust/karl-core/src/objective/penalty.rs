@@ -1,6 +1,5 @@
 //! The penalty on the divergence from the reference, in the loss of each token.
 
-use super::excess::excess;
 use super::lane::Lane;
 use super::pieces::Room;
 use super::rollouts::Part;
@@ -55,23 +54,19 @@ impl Penalty {
         };
         let Some(reference) = part.reference else { return (0.0, 0.0) };
         let (n, by_ratio) = (part.len(), self.by_ratio());
-        let Room { log_ratios: drifts, ratios, terms, advantages: k3 } = room;
-        let (drifts, ratios, terms, k3) = (&mut drifts[..n], &mut ratios[..n], &mut terms[..n], &mut k3[..n]);
-        part.log_ratios(reference, drifts);
+        let Room { ratios, terms, advantages: k3, .. } = room;
+        let (ratios, terms, k3) = (&mut ratios[..n], &mut terms[..n], &mut k3[..n]);
         match part.old.filter(|_| by_ratio) {
             None => ratios.fill(T::ONE),
-            Some(old) => {
-                part.log_ratios(old, ratios);
-                for ratio in ratios.iter_mut() {
-                    *ratio = ratio.exp();
-                }
-            }
+            Some(old) => part.ratios(old, ratios),
         }
         let (half, weight) = (T::narrow(0.5), T::narrow(weight * coef));
+        let given = part.logp.iter().zip(reference).zip(part.keep).zip(&*ratios);
         let tokens = out.iter_mut().zip(terms.iter_mut()).zip(k3.iter_mut());
-        for (((out, term), k3), (&drift, &ratio)) in tokens.zip(drifts.iter().zip(ratios.iter())) {
+        for (((out, term), k3), (((&logp, &reference), &keep), &ratio)) in tokens.zip(given) {
+            let drift = if keep { logp - reference } else { T::default() };
             // exp(-d) - 1 = (exp(-d) - 1 + d) - d, and neither loses digits.
-            let value = excess(-drift, (-drift).exp());
+            let (_, value) = (-drift).exp_and_excess();
             *k3 = value;
             // K3 by ratio: ratio (1 - exp(-d)) + ratio k3 = ratio d.
             let slope = if square || by_ratio { drift } else { drift - value };

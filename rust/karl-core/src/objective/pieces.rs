@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use super::rollouts::Part;
+use super::rollouts::{Part, first_kept};
 use super::statistics::Sums;
+use super::stats::sum;
 
 /// Tokens of a piece: its columns stay in the first-level cache.
 pub(super) const PIECE: usize = 1024;
@@ -25,41 +26,46 @@ impl<T: Lane> Room<T> {
     }
 }
 
-/// Fill in the ratio of each token; a masked one has that of the first which is not, and so moves no statistic.
+/// Fill in the ratio of each token, and take in how far it has moved. A masked token has the ratio of the first which is
+/// not, and so moves no statistic.
 #[inline(always)]
 pub(super) fn own_ratios<T: Lane>(piece: &Part<'_, T>, sums: &mut Sums, room: &mut Room<T>) {
-    let (n, kept) = (piece.len(), piece.kept());
-    let Room { log_ratios, ratios, terms, .. } = room;
-    let (log_ratios, ratios) = (&mut log_ratios[..n], &mut ratios[..n]);
+    let n = piece.len();
     let Some(old) = piece.old else {
-        log_ratios.fill(T::default());
-        ratios.fill(T::ONE);
+        room.log_ratios[..n].fill(T::default());
+        room.ratios[..n].fill(T::ONE);
         return;
     };
-    piece.log_ratios(old, log_ratios);
-    for (ratio, log_ratio) in ratios.iter_mut().zip(&*log_ratios) {
-        *ratio = log_ratio.exp();
+    piece.log_ratios(old, &mut room.log_ratios[..n]);
+    let Room { log_ratios, ratios, terms, .. } = room;
+    let (ratios, terms) = (&mut ratios[..n], &mut terms[..n]);
+    // A loop of its own: over more columns the compiler takes no vectors.
+    for ((ratio, term), log_ratio) in ratios.iter_mut().zip(terms.iter_mut()).zip(&log_ratios[..n]) {
+        (*ratio, *term) = log_ratio.exp_and_excess();
     }
-    sums.drifted(log_ratios, ratios, &mut terms[..n]);
-    if kept < n {
-        let first = piece.keep.iter().position(|&keep| keep);
-        let neutral = first.map_or(T::ONE, |at| ratios[at]);
+    sums.kl_old += sum(terms);
+    if let (Some(first), true) = (first_kept(piece.keep), piece.keep.contains(&false)) {
+        let neutral = ratios[first];
         for (ratio, &keep) in ratios.iter_mut().zip(piece.keep) {
             *ratio = if keep { *ratio } else { neutral };
         }
     }
-    sums.ratios.extend(ratios, kept);
 }
 
 /// Take in how far the tokens of a rollout have moved, and their own ratios where `ratios` says so.
 #[inline(always)]
 pub(super) fn drift<T: Lane>(part: &Part<'_, T>, ratios: bool, sums: &mut Sums, room: &mut Room<T>) {
-    let mut other = sums.ratios;
-    for first in (0..part.len()).step_by(PIECE) {
-        own_ratios(&part.cut(first..part.len().min(first + PIECE)), sums, room);
+    if part.old.is_none() {
+        return;
     }
-    if !ratios {
-        std::mem::swap(&mut sums.ratios, &mut other);
+    for piece in part.pieces() {
+        let (n, kept) = (piece.len(), piece.kept());
+        if kept > 0 {
+            own_ratios(&piece, sums, room);
+            if ratios {
+                sums.ratios.extend(&room.ratios[..n], kept);
+            }
+        }
     }
 }
 

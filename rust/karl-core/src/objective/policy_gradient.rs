@@ -7,7 +7,7 @@ use super::aggregate::{Aggregate, Weight};
 use super::chunks;
 use super::geometric::geometric;
 use super::lane::Lane;
-use super::level::Power;
+use super::log_ratio::Power;
 use super::penalty::Penalty;
 use super::pieces::{PIECE, Room, Unit, drift, local, own_ratios};
 use super::rollouts::{Part, Rollouts};
@@ -36,7 +36,19 @@ pub struct PolicyGradient<'a> {
     pub aggregate: Aggregate,
 }
 
-/// The axis: the ratio of a token, as [`Level`](super::Level) has it.
+/// The axis: the ratio that a token counts with.
+///
+/// ```text
+/// OnPolicy         1                              d_t = logp_t - logp_old_t
+/// Token            exp(d_t)
+/// Turn             exp(mean of d over the turn)
+/// Sequence         exp(mean of d over the rollout)      s_i, the geometric mean (GSPO, SAMPO)
+/// SequenceProduct  exp(sum of d over the rollout)       the ratio of the rollouts' probabilities
+/// SequenceToken    sg(s_i) exp(d_t) / sg(exp(d_t))      the value of s_i, a gradient of each token's own (GSPO-token)
+/// ```
+///
+/// Where the tokens of a rollout share an advantage, `SequenceToken` has the gradient of `Sequence`.
+/// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
 #[derive(Clone, Copy, Debug)]
 pub enum Ratio<'a> {
     /// 1: the policy is the behaviour policy.
@@ -102,9 +114,8 @@ impl<T: Lane> Kernel for Block<'_, '_, T> {
     fn run(self) -> Sums {
         let (mut sums, mut room, mut out) = (Sums::NONE, Room::new(), self.out);
         for row in self.rows {
-            let tokens = self.batch.rollouts.offsets.row(row);
-            let (own, rest) = out.split_at_mut(tokens.len());
-            self.batch.rollout(row, tokens, &mut sums, &mut room, own);
+            let (own, rest) = self.batch.rollouts.split(row, out);
+            self.batch.rollout(row, &mut sums, &mut room, own);
             out = rest;
         }
         sums
@@ -129,11 +140,11 @@ struct Shared {
 
 impl<T: Lane> Batch<'_, T> {
     #[inline(always)]
-    fn rollout(&self, row: usize, tokens: Range<usize>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+    fn rollout(&self, row: usize, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+        let tokens = self.rollouts.live(row);
         let part = self.rollouts.part(tokens.clone());
         let kept = part.kept();
         if kept == 0 {
-            out.fill(T::default());
             return;
         }
         sums.tokens += kept as u64;
@@ -174,7 +185,7 @@ impl<T: Lane> Batch<'_, T> {
             Ratio::OnPolicy => 0.0,
             Ratio::SequenceProduct => moved,
             Ratio::Turn(turns) => {
-                let units = turns.units(unit.tokens, self.rollouts.mask).filter(|(_, counts)| *counts);
+                let units = turns.units(unit.tokens).filter(|(_, counts)| *counts);
                 let local = |part: Range<usize>| unit.part.cut(local(unit.tokens, &part)).sum_log_ratio();
                 units.map(|(part, _)| local(part)).sum::<f64>() / kept as f64
             }
@@ -194,7 +205,7 @@ impl<T: Lane> Batch<'_, T> {
         out: &mut [T],
     ) {
         out.fill(T::default());
-        for (tokens, counts) in turns.units(unit.tokens, self.rollouts.mask) {
+        for (tokens, counts) in turns.units(unit.tokens) {
             let place = local(unit.tokens, &tokens);
             let part = unit.part.cut(place.clone());
             let kept = part.kept();
@@ -216,7 +227,13 @@ impl<T: Lane> Batch<'_, T> {
             for (number, out) in out.chunks_mut(PIECE).enumerate() {
                 let places = number * PIECE..number * PIECE + out.len();
                 let piece = part.cut(places.clone());
+                let kept = piece.kept();
+                if kept == 0 {
+                    out.fill(T::default());
+                    continue;
+                }
                 own_ratios(&piece, sums, room);
+                sums.ratios.extend(&room.ratios[..out.len()], kept);
                 fill_advantages(credit, places, unit.masked, &mut room.advantages);
                 let terms = steps(&self.objective.update, &piece, unit.weight, sums, room, out);
                 sums.loss += unit.weight * terms;
@@ -229,13 +246,18 @@ impl<T: Lane> Batch<'_, T> {
     fn shared(&self, unit: &Unit<'_, T>, shared: Shared, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
         let ratio = exp(shared.log_ratio);
         sums.ratios.push(ratio, unit.part.kept() as u64);
-        let share = if self.objective.update.detached() { None } else { shared.share };
+        let detached = self.objective.update.detached();
+        let share = if detached { None } else { shared.share };
         let mut slopes = 0.0;
         for (tokens, credit) in self.advantages.spans(unit.row, unit.tokens.clone()) {
             let place = local(unit.tokens, &tokens);
             let (part, out) = (unit.part.cut(place.clone()), &mut out[place]);
-            if let (TokenAdvantages::One { value, .. }, Some(_)) = (credit, share) {
-                slopes += self.alike(&part, ratio, value, unit, sums);
+            if let (TokenAdvantages::One { value, .. }, false) = (credit, detached) {
+                let slope = self.alike(&part, ratio, value, unit, sums);
+                if share.is_none() {
+                    part.spread(T::narrow(unit.weight * slope), out);
+                }
+                slopes += slope * unit.weight * part.kept() as f64;
                 continue;
             }
             room.ratios.fill(T::narrow(ratio));
@@ -253,7 +275,7 @@ impl<T: Lane> Batch<'_, T> {
         }
     }
 
-    /// The tokens share ratio and advantage: return the sum of their slopes.
+    /// The tokens share ratio and advantage: return the slope of each, before its weight.
     #[inline(always)]
     fn alike(
         &self,
@@ -267,9 +289,9 @@ impl<T: Lane> Batch<'_, T> {
         let (kept, step) = (part.kept(), self.objective.update.shared(ratio, advantage));
         sums.below += if step.below { kept as u64 } else { 0 };
         sums.above += if step.above { kept as u64 } else { 0 };
-        let weight = unit.weight * kept as f64;
-        sums.loss += weight * step.term;
-        weight * step.slope
+        sums.bound += if step.bound { kept as u64 } else { 0 };
+        sums.loss += unit.weight * kept as f64 * step.term;
+        step.slope
     }
 
     #[inline(always)]
@@ -279,6 +301,9 @@ impl<T: Lane> Batch<'_, T> {
         }
         for (number, out) in out.chunks_mut(PIECE).enumerate() {
             let piece = unit.part.cut(number * PIECE..number * PIECE + out.len());
+            if piece.kept() == 0 {
+                continue;
+            }
             let (terms, k3) = self.objective.penalty.add(&piece, unit.weight, room, out);
             sums.loss += unit.weight * terms;
             sums.kl += k3;

@@ -3,10 +3,13 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use super::tokens::kept;
+use super::pieces::PIECE;
+use super::stats::sum_of_kept;
 use crate::check::check_length;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
+use crate::numeric::float::Real;
+use crate::numeric::simd::SIDE;
 
 /// The tokens of all rollouts, end to end. A masked token enters no sum, whatever its values.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,23 @@ impl<'a, T: Lane> Rollouts<'a, T> {
         Ok(Self { logp, old, reference, mask, offsets })
     }
 
+    /// Return the column of the behaviour policy.
+    pub(super) fn behaviour(&self) -> Result<&'a [T]> {
+        self.old.ok_or(Error::Length { what: "logp_old", got: 0, wanted: self.logp.len() })
+    }
+
+    /// Return the error of the first token that counts with a log-probability or log ratio that is not finite.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fault(&self) -> Option<Error> {
+        let old = self.old.unwrap_or(self.logp);
+        (0..self.logp.len()).filter(|&at| self.mask[at]).find_map(|at| {
+            not_finite("logp", at, self.logp[at])
+                .or_else(|| not_finite("logp_old", at, old[at]))
+                .or_else(|| not_finite("log_ratio", at, self.logp[at] - old[at]))
+        })
+    }
+
     /// Return the number of rollouts.
     #[must_use]
     pub fn rows(&self) -> usize {
@@ -49,6 +69,27 @@ impl<'a, T: Lane> Rollouts<'a, T> {
     /// Return the number of tokens of some rollouts.
     pub(super) fn tokens(&self, rows: &Range<usize>) -> usize {
         self.offsets.begin(rows.end) - self.offsets.begin(rows.start)
+    }
+
+    /// Return the tokens of a rollout from the first that counts to the last: padding is not read.
+    #[inline(always)]
+    pub(super) fn live(&self, row: usize) -> Range<usize> {
+        let tokens = self.offsets.row(row);
+        let keep = &self.mask[tokens.clone()];
+        let Some(start) = first_kept(keep) else { return tokens.start..tokens.start };
+        tokens.start + start..tokens.start + last_kept(keep) + 1
+    }
+
+    /// Cut the live tokens of a rollout from the beginning of a column, clear those around them, and return the rest.
+    #[inline(always)]
+    pub(super) fn split<'c>(&self, row: usize, column: &'c mut [T]) -> (&'c mut [T], &'c mut [T]) {
+        let (tokens, live) = (self.offsets.row(row), self.live(row));
+        let (own, rest) = column.split_at_mut(tokens.len());
+        let (own, after) = own.split_at_mut(live.end - tokens.start);
+        let (before, own) = own.split_at_mut(live.start - tokens.start);
+        before.fill(T::default());
+        after.fill(T::default());
+        (own, rest)
     }
 
     /// Return some tokens.
@@ -83,6 +124,13 @@ impl<T: Lane> Part<'_, T> {
         }
     }
 
+    /// Return its tokens in pieces that stay in the first-level cache.
+    #[inline(always)]
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Self> {
+        let n = self.len();
+        (0..n).step_by(PIECE).map(move |first| self.cut(first..n.min(first + PIECE)))
+    }
+
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.keep.len()
@@ -96,16 +144,24 @@ impl<T: Lane> Part<'_, T> {
     /// Return the sum of the log-probabilities.
     #[inline(always)]
     pub(super) fn kept_sum(&self) -> f64 {
-        let terms = self.logp.iter().zip(self.keep);
-        terms.map(|(logp, &keep)| if keep { logp.widen() } else { 0.0 }).sum()
+        sum_of_kept(self.logp, self.keep)
     }
 
     /// Fill a column with the log ratio to another policy, 0 for masked tokens.
     #[inline(always)]
     pub(super) fn log_ratios(&self, other: &[T], out: &mut [T]) {
-        for (out, ((&logp, &other), &keep)) in out.iter_mut().zip(self.logp.iter().zip(other).zip(self.keep))
-        {
+        let given = self.logp.iter().zip(other).zip(self.keep);
+        for (out, ((&logp, &other), &keep)) in out.iter_mut().zip(given) {
             *out = if keep { logp - other } else { T::default() };
+        }
+    }
+
+    /// Fill a column with the ratio to another policy, 1 for masked tokens.
+    #[inline(always)]
+    pub(super) fn ratios(&self, other: &[T], out: &mut [T]) {
+        let given = self.logp.iter().zip(other).zip(self.keep);
+        for (out, ((&logp, &other), &keep)) in out.iter_mut().zip(given) {
+            *out = (if keep { logp - other } else { T::default() }).exp();
         }
     }
 
@@ -116,4 +172,46 @@ impl<T: Lane> Part<'_, T> {
             *out = if keep { value } else { T::default() };
         }
     }
+}
+
+/// Return an error where the number is not finite.
+pub(super) fn not_finite<T: Real>(what: &'static str, index: usize, value: T) -> Option<Error> {
+    let value = value.widen();
+    (!value.is_finite()).then_some(Error::NotFinite { what, index, value })
+}
+
+/// Return the first token that counts; None without one.
+#[inline(always)]
+pub(super) fn first_kept(mask: &[bool]) -> Option<usize> {
+    // A register of tokens at a time, then those of the first that has one.
+    let start = mask.chunks(SIDE).take_while(|some| none(some)).count() * SIDE;
+    mask.get(start..)?.iter().position(|&keep| keep).map(|at| start + at)
+}
+
+/// Return the last token that counts, of some of which one does.
+#[inline(always)]
+fn last_kept(mask: &[bool]) -> usize {
+    let end = mask.len() - mask.rchunks(SIDE).take_while(|some| none(some)).count() * SIDE;
+    mask[..end].iter().rposition(|&keep| keep).unwrap_or(0)
+}
+
+/// True if no token counts.
+#[inline(always)]
+fn none(mask: &[bool]) -> bool {
+    !mask.iter().fold(false, |any, &keep| any | keep)
+}
+
+/// Return the number of tokens that count.
+#[inline(always)]
+pub(super) fn kept(mask: &[bool]) -> usize {
+    let mut count = 0;
+    // In bytes, for as many as a byte counts: a register of them in one addition.
+    for some in mask.chunks(usize::from(u8::MAX)) {
+        let mut bytes = 0_u8;
+        for &keep in some {
+            bytes += u8::from(keep);
+        }
+        count += usize::from(bytes);
+    }
+    count
 }

@@ -9,85 +9,78 @@ use super::rollouts::{Part, Rollouts};
 use super::statistics::{Statistics, Sums};
 use crate::numeric::simd::{Kernel, wide};
 
-/// Return what `of` finds of each rollout, by its number and its tokens.
-pub(super) fn row_facts<T: Lane, F: Default + Clone + Send>(
+/// A formula of a few numbers of each rollout. Mark `of` `#[inline(always)]`: it is compiled at the width of its caller.
+pub(super) trait RowFacts<T>: Sync {
+    /// The numbers of a rollout.
+    type Row: Default + Clone + Send;
+
+    /// Compute those of a rollout, by its number and its tokens.
+    fn of(&self, row: usize, part: &Part<'_, T>) -> Self::Row;
+}
+
+/// Return the numbers of each rollout, and how far the tokens have moved from the behaviour policy, each by its own ratio.
+pub(super) fn row_facts<T: Lane, F: RowFacts<T>>(
     rollouts: &Rollouts<'_, T>,
     threads: usize,
-    of: impl Fn(usize, Part<'_, T>) -> F + Sync,
-) -> Vec<F> {
-    let mut found = vec![F::default(); rollouts.offsets.len()];
-    chunks::map(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
-        wide(Facts { rollouts, rows, out, of: &of });
+    facts: &F,
+) -> (Vec<F::Row>, Statistics) {
+    let mut found = vec![F::Row::default(); rollouts.offsets.len()];
+    let blocks = chunks::map(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
+        wide(Facts { rollouts, rows, out, facts })
     });
-    found
+    let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
+    (found, sums.statistics(rollouts.old.is_some(), false))
 }
 
-struct Facts<'a, 'b, T, F, O> {
+struct Facts<'a, 'b, T, F: RowFacts<T>> {
     rollouts: &'b Rollouts<'a, T>,
     rows: Range<usize>,
-    out: &'b mut [F],
-    of: &'b O,
+    out: &'b mut [F::Row],
+    facts: &'b F,
 }
 
-impl<T: Lane, F, O: Fn(usize, Part<'_, T>) -> F> Kernel for Facts<'_, '_, T, F, O> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (out, row) in self.out.iter_mut().zip(self.rows) {
-            *out = (self.of)(row, self.rollouts.part(self.rollouts.offsets.row(row)));
-        }
-    }
-}
-
-/// Fill a column a rollout at a time.
-pub(super) fn fill_rows<T: Lane>(
-    rollouts: &Rollouts<'_, T>,
-    column: &mut [T],
-    threads: usize,
-    fill: impl Fn(usize, Part<'_, T>, &mut [T]) + Sync,
-) {
-    let size = |rows: &Range<usize>| rollouts.tokens(rows);
-    chunks::map(&rollouts.offsets, column, threads, size, |rows, mut out| {
-        for row in rows {
-            let tokens = rollouts.offsets.row(row);
-            let (own, rest) = out.split_at_mut(tokens.len());
-            fill(row, rollouts.part(tokens), own);
-            out = rest;
-        }
-    });
-}
-
-/// Compute how far the tokens have moved from the behaviour policy, each by its own ratio.
-pub(super) fn drift_of<T: Lane>(rollouts: &Rollouts<'_, T>, threads: usize) -> Statistics {
-    let one = |rows: Range<usize>, _: &mut [()]| wide(Drifts { rollouts, rows });
-    let blocks = chunks::map(&rollouts.offsets, &mut [], threads, |_| 0, one);
-    blocks.iter().fold(Sums::NONE, Sums::merge).statistics(rollouts.old.is_some(), false)
-}
-
-struct Drifts<'a, 'b, T> {
-    rollouts: &'b Rollouts<'a, T>,
-    rows: Range<usize>,
-}
-
-impl<T: Lane> Kernel for Drifts<'_, '_, T> {
+impl<T: Lane, F: RowFacts<T>> Kernel for Facts<'_, '_, T, F> {
     type Output = Sums;
 
     #[inline(always)]
     fn run(self) -> Sums {
         let (mut sums, mut room) = (Sums::NONE, Room::new());
-        for row in self.rows {
-            let part = self.rollouts.part(self.rollouts.offsets.row(row));
+        for (out, row) in self.out.iter_mut().zip(self.rows) {
+            let part = self.rollouts.part(self.rollouts.live(row));
+            *out = self.facts.of(row, &part);
             let kept = part.kept();
             if kept > 0 {
-                sums.tokens += kept as u64;
-                sums.rollouts += 1;
-                sums.moved(part.sum_log_ratio());
-                drift(&part, true, &mut sums, &mut room);
+                add_drift(&part, kept, &mut sums, &mut room);
             }
         }
         sums
     }
+}
+
+/// Take in a rollout with tokens that count, and how far these have moved, each by its own ratio.
+#[inline(always)]
+pub(super) fn add_drift<T: Lane>(part: &Part<'_, T>, kept: usize, sums: &mut Sums, room: &mut Room<T>) {
+    sums.tokens += kept as u64;
+    sums.rollouts += 1;
+    sums.moved(part.sum_log_ratio());
+    drift(part, true, sums, room);
+}
+
+/// Fill a column a rollout at a time; `fill` gets its number and its live tokens.
+pub(super) fn fill_rows<T: Lane>(
+    rollouts: &Rollouts<'_, T>,
+    column: &mut [T],
+    threads: usize,
+    fill: impl Fn(usize, &Part<'_, T>, &mut [T]) + Sync,
+) {
+    let size = |rows: &Range<usize>| rollouts.tokens(rows);
+    chunks::map(&rollouts.offsets, column, threads, size, |rows, mut out| {
+        for row in rows {
+            let (own, rest) = rollouts.split(row, out);
+            fill(row, &rollouts.part(rollouts.live(row)), own);
+            out = rest;
+        }
+    });
 }
 
 /// Rollouts by group: those that count, each without a group by itself.

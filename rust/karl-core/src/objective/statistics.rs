@@ -1,9 +1,8 @@
 //! Statistics of a batch besides its loss: how far the policy has moved, and what a bound held.
 
-use super::excess::excess;
 use super::lane::Lane;
 use super::rollouts::Part;
-use super::stats::{Ratios, sum, sum_of_kept_differences};
+use super::stats::{Ratios, sum_of_kept_differences};
 
 /// How far the policy has moved from the behaviour policy and from the reference, over the tokens that count.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,6 +23,8 @@ pub struct Statistics {
     pub clip_low: f64,
     /// Share of tokens above them.
     pub clip_high: f64,
+    /// Share of tokens above them with a negative advantage (dual clip); `clip_high` counts them too.
+    pub clip_bound: f64,
     /// Effective sample size of the rollouts' ratios, as a share of their number.
     pub ratio_ess: f64,
     /// Mean of `ratio - 1 - log ratio` of a token: k3 of the behaviour policy from this one, in nats.
@@ -49,11 +50,12 @@ pub(super) struct Sums {
     pub(super) rollouts: u64,
     pub(super) below: u64,
     pub(super) above: u64,
+    pub(super) bound: u64,
     pub(super) ratios: Ratios,
     pub(super) kl: f64,
     products: f64,
     squares: f64,
-    kl_old: f64,
+    pub(super) kl_old: f64,
 }
 
 /// The largest log ratio of a rollout that an effective sample size takes in: its square is still a number.
@@ -66,6 +68,7 @@ impl Sums {
         rollouts: 0,
         below: 0,
         above: 0,
+        bound: 0,
         ratios: Ratios::NONE,
         kl: 0.0,
         products: 0.0,
@@ -80,21 +83,13 @@ impl Sums {
         self.squares += product * product;
     }
 
-    /// Take in the log ratios of some tokens, 0 for masked ones, and their exponentials.
-    #[inline(always)]
-    pub(super) fn drifted<T: Lane>(&mut self, log_ratios: &[T], ratios: &[T], room: &mut [T]) {
-        for (out, (&log_ratio, &ratio)) in room.iter_mut().zip(log_ratios.iter().zip(ratios)) {
-            *out = excess(log_ratio, ratio);
-        }
-        self.kl_old += sum(room);
-    }
-
     pub(super) fn merge(mut self, other: &Self) -> Self {
         self.loss += other.loss;
         self.tokens += other.tokens;
         self.rollouts += other.rollouts;
         self.below += other.below;
         self.above += other.above;
+        self.bound += other.bound;
         self.ratios.merge(&other.ratios);
         self.kl += other.kl;
         self.products += other.products;
@@ -116,6 +111,7 @@ impl Sums {
             ratio_min: of(self.ratios.min, 1.0),
             clip_low: of(self.below as f64 / count, 0.0),
             clip_high: of(self.above as f64 / count, 0.0),
+            clip_bound: of(self.bound as f64 / count, 0.0),
             ratio_ess: of(self.products * self.products / self.squares / self.rollouts as f64, 1.0),
             kl_old: of(self.kl_old / count, 0.0),
             kl: reference.then(|| if self.tokens == 0 { 0.0 } else { self.kl / count }),

@@ -1,38 +1,8 @@
 //! Sums over a batch besides the coefficients.
 
-use super::clip::Bounds;
 use super::lane::Lane;
 use crate::numeric::float::Real;
 use crate::numeric::simd::{SIDE, fold_side};
-
-/// Sums over a block of sequences, or over all.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LossSums {
-    pub(super) loss: f64,
-    pub(super) tokens: u64,
-    pub(super) sequences: u64,
-    /// Tokens with a ratio below its range, above it, and above it with a negative advantage.
-    pub(super) clipped: Clipped,
-    pub(super) ratios: Ratios,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Clipped {
-    pub(super) low: u64,
-    pub(super) high: u64,
-    pub(super) bound: u64,
-}
-
-impl Clipped {
-    /// Count tokens that share a ratio and the sign of their advantage.
-    pub(super) fn add(&mut self, bounds: Bounds, negative: bool, ratio: f64, tokens: u64) {
-        if ratio < bounds.floor {
-            self.low += tokens;
-        } else if ratio > bounds.ceiling {
-            *(if negative { &mut self.bound } else { &mut self.high }) += tokens;
-        }
-    }
-}
 
 /// The ratios of tokens, turns or sequences, before any clip: the sum of their distances from 1, and that of the squared
 /// distances from their own mean, piece by piece.
@@ -97,27 +67,6 @@ impl Ratios {
         self.squares += other.squares;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-    }
-}
-
-impl LossSums {
-    pub(super) const NOTHING: Self = Self {
-        loss: 0.0,
-        tokens: 0,
-        sequences: 0,
-        clipped: Clipped { low: 0, high: 0, bound: 0 },
-        ratios: Ratios::NONE,
-    };
-
-    pub(super) fn merge(mut self, other: Self) -> Self {
-        self.loss += other.loss;
-        self.tokens += other.tokens;
-        self.sequences += other.sequences;
-        self.clipped.low += other.clipped.low;
-        self.clipped.high += other.clipped.high;
-        self.clipped.bound += other.clipped.bound;
-        self.ratios.merge(&other.ratios);
-        self
     }
 }
 
@@ -190,23 +139,23 @@ pub(super) fn sum<T: Real>(values: &[T]) -> f64 {
     fold_side(&lanes)
 }
 
-/// Return the sum of the differences of two columns, each widened first.
+/// Return the sum of the numbers that are kept.
 #[inline(always)]
-pub(super) fn sum_of_differences<T: Real>(a: &[T], b: &[T]) -> f64 {
-    let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());
+pub(super) fn sum_of_kept<T: Real>(values: &[T], keep: &[bool]) -> f64 {
+    let ((chunks, rest), (masks, mask)) = (values.as_chunks::<SIDE>(), keep.as_chunks::<SIDE>());
     let mut lanes = [0.0; SIDE];
-    for (a, b) in a.iter().zip(b) {
+    for (chunk, keep) in chunks.iter().zip(masks) {
         for lane in 0..SIDE {
-            lanes[lane] += a[lane].widen() - b[lane].widen();
+            lanes[lane] += if keep[lane] { chunk[lane].widen() } else { 0.0 };
         }
     }
-    for ((lane, a), b) in lanes.iter_mut().zip(rest).zip(other) {
-        *lane += a.widen() - b.widen();
+    for ((lane, value), &keep) in lanes.iter_mut().zip(rest).zip(mask) {
+        *lane += if keep { value.widen() } else { 0.0 };
     }
     fold_side(&lanes)
 }
 
-/// Return the same over the places that are kept.
+/// Return the sum of the differences of two columns where they are kept, each widened first.
 #[inline(always)]
 pub(super) fn sum_of_kept_differences<T: Real>(a: &[T], b: &[T], keep: &[bool]) -> f64 {
     let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());

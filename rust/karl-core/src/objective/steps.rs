@@ -85,7 +85,7 @@ fn under<T: Lane, R: Rule<T>>(
     let (zero, weight) = (T::default(), T::narrow(weight));
     let n = out.len();
     let (ratios, advantages, terms) = (&room.ratios[..n], &room.advantages[..n], &mut room.terms[..n]);
-    let (mut low, mut high) = (0_u32, 0_u32);
+    let (mut low, mut high, mut bound) = (0_u32, 0_u32, 0_u32);
     let given = ratios.iter().zip(advantages).zip(piece.logp.iter().zip(piece.keep));
     for ((term, out), ((&ratio, &advantage), (&logp, &keep))) in terms.iter_mut().zip(out).zip(given) {
         let step = rule.step(ratio, advantage, logp);
@@ -95,8 +95,10 @@ fn under<T: Lane, R: Rule<T>>(
         *out = if live { weight * step.slope } else { zero };
         low += u32::from(live & step.below);
         high += u32::from(live & step.above);
+        bound += u32::from(live & step.bound);
     }
     sums.below += u64::from(low);
     sums.above += u64::from(high);
+    sums.bound += u64::from(bound);
     sum(terms)
 }

@@ -1,9 +1,9 @@
 //! Target policies: the cross-entropy of the policy to a target over the candidates of each prompt.
 
 use super::lane::Lane;
-use super::level::Power;
-use super::rollouts::Rollouts;
-use super::row_sums::{Groups, drift_of, fill_rows, row_facts};
+use super::log_ratio::Power;
+use super::rollouts::{Part, Rollouts};
+use super::row_sums::{Groups, RowFacts, fill_rows, row_facts};
 use super::statistics::Evaluation;
 use crate::check::{check_length, check_range};
 use crate::error::Result;
@@ -19,6 +19,17 @@ pub struct TargetPolicy<'a> {
     pub length: Power,
     /// The number of groups of the whole batch.
     pub denominator: f64,
+}
+
+impl<T: Lane> RowFacts<T> for Power {
+    /// The log-probability of a candidate, and its number of tokens.
+    type Row = (f64, usize);
+
+    #[inline(always)]
+    fn of(&self, _: usize, part: &Part<'_, T>) -> Self::Row {
+        let kept = part.kept();
+        (Self::of(*self, part.kept_sum(), kept.max(1)), kept)
+    }
 }
 
 /// Compute the cross-entropy to the targets and its derivative by each log-probability.
@@ -44,10 +55,7 @@ pub fn target_policy<T: Lane>(
     check_length("targets", targets.len(), rollouts.offsets.len())?;
     check_length("groups", groups.len(), rollouts.offsets.len())?;
     check_range("denominator", denominator, 1.0, f64::MAX)?;
-    let rows: Vec<(f64, usize)> = row_facts(rollouts, threads, |_, part| {
-        let kept = part.kept();
-        (length.of(part.kept_sum(), kept.max(1)), kept)
-    });
+    let (rows, statistics) = row_facts(rollouts, threads, &length);
     let (mut slopes, mut loss) = (vec![0.0; rows.len()], 0.0);
     for members in Groups::of(groups, |row| rows[row].1 > 0).members() {
         let peak = members.iter().map(|&row| rows[row].0).fold(f64::NEG_INFINITY, f64::max);
@@ -63,5 +71,5 @@ pub fn target_policy<T: Lane>(
         let share = if length == Power::Mean { 1.0 / rows[row].1.max(1) as f64 } else { 1.0 };
         part.spread(T::narrow(slopes[row] * share), out);
     });
-    Ok(Evaluation { loss: loss / denominator, statistics: drift_of(rollouts, threads) })
+    Ok(Evaluation { loss: loss / denominator, statistics })
 }

@@ -64,6 +64,8 @@ pub(super) struct Step<T> {
     pub(super) slope: T,
     pub(super) below: bool,
     pub(super) above: bool,
+    /// Above with a negative advantage, in the range of a ratio that carries the gradient.
+    pub(super) bound: bool,
 }
 
 /// A rule in the type of the log-probabilities.
@@ -102,7 +104,13 @@ impl<T: Lane, const DETACHED: bool> Rule<T> for Bounded<T, DETACHED> {
         let slope = -(advantage * counted);
         let term = if DETACHED { slope * logp } else { slope };
         let flows = DETACHED | !(below | above);
-        Step { term, slope: if flows { slope } else { T::default() }, below, above }
+        Step {
+            term,
+            slope: if flows { slope } else { T::default() },
+            below,
+            above,
+            bound: !DETACHED & above & negative,
+        }
     }
 }
 
@@ -118,7 +126,7 @@ impl<T: Lane> Rule<T> for Variance<T> {
         let (gain, apart) = (ratio * advantage, ratio - T::ONE);
         let price = self.0 * apart;
         let slope = (price + price) * ratio - gain;
-        Step { term: price * apart - gain, slope, below: false, above: false }
+        Step { term: price * apart - gain, slope, below: false, above: false, bound: false }
     }
 }
 
@@ -149,7 +157,7 @@ impl<T: Lane> Rule<T> for SoftGate<T> {
         let (gate, fall) = sigmoid(steepness * (ratio - T::ONE));
         let four = T::narrow(4.0) * advantage;
         let slope = if within { -(four * (gate * fall) * ratio) } else { T::default() };
-        Step { term: -(four / steepness * gate), slope, below: false, above: false }
+        Step { term: -(four / steepness * gate), slope, below: false, above: false, bound: false }
     }
 }
 
@@ -193,7 +201,7 @@ impl<T: Lane> Rule<T> for Flip<T> {
         let slope = if dropped { T::default() } else { -(weight * advantage) };
         let below = if gain { ratio < self.inverse } else { dropped };
         let above = if gain { dropped } else { ratio > self.bound };
-        Step { term: slope * logp, slope, below, above }
+        Step { term: slope * logp, slope, below, above, bound: false }
     }
 }
 
@@ -206,7 +214,7 @@ impl<T: Lane> Rule<T> for Delight<T> {
     fn step(self, _: T, advantage: T, logp: T) -> Step<T> {
         let (gate, _) = sigmoid(-(advantage * logp) * self.0);
         let slope = -(gate * advantage);
-        Step { term: slope * logp, slope, below: false, above: false }
+        Step { term: slope * logp, slope, below: false, above: false, bound: false }
     }
 }
 
@@ -234,7 +242,7 @@ impl Update {
     /// Return the step of tokens that share a ratio and an advantage, in f64; the rule is not detached.
     #[inline(always)]
     pub(super) fn shared(&self, ratio: f64, advantage: f64) -> Step<f64> {
-        let still = Step { term: 0.0, slope: 0.0, below: false, above: false };
+        let still = Step { term: 0.0, slope: 0.0, below: false, above: false, bound: false };
         match *self {
             Self::Variance { strength } => Variance(strength).step(ratio, advantage, 0.0),
             _ if advantage == 0.0 => still,

@@ -182,7 +182,7 @@ fn ratio_of<'a>(word: &str, turns: Option<&'a [i64]>, mask: &'a [bool]) -> PyRes
     match (word, turns) {
         ("on-policy", _) => Ok(Ratio::OnPolicy),
         ("token", _) => Ok(Ratio::Token),
-        ("turn", Some(turns)) => Ok(Ratio::Turn(Turns::new(turns, mask))),
+        ("turn", Some(turns)) => Ok(Ratio::Turn(Turns::Numbers(turns, mask))),
         ("turn", None) => Err(ArgumentError::new_err("turns are not given, wanted for the ratio of a turn")),
         ("sequence", _) => Ok(Ratio::Sequence),
         ("sequence-product", _) => Ok(Ratio::SequenceProduct),

@@ -5,10 +5,12 @@
 pub(crate) mod families;
 mod points;
 
+use std::borrow::Cow;
+
 use karl_core::Offsets;
 use karl_core::objective::{
-    Advantages, Objective, Power, Tokens, policy_loss as loss_of, row_log_ratio,
-    token_log_ratio as log_ratio_of, token_weights as weights_of,
+    Advantages, Evaluation, Penalty, PolicyGradient, Power, Rollouts, Update, policy_loss as loss_of,
+    row_log_ratio, token_log_ratio as log_ratio_of, token_weights as weights_of,
 };
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
@@ -43,8 +45,16 @@ impl<'py> Packed<'py> {
         }
     }
 
-    fn mask(&self) -> PyResult<Option<&[bool]>> {
-        Ok(self.mask.as_ref().map(PyReadonlyArray1::as_slice).transpose()?)
+    /// Return the mask of tokens that count; without one, that of all.
+    fn mask(&self) -> PyResult<Cow<'_, [bool]>> {
+        let all = || match &self.logp {
+            Reals::Single(values) => values.as_slice().map(<[f32]>::len),
+            Reals::Double(values) => values.as_slice().map(<[f64]>::len),
+        };
+        match &self.mask {
+            Some(mask) => Ok(Cow::Borrowed(mask.as_slice()?)),
+            None => Ok(Cow::Owned(vec![true; all()?])),
+        }
     }
 }
 
@@ -97,7 +107,12 @@ pub(crate) fn token_log_ratio<'py>(
     let packed = Packed::of(logp, logp_old, mask)?;
     let mask = packed.mask()?;
     with_packed!(packed, |logp, old| {
-        Ok(compute(py, || log_ratio_of(logp, old, mask))?.into_pyarray(py).into_any())
+        let found = compute(py, || {
+            let one = [0, i64::try_from(logp.len()).unwrap_or(i64::MAX)];
+            let offsets = Offsets::new("offsets", &one, logp.len())?;
+            log_ratio_of(&Rollouts::new(logp, Some(old), None, &mask, offsets)?)
+        });
+        Ok(found?.into_pyarray(py).into_any())
     })
 }
 
@@ -142,7 +157,7 @@ pub(crate) fn sequence_log_ratio<'py>(
     with_packed!(packed, |logp, old| {
         let out = compute(py, || {
             let offsets = Offsets::new("offsets", offsets, logp.len())?;
-            row_log_ratio(&Tokens::new(logp, old, mask, offsets)?, power, threads())
+            row_log_ratio(&Rollouts::new(logp, Some(old), None, &mask, offsets)?, power, threads())
         })?;
         Ok(out.into_pyarray(py))
     })
@@ -181,7 +196,7 @@ pub(crate) fn check_aggregate(aggregate: &Bound<'_, PyAny>) -> PyResult<()> {
     aggregate_of(aggregate).map(drop)
 }
 
-/// A loss, its coefficients and its facts, as a dictionary.
+/// A loss, its coefficients and its statistics, as a dictionary; NaN for a share or a ratio of no token.
 #[derive(IntoPyObject)]
 pub(crate) struct PolicyLoss<'py> {
     loss: f64,
@@ -198,22 +213,21 @@ pub(crate) struct PolicyLoss<'py> {
 }
 
 impl<'py> PolicyLoss<'py> {
-    fn own<T: Element>(
-        found: karl_core::objective::PolicyLoss,
-        coefficient: &PyReadwriteArray1<'py, T>,
-    ) -> Self {
+    fn own<T: Element>(found: &Evaluation, coefficient: &PyReadwriteArray1<'py, T>) -> Self {
+        let held = &found.statistics;
+        let seen = |value| if held.tokens == 0 { f64::NAN } else { value };
         Self {
             loss: found.loss,
             coefficient: (***coefficient).clone().into_any(),
-            clip_fraction_low: found.clip_fraction_low,
-            clip_fraction_high: found.clip_fraction_high,
-            clip_fraction_bound: found.clip_fraction_bound,
-            ratio_mean: found.ratio_mean,
-            ratio_std: found.ratio_std,
-            ratio_min: found.ratio_min,
-            ratio_max: found.ratio_max,
-            tokens: found.tokens,
-            sequences: found.sequences,
+            clip_fraction_low: seen(held.clip_low),
+            clip_fraction_high: seen(held.clip_high - held.clip_bound),
+            clip_fraction_bound: seen(held.clip_bound),
+            ratio_mean: seen(held.ratio),
+            ratio_std: seen(held.ratio_std),
+            ratio_min: seen(held.ratio_min),
+            ratio_max: seen(held.ratio_max),
+            tokens: held.tokens,
+            sequences: held.rollouts,
         }
     }
 }
@@ -247,19 +261,21 @@ pub(crate) fn policy_loss<'py>(
     with_packed!(packed, |logp, old| {
         let over = |what, starts| Offsets::new(what, starts, logp.len());
         let turns = turns.map(|turns| over("turn_offsets", turns)).transpose();
-        let (level, per) = places(level, per, turns.map_err(|error| to_python(error.into()))?)?;
+        let (ratio, per) = places(level, per, turns.map_err(|error| to_python(error.into()))?)?;
         let advantages = match &advantages {
             Reals::Single(values) => Advantages::single(values.as_slice()?, per),
             Reals::Double(values) => Advantages::double(values.as_slice()?, per),
         };
-        let objective = Objective { level, clip, aggregate };
+        let update = Update::Bounded(clip);
+        let objective =
+            PolicyGradient { ratio, update, mask_negatives: None, penalty: Penalty::None, aggregate };
         let mut coefficient = fresh(py, logp.len())?;
         let column = coefficient.as_slice_mut()?;
         let found = compute(py, || {
-            let tokens = Tokens::new(logp, old, mask, over("offsets", starts)?)?;
-            loss_of(&tokens, advantages, &objective, column, threads())
+            let rollouts = Rollouts::new(logp, Some(old), None, &mask, over("offsets", starts)?)?;
+            loss_of(&rollouts, advantages, &objective, column, threads())
         })?;
-        Ok(PolicyLoss::own(found, &coefficient))
+        Ok(PolicyLoss::own(&found, &coefficient))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Points of the axes of `karl_core::objective`, read from their Python objects or words.
 
 use karl_core::Offsets;
-use karl_core::objective::{Aggregate, Clip, Level, Penalty, Per, Update};
+use karl_core::objective::{Aggregate, Clip, Penalty, Per, Ratio, Turns, Update};
 use pyo3::prelude::*;
 
 use crate::boundary::error::{UsageError, to_python};
@@ -106,19 +106,20 @@ pub(super) fn unknown(what: &str, got: &str, wanted: &str) -> PyErr {
     UsageError::new_err(format!("{what} is {got:?}, wanted {wanted}"))
 }
 
-/// Return the level, and what one advantage is for. Turns are given where one of the two wants them, and only there.
+/// Return the ratio of a level, and what one advantage is for. Turns are given where one of the two wants them, and only
+/// there.
 pub(super) fn places<'a>(
     level: &str,
     per: &str,
     turns: Option<Offsets<'a>>,
-) -> PyResult<(Level<'a>, Per<'a>)> {
+) -> PyResult<(Ratio<'a>, Per<'a>)> {
     let missing = || UsageError::new_err("turn_offsets are not given, wanted for level or per = \"turn\"");
-    let level = match level {
-        "token" => Level::Token,
-        "turn" => Level::Turn(turns.ok_or_else(missing)?),
-        "sequence" => Level::Sequence,
-        "sequence-product" => Level::SequenceProduct,
-        "sequence-token" => Level::SequenceToken,
+    let ratio = match level {
+        "token" => Ratio::Token,
+        "turn" => Ratio::Turn(Turns::Offsets(turns.ok_or_else(missing)?)),
+        "sequence" => Ratio::Sequence,
+        "sequence-product" => Ratio::SequenceProduct,
+        "sequence-token" => Ratio::SequenceToken,
         other => {
             let wanted = "token, turn, sequence, sequence-product or sequence-token";
             return Err(unknown("level", other, wanted));
@@ -130,9 +131,9 @@ pub(super) fn places<'a>(
         "token" => Per::Token,
         other => return Err(unknown("per", other, "sequence, turn or token")),
     };
-    let used = matches!(level, Level::Turn(_)) || matches!(per, Per::Turn(_));
+    let used = matches!(ratio, Ratio::Turn(_)) || matches!(per, Per::Turn(_));
     if turns.is_some() && !used {
         return Err(UsageError::new_err("turn_offsets are given, wanted only for level or per = \"turn\""));
     }
-    Ok((level, per))
+    Ok((ratio, per))
 }
