@@ -33,6 +33,9 @@ FEWEST_ROWS = 32
 IN_FLIGHT = 12
 """Arrays of a chunk's size in memory at a time: MLX allocates for some ten operations ahead."""
 
+IN_FLIGHT_DIVERGENCE = 20
+"""The same with the divergence from a reference, whose logits are computed beside."""
+
 
 def chunk_rows(vocabulary: int) -> int:
     """Return the number of hidden states in a chunk."""

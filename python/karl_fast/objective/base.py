@@ -162,7 +162,7 @@ class Objective(ABC):
 
     def _more(self, found: Evaluation, scored: Scored, by: float, name: str, values: NDArray[Any]) -> Evaluation:
         """Add the term of a further quantity of each token."""
-        factor, aggregate = self._term(name)
+        factor, aggregate = self._terms()[name]
         tokens = columns(values, scored, name)
         loss, slopes, mean = _core.objective_linear_term(
             tokens["logp"], tokens["mask"], tokens["offsets"], factor, aggregate, by
@@ -170,9 +170,9 @@ class Objective(ABC):
         more: Any = {f"{name}_coefficients": slopes.reshape(scored.mask.shape)}
         return replace(found, loss=found.loss + loss, statistics=found.statistics | {name: mean}, **more)
 
-    def _term(self, name: str) -> tuple[float, Aggregate]:
-        """Return the factor of a further quantity of each token, and its aggregate."""
-        raise NotImplementedError(name)
+    def _terms(self) -> dict[str, tuple[float, Aggregate]]:
+        """Return the factor and the aggregate of each further quantity of a token that the family can read."""
+        return {}
 
 
 def columns(logp: NDArray[Any], scored: Scored, name: str = "logp") -> dict[str, Any]:

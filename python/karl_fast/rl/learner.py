@@ -111,15 +111,18 @@ class PolicyLearner:
         loss, summed = 0.0, dict[str, dict[str, mx.array]]()
         for parts, scored in units:
             mx.eval(summed)  # what is left of a part, before the next one needs the room
-            value, logp, gradient = self._of_unit(prepared, parts, scored, count)
-            loss += value
+            evaluation, logp, gradient = self._of_unit(prepared, parts, scored, count)
+            loss += evaluation.loss
             summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}
             part = _joined(parts)
             learned.logp[part] = np.where(prepared.mask[part], logp, learned.logp[part])
         norms = {name: norm(one) for name, one in summed.items()}
         mx.async_eval(summed, norms)  # at once: each call waits for the device
         meanwhile()
-        self._drifted(prepared, rows, learned)
+        if prepared.found_by_the_step:
+            finite(learned.logp)
+        alone = evaluation.statistics if len(units) == 1 else None
+        learned.drifts.append(alone or self._statistics(prepared, rows, learned))
         if not all(np.isfinite((loss, *map(_number, norms.values())))):
             learned.skipped += 1
             return
@@ -128,10 +131,9 @@ class PolicyLearner:
         learned.losses.append(loss)
         learned.norms.append(_number(norms["policy"]))
 
-    def _drifted(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
-        if prepared.found_by_the_step:
-            finite(learned.logp)
-        learned.drifts.append(self.objective.statistics(learned.logp[rows], prepared.scored.rows(_place(rows))))
+    def _statistics(self, prepared: Prepared, rows: list[int], learned: Learned) -> dict[str, float]:
+        """Return the statistics of a step with several micro-batches, over all of their rollouts."""
+        return self.objective.statistics(learned.logp[rows], prepared.scored.rows(_place(rows)))
 
     def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
         """Update each part by itself: otherwise the residual of a balance would scale the policy's gradient away."""
@@ -159,8 +161,8 @@ class PolicyLearner:
 
     def _of_unit(
         self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float
-    ) -> tuple[float, NDArray[np.float32], dict[str, dict[str, mx.array]]]:
-        """Return what rollouts add to the loss, their log-probabilities [B, T], and what they add to the gradients."""
+    ) -> tuple[Evaluation, NDArray[np.float32], dict[str, dict[str, mx.array]]]:
+        """Return the evaluation of rollouts, their log-probabilities [B, T], and what they add to the gradients."""
         tokens, mask, rows = prepared.packed.tokens, prepared.mask, _joined(parts)
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
@@ -171,7 +173,7 @@ class PolicyLearner:
         if log_z is not None and evaluation.log_z_coefficients is not None:
             by_log_z = log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)})
             found = by_log_z | {"policy": added(by_log_z.get("policy", {}), gradient)}
-        return evaluation.loss, columns["logp"], found
+        return evaluation, columns["logp"], found
 
     def _loss(self, scored: Scored, on_policy: bool, columns: Columns, **more: Any) -> Evaluation:
         """Evaluate the objective; in a first step the policy's log-probabilities are those of the behaviour policy."""

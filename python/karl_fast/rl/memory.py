@@ -7,7 +7,8 @@ adapter    trainable bytes * 6, as offline; one more where the reference is a co
 drawing    8 arrays of the logits of the rollouts drawn at a time, and the larger of
            their caches at their longest, and
            their caches at the longest prompt (at `max_context` with an environment), with a pass over `PREFILL` tokens
-learning   activations and head of a micro-batch of the longest rollouts
+learning   activations and head of a micro-batch of the longest rollouts; with `ReverseKL` or `ForwardKL` the hidden
+           states of the reference, and its logits a chunk at a time
 ```
 
 A round draws, then learns: it needs the larger of the two. The reference of adapters is the same model without them.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._text import in_gigabytes
 from karl_fast.errors import UsageError
 from karl_fast.modeling.activations import MARGIN, Activations
+from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
 from karl_fast.rl.generate import PREFILL
 from karl_fast.rl.kv_cache import arrays
 from karl_fast.train.memory import largest, limit_bytes, of_model
@@ -109,12 +111,14 @@ class RoundMemory:
         memory: its arithmetic as `karl-fast train` has it.
         own: True if it keeps a copy of itself as its reference.
         forward: rows and tokens a row to the bytes that a forward pass holds below the head.
+        divergence: True if the objective reads the divergence from the reference's full distribution.
     """
 
     policy: Policy
     memory: Memory
     own: bool
     forward: Callable[[int, int], int]
+    divergence: bool = False
 
     def need(self, sizes: Sizes) -> RoundNeed:
         """Return the memory that a round of given sizes needs."""
@@ -122,7 +126,16 @@ class RoundMemory:
         part = self.memory.need(sizes.learned, max(1, tokens - 1))
         whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
         adapter = (7 if self.own else 6) * shape.trainable
-        return RoundNeed(shape.weights, adapter, self._drawing(sizes), part.activations + part.head + whole)
+        learning = part.activations + part.head + whole + self._reference(sizes.learned * tokens)
+        return RoundNeed(shape.weights, adapter, self._drawing(sizes), learning)
+
+    def _reference(self, tokens: int) -> int:
+        """Return the bytes of the reference beside a micro-batch: hidden states and chunks of logits, in float32."""
+        if not self.divergence:
+            return 0
+        shape = self.memory.shape
+        chunk = 4 * min(chunk_rows(shape.vocabulary), tokens) * shape.vocabulary
+        return 4 * tokens * shape.hidden + (IN_FLIGHT_DIVERGENCE - IN_FLIGHT) * chunk
 
     def _drawing(self, sizes: Sizes) -> int:
         """Return the bytes of the contexts during prefill, or of the turns after them."""
@@ -209,8 +222,8 @@ def sizes_of(settings: Online, prompt: int) -> Sizes:
     )
 
 
-def of_policy(policy: Policy, settings: Online, config: dict[str, Any]) -> RoundMemory:
-    """Return the estimate for a policy and the configuration of its adapter."""
+def of_policy(policy: Policy, settings: Online, config: dict[str, Any], *, divergence: bool = False) -> RoundMemory:
+    """Return the estimate for a policy and the configuration of its adapter, with a divergence from the reference."""
     import mlx.core as mx
 
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
@@ -218,4 +231,4 @@ def of_policy(policy: Policy, settings: Online, config: dict[str, Any]) -> Round
     memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers)
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
     own = "num_layers" not in config or getattr(policy, "kept", None) is not None
-    return RoundMemory(policy, memory, own, passes.forward)
+    return RoundMemory(policy, memory, own, passes.forward, divergence)

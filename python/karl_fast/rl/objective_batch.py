@@ -10,7 +10,7 @@ from karl_fast.modeling.pullback import spread
 from karl_fast.objective.axes.advantage import Anchored
 from karl_fast.objective.axes.balance import ReferencePolicy
 from karl_fast.objective.axes.empg import EntropyModulated
-from karl_fast.objective.axes.gate import Gate
+from karl_fast.objective.axes.gate import Gated, TopGated
 from karl_fast.objective.axes.kl import Divergence, NoKL
 from karl_fast.objective.axes.ratio import TurnRatio
 from karl_fast.objective.batch import Batch
@@ -39,7 +39,7 @@ def looks_at_old(objective: Objective) -> bool:
     if isinstance(objective, TargetPolicy):
         return True
     points = objective.axes().values()
-    return any(isinstance(point, Gate) or getattr(point, "in_reward", False) for point in points)
+    return any(isinstance(point, Gated | TopGated) or getattr(point, "in_reward", False) for point in points)
 
 
 def batch(

@@ -164,7 +164,8 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     longest = max(asked.longest, judged.longest if judged else 0)
     sizes = memory.sizes_of(settings, longest)
     remarks = [factory.positions(policy, settings, sizes), start_remark]
-    need = memory.of_policy(policy, settings, config).check(sizes, settings)
+    divergence = recipe.objective.reads_divergence is not None
+    need = memory.of_policy(policy, settings, config, divergence=divergence).check(sizes, settings)
     decoder = factory.decoder(settings, policy, asked.prompts)
     collector = Collector(decoder, reward_functions, factory.sampling(settings), make)
     with within(began):

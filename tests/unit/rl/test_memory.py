@@ -187,3 +187,32 @@ def test_a_micro_batch_is_in_memory_at_a_time() -> None:
     sizes = {"draw_rows": 256, "max_tokens": 9, "max_context": 99, "groups": 4, "prompt": 5, "turns": False}
     assert Sizes(micro_batch=4, group_size=8, **sizes).learned == 4
     assert Sizes(micro_batch=99, group_size=8, **sizes).learned == 32
+
+
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+def test_the_plan_counts_the_logits_of_a_reference(direction: str) -> None:
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    from karl_fast.modeling.chunked_logp import IN_FLIGHT_DIVERGENCE, Reference, chunk_rows, scored
+
+    vocabulary, hidden = 50_000, 16
+    rows, head = chunk_rows(vocabulary), nn.Linear(hidden, vocabulary, bias=False)
+    states, others = (mx.random.normal((4 * rows, hidden)) for _ in range(2))
+    mx.eval(head.parameters(), states, others)
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    reference = Reference(others, head, direction)
+    targets = mx.zeros(4 * rows, mx.int32)
+    mx.eval(scored(head, states, targets, rows, ("logp", "divergence"), reference, slopes=True))
+    chunks = (mx.get_peak_memory() - before) / (4 * rows * vocabulary)
+    assert 12 < chunks < IN_FLIGHT_DIVERGENCE
+
+
+def test_a_divergence_needs_the_reference_beside_a_micro_batch() -> None:
+    plain, beside = (replace(page_run(), divergence=divergence).need(PAGE_SIZES) for divergence in (False, True))
+    assert plain.drawing == beside.drawing
+    tokens, vocabulary, hidden = 4 * PAGE_SIZES.tokens, QWEN["vocab_size"], QWEN["hidden_size"]
+    from karl_fast.modeling.chunked_logp import chunk_rows
+
+    assert beside.learning - plain.learning == 4 * tokens * hidden + 8 * 4 * chunk_rows(vocabulary) * vocabulary

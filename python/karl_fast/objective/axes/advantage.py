@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import advantage as kernels
-from karl_fast.objective.axes.point import OfGroups, Point, check_number
+from karl_fast.objective.axes.point import OfGroups, Point, check_number, check_point
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +54,36 @@ class Advantage(Point, ABC):
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Compute the advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
+
+
+@dataclass(frozen=True)
+class Derived(Advantage):
+    """An advantage computed from another one."""
+
+    advantage: Advantage
+
+    def __post_init__(self) -> None:
+        check_point("advantage", self.advantage, Advantage)
+
+    @property
+    def per_token(self) -> bool:
+        """Property of the other advantage."""
+        return self.advantage.per_token
+
+    @property
+    def of_rewards(self) -> bool:
+        """Property of the other advantage."""
+        return self.advantage.of_rewards
+
+    @property
+    def of_tokens(self) -> bool:
+        """Property of the other advantage."""
+        return self.advantage.of_tokens
+
+    @property
+    def of_groups(self) -> bool:
+        """Property of the other advantage."""
+        return self.advantage.of_groups
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karl_fast import advantage as kernels
-from karl_fast.objective.axes.advantage import Advantage
-from karl_fast.objective.axes.point import check_number, check_point
+from karl_fast.objective.axes.advantage import Derived
+from karl_fast.objective.axes.point import check_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ __all__ = ["EntropyModulated"]
 
 
 @dataclass(frozen=True)
-class EntropyModulated(Advantage):
+class EntropyModulated(Derived):
     """The ``advantage`` of each turn, larger where the policy was sure and smaller where it was not.
 
     ```text
@@ -32,14 +32,13 @@ class EntropyModulated(Advantage):
     Reference: EMPG (arXiv:2509.09265), equations 8 to 12; the defaults are those of ARLArena.
     """
 
-    advantage: Advantage
     fade: float = 1.0
     bonus_fade: float = 1.0
     bonus: float = 0.05
     eps: float = 1e-8
 
     def __post_init__(self) -> None:
-        check_point("advantage", self.advantage, Advantage)
+        super().__post_init__()
         for name in ("fade", "bonus_fade", "bonus", "eps"):
             check_number(name, getattr(self, name))
 
@@ -47,21 +46,6 @@ class EntropyModulated(Advantage):
     def per_token(self) -> bool:
         """True."""
         return True
-
-    @property
-    def of_rewards(self) -> bool:
-        """Property of the modulated advantage."""
-        return self.advantage.of_rewards
-
-    @property
-    def of_tokens(self) -> bool:
-        """Property of the modulated advantage."""
-        return self.advantage.of_tokens
-
-    @property
-    def of_groups(self) -> bool:
-        """Property of the modulated advantage."""
-        return self.advantage.of_groups
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the modulated advantage of each token; NaN for a token of no turn."""

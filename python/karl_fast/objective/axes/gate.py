@@ -14,8 +14,8 @@ import numpy as np
 
 from karl_fast import replay as kernels
 from karl_fast._core import uniforms
-from karl_fast.objective.axes.advantage import Advantage
-from karl_fast.objective.axes.point import check_number, check_point
+from karl_fast.objective.axes.advantage import Derived
+from karl_fast.objective.axes.point import check_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,37 +26,7 @@ __all__ = ["Gated", "TopGated", "gate_probabilities"]
 
 
 @dataclass(frozen=True)
-class Gate(Advantage):
-    """The ``advantage`` of the rollouts or tokens learned from, 0 for the rest."""
-
-    advantage: Advantage
-
-    def __post_init__(self) -> None:
-        check_point("advantage", self.advantage, Advantage)
-
-    @property
-    def per_token(self) -> bool:
-        """Property of the gated advantage."""
-        return self.advantage.per_token
-
-    @property
-    def of_rewards(self) -> bool:
-        """Property of the gated advantage."""
-        return self.advantage.of_rewards
-
-    @property
-    def of_tokens(self) -> bool:
-        """Property of the gated advantage."""
-        return self.advantage.of_tokens
-
-    @property
-    def of_groups(self) -> bool:
-        """Property of the gated advantage."""
-        return self.advantage.of_groups
-
-
-@dataclass(frozen=True)
-class Gated(Gate):
+class Gated(Derived):
     """Random gate: keeps a rollout with probability ``sigmoid((chi - price) / temperature)``, chi its largest delight.
 
     ``advantage`` is that of what is kept. The price is such that the probabilities have the mean ``keep``; the draw is
@@ -85,7 +55,7 @@ class Gated(Gate):
 
 
 @dataclass(frozen=True)
-class TopGated(Gate):
+class TopGated(Derived):
     """Only the ``share`` of all tokens with the most delight is learned from, at least one; ties are kept.
 
     ``advantage`` is that of what is kept.

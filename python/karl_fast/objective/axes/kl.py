@@ -52,24 +52,28 @@ class NoKL(Divergence):
 
 
 @dataclass(frozen=True)
-class K1(Divergence):
-    """``coef * d`` in the loss; its gradient is 0 on average, and no objective accepts it."""
+class Penalty(Divergence):
+    """Penalty with a coefficient."""
 
     coef: float
 
+    def __post_init__(self) -> None:
+        check_number("coef", self.coef)
+
 
 @dataclass(frozen=True)
-class K1InReward(Divergence):
+class K1(Penalty):
+    """``coef * d`` in the loss; its gradient is 0 on average, and no objective accepts it."""
+
+
+@dataclass(frozen=True)
+class K1InReward(Penalty):
     """``r - coef * sum of d`` over the rollout, under the behaviour policy that drew it.
 
     Reference: Ziegler et al. 2019 (arXiv:1909.08593).
     """
 
     in_reward: ClassVar[bool] = True
-    coef: float
-
-    def __post_init__(self) -> None:
-        check_number("coef", self.coef)
 
     def shaped(self, batch: Batch) -> Batch:
         """Subtract the penalty from the rewards of rollouts."""
@@ -85,17 +89,13 @@ class K1InReward(Divergence):
 
 
 @dataclass(frozen=True)
-class K1PerToken(Divergence):
+class K1PerToken(Penalty):
     """``-coef * d`` as the reward of each token, for `Whitened`, which sums it in its returns.
 
     Reference: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262).
     """
 
     in_reward: ClassVar[bool] = True
-    coef: float
-
-    def __post_init__(self) -> None:
-        check_number("coef", self.coef)
 
     def shaped(self, batch: Batch) -> Batch:
         """Subtract the penalty from the rewards of tokens."""
@@ -105,7 +105,7 @@ class K1PerToken(Divergence):
 
 
 @dataclass(frozen=True)
-class K2(Divergence):
+class K2(Penalty):
     """``coef * d^2 / 2`` in the loss; ``by_ratio`` times the ratio as a constant.
 
     Reference: Schulman 2020, Approximating KL Divergence.
@@ -113,15 +113,11 @@ class K2(Divergence):
 
     in_loss: ClassVar[bool] = True
     kind: ClassVar[str] = "k2"
-    coef: float
     by_ratio: bool = False
-
-    def __post_init__(self) -> None:
-        check_number("coef", self.coef)
 
 
 @dataclass(frozen=True)
-class K3(Divergence):
+class K3(Penalty):
     """``coef * (exp(-d) + d - 1)`` in the loss; ``by_ratio`` times the ratio, gradient and all (DeepSeek-V3.2).
 
     Reference: Schulman 2020, Approximating KL Divergence; Shao et al. 2024, GRPO (arXiv:2402.03300).
@@ -129,15 +125,11 @@ class K3(Divergence):
 
     in_loss: ClassVar[bool] = True
     kind: ClassVar[str] = "k3"
-    coef: float
     by_ratio: bool = False
-
-    def __post_init__(self) -> None:
-        check_number("coef", self.coef)
 
 
 @dataclass(frozen=True)
-class ReverseKL(Divergence):
+class ReverseKL(Penalty):
     """``coef * KL(policy, reference)`` of a token's full distribution, which the call is given as ``divergence``.
 
     Reference: Gu et al. 2024, MiniLLM (arXiv:2306.08543).
@@ -146,19 +138,12 @@ class ReverseKL(Divergence):
     direction: ClassVar[Literal["reverse", "forward"] | None] = "reverse"
     coef: float
 
-    def __post_init__(self) -> None:
-        check_number("coef", self.coef)
-
 
 @dataclass(frozen=True)
-class ForwardKL(Divergence):
+class ForwardKL(Penalty):
     """``coef * KL(reference, policy)`` of a token's full distribution, which the call is given as ``divergence``.
 
     Reference: Hinton et al. 2015, distillation (arXiv:1503.02531).
     """
 
     direction: ClassVar[Literal["reverse", "forward"] | None] = "forward"
-    coef: float
-
-    def __post_init__(self) -> None:
-        check_number("coef", self.coef)

@@ -153,6 +153,6 @@ class PolicyGradient(Objective):
         points = {"entropy": self.entropy, "divergence": self.kl}
         return points.get(name, super()._reader(name))
 
-    def _term(self, name: str) -> tuple[float, Aggregate]:
+    def _terms(self) -> dict[str, tuple[float, Aggregate]]:
         factors = {"entropy": -self.entropy.coef, "divergence": getattr(self.kl, "coef", 0.0)}
-        return factors[name], self.aggregate
+        return {name: (factor, self.aggregate) for name, factor in factors.items()}

@@ -27,8 +27,9 @@ pub(super) fn geometric<T: Lane>(
     for (number, out) in out.chunks_mut(PIECE).enumerate() {
         let places = number * PIECE..number * PIECE + out.len();
         let piece = unit.part.cut(places.clone());
-        own_ratios(&piece, sums, room);
-        sums.ratios.extend(&room.ratios[..out.len()], piece.kept());
+        let here = piece.kept();
+        own_ratios(&piece, here, sums, room);
+        sums.ratios.extend(&room.ratios[..out.len()], here);
         credits(advantages, unit, places, room);
         let (mut below, mut above) = (0_u32, 0_u32);
         let Room { log_ratios, advantages, terms, .. } = room;

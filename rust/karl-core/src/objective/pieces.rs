@@ -26,10 +26,10 @@ impl<T: Lane> Room<T> {
     }
 }
 
-/// Fill in the ratio of each token, and take in how far it has moved. A masked token has the ratio of the first which is
-/// not, and so moves no statistic.
+/// Fill in the ratio of each token of a piece, of which `kept` count, and take in how far it has moved. A masked token
+/// has the ratio of the first which is not, and so moves no statistic.
 #[inline(always)]
-pub(super) fn own_ratios<T: Lane>(piece: &Part<'_, T>, sums: &mut Sums, room: &mut Room<T>) {
+pub(super) fn own_ratios<T: Lane>(piece: &Part<'_, T>, kept: usize, sums: &mut Sums, room: &mut Room<T>) {
     let n = piece.len();
     let Some(old) = piece.old else {
         room.log_ratios[..n].fill(T::default());
@@ -44,8 +44,8 @@ pub(super) fn own_ratios<T: Lane>(piece: &Part<'_, T>, sums: &mut Sums, room: &m
         (*ratio, *term) = log_ratio.exp_and_excess();
     }
     sums.kl_old += sum(terms);
-    if let (Some(first), true) = (first_kept(piece.keep), piece.keep.contains(&false)) {
-        let neutral = ratios[first];
+    if kept < n {
+        let neutral = ratios[first_kept(piece.keep).unwrap_or(0)];
         for (ratio, &keep) in ratios.iter_mut().zip(piece.keep) {
             *ratio = if keep { *ratio } else { neutral };
         }
@@ -61,7 +61,7 @@ pub(super) fn drift<T: Lane>(part: &Part<'_, T>, ratios: bool, sums: &mut Sums, 
     for piece in part.pieces() {
         let (n, kept) = (piece.len(), piece.kept());
         if kept > 0 {
-            own_ratios(&piece, sums, room);
+            own_ratios(&piece, kept, sums, room);
             if ratios {
                 sums.ratios.extend(&room.ratios[..n], kept);
             }

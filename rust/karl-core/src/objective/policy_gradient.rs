@@ -232,7 +232,7 @@ impl<T: Lane> Batch<'_, T> {
                     out.fill(T::default());
                     continue;
                 }
-                own_ratios(&piece, sums, room);
+                own_ratios(&piece, kept, sums, room);
                 sums.ratios.extend(&room.ratios[..out.len()], kept);
                 fill_advantages(credit, places, unit.masked, &mut room.advantages);
                 let terms = steps(&self.objective.update, &piece, unit.weight, sums, room, out);

@@ -22,11 +22,11 @@ pub(super) trait RowFacts<T>: Sync {
 pub(super) fn row_facts<T: Lane, F: RowFacts<T>>(
     rollouts: &Rollouts<'_, T>,
     threads: usize,
-    facts: &F,
+    formula: &F,
 ) -> (Vec<F::Row>, Statistics) {
     let mut found = vec![F::Row::default(); rollouts.offsets.len()];
     let blocks = chunks::map(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
-        wide(Facts { rollouts, rows, out, facts })
+        wide(Facts { rollouts, rows, out, formula })
     });
     let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
     (found, sums.statistics(rollouts.old.is_some(), false))
@@ -36,7 +36,7 @@ struct Facts<'a, 'b, T, F: RowFacts<T>> {
     rollouts: &'b Rollouts<'a, T>,
     rows: Range<usize>,
     out: &'b mut [F::Row],
-    facts: &'b F,
+    formula: &'b F,
 }
 
 impl<T: Lane, F: RowFacts<T>> Kernel for Facts<'_, '_, T, F> {
@@ -47,7 +47,7 @@ impl<T: Lane, F: RowFacts<T>> Kernel for Facts<'_, '_, T, F> {
         let (mut sums, mut room) = (Sums::NONE, Room::new());
         for (out, row) in self.out.iter_mut().zip(self.rows) {
             let part = self.rollouts.part(self.rollouts.live(row));
-            *out = self.facts.of(row, &part);
+            *out = self.formula.of(row, &part);
             let kept = part.kept();
             if kept > 0 {
                 add_drift(&part, kept, &mut sums, &mut room);

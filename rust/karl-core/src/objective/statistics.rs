@@ -123,6 +123,10 @@ impl<T: Lane> Part<'_, T> {
     /// Return the sum of the log ratios to the behaviour policy; 0 without one.
     #[inline(always)]
     pub(super) fn sum_log_ratio(&self) -> f64 {
-        self.old.map_or(0.0, |old| sum_of_kept_differences(self.logp, old, self.keep))
+        // No closure: it would be compiled apart, for narrow vectors.
+        match self.old {
+            Some(old) => sum_of_kept_differences(self.logp, old, self.keep),
+            None => 0.0,
+        }
     }
 }
