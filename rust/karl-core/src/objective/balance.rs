@@ -2,8 +2,7 @@
 
 use super::lane::Lane;
 use super::log_ratio::Power;
-use super::pieces::PIECE;
-use super::rollouts::{Part, Rollouts};
+use super::rollouts::{PIECE, Part, Rollouts};
 use super::row_sums::{Groups, RowFacts, fill_rows, row_facts};
 use super::statistics::Evaluation;
 use super::stats::sum_of_kept_differences;

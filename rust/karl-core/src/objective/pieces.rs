@@ -3,12 +3,9 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use super::rollouts::{Part, first_kept};
+use super::rollouts::{PIECE, Part, first_kept};
 use super::statistics::Sums;
 use super::stats::sum;
-
-/// Tokens of a piece: its columns stay in the first-level cache.
-pub(super) const PIECE: usize = 1024;
 
 /// Scratch memory for a piece.
 pub(super) struct Room<T> {

@@ -3,13 +3,15 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use super::pieces::PIECE;
 use super::stats::sum_of_kept;
 use crate::check::check_length;
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
 use crate::numeric::float::Real;
 use crate::numeric::simd::SIDE;
+
+/// Tokens of a piece: its columns stay in the first-level cache.
+pub(super) const PIECE: usize = 1024;
 
 /// The tokens of all rollouts, end to end. A masked token enters no sum, whatever its values.
 #[derive(Clone, Copy, Debug)]
