@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from karl_fast.rl.environment import Stage
 from karl_fast.rl.episode import Budget, Episode
-from karl_fast.rl.generate import go_on
+from karl_fast.rl.generate import Ask, Generation, key
 from karl_fast.rl.timeouts import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.rl.environment import Environment
-    from karl_fast.rl.kv_cache import CachedPrefix
+    from karl_fast.rl.generate import Turn
     from karl_fast.rl.next_token import Decoder
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rewards import RewardFunctions
@@ -30,7 +28,7 @@ class Sampling:
     Attributes:
         group_size: G, rollouts a prompt.
         budget: limits of a rollout.
-        rows: rollouts that are drawn at a time; caches are kept from turn to turn for at most as many.
+        rows: rollouts that are drawn at a time.
         timeout_seconds: limit of each call of an environment.
     """
 
@@ -105,23 +103,19 @@ class Collector:
             yield episode
 
     def _speak(self, episodes: list[Episode], seed: int) -> None:
-        number = 0
-        heard: dict[str, CachedPrefix | None] = {}
-        while live := [episode for episode in episodes if episode.finish is None]:
-            stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-            said = go_on(
-                self.decoder,
-                [episode.tokens for episode in live],
-                [episode.room for episode in live],
-                [heard.get(episode.id) for episode in live],
-                keep=self.make is not None and len(live) <= self.sampling.rows,
-                rows=self.sampling.rows,
-                seed=int(stream[0]),
-            )
-            for episode, (turn, _) in zip(live, said, strict=True):
-                episode.hear(self.policy, turn)
-            heard = {episode.id: one for episode, (_, one) in zip(live, said, strict=True) if episode.finish is None}
-            number += 1
+        """Generate all turns of some episodes, and let their environments answer."""
+
+        def ask(number: int) -> Ask:
+            episode = episodes[number]
+            noise = key(seed, *map(int, episode.id.split("-")))
+            return Ask(number, episode.tokens, episode.room, noise, episode.drawn, last=episode.last_turn)
+
+        def answer(asked: Ask, turn: Turn) -> Ask | None:
+            episodes[asked.rollout].hear(self.policy, turn)
+            return ask(asked.rollout) if episodes[asked.rollout].finish is None else None
+
+        live = [number for number, episode in enumerate(episodes) if episode.finish is None]
+        Generation(self.decoder, self.sampling.rows)([ask(number) for number in live], answer)
 
 
 def _failure(stage: Stage) -> list[str]:

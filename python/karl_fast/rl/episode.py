@@ -86,10 +86,19 @@ class Episode:
         return policy.encode(self.prompt.messages)
 
     @property
+    def drawn(self) -> int:
+        """Number of tokens that the policy has drawn."""
+        return sum(len(turn.tokens) for _, turn in self.said)
+
+    @property
+    def last_turn(self) -> bool:
+        """True if no turn can follow the next one."""
+        return self.stage is None or len(self.said) + 1 >= self.budget.turns
+
+    @property
     def room(self) -> int:
         """Number of tokens that the next turn may have."""
-        used = sum(len(turn.tokens) for _, turn in self.said)
-        return min(self.budget.tokens - used, self.budget.context - len(self.tokens), self.budget.turn_tokens)
+        return min(self.budget.tokens - self.drawn, self.budget.context - len(self.tokens), self.budget.turn_tokens)
 
     def hear(self, policy: Policy, turn: Turn) -> None:
         """Add a turn of the policy, and the answer of the environment."""

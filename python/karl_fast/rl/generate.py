@@ -1,18 +1,29 @@
-"""Sampling of turns of a policy, with the log-probability of each token when it was drawn.
+"""Generation of turns of a policy, with the log-probability of each token when it was drawn.
 
-Contexts of one length go together; the same context is computed once, however many rollouts it has, and one that goes
-on from an earlier turn from where that turn left it.
+Rollouts are generated together, whatever their lengths. A row leaves and another takes its place at fixed points:
+when as many tokens were drawn by finished rows as one step draws. The points depend on the tokens alone, so that a run
+has the same bytes each time; the noise of a row depends on its rollout alone, so that its tokens do not depend on the
+batch but for rounding.
+
+```text
+admit     compute the new tokens of waiting contexts, each distinct one once, and join them to the batch
+stretch   draw a token a row, until enough rows are finished
+answer    give finished turns to their episodes, which may ask for another turn
+```
+
+Policies that take rows of one length only (`Decoder.ragged`) get batches of one length, without replacement.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl.kv_cache import CachedPrefix, arrays, carried, joined, repeat, stack
 from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.prefill import Prefill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +31,11 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
+    from karl_fast.rl.kv_cache import CachedPrefix
+    from karl_fast.rl.next_token import Chosen
     from karl_fast.rl.policy import Policy
 
-    Said = tuple["Turn", CachedPrefix | None]
-
-PREFILL = 2048
-"""Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
+    Answer = Callable[["Ask", "Turn"], "Ask | None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +55,34 @@ class Turn:
     ended: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """Request for a turn of the policy.
+
+    Attributes:
+        rollout: number of its rollout in the call.
+        tokens: ids of its context, one or more.
+        budget: maximum tokens of the turn, 1 or more.
+        key: of the random numbers of its rollout, as `key` makes it.
+        drawn: tokens that its rollout has drawn before.
+        last: True if no turn follows, so that its caches are not kept.
+        prefix: caches of the beginning of the context, if they were kept.
+    """
+
+    rollout: int
+    tokens: Sequence[int]
+    budget: int
+    key: int
+    drawn: int = 0
+    last: bool = True
+    prefix: CachedPrefix | None = None
+
+
+def key(*words: int) -> int:
+    """Return the key of a rollout, from a seed and the numbers of its group and of its place in it."""
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
+
+
 def draw(
     policy: Policy,
     contexts: Sequence[Sequence[int]],
@@ -61,156 +99,162 @@ def draw(
         policy: the policy; its caches are new.
         contexts: token ids, each of one or more.
         budgets: maximum tokens of each turn.
-        temperature: T, above 0.
-        rows: number drawn at a time.
-        seed: seed of this call. The turns depend on all arguments, including `rows` and the order of contexts.
+        temperature: T, from 0 on; at 0 the likeliest token is taken.
+        rows: number drawn at a time. The turns do not depend on it but for rounding.
+        seed: of this call; the noise of a turn depends on it and on the number of the context.
         compile: True to fuse each choice into one operation.
 
     Returns:
         One turn for each context, in their order.
     """
-    decoder = Decoder(policy, temperature, compile=compile)
-    said = go_on(decoder, contexts, budgets, [None] * len(contexts), keep=False, rows=rows, seed=seed)
-    return [turn for turn, _ in said]
+    asked = zip(contexts, budgets, strict=True)
+    asks = [Ask(row, context, budget, key(seed, row)) for row, (context, budget) in enumerate(asked)]
+    found: dict[int, Turn] = {}
+
+    def keep(ask: Ask, turn: Turn) -> None:
+        found[ask.rollout] = turn
+
+    Generation(Decoder(policy, temperature, compile=compile), rows)(asks, keep)
+    return [found[row] for row in range(len(asks))]
 
 
-def go_on(
-    decoder: Decoder,
-    contexts: Sequence[Sequence[int]],
-    budgets: Sequence[int],
-    heard: Sequence[CachedPrefix | None],
-    *,
-    keep: bool,
-    rows: int,
-    seed: int,
-) -> list[Said]:
-    """Draw as `draw`, continuing contexts from earlier turns.
+@dataclass
+class _Row:
+    """A turn in the making: its columns so far."""
 
-    The distributions are those of `draw` but for the rounding of sums: a token that is computed alone and one that is
-    computed among others may differ in the last bits, so that a draw can differ where two chances meet within them.
+    ask: Ask
+    parts: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
+    length: int = 0
+    ended: bool = False
+    finished: bool = False
+    prefix: CachedPrefix | None = None
 
-    Args:
-        decoder: of the policy, at the temperature.
-        contexts, budgets, rows, seed: as for `draw`.
-        heard: of each context, what this policy has computed of its beginning.
-        keep: True to keep the caches computed now, which takes the memory of all of them at once.
+    def take(self, columns: Sequence[NDArray[Any]], ends: _Ends, row: int) -> None:
+        """Take its tokens of a stretch, with their log-probabilities and entropies."""
+        count = int(ends.lengths[row])
+        self.parts.append(tuple(column[row, :count] for column in columns))
+        self.length, self.ended, self.finished = self.length + count, bool(ends.ended[row]), bool(ends.finished[row])
 
-    Returns:
-        A turn a context, and what is computed now; None where it is not kept, or its caches cannot be carried on.
-    """
-    found: dict[int, Said] = {}
-    for number, chosen in enumerate(_batches(contexts, rows)):
-        stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-        bucket = _Bucket(decoder, [contexts[row] for row in chosen], [heard[row] for row in chosen])
-        turns = bucket.turns(np.array([budgets[row] for row in chosen]), int(stream[0]))
-        kept = bucket.heard(turns) if keep else [None] * len(turns)
-        del bucket  # before the next has caches of its own
-        found |= dict(zip(chosen, zip(turns, kept, strict=True), strict=True))
-    return [found[row] for row in range(len(contexts))]
+    def turn(self) -> Turn:
+        """Return the finished turn."""
+        tokens, logp, negentropy = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        return Turn(tokens.astype(np.int32), logp, -negentropy, self.ended)
 
 
-def _batches(contexts: Sequence[Sequence[int]], rows: int) -> Iterator[list[int]]:
-    by_length: dict[int, list[int]] = {}
-    for row, context in enumerate(contexts):
-        by_length.setdefault(len(context), []).append(row)
-    for _, members in sorted(by_length.items()):
-        for start in range(0, len(members), rows):
-            yield members[start : start + rows]
+class Generation:
+    """Batch of rows that are generated together, and the contexts that wait for a place in it."""
 
+    def __init__(self, decoder: Decoder, rows: int) -> None:
+        """Set the decoder, and the maximum number of rows in the batch."""
+        self.decoder, self.most = decoder, rows
+        self._prefill = Prefill(decoder)
+        self._rows: list[_Row] = []
+        self._caches: list[Any] = []
+        self._column: Chosen = ()
 
-class _Bucket:
-    """Contexts of one length, and the caches of their rollouts."""
+    def __call__(self, asks: Sequence[Ask], answer: Answer) -> None:
+        """Generate turns until none is asked for.
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        contexts: Sequence[Sequence[int]],
-        heard: Sequence[CachedPrefix | None],
-    ) -> None:
-        self.decoder, self.policy, self.length = decoder, decoder.policy, len(contexts[0])
-        known = [one for one in heard if one is not None]
-        if len(known) == len(contexts):
-            self._go_on(contexts, known)
-        else:
-            self._begin(contexts)
-
-    def _begin(self, contexts: Sequence[Sequence[int]]) -> None:
-        """Compute each context once."""
-        import mlx.core as mx
-
-        places: dict[tuple[int, ...], int] = {}
-        member = mx.array([places.setdefault(tuple(context), len(places)) for context in contexts])
-        self.logits, self.caches = self._computed(list(places), lambda _: self.policy.caches())
-        if len(places) < len(contexts):
-            self.logits = self.logits[member]
-            repeat(self.caches, len(places), member)
-
-    def _go_on(self, contexts: Sequence[Sequence[int]], heard: Sequence[CachedPrefix]) -> None:
-        """Compute the uncached tokens of contexts: rows advance together from the shortest prefix."""
-        begun = min(self.length - 1, *(one.length for one in heard))
-        new = [context[begun:] for context in contexts]
-        self.logits, self.caches = self._computed(new, lambda rows: joined(self.policy, heard[rows], begun))
-
-    def _computed(
-        self, tokens: Sequence[Sequence[int]], caches: Callable[[slice], list[Any]]
-    ) -> tuple[mx.array, list[Any]]:
-        """Return the logits after tokens of one length, computed `PREFILL` at a time, and the caches.
-
-        `caches` gives those of some rows before their tokens.
+        Args:
+            asks: the first turns.
+            answer: called with each finished turn; returns the next turn of its rollout, or None.
         """
+        waiting = deque(asks)
+        while waiting or self._rows:
+            self._admit(waiting)
+            self._stretch()
+            waiting.extendleft(reversed([*self._answered(answer)]))  # before new rollouts: their caches are kept
+
+    def _admit(self, waiting: deque[Ask]) -> None:
+        """Let finished rows go, and fill their places."""
         import mlx.core as mx
 
-        count, found = max(1, PREFILL // len(tokens[0])), []
-        for start in range(0, len(tokens), count):
-            rows = slice(start, start + count)
-            held = caches(rows)
-            found.append((self.decoder.logits(mx.array(list(tokens[rows]), dtype=mx.int32), held), held))
-            if count < len(tokens):
-                mx.eval(found[-1][0], list(arrays(held)))
-        logits = found[0][0] if len(found) == 1 else mx.concatenate([logits for logits, _ in found])
-        return logits, stack([held for _, held in found], count)
+        stay = [place for place, row in enumerate(self._rows) if not row.finished]
+        chosen = self._prefill.choose(waiting, self.most - len(stay), alone=not stay)
+        if stay and len(stay) < len(self._rows):
+            self._caches = self._prefill.taken(self._caches, len(self._rows), stay)
+            self._column = tuple(part[mx.array(stay)] for part in self._column)
+        self._rows = [self._rows[place] for place in stay]
+        if chosen:
+            self._enter(chosen, waiting)
 
-    def turns(self, budgets: NDArray[Any], seed: int) -> list[Turn]:
-        """Generate each turn, within its budget.
+    def _enter(self, chosen: list[Ask], waiting: deque[Ask]) -> None:
+        """Compute the contexts of new rows, draw their first tokens, and join them to the batch."""
+        import mlx.core as mx
+
+        logits, caches = self._prefill(chosen, waiting)
+        first = self.decoder.choose(logits, np.array([ask.key + ask.drawn for ask in chosen], dtype=np.uint64))
+        if self._rows:
+            caches = self._prefill.joined(self._caches, caches)
+            first = tuple(mx.concatenate(list(parts)) for parts in zip(self._column, first, strict=True))
+        self._caches, self._column = caches, first
+        self._rows += [_Row(ask) for ask in chosen]
+
+    def _stretch(self) -> None:
+        """Draw a token a row, again and again, until enough rows are finished.
 
         A token is drawn while the one before it is examined, so that the device is never idle.
         """
+        rows, columns = self._rows, [self._column]
+        keys = np.array([(row.ask.key + row.ask.drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
+        ends = _Ends(np.array([row.ask.budget - row.length for row in rows]), self.decoder.policy.ends)
+        goes_on = np.array([not row.ask.last for row in rows])
+        place, wasted = 0, 0
+        while wasted < len(rows) and not ends.finished.all():
+            if goes_on.any() or ends.longer(place):
+                columns.append(self.decoder.follow(columns[-1][0], self._caches, keys + np.uint64(place + 1)))
+            for row in ends.found(place, columns[place][0]):
+                if goes_on[row]:
+                    self._keep(rows[row], row, place + 1)
+            place, wasted = place + 1, wasted + int(ends.finished.sum())
+        self._close(columns, place, ends)
+
+    def _keep(self, row: _Row, place: int, drawn: int) -> None:
+        """Keep the caches of a row whose last token was just fed, before they take in others."""
+        length = len(row.ask.tokens) + row.length + drawn
+        row.prefix = self._prefill.kept(self._caches, place, length)
+
+    def _close(self, columns: list[Chosen], place: int, ends: _Ends) -> None:
+        """Give the rows their tokens of a stretch; a column that was not examined begins the next."""
         import mlx.core as mx
 
-        ends = _Ends(budgets, self.policy.ends)
-        first, *keys = mx.random.split(mx.random.key(seed), int(budgets.max()))
-        columns = [self.decoder.choose(self.logits, first)]
-        for place, key in enumerate(keys):
-            columns.append(self.decoder.follow(columns[-1][0], self.caches, key))
-            if ends.all_by(place, columns[place][0]):
-                break
-        else:
-            ends.all_by(len(keys), columns[-1][0])
-        together = [mx.concatenate(list(column), axis=1) for column in zip(*columns, strict=True)]
+        together = [mx.concatenate(list(parts), axis=1) for parts in zip(*columns[:place], strict=True)]
         mx.eval(together)
-        tokens, logp, negentropy = map(np.array, together)
-        cut = zip(tokens.astype(np.int32), logp, -negentropy, ends.lengths.tolist(), ends.ended.tolist(), strict=True)
-        return [Turn(said[:end], logp[:end], entropy[:end], ended) for said, logp, entropy, end, ended in cut]
+        found = [np.array(part) for part in together]
+        ends.cut(place)
+        for number, row in enumerate(self._rows):
+            row.take(found, ends, number)
+        self._column = columns[place] if place < len(columns) else ()
 
-    def heard(self, turns: Sequence[Turn]) -> Sequence[CachedPrefix | None]:
-        """Return the cached prefix of each after its turn; the last token is cached only if other rows went on."""
-        if not carried(self.caches):
-            return [None] * len(turns)
-        fed = int(self.caches[0].offset) - self.length
-        return [
-            CachedPrefix(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)
-        ]
+    def _answered(self, answer: Answer) -> Iterator[Ask]:
+        """Give finished turns to their episodes, and yield the turns that these ask for."""
+        for row in self._rows:
+            if row.finished and (more := answer(row.ask, row.turn())) is not None:
+                yield replace(more, prefix=row.prefix)
+                row.prefix = None
 
 
 class _Ends:
     """Ends of turns: by a token, or by their budget."""
 
     def __init__(self, budgets: NDArray[Any], ends: frozenset[int]) -> None:
-        self.lengths, self._ends = np.array(budgets), np.array(sorted(ends))
+        """Set the tokens that each row has left, and the tokens that end a turn."""
+        self.lengths, self._ends = budgets.copy(), np.array(sorted(ends))
         self.ended = np.zeros(len(budgets), dtype=np.bool_)
+        self.finished = np.zeros(len(budgets), dtype=np.bool_)
 
-    def all_by(self, place: int, tokens: mx.array) -> bool:
-        """Look at the tokens of a place; whether no turn is longer."""
-        stops = ~self.ended & (place < self.lengths) & (np.array(tokens) == self._ends).any(1)
+    def longer(self, place: int) -> bool:
+        """Return whether a row may draw another token after that of a place."""
+        return bool((~self.finished & (self.lengths > place + 1)).any())
+
+    def found(self, place: int, tokens: mx.array) -> list[int]:
+        """Look at the tokens of a place, and return the rows that they finish."""
+        stops = ~self.finished & (np.array(tokens) == self._ends).any(1)
         self.lengths[stops], self.ended[stops] = place + 1, True
-        return bool(place + 1 >= self.lengths.max())
+        new = np.flatnonzero(~self.finished & (stops | (self.lengths <= place + 1)))
+        self.finished[new] = True
+        return [int(row) for row in new]
+
+    def cut(self, place: int) -> None:
+        """Set the lengths of rows that are not finished to that of the stretch."""
+        self.lengths[~self.finished] = place

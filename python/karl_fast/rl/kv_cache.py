@@ -1,14 +1,15 @@
-"""Keys and values of a rollout, carried from one turn to the next.
+"""Caches of rows that are generated together: repeated, joined, left, and carried from one turn to the next.
 
-A context only grows at its end: the keys and values of a turn are a prefix of those of the next, so only new tokens are
-computed.
+Rows of different lengths share the batch caches of mlx-lm, where each row is padded on the left. No padding is ever fed
+to the model: a recurrent state would take it in, which no mask of attention undoes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from karl_fast.modeling.views import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,37 +18,97 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.policy import Policy
 
-CUT = {"keys", "values", "offset", "keep", "max_size", "_idx"}
-"""The attributes of caches that are cut by their offset: whole ones of mlx-lm, and rotating ones that did not yet."""
-
 
 @dataclass(frozen=True, eq=False)
 class CachedPrefix:
-    """Row of caches that are shared with other rollouts.
+    """Caches of one row.
 
     Attributes:
         caches: one a layer.
-        row: of the rollout.
         length: number of tokens of its context in them.
+        logits: after the last of them, if known. [1, V]
     """
 
-    caches: Sequence[Any]
-    row: int
+    caches: list[Any]
     length: int
+    logits: mx.array | None = None
 
 
-def carried(caches: Sequence[Any]) -> bool:
-    """Return whether caches can be cut back to the tokens of a rollout; unknown kinds are not kept."""
-    return bool(caches) and all(
-        hasattr(cache, "offset")
-        and set(vars(cache)) <= CUT
-        and cache.offset <= getattr(cache, "max_size", cache.offset)
-        for cache in caches
-    )
+def ragged(policy: Policy) -> bool:
+    """Return whether rows of different lengths give the same hidden states in one batch as alone, found by trying."""
+    import mlx.core as mx
+
+    try:
+        parts = [merge([policy.caches()]) for _ in range(2)]
+        for part, tokens in zip(parts, ([1, 2, 3, 4, 5], [2, 3]), strict=True):
+            policy.body(mx.array([tokens]), cache=part)
+            finish(part)
+        caches = join(parts)
+        policy.body(mx.array([[6], [4]]), cache=caches)
+        found = policy.body(mx.array([[7], [5]]), cache=caches)
+        return same(policy.body(mx.array([[2, 3, 4, 5]]))[:, -1], found[1:, -1])
+    except (ImportError, RuntimeError, ValueError, TypeError, AttributeError, LookupError):
+        return False  # caches of another kind, or a model that counts their tokens in one number
+
+
+def merge(rows: Sequence[list[Any]]) -> list[Any]:
+    """Make batch caches of the caches of single rows, which may be empty, and of different lengths."""
+    from mlx_lm.models.cache import KVCache
+
+    from karl_fast.rl.rows_cache import RowsKVCache  # with mlx-lm, which a policy of one's own may not need
+
+    kinds = (RowsKVCache if type(row) is KVCache else type(row) for row in rows[0])
+    return [kind.merge(list(layer)) for kind, layer in zip(kinds, zip(*rows, strict=True), strict=True)]
+
+
+def join(parts: Sequence[list[Any]]) -> list[Any]:
+    """Join batch caches, in pairs, so that a row is copied as often as the number of parts has digits."""
+    while len(parts) > 1:
+        parts = [_pair(parts[start : start + 2]) for start in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def _pair(parts: Sequence[list[Any]]) -> list[Any]:
+    first, *others = parts
+    for other in others:
+        for cache, more in zip(first, other, strict=True):
+            cache.extend(more)
+    return first
+
+
+def take(caches: Sequence[Any], rows: Sequence[int]) -> None:
+    """Replace the rows of batch caches by some of them, in place; a row may be taken more than once."""
+    import mlx.core as mx
+
+    for cache in caches:
+        cache.filter(mx.array(list(rows)))
+
+
+def extract(caches: Sequence[Any], row: int) -> list[Any]:
+    """Copy the caches of one row out of a batch."""
+    import mlx.core as mx
+
+    found = [cache.extract(row) for cache in caches]
+    mx.eval(list(arrays(found)))  # a slice that is not computed would keep the whole batch in memory
+    return found
+
+
+def finish(caches: Sequence[Any]) -> None:
+    """Drop the masks that recurrent states have for padding, which there is none of."""
+    for cache in caches:
+        if hasattr(cache, "finalize"):
+            cache.finalize()
+
+
+def padded(caches: Sequence[Any]) -> bool:
+    """Return whether contexts may be padded on the right while they are computed: attention never looks ahead."""
+    from karl_fast.rl.rows_cache import RowsKVCache
+
+    return all(type(cache) is RowsKVCache for cache in caches)
 
 
 def repeat(caches: Sequence[Any], count: int, rows: mx.array) -> None:
-    """Set rows of caches from others, in place: keys and values, recurrent states, and other entries by row.
+    """Set rows of caches of one length from others, in place: keys and values, states, and other entries by row.
 
     Args:
         caches: one a layer, of any kind; they may hold others.
@@ -112,23 +173,3 @@ def _changed(there: list[Any], count: int, change: Callable[[list[mx.array]], mx
     if hasattr(held, "update_and_fetch") or hasattr(held, "make_mask"):  # a cache in a list of caches
         _change(there, count, change)
     return held
-
-
-def joined(policy: Policy, heard: Sequence[CachedPrefix], length: int) -> list[Any]:
-    """Join the caches of some rollouts, a row each, with so many tokens."""
-    import mlx.core as mx
-
-    runs = [(caches[0].caches, mx.array([one.row for one in caches])) for caches in _runs(heard)]
-    found = policy.caches()
-    for layer, cache in enumerate(found):
-        for name in ("keys", "values"):
-            parts = [getattr(caches[layer], name)[rows, :, :length] for caches, rows in runs]
-            setattr(cache, name, mx.concatenate(parts, axis=0))
-        for name in {"offset", "_idx"} & set(vars(cache)):
-            setattr(cache, name, length)
-    return found
-
-
-def _runs(heard: Sequence[CachedPrefix]) -> list[list[CachedPrefix]]:
-    """Group neighbours in the same caches."""
-    return [list(run) for _, run in groupby(heard, key=lambda one: id(one.caches))]

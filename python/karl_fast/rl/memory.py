@@ -24,8 +24,8 @@ from karl_fast._text import in_gigabytes
 from karl_fast.errors import UsageError
 from karl_fast.modeling.activations import MARGIN, Activations
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
-from karl_fast.rl.generate import PREFILL
 from karl_fast.rl.kv_cache import arrays
+from karl_fast.rl.prefill import PREFILL
 from karl_fast.train.memory import largest, limit_bytes, of_model
 
 if TYPE_CHECKING:

@@ -2,7 +2,11 @@
 
 ```text
 p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p; T = 0 takes the likeliest
+token = argmax(log p + g)      g of Gumbel's distribution, by the key of the row and the number of its token
 ```
+
+The noise of a row does not depend on the rows beside it, so that a rollout is the same in every batch, unless rounding
+decides between two tokens.
 """
 
 from __future__ import annotations
@@ -10,12 +14,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from karl_fast.rl.compiled import Compiled
+from karl_fast.rl.kv_cache import ragged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import mlx.core as mx
+    from numpy.typing import NDArray
 
     from karl_fast.rl.policy import Policy
 
@@ -42,24 +50,32 @@ class Decoder:
         self._choice = mx.compile(self._plain) if compile else self._plain
         self._compiled = Compiled(policy.model, on=compile)
 
-    def logits(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
-        """Compute the logits after the last of some tokens, which are added to the caches. [B, T] -> [B, V]"""
-        if not self._whole:
-            return self._behind(tokens, caches)
+    @cached_property
+    def ragged(self) -> bool:
+        """True if contexts of different lengths go together."""
+        return ragged(self.policy)
+
+    def logits(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
+        """Compute the logits after some tokens, which are added to the caches. [B, T] -> [B, V]
+
+        `last` has the place of the last token of each row, where rows are padded.
+        """
+        if last is not None or not self._whole:
+            return self._behind(tokens, caches, last)
         logits: mx.array
         logits, held = self._compiled(self._read)(tokens, _held(caches))
         _put(caches, held)
         return logits
 
-    def choose(self, logits: mx.array, key: mx.array) -> Chosen:
-        """Start the choice of tokens on the device, without waiting. [B, V] -> [B, 1] each"""
-        return _begun(self._choice(logits, key))
+    def choose(self, logits: mx.array, keys: NDArray[np.uint64]) -> Chosen:
+        """Start the choice of tokens on the device, without waiting. [B, V], [B] -> [B, 1] each"""
+        return _begun(self._choice(logits, _words(keys)))
 
-    def follow(self, tokens: mx.array, caches: Sequence[Any], key: mx.array) -> Chosen:
-        """Start the choice of tokens after some tokens, which are added to the caches. [B, 1] -> [B, 1] each"""
+    def follow(self, tokens: mx.array, caches: Sequence[Any], keys: NDArray[np.uint64]) -> Chosen:
+        """Start the choice of tokens after some tokens, which are added to the caches. [B, 1], [B] -> [B, 1] each"""
         if not self._whole:
-            return self.choose(self._behind(tokens, caches), key)
-        found, held = self._compiled(self._followed)(tokens, _held(caches), key)
+            return self.choose(self._behind(tokens, caches), keys)
+        found, held = self._compiled(self._followed)(tokens, _held(caches), _words(keys))
         _put(caches, held)
         return _begun(found)
 
@@ -78,30 +94,50 @@ class Decoder:
         held = [getattr(cache, "__dict__", {}) for cache in caches]
         return all(one.keys() == {"keys", "values"} and one["keys"] is not None for one in held)
 
-    def _followed(self, tokens: mx.array, held: Held, key: mx.array) -> tuple[Chosen, Held]:
+    def _followed(self, tokens: mx.array, held: Held, keys: mx.array) -> tuple[Chosen, Held]:
         logits, held = self._read(tokens, held)
-        return self._plain(logits, key), held
+        return self._plain(logits, keys), held
 
     def _read(self, tokens: mx.array, held: Held) -> tuple[mx.array, Held]:
         caches = self.policy.caches()
         _put(caches, held)
         return self._behind(tokens, caches), _held(caches)
 
-    def _behind(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
-        hidden = self.policy.body(tokens, cache=list(caches))
-        return self.policy.head(hidden[:, -1:])[:, -1]
+    def _behind(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
+        import mlx.core as mx
 
-    def _plain(self, logits: mx.array, key: mx.array) -> Chosen:
+        hidden = self.policy.body(tokens, cache=list(caches))
+        if last is None:
+            return self.policy.head(hidden[:, -1:])[:, -1]
+        return self.policy.head(mx.take_along_axis(hidden, mx.array(list(last))[:, None, None], axis=1))[:, -1]
+
+    def _plain(self, logits: mx.array, keys: mx.array) -> Chosen:
         import mlx.core as mx
 
         scaled = logits.astype(mx.float32)
         if self._inverse != 1:
             scaled = scaled * self._inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
-        token = (mx.argmax(logp, axis=-1) if self._greedy else mx.random.categorical(logp, key=key))[:, None]
+        noisy = logp if self._greedy else logp + _gumbel(keys, logp.shape[-1])
+        token = mx.argmax(noisy, axis=-1)[:, None]
         taken = mx.take_along_axis(logp, token, axis=-1)
         negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
         return token, taken, negentropy
+
+
+def _words(keys: NDArray[np.uint64]) -> mx.array:
+    """Return keys as the pairs of words that MLX takes. [B] -> [B, 2]"""
+    import mlx.core as mx
+
+    return mx.array(np.ascontiguousarray(keys, dtype=np.uint64).view(np.uint32).reshape(-1, 2))
+
+
+def _gumbel(keys: mx.array, size: int) -> mx.array:
+    """Draw a row of noise by each key. [B, 2] -> [B, V]"""
+    import mlx.core as mx
+
+    noise: mx.array = mx.vmap(lambda key: mx.random.gumbel((size,), key=key))(keys)
+    return noise
 
 
 def _begun(found: Chosen) -> Chosen:

@@ -15,7 +15,7 @@ from karl_fast.rl import factory as parts
 from karl_fast.rl import rl
 from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.generate import draw, go_on
+from karl_fast.rl.generate import Ask, Generation, Turn, draw, key
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rollout import Packed, Prompt
 from tests.pulled import pulled
@@ -163,15 +163,23 @@ def test_places_of_a_draw_are_traced_once_and_have_the_weights_of_now(
         policy, "body", lambda tokens, cache=None: (traced.append(tokens.shape), body(tokens, cache))[1]
     )
     contexts, decoder = [[1, 2, 3, 8], [4, 5, 6, 8]] * 3, Decoder(policy, 0.8, compile=True, places=True)
-    asked: dict[str, Any] = {"keep": False, "rows": 6, "seed": 3}
-    said = [go_on(decoder, contexts, [4] * 6, [None] * 6, **asked) for _ in range(2)]
+
+    def drawn() -> list[Turn]:
+        found: dict[int, Turn] = {}
+        asks = [Ask(row, context, 4, key(3, row)) for row, context in enumerate(contexts)]
+        Generation(decoder, 6)(asks, lambda ask, turn: found.update({ask.rollout: turn}))
+        return [found[row] for row in range(6)]
+
+    assert not decoder.ragged  # its caches have nothing to count by
+    traced.clear()
+    said = [drawn() for _ in range(2)]
     assert traced == [(1, 1), (2, 4), (6, 1), (6, 1), (6, 1)]  # the first to see what its caches hold
     policy.model.update(tree_map(lambda one: one * 1.5, policy.model.trainable_parameters()))
-    said.append(go_on(decoder, contexts, [4] * 6, [None] * 6, **asked))
+    said.append(drawn())
     assert len(traced) == 5
     mx.disable_compile()
     plain = draw(policy, contexts, [4] * 6, temperature=0.8, rows=6, seed=3)
-    for (first, _), (again, _), (later, _), one in zip(*said, plain, strict=True):
+    for first, again, later, one in zip(*said, plain, strict=True):
         assert first.tokens.tolist() == again.tokens.tolist()
         assert later.tokens.tolist() == one.tokens.tolist()
         np.testing.assert_allclose(later.logp, one.logp, rtol=1e-5, atol=1e-6)

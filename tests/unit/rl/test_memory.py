@@ -16,7 +16,7 @@ import pytest
 from karl_fast.errors import UsageError
 from karl_fast.modeling.load import adapt
 from karl_fast.rl import rl
-from karl_fast.rl.generate import go_on
+from karl_fast.rl.generate import Ask, Generation, Turn, key
 from karl_fast.rl.memory import RoundMemory, Sizes, of_policy
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.policy import LanguageModel
@@ -144,14 +144,17 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
     random = np.random.default_rng(0)
     contexts = [row for row in random.integers(0, 97, (groups, prompt)).tolist() for _ in range(4)]
     mx.clear_cache()
+    decoder = Decoder(policy, 1.0)
+    assert decoder.ragged
+    before = mx.get_active_memory()
     mx.reset_peak_memory()
-    before, decoder, heard = mx.get_active_memory(), Decoder(policy, 1.0), [None] * len(contexts)
-    for seed in range(2 if turns else 1):
-        said = go_on(decoder, contexts, [each] * len(contexts), heard, keep=turns, rows=256, seed=seed)
-        contexts = [
-            [*row, *turn.tokens.tolist(), *[5] * observed] for row, (turn, _) in zip(contexts, said, strict=True)
-        ]
-        heard = [one for _, one in said]
+
+    def answer(ask: Ask, turn: Turn) -> Ask | None:
+        more = [*ask.tokens, *turn.tokens.tolist(), *[5] * observed]
+        return None if ask.last else Ask(ask.rollout, more, each, ask.key, each)
+
+    asks = [Ask(row, one, each, key(0, row), last=not turns) for row, one in enumerate(contexts)]
+    Generation(decoder, 256)(asks, answer)
     measured = mx.get_peak_memory() - before
     assert measured <= planned <= 4 * measured
 
