@@ -107,6 +107,11 @@ def _option(one: Setting) -> inspect.Parameter:
     return inspect.Parameter(_parameter(one), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+def option(kind: type, name: str) -> Any:
+    """Return the option for one setting of a class, for a command without the others."""
+    return _option(schema(kind)[name]).annotation.__metadata__[0]
+
+
 def _metavar(one: Setting) -> str:
     return f"<{'|'.join([one.kind.__name__, *one.words])}>"
 

@@ -118,7 +118,7 @@ class _Graph:
         """Return the bytes at the peak."""
         if tokens <= max(SHORT) or not self._grows:
             return self._traced(rows, tokens)[0]
-        return rows * _parabola(tokens, {short: self._traced(1, short)[0] for short in SHORT})
+        return rows * parabola(tokens, {short: self._traced(1, short)[0] for short in SHORT})
 
     @cached_property
     def _grows(self) -> bool:
@@ -127,7 +127,7 @@ class _Graph:
         return more > 1.1 * few
 
 
-def _parabola(at: int, known: dict[int, int]) -> int:
+def parabola(at: int, known: dict[int, int]) -> int:
     """Return the value of the parabola through three points, or of a straight line if it would bend down."""
     (x0, y0), (x1, y1), (x2, y2) = known.items()
     first, second = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)

@@ -130,6 +130,10 @@ class Checkpoints:
             _atomic.write(self.path / ADAPTERS, lambda file: file.write(kept.read_bytes()))
         return kept.is_file()
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the newest checkpoint; empty if there is none."""
+        return _state(self.found()[-1] / STATE).settings if self.found() else {}
+
     def resume(self, model: Any, optimizer: Any, settings: dict[str, Any], began: str | None = None) -> State:
         """Load the newest checkpoint into a model and an optimizer.
 

@@ -239,16 +239,37 @@ def backward(
         body, head, tokens, places, rows, reference: as for `forward`.
         coefficients: the slope of a loss in each quantity, by its name; read when the gradient is computed. [N]
     """
-    import mlx.core as mx
     import mlx.nn as nn
 
-    def surrogate() -> tuple[mx.array, Arrays]:
+    def weighed() -> tuple[mx.array, Arrays]:
         hidden, targets = chosen(body(tokens[:, :-1]), tokens, places)
-        still = mx.stop_gradient(hidden)
-        values, slopes = scored(head, still, targets, rows, list(coefficients), reference, slopes=True)
-        terms = [slope[:, None] * slopes[name].astype(mx.float32) for name, slope in coefficients.items()]
-        wanted = mx.stop_gradient(sum(terms[1:], start=terms[0]).astype(hidden.dtype))
-        return (hidden * wanted).astype(mx.float32).sum(), values
+        return surrogate(head, hidden, targets, rows, coefficients, reference)
 
-    (_, values), gradient = nn.value_and_grad(model, surrogate)()
+    (_, values), gradient = nn.value_and_grad(model, weighed)()
     return values, gradient
+
+
+def surrogate(
+    head: Any,
+    hidden: mx.array,
+    targets: mx.array,
+    rows: int,
+    coefficients: Arrays,
+    reference: Reference | None = None,
+) -> tuple[mx.array, Arrays]:
+    """Return a number with the gradient of ``sum(coefficient * quantity)`` in hidden states, and the quantities.
+
+    Args:
+        head: hidden states to logits.
+        hidden, targets: of the chosen tokens. [N, E], [N]
+        rows: hidden states a chunk.
+        coefficients: by the name of the quantity. [N]
+        reference: for the divergence.
+    """
+    import mlx.core as mx
+
+    still = mx.stop_gradient(hidden)
+    values, slopes = scored(head, still, targets, rows, list(coefficients), reference, slopes=True)
+    terms = [slope[:, None] * slopes[name].astype(mx.float32) for name, slope in coefficients.items()]
+    wanted = mx.stop_gradient(sum(terms[1:], start=terms[0]).astype(hidden.dtype))
+    return (hidden * wanted).astype(mx.float32).sum(), values

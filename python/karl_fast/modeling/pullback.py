@@ -73,14 +73,24 @@ class Traced:
         return self._gradient
 
 
+class Trace(Protocol):
+    """A forward pass, and a backward pass that waits for the coefficients: `Traced`, or a sweep over segments."""
+
+    def outputs(self) -> Columns:
+        """Run the forward pass, and return its outputs. [N]"""
+
+    def pull(self, coefficients: Columns) -> Tree:
+        """Return the gradient for the coefficients of each output. [N]"""
+
+
 class Pass(Protocol):
     """Rows that are in memory at a time."""
 
     def forward(self) -> Columns:
         """Compute the outputs alone; those of each token are in the order of rows and tokens. [N]"""
 
-    def trace(self) -> Traced:
-        """Build the graph of the outputs and the gradient."""
+    def trace(self) -> Trace:
+        """Prepare the outputs and the gradient."""
 
 
 def gradient(

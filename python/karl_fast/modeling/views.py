@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import KarlError, ModelError
+from karl_fast.modeling.layers import recomputing, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,27 +39,9 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def checkpointed(model: nn.Module, wanted: bool) -> Iterator[None]:
-    """Recompute activations of layers in the backward pass, instead of storing them, within this context.
-
-    Each layer gets its own class with a checkpointed call; shared classes are not changed.
-    """
-    before = [(layer, type(layer)) for layer in model.layers] if wanted else []
-    for layer, kind in before:
-        layer.__class__ = _recomputing(kind)
-    try:
+    """Recompute activations of layers in the backward pass, instead of storing them, within this context."""
+    with replaced(model, recomputing) if wanted else contextlib.nullcontext():
         yield
-    finally:
-        for layer, kind in before:
-            layer.__class__ = kind
-
-
-def _recomputing(kind: type) -> type:
-    from mlx.nn.utils import checkpoint
-
-    def call(layer: Any, *arguments: Any, **named: Any) -> Any:
-        return checkpoint(layer, partial(kind.__call__, layer))(*arguments, **named)
-
-    return type(f"Recomputing{kind.__name__}", (kind,), {"__call__": call})
 
 
 def split(model: nn.Module) -> tuple[Any, Any]:

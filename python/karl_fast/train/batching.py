@@ -33,6 +33,11 @@ class Padded:
     places: mx.array
     real: int
 
+    @property
+    def inputs(self) -> int:
+        """Number of inputs up to the last one that has a target, in the longest row."""
+        return int(np.flatnonzero(self.mask.any(0)).max(initial=-1)) + 1
+
     def spread(self, logp: mx.array) -> mx.array:
         """Scatter values of the learned tokens to their places, 0 elsewhere. [N] -> [B, T]"""
         import mlx.core as mx

@@ -109,7 +109,6 @@ def _counted(settings: Training, examples: list[Example], account: Account) -> t
     return left, Objective(settings, left)
 
 
-def largest(order: Order) -> tuple[int, int]:
-    """Return rows and tokens a row of the batch with the most padded tokens in the first epoch."""
-    sizes = [(min(len(rows), order.rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]
-    return max(sizes, key=lambda size: size[0] * size[1])
+def sizes(order: Order) -> list[tuple[int, int]]:
+    """Return rows and tokens a row, padding included, of each batch in the first epoch; rows in memory at a time."""
+    return [(min(len(rows), order.rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast._suggest import nearest, question
-from karl_fast.errors import NothingToTrainError, UsageError
+from karl_fast.errors import ModelError, NothingToTrainError, UsageError
 from karl_fast.export.read import open_source
 from karl_fast.log.field_hints import paths
 from karl_fast.modeling.load import load, require_adapter
@@ -16,14 +16,18 @@ from karl_fast.settings.validation import refuse_empty
 from karl_fast.train import validation
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.confidence import Difference, difference
+from karl_fast.train.dataset import longest
 from karl_fast.train.examples import Example, prepared, rendered
 from karl_fast.train.scorer import Scorer
-from karl_fast.train.settings import Training
+from karl_fast.train.settings import AUTO, Training
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+SEGMENT = 2048
+"""Tokens that pass at a time where rows are longer."""
 
 BASE = "base"
 """The model without an adapter, as something to compare with."""
@@ -86,13 +90,14 @@ def evaluate(
         against: another adapter, or ``base`` for the model alone.
         split: train, valid or test.
         by: the dotted path of a field that splits the rows, with a loss for each value, such as ``karl_fast.domain``.
-        settings: ``max_seq_length``, ``batch_size``, ``train_on``, ``overlong`` and ``rewritten`` apply.
+        settings: ``max_seq_length`` (``auto``: whole rows), ``segment_length``, ``batch_size``, ``train_on``,
+            ``overlong`` and ``rewritten`` apply.
 
     Returns:
         The losses; a difference below 0 is in favour of the adapter.
 
     Raises:
-        UsageError: a field ``by`` that no row has, ``auto`` for a length, or an empty path.
+        UsageError: a field ``by`` that no row has, or an empty path.
         NothingToTrainError: the split has no rows, or none with something to learn.
         ModelError: the model or an adapter is missing, or its weights are not finite.
         FileError, DataSetError: the data set cannot be read.
@@ -167,10 +172,29 @@ def _scored(
 
     loaded = load(model, None if adapter_path is None else str(adapter_path))
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
-    examples, account = prepared(rows, rendered(rows, renderer), settings, place)
+    texts = rendered(rows, renderer)
+    if settings.max_seq_length == AUTO:
+        settings = replace(settings, max_seq_length=max(2, longest({place: texts})))
+    examples, account = prepared(rows, texts, settings, place)
     chosen = validation.batches(examples, settings.batch_size, -1, settings.seed)
-    nats, counts = Scorer(loaded.model).losses(examples, chosen)
+    nats, counts = _scorer(loaded.model, settings, max(map(len, examples))).losses(examples, chosen)
     return examples, nats, counts, asdict(account)
+
+
+def _scorer(model: Any, settings: Training, longest: int) -> Scorer:
+    """Return the scorer of a model: in segments of `SEGMENT` tokens if no length is set and the model allows it."""
+    model.freeze()  # a frozen model is tried for segments without a gradient
+    asked = settings.segment_tokens
+    if asked is None and longest <= SEGMENT:
+        return Scorer(model)
+    scorer = Scorer(model, asked or SEGMENT)
+    try:
+        _ = scorer.carrier
+    except ModelError:
+        if asked is not None:
+            raise
+        return Scorer(model)
+    return scorer
 
 
 def _loss(

@@ -9,10 +9,15 @@ from karl_fast.train.memory import largest, limit_bytes
 from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karl_fast.train.memory import Memory, Need
 
 SHORTEST = 16
 """Below it, there is nothing to choose."""
+
+SEGMENTS = tuple(1 << power for power in range(6, 12))
+"""Tokens of a segment that are chosen from: longer ones take more memory, and are no faster."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ def lengths(longest: int) -> list[int]:
 
 
 def chosen(memory: Memory, longest: int, limit: int) -> Budget:
-    """Return the longest candidate length with a largest batch that fits in memory.
+    """Return the longest candidate length with a largest batch that fits in memory, whole or in segments.
 
     Args:
         memory: the estimate of memory; its settings give the rows of a batch.
@@ -49,10 +54,19 @@ def chosen(memory: Memory, longest: int, limit: int) -> Budget:
         The budget; that of the shortest length if none fits, which `Memory.check` then refuses.
     """
     choice, rows = lengths(longest), memory.settings.batch_size
-    fit = largest(len(choice), lambda count: memory.need(rows, choice[count - 1]).total <= limit)
+    fit = largest(len(choice), lambda count: _least(memory, rows, choice[count - 1]).total <= limit)
     tokens = choice[max(0, fit - 1)]
     beyond = choice[choice.index(tokens) + 1 :][:1]
-    return Budget(tokens, rows, (beyond[0], memory.need(rows, beyond[0])) if beyond else None)
+    return Budget(tokens, rows, (beyond[0], _least(memory, rows, beyond[0])) if beyond else None)
+
+
+def _least(memory: Memory, rows: int, tokens: int) -> Need:
+    """Return the memory for a batch, whole or in the segments that the settings allow, whichever is less."""
+    whole = memory.need(rows, tokens)
+    given, fits = memory.settings.segment_tokens is not None, whole.total <= limit_bytes(memory.settings)
+    if given or fits or tokens <= SEGMENTS[0] or memory.segments is not None:
+        return whole
+    return min(whole, memory.swept(rows, tokens, SEGMENTS[0]), key=lambda need: need.total)
 
 
 def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
@@ -63,3 +77,28 @@ def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
     budget = chosen(memory, longest, limit_bytes(settings))
     tokens = max(2, budget.tokens)  # the least that a length may be; of a shorter row nothing is learned
     return replace(memory, settings=replace(settings, max_seq_length=tokens)), budget
+
+
+def in_segments(memory: Memory, batches: Sequence[tuple[int, int]]) -> Memory:
+    """Return the estimate with a number for the tokens of a segment: those of a row where rows fit whole.
+
+    Args:
+        memory: the estimate, with a number for the length of a row.
+        batches: rows and tokens a row of each batch.
+
+    Raises:
+        ModelError: the settings want segments, and the model cannot pass in them.
+    """
+    settings, limit = memory.settings, limit_bytes(memory.settings)
+    if settings.segment_tokens is not None:
+        if settings.segment_tokens < max(tokens for _, tokens in batches):
+            memory.carried()
+        return memory
+    whole = max(SHORTEST, settings.limit_tokens)
+    for length in (whole, *reversed([one for one in SEGMENTS if one < whole])):
+        found = replace(memory, settings=replace(settings, segment_length=length))
+        if found.need(*found.most(batches)).total <= limit:
+            return found
+        if memory.segments is not None:
+            break
+    return replace(memory, settings=replace(settings, segment_length=whole))

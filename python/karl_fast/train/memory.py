@@ -7,6 +7,9 @@ activations  by the graph of the gradient: what it holds at its peak, and a thir
 head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
 
+Rows that pass in segments take activations and head of one segment, and the states of all of them with their
+cotangents (`karl_fast.modeling.segment_memory`).
+
 Activations come from `karl_fast.modeling.activations`, which has MLX build the graph of a batch without
 computing it. The graph holds the states that a recurrent layer leaves for each token, attention's scores and the width
 of a feed-forward part, for any architecture.
@@ -16,20 +19,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._text import in_gigabytes
-from karl_fast.errors import UsageError
+from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.activations import Activations
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, chunk_rows
 from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.segment_memory import SweepMemory
 from karl_fast.train.batching import MULTIPLE
 from karl_fast.train.settings import GB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from karl_fast.modeling.carrier import Carrier
+    from karl_fast.modeling.segment_memory import SweepNeed
     from karl_fast.train.settings import Training
+
+    Sweeps = Callable[[int, int, int], SweepNeed]
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ class Need:
     adapter: int
     activations: int
     head: int
+    states: int = 0
 
     @property
     def total(self) -> int:
@@ -64,7 +74,7 @@ class Need:
         return sum(vars(self).values())
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items())
+        return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items() if value)
 
 
 @dataclass(frozen=True)
@@ -76,12 +86,33 @@ class Memory:
         activations: rows and tokens a row to the bytes that a gradient holds below the head.
         settings: the limit, and the maximum tokens of a row.
         checkpoints: True if layers can be recomputed in the backward pass.
+        sweeps: the arithmetic of segments; it raises a ModelError where the model cannot pass in segments.
     """
 
     shape: Shape
     activations: Callable[[int, int], int]
     settings: Training
     checkpoints: bool = True
+    sweeps: Callable[[], Sweeps] | None = None
+
+    def carried(self) -> Sweeps:
+        """Return the arithmetic of segments.
+
+        Raises:
+            ModelError: the model cannot pass in segments.
+        """
+        if self.sweeps is None:
+            raise ModelError("the policy is not a model of mlx-lm: its rows cannot pass in segments")
+        return self.sweeps()
+
+    @cached_property
+    def segments(self) -> str | None:
+        """The reason why rows cannot pass in segments; None where they can."""
+        try:
+            self.carried()
+        except ModelError as error:
+            return str(error)
+        return None
 
     @property
     def saves_by_checkpoints(self) -> bool:
@@ -89,19 +120,42 @@ class Memory:
         return self.checkpoints and not self.settings.grad_checkpoint
 
     def need(self, rows: int, tokens: int) -> Need:
-        """Return the memory for a batch of so many rows of so many tokens."""
+        """Return the memory for a batch of so many rows of so many tokens, in segments where the settings say so."""
+        length = self.settings.segment_tokens or tokens
+        return self._whole(rows, tokens) if tokens <= length else self.swept(rows, tokens, length)
+
+    def _whole(self, rows: int, tokens: int) -> Need:
         shape = self.shape
-        return Need(
-            shape.weights,
-            6 * shape.trainable,
-            self.activations(rows, tokens),
-            head_bytes(shape, rows * tokens) + rows * tokens * shape.hidden * 8,
-        )
+        head = head_bytes(shape, rows * tokens) + rows * tokens * shape.hidden * 8
+        return Need(shape.weights, 6 * shape.trainable, self.activations(rows, tokens), head)
+
+    def swept(self, rows: int, tokens: int, length: int) -> Need:
+        """Return the memory for a batch in segments of so many tokens.
+
+        Raises:
+            ModelError: the model cannot pass in segments.
+        """
+        shape, sweep = self.shape, self.carried()(rows, tokens, length)
+        head = head_bytes(shape, rows * length) + rows * length * shape.hidden * 8
+        states = sweep.states + sweep.cotangents
+        return Need(shape.weights, 6 * shape.trainable, sweep.inputs + sweep.layer, head, states)
 
     def longest(self, rows: int, limit: int) -> int:
         """Return the maximum tokens of a row in a batch of so many rows; 0 if not even one multiple fits."""
         most = -(-self.settings.limit_tokens // MULTIPLE)
         return MULTIPLE * largest(most, lambda count: self.need(rows, count * MULTIPLE).total <= limit)
+
+    def most(self, batches: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """Return the batch that needs the most memory: the largest, of those that pass whole and of the others.
+
+        Args:
+            batches: rows and tokens a row of each.
+        """
+        length = self.settings.segment_tokens
+        whole = [size for size in batches if length is None or size[1] <= length]
+        parts = [size for size in batches if size not in whole]
+        found = [max(some, key=lambda size: size[0] * size[1]) for some in (whole, parts) if some]
+        return max(found, key=lambda size: self.need(*size).total)
 
     def check(self, rows: int, tokens: int) -> Need:
         """Return the memory for the largest batch of a run.
@@ -127,8 +181,23 @@ class Memory:
         return f"{', '.join([*ways, '--memory-limit GB'])}: each is a way"
 
 
-def of_model(model: Any, body: Any, vocabulary: int, settings: Training, layers: int) -> Memory:
-    """Return the estimate for a model with gradients through `layers`, adapted as in training."""
+def of_model(
+    model: Any,
+    body: Any,
+    vocabulary: int,
+    settings: Training,
+    layers: int,
+    carrier: Callable[[], Carrier] | None = None,
+) -> Memory:
+    """Return the estimate for a model with gradients through `layers`, adapted as in training.
+
+    Args:
+        model, body: the model, and its tokens to hidden states.
+        vocabulary: logits a token.
+        settings: of the run.
+        layers: that are trained.
+        carrier: the model with the states of segments; None where rows pass whole.
+    """
     import mlx.core as mx
 
     if settings.grad_checkpoint and (why := no_checkpoints(model)):
@@ -140,7 +209,8 @@ def of_model(model: Any, body: Any, vocabulary: int, settings: Training, layers:
     )
     activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
     shape = Shape(size, vocabulary, weights, trainable)
-    return Memory(shape, activations, settings, no_checkpoints(model) is None)
+    sweeps = None if carrier is None else cache(lambda: SweepMemory(carrier()))
+    return Memory(shape, activations, settings, no_checkpoints(model) is None, sweeps)
 
 
 def no_checkpoints(model: Any) -> str | None:

@@ -12,7 +12,7 @@ from karl_fast.train.batching import padded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Columns, Traced
+    from karl_fast.modeling.pullback import Columns, Trace
     from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
     from karl_fast.train.scorer import Scorer
@@ -44,10 +44,10 @@ class Parts:
         return np.array(self.whole.spread(found))
 
     def passes(self, scorer: Scorer) -> list[Pass]:
-        """Return the pass of each part; what dropout leaves out of a part that passes twice is the same twice."""
+        """Return the pass of each part, with a seed where it passes twice: dropout leaves out the same twice."""
         import mlx.core as mx
 
-        if len(self.parts) == 1:
+        if len(self.parts) == 1 and not scorer.long(self.whole):
             return [Pass(scorer, self.whole, None)]
         seeds: list[int] = np.array(mx.random.randint(0, LARGEST_SEED, (len(self.parts),))).tolist()
         return [Pass(scorer, part, seed) for part, seed in zip(self.parts, seeds, strict=True)]
@@ -64,12 +64,12 @@ class Pass:
     def forward(self) -> Columns:
         """Compute log-probabilities alone. [N]"""
         self._seed()
-        return {"logp": np.array(self.scorer.trained_logp(self.part))}
+        return {"logp": np.array(self.scorer.trained_logp(self.part, self.seed))}
 
-    def trace(self) -> Traced:
-        """Build the graph of log-probabilities and of their gradient."""
+    def trace(self) -> Trace:
+        """Prepare log-probabilities and their gradient."""
         self._seed()
-        return self.scorer.trace(self.part)
+        return self.scorer.trace(self.part, self.seed)
 
     def _seed(self) -> None:
         import mlx.core as mx

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.modeling.carried import carried
 from karl_fast.modeling.chunked_logp import backward, chunk_rows, forward
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import adapters_off, split
 from karl_fast.train.batching import padded
 
@@ -16,20 +19,39 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
+    from karl_fast.modeling.carrier import Carrier
+    from karl_fast.modeling.pullback import Trace
     from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
 
 
 class Scorer:
-    """The halves of a model, with chunks of the head as large as its vocabulary allows."""
+    """The halves of a model, with chunks of the head as large as its vocabulary allows.
 
-    def __init__(self, model: Any) -> None:
+    Attributes:
+        segment_length: tokens of a row that pass at a time; longer rows pass in segments. None for whole rows.
+    """
+
+    def __init__(self, model: Any, segment_length: int | None = None) -> None:
         import mlx.core as mx
 
-        self.model = model
+        self.model, self.segment_length = model, segment_length
         self.body, self.head = split(model)
         self.vocabulary = int(model(mx.array([[1]])).shape[-1])  # a shape is known without computing
         self.rows = chunk_rows(self.vocabulary)
+
+    @cached_property
+    def carrier(self) -> Carrier:
+        """The model with the states that segments carry on.
+
+        Raises:
+            ModelError: it has none that can be carried.
+        """
+        return carried(self.model, self.body, self.head)
+
+    def long(self, batch: Padded) -> bool:
+        """Return whether a batch passes in segments."""
+        return self.segment_length is not None and batch.inputs > self.segment_length
 
     def logp(self, batch: Padded) -> mx.array:
         """Compute the log-probability of each learned token, without dropout and without a gradient. [N]"""
@@ -43,17 +65,25 @@ class Scorer:
         """Compute the same under the model without its adapters. [N]"""
         import mlx.core as mx
 
+        if self.long(batch):
+            _ = self.carrier  # found with the adapters on, whose parameters it holds
         with adapters_off(self.model):
             found = self.logp(batch)
             mx.eval(found)
         return found
 
-    def trained_logp(self, batch: Padded) -> mx.array:
-        """Compute the same as in training: with the adapters, and with dropout. [N]"""
+    def trained_logp(self, batch: Padded, seed: int | None = None) -> mx.array:
+        """Compute the same as in training: with the adapters, and with dropout, by the seed in segments. [N]"""
+        import mlx.core as mx
+
+        if self.long(batch):
+            return mx.array(self._sweep(batch, seed).outputs(keep=False)["logp"])
         return forward(self.body, self.head, batch.tokens, batch.places, self.rows)["logp"]
 
-    def trace(self, batch: Padded) -> Traced:
-        """Build the graph of log-probabilities and of their gradient in the trainable parameters, joined."""
+    def trace(self, batch: Padded, seed: int | None = None) -> Trace:
+        """Prepare log-probabilities and their gradient in the trainable parameters, joined."""
+        if self.long(batch):
+            return self._sweep(batch, seed)
 
         def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
             shared = (self.body, self.head, batch.tokens, batch.places, self.rows)
@@ -61,6 +91,11 @@ class Scorer:
             return values, joined(tree)
 
         return Traced(["logp"], batch.places.size, gradient)
+
+    def _sweep(self, batch: Padded, seed: int | None) -> Sweep:
+        assert self.segment_length is not None
+        tokens = np.array(batch.tokens)
+        return Sweep(self.carrier, self.head, self.rows, tokens, batch.mask, length=self.segment_length, seed=seed)
 
     def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the negative log-likelihood of each example in nats, and its number of tokens; 0 for those not chosen.

@@ -24,7 +24,10 @@ Tracker = Literal["wandb", "trackio"]
 Length = int | Literal["auto"]
 
 AUTO = "auto"
-"""Instead of a length: the longest that memory has room for."""
+"""Instead of a length: one that fits in memory."""
+
+LENGTHS = ("max_seq_length", "segment_length")
+"""Settings that may be ``auto``: a run finds a number once, and keeps it."""
 
 GB = 1e9
 """Bytes in the unit of reported sizes."""
@@ -67,10 +70,17 @@ class Training:
         1, DATA, "Batches a step: their gradients add up as those of one batch.", bounds=FROM_ONE
     )
     max_seq_length: Length = setting(
-        2048,
+        AUTO,
         DATA,
         "Maximum tokens of a row; auto: those of the longest row, or as many as fit in memory.",
         bounds=Range(low=2),
+    )
+    segment_length: Length = setting(
+        AUTO,
+        DATA,
+        "Tokens of a row that pass through the model at a time: longer rows take more passes and less memory, with the "
+        "same gradient. auto: whole rows where they fit in memory, else as many tokens as fit.",
+        bounds=Range(low=8),
     )
     overlong: Overlong = setting(
         "tail",
@@ -149,6 +159,11 @@ class Training:
             return self.max_seq_length
         said = f"max_seq_length is {AUTO}, of which only a training run makes a number: wanted a number"
         raise UsageError(said, "max_seq_length")
+
+    @property
+    def segment_tokens(self) -> int | None:
+        """`segment_length` where it is a number, else None."""
+        return self.segment_length if isinstance(self.segment_length, int) else None
 
     @staticmethod
     def _displaced(values: dict[str, Any]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,11 +20,11 @@ from karl_fast.modeling.positions import positions
 from karl_fast.modeling.trackers import FILE, Tracker, trackers
 from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
 from karl_fast.train import dataset, validation
-from karl_fast.train.length_budget import Budget, settled
+from karl_fast.train.length_budget import Budget, in_segments, settled
 from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
 from karl_fast.train.recipe import check_source
 from karl_fast.train.scorer import Scorer
-from karl_fast.train.settings import DEFAULTS
+from karl_fast.train.settings import AUTO, LENGTHS
 from karl_fast.train.step import Learner
 
 if TYPE_CHECKING:
@@ -114,9 +114,11 @@ def prepare(
     loaded = load(model)
     checkpoints.config |= _adapted(loaded, settings, resume_adapter_file)
     texts = dataset.texts_of(rows, loaded, settings)
+    settings = _stored(settings, checkpoints) if resume else settings
     memory, budget = settled(_memory(loaded, settings, checkpoints.config), dataset.longest(texts))
     run = _run(loaded, dataset.read(source.folder, rows, texts, memory.settings), memory, checkpoints)
-    run.budget, run.remarks = budget, _remarks(loaded, run, resume_adapter_file)
+    run.budget = budget
+    run.remarks = _remarks(loaded, run, resume_adapter_file)
     if resume_adapter_file is not None:
         run.state.began = seen_from(adapter_path, resume_adapter_file)
     with _atomic.refused(adapter_path):
@@ -132,6 +134,13 @@ def prepare(
     return run
 
 
+def _stored(settings: Training, checkpoints: Checkpoints) -> Training:
+    """Return the settings of a resumed run, with the numbers that it found before in the place of ``auto``."""
+    before = checkpoints.settings()
+    found = {name: before[name] for name in LENGTHS if getattr(settings, name) == AUTO and name in before}
+    return replace(settings, **found)
+
+
 def _seen_by(data: Path, rows: dict[str, list[dict[str, Any]]], weights: str | None) -> _seen.Seen:
     """Return the hashes of the rows that a run learns from or chooses on, and those kept with its data and weights."""
     before = [data, *([] if weights is None else [Path(weights).parent])]
@@ -143,11 +152,14 @@ def _seen_by(data: Path, rows: dict[str, list[dict[str, Any]]], weights: str | N
 
 def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoints) -> Run:
     """Return a run at its first step, if there is enough memory."""
-    settings, order = memory.settings, learned.order(memory.settings)
+    order = learned.order(memory.settings)
+    sizes = dataset.sizes(order)
+    memory = in_segments(memory, sizes)
+    settings = memory.settings
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
     return Run(
         settings=settings,
-        learner=Learner(loaded.model, learned.examples, learned.objective),
+        learner=Learner(loaded.model, learned.examples, learned.objective, settings.segment_tokens),
         optimizer=optimizers.build(settings),
         order=order,
         batches=max(1, batches),
@@ -156,7 +168,7 @@ def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoin
         trackers=[],
         judged=learned.judged,
         accounts=learned.accounts,
-        need=memory.check(*dataset.largest(order)),
+        need=memory.check(*memory.most(sizes)),
         limit_bytes=limit_bytes(settings),
     )
 
@@ -225,13 +237,16 @@ def _remark(loaded: Loaded, run: Run) -> str | None:
     """Return a remark if rows, or the allowed length, are longer than the model's positions."""
     known = positions(loaded.model, loaded.config)
     longest = max([*run.order.lengths, *map(len, run.judged)])
-    default = DEFAULTS["max_seq_length"]
-    return None if known is None else known.remark("max_seq_length", run.settings.limit_tokens, default, longest)
+    limit = run.settings.limit_tokens
+    chosen = limit if run.budget is not None else 0  # a length that the run chose itself needs no remark
+    return None if known is None else known.remark("max_seq_length", limit, chosen, longest)
 
 
 def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:
     scorer = Scorer(loaded.model)
-    return of_model(loaded.model, scorer.body, scorer.vocabulary, settings, config["num_layers"])
+    return of_model(
+        loaded.model, scorer.body, scorer.vocabulary, settings, config["num_layers"], lambda: scorer.carrier
+    )
 
 
 def _identity(settings: Training, model: str, examples: list[Example]) -> dict[str, Any]:

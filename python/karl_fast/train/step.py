@@ -57,9 +57,11 @@ class Gradient:
 class Learner:
     """A model with its training data."""
 
-    def __init__(self, model: Any, examples: list[Example], objective: Objective) -> None:
+    def __init__(
+        self, model: Any, examples: list[Example], objective: Objective, segment_length: int | None = None
+    ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
-        self.scorer = Scorer(model)
+        self.scorer = Scorer(model, segment_length)
 
     def gradient(self, batches: list[list[int]]) -> Gradient:
         """Compute the gradient of the mean over all batches: each adds its total over the denominator of them all.

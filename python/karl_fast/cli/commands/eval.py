@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -57,7 +57,8 @@ Against = Annotated[str | None, typer.Option("--against", help="Another adapter,
 Which = Annotated[Split, typer.Option("--split", help="The rows to judge by.")]
 By = Annotated[str | None, typer.Option("--by", help="Path of a field to tell losses apart by: karl_fast.domain.")]
 Batch = Annotated[int, typer.Option("--batch-size", help="Rows a batch.")]
-Length = Annotated[int, typer.Option("--max-seq-length", help="Tokens a row may have.")]
+Length = Annotated[str, options.option(Training, "max_seq_length")]
+Segment = Annotated[str, options.option(Training, "segment_length")]
 On = Annotated[TrainOn, typer.Option("--train-on", help="Judge every assistant turn, the last one, or all tokens.")]
 Long = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
 Rewrites = Annotated[Rewritten, typer.Option("--rewritten", help="What to do where a template rewrites history.")]
@@ -82,6 +83,7 @@ def command(
     by: By = None,
     batch_size: Batch = DEFAULTS["batch_size"],
     max_seq_length: Length = DEFAULTS["max_seq_length"],
+    segment_length: Segment = DEFAULTS["segment_length"],
     train_on: On = DEFAULTS["train_on"],
     overlong: Long = DEFAULTS["overlong"],
     rewritten: Rewrites = DEFAULTS["rewritten"],
@@ -117,9 +119,10 @@ def command(
         raise UsageError("no model given: wanted a folder or a name on the Hugging Face hub, as --model")
     from karl_fast.train.evaluation import evaluate
 
+    lengths: Any = {"max_seq_length": max_seq_length, "segment_length": segment_length}  # parsed already
     settings = Training(
+        **lengths,
         batch_size=batch_size,
-        max_seq_length=max_seq_length,
         train_on=train_on,
         overlong=overlong,
         rewritten=rewritten,

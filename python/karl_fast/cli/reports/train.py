@@ -19,10 +19,13 @@ def opening(run: Run) -> Iterator[str]:
     for split, account in run.accounts.items():
         if account.rows:
             yield f"{split:<9} {_account(account)}"
-    yield from _budget(run.budget)
     longest = max(run.order.lengths)
+    yield from _budget(run.budget)
+    yield from _left_out(run)
     batches = counted(len(run.order.batches(0)), "batch", "batches")
     yield f"lengths   longest row {longest:,} tokens of {run.settings.limit_tokens:,}; an epoch is {batches}"
+    if (length := run.settings.segment_tokens) and length < longest:
+        yield f"segments  {length:,} tokens of a row at a time, with the gradient of whole rows"
     yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(run.limit_bytes)}: {run.need}"
     yield from (f"warning   {remark}" for remark in run.remarks)
     going_on = f", from step {run.state.step}" if run.state.step else ""
@@ -30,14 +33,23 @@ def opening(run: Run) -> Iterator[str]:
 
 
 def _budget(budget: Budget | None) -> Iterator[str]:
-    """Yield the reason for a length limit that was chosen automatically."""
-    if budget is None:
+    """Yield the reason for a length limit that was chosen automatically, where it is below the longest row."""
+    if budget is None or budget.beyond is None:
         return
-    why = "the longest row fits"
-    if budget.beyond:
-        longer, need = budget.beyond
-        why = f"{counted(budget.rows, 'row')} of {longer:,} would need about {in_gigabytes(need.total)}"
+    longer, need = budget.beyond
+    why = f"{counted(budget.rows, 'row')} of {longer:,} would need about {in_gigabytes(need.total)}"
     yield f"budget    {counted(budget.tokens, 'token')} a row: {why}"
+
+
+def _left_out(run: Run) -> Iterator[str]:
+    """Yield what to change so that no token of a row is left out."""
+    if not any(account.left_out for account in run.accounts.values()):
+        return
+    what = "--max-seq-length auto trains on whole rows where they fit in memory"
+    if run.budget is not None:
+        less = f"--batch-size {run.settings.batch_size // 2}, " if run.settings.batch_size > 1 else ""
+        what = f"{less}a model of fewer layers or a larger --memory-limit leaves room for longer rows"
+    yield f"hint      rows beyond {run.settings.limit_tokens:,} tokens are not whole: {what}"
 
 
 def _account(account: Any) -> str:

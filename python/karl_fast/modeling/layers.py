@@ -1,0 +1,106 @@
+"""Calls of single layers: recomputed in the backward pass, with a random state and with states of their own."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.modeling.states import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import mlx.core as mx
+
+    Call = Callable[..., Any]
+
+GOLDEN = 0x9E3779B97F4A7C15
+"""2^64 over the golden ratio: multiples of it are far apart."""
+
+LARGEST_SEED = (1 << 31) - 1
+
+
+def derived(seed: int, number: int) -> int:
+    """Return a seed for each number. 0 <= number"""
+    return ((seed ^ seed >> 31) * GOLDEN + (number + 1) * 0xD1B54A32D192ED03) % (1 << 64)
+
+
+@contextlib.contextmanager
+def replaced(model: Any, call: Callable[[int, Any, Call], Call]) -> Iterator[None]:
+    """Replace the call of each layer by `call(number, layer, its own call)` within this context.
+
+    Each layer gets its own class; shared classes are not changed. A replacement within another takes its place.
+    """
+    before = [(layer, type(layer)) for layer in model.layers]
+    for number, (layer, kind) in enumerate(before):
+        plain = getattr(kind, "_plain", kind)
+        layer.__class__ = _kind(plain, call(number, layer, partial(plain.__call__, layer)))
+    try:
+        yield
+    finally:
+        for layer, kind in before:
+            layer.__class__ = kind
+
+
+def _kind(plain: type, own: Call) -> type:
+    def call(_: Any, *arguments: Any, **named: Any) -> Any:
+        return own(*arguments, **named)
+
+    return type(plain.__name__, (plain,), {"__call__": call, "_plain": plain})
+
+
+def recomputing(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
+    """Return the call of a layer that stores its input, its parameters and its states, and computes the rest again.
+
+    The layer is one function of arrays: a state that it wrote by a side effect would lose its cotangent, and dropout
+    that went on with the random numbers of the moment would leave out other numbers than it did before.
+    """
+    import mlx.core as mx
+
+    def recomputed(*arguments: Any, **named: Any) -> Any:
+        states = [leaf for one in (*arguments, *named.values()) for leaf in leaves(one)]
+        offsets = [getattr(state, "offset", 0) for state in states]
+        own_seed = _own_seed(layer, seed, number)
+
+        def pure(parameters: Any, before: list[list[mx.array]], *given: Any, **more: Any) -> Any:
+            layer.update(parameters)
+            for state, arrays, offset in zip(states, before, offsets, strict=True):
+                state.begin(arrays, offset)
+            return seeded(own_seed, call, *given, **more), [state.made for state in states]
+
+        before = [state.before for state in states]
+        output, made = mx.checkpoint(pure)(layer.trainable_parameters(), before, *arguments, **named)
+        for state, arrays, offset, own in zip(states, before, offsets, made, strict=True):
+            tokens = getattr(state, "offset", 0) - offset
+            state.begin(arrays, offset)
+            state.put(own, tokens)
+        return output
+
+    return recomputed
+
+
+def seeding(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
+    """Return the call of a layer with the random numbers that belong to it."""
+    return partial(seeded, None if seed is None else _own_seed(layer, seed, number), call)
+
+
+def _own_seed(layer: Any, seed: int | None, number: int) -> int | None:
+    """Return the seed of a layer, drawn where none is given; None for one without dropout."""
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    kinds = nn.Dropout | nn.Dropout2d | nn.Dropout3d
+    if not any(isinstance(module, kinds) and module.training and module._p_1 < 1 for module in layer.modules()):
+        return None
+    drawn: Any = mx.random.randint(0, LARGEST_SEED).item() if seed is None else seed
+    return derived(drawn, number)
+
+
+def seeded(seed: int | None, call: Call, *arguments: Any, **named: Any) -> Any:
+    """Call a function with the random numbers of a seed; with those of the moment for None."""
+    import mlx.core as mx
+
+    if seed is not None:
+        mx.random.seed(seed)
+    return call(*arguments, **named)

@@ -1,0 +1,197 @@
+"""States of a model at the border of two segments: caches that take arrays in and give arrays out.
+
+The models of mlx-lm read and write their caches through few methods. The classes here have those methods, and keep
+apart the arrays that come from the segments before and those that the segment itself makes: MLX then differentiates by
+the first and takes cotangents of the second, without a line of the model changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import mlx.core as mx
+
+
+class KeysValues:
+    """Keys and values of attention. [B, H, T, D] each
+
+    Attributes:
+        grows: True: the state behind a segment is that before it and what the segment made.
+        reach: number of earlier tokens that a token may attend to; None for all.
+        offset: tokens before the next one.
+    """
+
+    grows = True
+
+    def __init__(self, reach: int | None = None) -> None:
+        self.reach = reach
+        self.begin([], 0)
+
+    def begin(self, before: Sequence[mx.array], offset: int) -> None:
+        """Start at a border, with the keys and values of each segment before it, in turn, from which on they reach."""
+        self._before, self.offset = list(before), offset
+        self._made: list[mx.array] = []
+
+    @property
+    def before(self) -> list[mx.array]:
+        """The arrays from earlier segments."""
+        return self._before
+
+    @property
+    def made(self) -> list[mx.array]:
+        """The keys and the values of this segment."""
+        return self._made
+
+    def put(self, made: Sequence[mx.array], tokens: int) -> None:
+        """Take what a segment of so many tokens made."""
+        self._made = list(made)
+        self.offset += tokens
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Take the keys and values of the segment, and return those that it may attend to."""
+        before, count = self._before, self._count
+        self.put([keys, values], keys.shape[2])
+        return _behind(before[::2], keys, count), _behind(before[1::2], values, count)
+
+    @property
+    def _count(self) -> int:
+        """Number of earlier tokens that the segment attends to."""
+        return self.offset if self.reach is None else min(self.offset, self.reach)
+
+    def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Any:  # noqa: N803
+        """Return the mask of attention of N tokens, as the caches of mlx-lm do."""
+        from mlx_lm.models.base import create_causal_mask
+
+        if self.reach is not None and (window_size or 0) > self.reach + 1:  # plamo3: whole rows see one token more
+            raise ModelError(f"it attends to {window_size} tokens, and its cache keeps {self.reach + 1}")
+        window = window_size if self.reach is None else window_size or self.reach + 1
+        beyond = window is not None and self._count + N > window
+        if beyond or return_array:
+            return create_causal_mask(N, self._count, window_size=window)
+        return "causal"
+
+
+class Chunked(KeysValues):
+    """Keys and values of attention in chunks, as in llama4: the model makes the mask from `start_position`."""
+
+    def maybe_trim_front(self) -> None:
+        """Do nothing: no more than a chunk is given out."""
+
+    @property
+    def start_position(self) -> int:
+        """The position of the first key that is given out."""
+        return self.offset - self._count
+
+
+class Recurrent:
+    """Arrays that a recurrent layer replaces at every segment, such as a convolution's tail and a matrix.
+
+    Attributes:
+        grows: False: the state behind a segment is what the segment made.
+        lengths, left_padding: None: every token of a segment counts.
+    """
+
+    grows, reach = False, None
+    lengths: None = None
+    left_padding: None = None
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._there: list[int] = []
+        self.begin([], 0)
+
+    def begin(self, before: Sequence[mx.array], offset: int) -> None:
+        """Start at a border, with what the segment before it made."""
+        self._before = list(before)
+        self.cache: list[Any] = [None] * self._size
+        for place, array in zip(self._there, before, strict=False):
+            self.cache[place] = array
+
+    @property
+    def before(self) -> list[mx.array]:
+        """The arrays of the segment before."""
+        return self._before
+
+    @property
+    def made(self) -> list[mx.array]:
+        """The arrays behind the segment."""
+        self._there = [place for place, array in enumerate(self.cache) if array is not None]
+        return [self.cache[place] for place in self._there]
+
+    def put(self, made: Sequence[mx.array], tokens: int) -> None:
+        """Take what a segment of so many tokens made."""
+        for place, array in zip(self._there, made, strict=True):
+            self.cache[place] = array
+
+    def __getitem__(self, place: int) -> Any:
+        return self.cache[place]
+
+    def __setitem__(self, place: int, array: Any) -> None:
+        self.cache[place] = array
+
+    def advance(self, N: int) -> None:  # noqa: N803
+        """Do nothing: there is no padding to count down."""
+
+    def make_mask(self, N: int) -> None:  # noqa: N803
+        """Return None: nothing is left out."""
+
+
+State = KeysValues | Recurrent
+
+
+class Several(tuple[State, ...]):
+    """The states of a layer that has more than one."""
+
+
+Layered = State | Several
+
+
+def states(model: Any) -> list[Layered]:
+    """Return empty states for each cache of a model.
+
+    Raises:
+        ModelError: a cache of another kind, which cannot be carried from segment to segment.
+    """
+    from mlx_lm.models.cache import make_prompt_cache
+
+    return [_state(cache) for cache in make_prompt_cache(model)]
+
+
+def leaves(layered: Any) -> list[State]:
+    """Return the single states in a state, or none for another object."""
+    if isinstance(layered, Several):
+        return list(layered)
+    return [layered] if isinstance(layered, KeysValues | Recurrent) else []
+
+
+def _state(cache: Any) -> Layered:
+    from mlx_lm.models import cache as kinds
+
+    match cache:
+        case kinds.CacheList():
+            return Several(_state(one) for one in cache.caches)  # type: ignore[misc]
+        case kinds.KVCache() | kinds.ConcatenateKVCache():
+            return KeysValues()
+        case kinds.RotatingKVCache() if not cache.keep:
+            return KeysValues(cache.max_size - 1)
+        case kinds.ChunkedKVCache():
+            return Chunked(cache.chunk_size)
+        case kinds.ArraysCache():
+            return Recurrent(len(cache.cache))
+    raise ModelError(f"it has a cache of the kind {type(cache).__name__}")
+
+
+def _behind(before: list[mx.array], own: mx.array, count: int) -> mx.array:
+    """Return the last `count` tokens of earlier arrays, and own ones behind them."""
+    import mlx.core as mx
+
+    if not before:
+        return own
+    there = sum(one.shape[2] for one in before)
+    first = before[0][:, :, max(0, there - count) :]
+    return mx.concatenate([first, *before[1:], own], axis=2)

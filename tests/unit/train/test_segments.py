@@ -1,0 +1,275 @@
+"""Rows in segments have the gradient of whole rows; each rule that keeps it has a test that fails without the rule."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+
+import mlx.core as mx
+from mlx.utils import tree_map
+
+from karl_fast.errors import ModelError
+from karl_fast.modeling import borders
+from karl_fast.modeling import sweep as sweeps
+from karl_fast.modeling.carried import carried
+from karl_fast.modeling.flat_gradients import Trained, added, norm
+from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.segments import cut
+from karl_fast.modeling.sweep import Sweep
+from karl_fast.modeling.views import checkpointed
+from karl_fast.train.batching import Padded, padded
+from karl_fast.train.memory import of_model
+from karl_fast.train.recipe import Objective
+from karl_fast.train.scorer import Scorer
+from karl_fast.train.settings import Training
+from karl_fast.train.step import Learner
+from tests.pulled import pulled
+from tests.unit.train import zoo
+from tests.unit.train.parts import adapted, built, examples
+
+KINDS = ["qwen3", "qwen3_5", "llama", "gemma3_text", "qwen3_moe", "mamba2", "llama4", "falcon_h1"]
+
+Coefficients = dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def batch() -> Padded:
+    """Rows of unlike lengths, so that some leave the batch before the last segment."""
+    return padded(examples(4, longest=70, seed=3))
+
+
+@pytest.fixture(scope="module")
+def coefficients(batch: Padded) -> Coefficients:
+    return {"logp": np.random.default_rng(0).normal(size=batch.places.size).astype(np.float32)}
+
+
+def swept(model: Any, batch: Padded, length: int = 16, seed: int | None = None) -> Sweep:
+    scorer = Scorer(model)
+    carrier = carried(model, scorer.body, scorer.head)
+    return Sweep(carrier, scorer.head, scorer.rows, np.array(batch.tokens), batch.mask, length=length, seed=seed)
+
+
+def distance(found: dict[str, mx.array], wanted: dict[str, mx.array]) -> float:
+    """The relative distance of two gradients, in float32."""
+    wide = {name: one.astype(mx.float32) for name, one in wanted.items()}
+    far: Any = norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()})
+    return float((far / norm(wide)).item())
+
+
+def whole(model: Any, batch: Padded, coefficients: Coefficients) -> dict[str, mx.array]:
+    found: dict[str, mx.array] = Scorer(model).trace(batch).pull(coefficients)
+    mx.eval(found)
+    return found
+
+
+def by_rows(model: Any, coefficients: Coefficients) -> dict[str, mx.array]:
+    """The sum of the gradients of each row alone: float32 rounds it in another order."""
+    summed: dict[str, mx.array] = {}
+    at = 0
+    for one in examples(4, longest=70, seed=3):
+        row = padded([one])
+        part = slice(at, at := at + row.places.size)
+        summed = added(summed, whole(model, row, {"logp": coefficients["logp"][part]}))
+    return summed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_segments_have_the_gradient_of_whole_rows(kind: str, batch: Padded, coefficients: Coefficients) -> None:
+    """Within 1e-5 relative, or twice what a batch and its rows one by one differ by, where rounding does more."""
+    model = adapted(zoo.built(kind))
+    there, sweep = Scorer(model).trace(batch), swept(model, batch)
+    logp = there.outputs()["logp"]
+    assert len(sweep.segments) == 4
+    assert np.abs(sweep.outputs()["logp"] - logp).max() < 2e-5
+    wanted = there.pull(coefficients)
+    rounding = distance(by_rows(model, coefficients), wanted)
+    assert distance(sweep.pull(coefficients), wanted) < max(1e-5, 2 * rounding) < 1e-4
+
+
+@pytest.mark.parametrize("length", [8, 24, 33, 64])
+def test_any_length_of_a_segment_gives_the_same(length: int, batch: Padded, coefficients: Coefficients) -> None:
+    """Segments shorter and longer than the window of 16 tokens, and those that do not divide a row."""
+    model = adapted(built("gemma3_text"))
+    assert distance(swept(model, batch, length).pull(coefficients), whole(model, batch, coefficients)) < 4e-5
+
+
+def test_untrained_layers_pass_no_cotangents(batch: Padded, coefficients: Coefficients) -> None:
+    model = adapted(built("qwen3"), Training(num_layers=1))
+    sweep = swept(model, batch)
+    assert distance(sweep.pull(coefficients), whole(model, batch, coefficients)) < 1e-5
+    carrier = carried(model, *[getattr(Scorer(model), half) for half in ("body", "head")])
+    assert carrier.trained == [False, True]
+
+
+def test_whole_layers_train_in_segments(batch: Padded, coefficients: Coefficients) -> None:
+    model = built("qwen3", bits=None)
+    model.freeze()
+    for layer in model.layers:
+        layer.unfreeze()
+    model.train()
+    assert distance(swept(model, batch).pull(coefficients), whole(model, batch, coefficients)) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "gemma3_text"])
+def test_a_base_of_four_bits_trains_in_segments(kind: str, batch: Padded, coefficients: Coefficients) -> None:
+    model = adapted(built(kind, bits=4))
+    assert distance(swept(model, batch).pull(coefficients), whole(model, batch, coefficients)) < 4e-5
+
+
+def test_sums_of_cotangents_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model in bfloat16 with many segments: a sum in its type loses what is small beside it."""
+    model = built("qwen3")
+    model.update(tree_map(lambda one: one.astype(mx.bfloat16), model.parameters()))
+    model = adapted(model)
+    batch = padded(examples(1, longest=400, seed=12))
+    ones = {"logp": np.ones(batch.places.size, dtype=np.float32)}
+    wide = swept(model, batch, 8).pull(ones)
+    assert distance(wide, whole(model, batch, ones)) < 0.02  # bfloat16 has 8 bits
+    monkeypatch.setattr(borders, "_added", _added_in_the_type_of_the_model)
+    assert distance(swept(model, batch, 8).pull(ones), wide) > 1e-3
+
+
+def _added_in_the_type_of_the_model(before: mx.array | None, more: mx.array) -> mx.array:
+    return more if before is None else before + more
+
+
+def test_gradients_add_up_in_float32() -> None:
+    total = sweeps._Sum()
+    total.add({"a": mx.array([256.0], mx.bfloat16)})
+    for _ in range(256):  # in bfloat16, 256 + 1 is 256
+        total.add({"a": mx.array([1.0], mx.bfloat16)})
+    [(name, found)] = total.result().items()
+    assert (name, found.dtype, found.item()) == ("bfloat16-000000", mx.bfloat16, 512.0)
+
+
+def test_dropout_leaves_out_the_same_in_both_sweeps(batch: Padded, coefficients: Coefficients) -> None:
+    """The log-probabilities of the reverse sweep are those of the forward sweep, and its gradient is theirs."""
+    model = adapted(built("qwen3"), Training(lora_dropout=0.3))
+    scorer = Scorer(model)
+    model.eval()
+    without = scorer.trained_logp(batch)
+    model.train()
+
+    def logp(seed: int) -> np.ndarray:
+        return swept(model, batch, seed=seed).outputs(keep=False)["logp"]
+
+    assert np.array_equal(logp(5), logp(5))
+    assert np.abs(logp(5) - logp(6)).max() > 1e-3
+    assert np.abs(logp(5) - np.array(without)).max() > 1e-3
+    gradient = swept(model, batch, seed=5).pull(coefficients)
+    trained, step = Trained(model), 1e-3
+    there = trained.joined()
+
+    def moved(by: float) -> float:
+        trained.put({name: vector + by * gradient[name] / norm(gradient) for name, vector in there.items()})
+        return float((logp(5).astype(np.float64) * coefficients["logp"]).sum())
+
+    slope = (moved(step) - moved(-step)) / (2 * step)
+    assert slope == pytest.approx(float(norm(gradient).item()), rel=2e-3)
+
+
+def test_recomputed_layers_leave_out_the_same_as_before(batch: Padded, coefficients: Coefficients) -> None:
+    """`grad_checkpoint` computes a layer twice: its gradient is that of the numbers that the first time left out."""
+    model = adapted(built("qwen3"), Training(lora_dropout=0.3))
+    trained, step = Trained(model), 1e-3
+
+    def traced(seed: int) -> Any:
+        mx.random.seed(seed)
+        return Scorer(model).trace(batch)
+
+    with checkpointed(model, wanted=True):
+        gradient = traced(5).pull(coefficients)
+        there, size = trained.joined(), float(norm(gradient).item())
+
+        def moved(by: float) -> float:
+            trained.put({name: vector + by * gradient[name] / size for name, vector in there.items()})
+            return float((traced(5).outputs()["logp"].astype(np.float64) * coefficients["logp"]).sum())
+
+        slope = (moved(step) - moved(-step)) / (2 * step)
+    assert slope == pytest.approx(size, rel=2e-3)
+
+
+def test_padding_reaches_nothing(batch: Padded, coefficients: Coefficients) -> None:
+    model = adapted(zoo.built("qwen3_5"))
+    other = np.array(batch.tokens)
+    for row, count in enumerate(batch.mask.shape[1] - batch.mask[:, ::-1].argmax(1)):
+        other[row, count + 1 :] = 50
+    assert (other != np.array(batch.tokens)).any()
+    changed = replace(batch, tokens=mx.array(other))
+    assert distance(swept(model, changed).pull(coefficients), swept(model, batch).pull(coefficients)) < 1e-6
+
+
+def test_rows_leave_at_the_segment_in_which_they_end() -> None:
+    mask = np.arange(20) < np.array([3, 20, 8])[:, None]
+    order, segments = cut(mask, 8)
+    assert order.tolist() == [1, 2, 0]
+    assert [(one.start, one.stop, one.rows) for one in segments] == [(0, 8, 3), (8, 16, 1), (16, 20, 1)]
+    assert sorted(np.concatenate([one.numbers for one in segments])) == list(range(31))
+
+
+def test_a_row_of_one_segment_passes_whole(batch: Padded) -> None:
+    model = adapted(built("qwen3"))
+    assert isinstance(Scorer(model, batch.inputs).trace(batch), Traced)
+    assert isinstance(Scorer(model, batch.inputs - 1).trace(batch), Sweep)
+
+
+@pytest.mark.parametrize("kind", ["gemma3n", "phi3small", "plamo3"])
+def test_what_cannot_be_carried_is_refused_by_name(kind: str) -> None:
+    model = adapted(zoo.built(kind))
+    scorer = Scorer(model, 16)
+    with pytest.raises(ModelError, match=f"a model of type {kind} cannot be trained in segments: "):
+        _ = scorer.carrier
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "sft": {},
+    "dft": {},
+    "boltzmann": {},
+    "awr": {"temperature": 0.5},
+    "oapl": {"temperature": 0.5},
+    "vargrad": {"inverse_temperature": 2.0},
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("batch_size", [2, 6])
+def test_every_recipe_has_the_same_step_in_segments(recipe: str, batch_size: int) -> None:
+    """With groups that pass in parts, too."""
+    model = adapted(built("qwen3"))
+    random = np.random.default_rng(1)
+    known = {"reward": random.random(6), "log_weight": random.normal(size=6), "group": ["a", "b"] * 3}
+    rows = examples(6, longest=70, **known)
+    settings = Training(recipe=recipe, batch_size=batch_size, **RECIPES[recipe])
+
+    def step(length: int | None) -> Any:
+        return Learner(model, rows, Objective(settings, rows), length).gradient([list(range(6))])
+
+    parts, once = step(16), step(None)
+    assert parts.loss == pytest.approx(once.loss, rel=1e-5)
+    assert distance(parts.values, once.values) < 2e-5
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen3_5", "gemma3_text"])
+def test_the_plan_of_segments_is_what_is_measured(kind: str) -> None:
+    """Within 25 %, above the weights."""
+    model, tokens, length = adapted(zoo.built(kind)), 768, 64
+    scorer = Scorer(model, length)
+    settings = Training(segment_length=length)
+    memory = of_model(model, scorer.body, scorer.vocabulary, settings, 4, lambda: scorer.carrier)
+    need = memory.need(1, tokens)
+    mask = np.ones((1, tokens), dtype=np.bool_)
+    batch = Padded(mx.zeros((1, tokens + 1), mx.int32) + 5, mask, mx.arange(tokens, dtype=mx.int32), tokens)
+    sweep = scorer.trace(batch)
+    gc.collect()
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    mx.eval(pulled(sweep, lambda logp: -logp.sum()))
+    measured = mx.get_peak_memory() - before
+    assert 0.8 * measured <= need.states + need.activations + need.head <= 1.25 * measured
