@@ -13,6 +13,7 @@ from karl_fast._text import told
 from karl_fast._user_code import function, within
 from karl_fast.errors import TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
+from karl_fast.modeling.checkpoint import Checkpoints
 from karl_fast.rl import run_dir
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import chosen
@@ -26,6 +27,7 @@ from karl_fast.rl.policy import LanguageModel, Snapshot
 from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rewards import ENVIRONMENT, RewardFunctions, Weighted
 from karl_fast.rl.settings import Online
+from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -187,7 +189,8 @@ def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """Return the learner that takes the steps."""
     adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
     direction = recipe.objective.reads_divergence
-    forward = Forward(policy, settings.temperature, compile=settings.compile, divergence=direction)
+    how: Any = {"divergence": direction, "segment_length": settings.training.segment_tokens}
+    forward = Forward(policy, settings.temperature, compile=settings.compile, **how)
     adam.init(policy.model.trainable_parameters())
     passes = Passes(
         settings.epochs,
@@ -253,6 +256,14 @@ def held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> H
     asked = json.dumps([[one.messages, dict(one.columns)] for one in prompts], default=str, sort_keys=True)
     identity = hashlib.sha256(f"{settings.eval_attempts} {temperature} {asked}".encode()).hexdigest()[:16]
     return HeldOut(own, prompts, settings.eval_every, settings.patience, settings.training.seed, identity)
+
+
+def stored(settings: Online, config: dict[str, Any]) -> Online:
+    """Return the settings of a resumed run, with the length of segments that it found before in place of ``auto``."""
+    before = Checkpoints(Path(settings.out), config, settings.training.keep).settings().get("segment_length")
+    if settings.training.segment_length != AUTO or before is None:
+        return settings
+    return replace(settings, training=replace(settings.training, segment_length=before))
 
 
 def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.carried import carried
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.pullback import Traced, spread
+from karl_fast.modeling.sweep import Reference, Sweep
 from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.policy import LanguageModel
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Arrays, Columns
+    from karl_fast.modeling.carrier import Carrier
+    from karl_fast.modeling.pullback import Arrays, Columns, Trace
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
 
@@ -32,10 +35,17 @@ class Forward:
     """A policy's log-probabilities and their gradients, chunk by chunk where the head is not trained."""
 
     def __init__(
-        self, policy: Policy, temperature: float, *, compile: bool = False, divergence: str | None = None
+        self,
+        policy: Policy,
+        temperature: float,
+        *,
+        compile: bool = False,
+        divergence: str | None = None,
+        segment_length: int | None = None,
     ) -> None:
-        """Set the temperature, and the direction of the divergence from the reference, if one is wanted."""
+        """Set the temperature, the direction of a divergence from the reference, and the tokens that pass at a time."""
         self.policy, self.temperature, self.divergence = policy, temperature, divergence
+        self.segment_length = segment_length
         self._compiled = Compiled(policy.model, on=compile)
         self._shape = Shape(rounded if compile else int)
         self._rows: int | None = None
@@ -67,6 +77,11 @@ class Forward:
         """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]"""
         import mlx.core as mx
 
+        if self._long(mask):
+            sweep = self._sweep(tokens, mask, names)
+            with self.policy.reference() if reference else nullcontext():
+                columns = sweep.outputs(keep=False)
+            return lambda: columns
         with self.policy.reference() if reference else nullcontext():
             found = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask))
             mx.async_eval(found)
@@ -84,22 +99,45 @@ class Forward:
         if "divergence" not in names or self.divergence is None:
             return None
 
-        def head(hidden: mx.array) -> mx.array:
-            with self.policy.reference():
-                return self.head(hidden)
-
         with self.policy.reference():
             hidden, _ = chunked.chosen(self.policy.body(tokens[:, :-1]), tokens, places)
-        return chunked.Reference(mx.stop_gradient(hidden), head, self.divergence)
+        return chunked.Reference(mx.stop_gradient(hidden), self._reference_head, self.divergence)
 
-    def trace(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...] = ("logp",)) -> Traced:
-        """Build the graph of quantities of tokens, and of their gradient in the trainable parameters, joined.
+    def _reference_head(self, hidden: mx.array) -> mx.array:
+        with self.policy.reference():
+            return self.head(hidden)
+
+    @cached_property
+    def carrier(self) -> Carrier:
+        """The policy with the states that segments carry on.
+
+        Raises:
+            ModelError: it has none that can be carried.
+        """
+        return carried(self.policy.model, self.policy.body, self.policy.head)
+
+    def _long(self, mask: NDArray[np.bool_]) -> bool:
+        """Return whether rollouts pass in segments."""
+        return self.segment_length is not None and width(mask) > self.segment_length
+
+    def _sweep(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]) -> Sweep:
+        assert self.segment_length is not None
+        other = None
+        if "divergence" in names and self.divergence is not None:
+            other = Reference(self.policy.reference, self._reference_head, self.divergence)
+        how: Any = {"length": self.segment_length, "names": names, "reference": other}
+        return Sweep(self.carrier, self.head, self.chunk_rows(), tokens, mask, **how)
+
+    def trace(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...] = ("logp",)) -> Trace:
+        """Prepare quantities of tokens, and their gradient in the trainable parameters, joined.
 
         Args:
             tokens: [B, T + 1]
             mask: which targets are computed. [B, T]
             names: of the quantities: ``logp``, and ``entropy`` or ``divergence`` where they are wanted.
         """
+        if self._long(mask):
+            return _Swept(self, self._sweep(tokens, mask, names))
         cut = self._shape.cut(tokens, mask)
         return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut), int(mask.sum()))
 
@@ -143,6 +181,22 @@ class Forward:
 
 
 @dataclass(frozen=True)
+class _Swept:
+    """A sweep of a policy over segments, along the ways through its layers that have a gradient."""
+
+    forward: Forward
+    sweep: Sweep
+
+    def outputs(self) -> Columns:
+        with self.forward.training():
+            return self.sweep.outputs()
+
+    def pull(self, coefficients: Columns) -> Arrays:
+        with self.forward.training():
+            return self.sweep.pull(coefficients)
+
+
+@dataclass(frozen=True)
 class Pass:
     """Rollouts on their way through the policy.
 
@@ -161,8 +215,8 @@ class Pass:
         """Compute the quantities alone. [N]"""
         return self.policy.flat(self.tokens, self.mask, self.names)()
 
-    def trace(self) -> Traced:
-        """Build the graph of the quantities and of their gradient."""
+    def trace(self) -> Trace:
+        """Prepare the quantities and their gradient."""
         return self.policy.trace(self.tokens, self.mask, self.names)
 
 
@@ -180,8 +234,13 @@ class Shape:
         """Return tokens to the last that counts, and places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
         import mlx.core as mx
 
-        width = min(self.size(int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1), mask.shape[1])
-        there = np.flatnonzero(mask[:, :width])
+        size = min(self.size(width(mask)), mask.shape[1])
+        there = np.flatnonzero(mask[:, :size])
         places = np.zeros(self.size(there.size), dtype=np.int32)
         places[: there.size] = there
-        return mx.array(tokens[:, : width + 1]), mx.array(places)
+        return mx.array(tokens[:, : size + 1]), mx.array(places)
+
+
+def width(mask: NDArray[np.bool_]) -> int:
+    """Return the inputs up to the last one that has a target, in the longest row. [B, T]"""
+    return int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1

@@ -7,8 +7,8 @@ adapter    trainable bytes * 6, as offline; one more where the reference is a co
 drawing    8 arrays of the logits of the rollouts drawn at a time, and the larger of
            their caches at their longest, and
            their caches at the longest prompt (at `max_context` with an environment), with a pass over `PREFILL` tokens
-learning   activations and head of a micro-batch of the longest rollouts; with `ReverseKL` or `ForwardKL` the hidden
-           states of the reference, and its logits a chunk at a time
+learning   activations and head of a micro-batch of the longest rollouts, whole or in segments; with `ReverseKL` or
+           `ForwardKL` the hidden states of the reference, and its logits a chunk at a time
 ```
 
 A round draws, then learns: it needs the larger of the two. The reference of adapters is the same model without them.
@@ -23,9 +23,12 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._text import in_gigabytes
 from karl_fast.errors import UsageError
 from karl_fast.modeling.activations import MARGIN, Activations
+from karl_fast.modeling.carried import carried
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
 from karl_fast.rl.kv_cache import arrays
+from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prefill import PREFILL
+from karl_fast.train.length_budget import SHORTEST, in_segments
 from karl_fast.train.memory import largest, limit_bytes, of_model
 
 if TYPE_CHECKING:
@@ -126,7 +129,7 @@ class RoundMemory:
         part = self.memory.need(sizes.learned, max(1, tokens - 1))
         whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
         adapter = (7 if self.own else 6) * shape.trainable
-        learning = part.activations + part.head + whole + self._reference(sizes.learned * tokens)
+        learning = part.activations + part.head + part.states + whole + self._reference(sizes.learned * tokens)
         return RoundNeed(shape.weights, adapter, self._drawing(sizes), learning)
 
     def _reference(self, tokens: int) -> int:
@@ -166,6 +169,20 @@ class RoundMemory:
             layers = [sum(array.nbytes for array in arrays(one)) for one in caches]
             found.append(sum(layers) + max(layers, default=0))
         return found[0], max(found)
+
+    def settled(self, sizes: Sizes) -> RoundMemory:
+        """Return the estimate with a number for the tokens of a segment: those of a rollout where it fits whole.
+
+        Raises:
+            ModelError: the settings want segments, and the policy cannot pass in them.
+        """
+        learned = (sizes.learned, sizes.tokens)
+        whole = max(SHORTEST, sizes.tokens)
+
+        def fits(memory: Memory) -> bool:
+            return replace(self, memory=memory).need(sizes).total <= limit_bytes(memory.settings)
+
+        return replace(self, memory=in_segments(self.memory, [learned], whole, fits))
 
     def check(self, sizes: Sizes, settings: Online) -> RoundNeed:
         """Return the memory that a round needs.
@@ -228,7 +245,8 @@ def of_policy(policy: Policy, settings: Online, config: dict[str, Any], *, diver
 
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
     layers = config.get("num_layers") or len(getattr(policy.model, "layers", ())) or 1
-    memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers)
+    carrier = partial(carried, policy.model, policy.body, policy.head) if isinstance(policy, LanguageModel) else None
+    memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers, carrier)
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
     own = "num_layers" not in config or getattr(policy, "kept", None) is not None
     return RoundMemory(policy, memory, own, passes.forward, divergence)

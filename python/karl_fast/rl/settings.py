@@ -21,7 +21,7 @@ Reference = Literal["start", "base"]
 
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
-    *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "keep"),
+    *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "segment_length", "keep"),
     *("seed", "memory_limit", "cache_limit", "report_to", "project_name"),
 )
 """The settings of `Training` that an online run has too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -159,13 +159,16 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         run_dir.free(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = factory.policy(settings)
         start_remark = factory.start_remark(settings, config)
+        settings = factory.stored(settings, config) if resume else settings
     asked = _fitting(settings, policy, prompts)
     judged = _fitting(settings, policy, unseen) if unseen else None
     longest = max(asked.longest, judged.longest if judged else 0)
     sizes = memory.sizes_of(settings, longest)
     remarks = [factory.positions(policy, settings, sizes), start_remark]
     divergence = recipe.objective.reads_divergence is not None
-    need = memory.of_policy(policy, settings, config, divergence=divergence).check(sizes, settings)
+    plan = memory.of_policy(policy, settings, config, divergence=divergence).settled(sizes)
+    settings = replace(settings, training=plan.memory.settings)
+    need = plan.check(sizes, settings)
     decoder = factory.decoder(settings, policy, asked.prompts)
     collector = Collector(decoder, reward_functions, factory.sampling(settings), make)
     with within(began):

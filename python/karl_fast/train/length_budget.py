@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from karl_fast.train.memory import largest, limit_bytes
 from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.train.memory import Memory, Need
 
@@ -79,26 +80,32 @@ def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
     return replace(memory, settings=replace(settings, max_seq_length=tokens)), budget
 
 
-def in_segments(memory: Memory, batches: Sequence[tuple[int, int]]) -> Memory:
+def in_segments(
+    memory: Memory, batches: Sequence[tuple[int, int]], whole: int, fits: Callable[[Memory], bool]
+) -> Memory:
     """Return the estimate with a number for the tokens of a segment: those of a row where rows fit whole.
 
     Args:
-        memory: the estimate, with a number for the length of a row.
+        memory: the estimate.
         batches: rows and tokens a row of each batch.
+        whole: tokens that no row exceeds.
+        fits: whether a run with an estimate fits in memory.
 
     Raises:
         ModelError: the settings want segments, and the model cannot pass in them.
     """
-    settings, limit = memory.settings, limit_bytes(memory.settings)
+    settings = memory.settings
     if settings.segment_tokens is not None:
         if settings.segment_tokens < max(tokens for _, tokens in batches):
             memory.carried()
         return memory
-    whole = max(SHORTEST, settings.limit_tokens)
-    for length in (whole, *reversed([one for one in SEGMENTS if one < whole])):
-        found = replace(memory, settings=replace(settings, segment_length=length))
-        if found.need(*found.most(batches)).total <= limit:
-            return found
-        if memory.segments is not None:
-            break
-    return replace(memory, settings=replace(settings, segment_length=whole))
+    ways = (replace(memory, settings=replace(settings, segment_length=length)) for length in _choice(memory, whole))
+    first = next(ways)
+    return next((way for way in chain([first], ways) if fits(way)), first)
+
+
+def _choice(memory: Memory, whole: int) -> Iterator[int]:
+    """Yield the tokens of a segment to choose from: whole rows, and if the model can pass in segments, shorter ones."""
+    yield whole
+    if memory.segments is None:
+        yield from (length for length in reversed(SEGMENTS) if length < whole)

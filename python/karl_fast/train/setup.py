@@ -20,7 +20,7 @@ from karl_fast.modeling.positions import positions
 from karl_fast.modeling.trackers import FILE, Tracker, trackers
 from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
 from karl_fast.train import dataset, validation
-from karl_fast.train.length_budget import Budget, in_segments, settled
+from karl_fast.train.length_budget import SHORTEST, Budget, in_segments, settled
 from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
 from karl_fast.train.recipe import check_source
 from karl_fast.train.scorer import Scorer
@@ -154,7 +154,9 @@ def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoin
     """Return a run at its first step, if there is enough memory."""
     order = learned.order(memory.settings)
     sizes = dataset.sizes(order)
-    memory = in_segments(memory, sizes)
+    limit = limit_bytes(memory.settings)
+    whole = max(SHORTEST, memory.settings.limit_tokens)
+    memory = in_segments(memory, sizes, whole, lambda way: way.need(*way.most(sizes)).total <= limit)
     settings = memory.settings
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
     return Run(
@@ -169,7 +171,7 @@ def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoin
         judged=learned.judged,
         accounts=learned.accounts,
         need=memory.check(*memory.most(sizes)),
-        limit_bytes=limit_bytes(settings),
+        limit_bytes=limit,
     )
 
 

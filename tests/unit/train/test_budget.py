@@ -1,4 +1,4 @@
-"""`--max-seq-length auto`: as long as the longest row, or as memory has room for; what is cut is told."""
+"""Lengths that a run finds: the longest row, whole or in segments, or as long as fits; what is cut is told."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.train import parts
 from tests.unit.train.test_defects import chat, write
 
 from karl_fast.cli.reports.train import opening  # isort: skip
-from karl_fast.errors import CheckpointError, NothingToTrainError, UsageError
+from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import prepared
@@ -124,13 +124,13 @@ def test_with_memory_to_spare_nothing_is_cut(data: Path, tiny_model: Path, tmp_p
     assert account["tokens"] > 500
     longest = found.max_seq_length
     assert told.lines[0] == "train     10 rows, 10 kept"
-    assert told.lines[2] == f"budget    {longest} tokens a row: the longest row fits"
+    assert not any(line.startswith(("budget", "hint", "segments")) for line in told.lines)
     shorter = train(data, tiny_model, tmp_path / "b", Training(**QUICK | {"max_seq_length": longest - 1}))
     assert shorter.rows["train"]["cut"] > 0
 
 
 def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_model: Path, tmp_path: Path) -> None:
-    told, settings = Told(), Training(**QUICK, memory_limit=0.03, batch_size=10)
+    told, settings = Told(), Training(**QUICK, memory_limit=0.03, batch_size=10, segment_length=4096)
     found = train(data, tiny_model, tmp_path / "auto", settings, viewer=told)
     limit, account = found.max_seq_length, found.rows["train"]
     assert limit in (32, 48, 64)
@@ -141,7 +141,9 @@ def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_m
     )
     assert told.lines[0] == f"train     10 rows, 10 kept, {said}"
     assert re.fullmatch(rf"budget    {limit} tokens a row: 10 rows of \d+ would need about \d+\.\d MB", told.lines[2])
-    train(data, tiny_model, tmp_path / "given", Training(**QUICK | {"max_seq_length": limit}, batch_size=10))
+    assert told.lines[3].startswith(f"hint      rows beyond {limit} tokens are not whole: --batch-size 5, ")
+    given = Training(**QUICK | {"max_seq_length": limit}, batch_size=10, segment_length=4096)
+    train(data, tiny_model, tmp_path / "given", given)
     for name in ("adapters.safetensors", "checkpoints/0000002/optimizer.safetensors"):
         assert (tmp_path / "auto" / name).read_bytes() == (tmp_path / "given" / name).read_bytes()
     left = tomllib.loads((tmp_path / "auto" / "train.toml").read_text("utf-8"))["train"]
@@ -150,15 +152,32 @@ def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_m
 
 
 def test_a_run_goes_on_with_the_length_that_it_chose(data: Path, tiny_model: Path, tmp_path: Path) -> None:
-    less = {"memory_limit": 0.03, "batch_size": 10}
+    less = {"memory_limit": 0.03, "batch_size": 10, "segment_length": 4096}
     train(data, tiny_model, tmp_path / "whole", Training(**QUICK | less | {"iters": 4}))
     train(data, tiny_model, tmp_path / "halves", Training(**QUICK | less))
     train(data, tiny_model, tmp_path / "halves", Training(**QUICK | less | {"iters": 4}), resume=True)
     one, other = (parts.tensors(tmp_path / name / "adapters.safetensors") for name in ("whole", "halves"))
     assert all((one[name] == other[name]).all() for name in one)
     more = Training(**QUICK | less | {"iters": 6, "memory_limit": 4.0})
-    with pytest.raises(CheckpointError, match="its max_seq_length was"):
-        train(data, tiny_model, tmp_path / "halves", more, resume=True)
+    train(data, tiny_model, tmp_path / "whole", more, resume=True)
+    assert length_of(tmp_path / "whole", 6) == length_of(tmp_path / "halves", 4)
+
+
+def length_of(adapter: Path, step: int) -> int:
+    state = json.loads((adapter / "checkpoints" / f"{step:07d}" / "state.json").read_text("utf-8"))
+    return int(state["settings"]["max_seq_length"])
+
+
+def test_rows_that_do_not_fit_whole_pass_in_segments(tiny_model: Path, tmp_path: Path) -> None:
+    long = write(tmp_path / "data", [chat("what is it? " * 110, f"answer {n} " * 20) for n in range(2)])
+    told, settings = Told(), Training(iters=1, save_every=1, memory_limit=0.05, batch_size=1)
+    found = train(long, tiny_model, tmp_path / "a", settings, viewer=told)
+    account = found.rows["train"]
+    assert (account["cut"], account["left_out"]) == (0, 0)
+    length = tomllib.loads((tmp_path / "a" / "train.toml").read_text("utf-8"))["train"]["segment_length"]
+    assert 64 <= length < found.max_seq_length
+    assert f"segments  {length} tokens of a row at a time, with the gradient of whole rows" in told.lines
+    assert found.peak_bytes < 50_000_000
 
 
 @pytest.mark.parametrize("rows", [[{"messages": []}], [{"nothing": "said"}] * 2])
@@ -175,6 +194,10 @@ def test_what_is_no_length_is_refused(wrong: Any) -> None:
     assert error.value.settings == ("max_seq_length",)
 
 
-def test_judging_wants_a_number(data: Path, tiny_model: Path) -> None:
-    with pytest.raises(UsageError, match="max_seq_length is auto, of which only a training run makes a number"):
-        evaluate(data, tiny_model, split="valid", settings=Training(max_seq_length="auto"))
+def test_judging_takes_whole_rows(data: Path, tiny_model: Path) -> None:
+    """In segments too: the loss is the same but for rounding."""
+    whole = evaluate(data, tiny_model, split="valid").whole
+    assert evaluate(data, tiny_model, split="valid", settings=Training(max_seq_length=4096)).whole == whole
+    parts = evaluate(data, tiny_model, split="valid", settings=Training(segment_length=16)).whole
+    assert parts.loss != whole.loss
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-5)

@@ -105,6 +105,22 @@ def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
     assert metrics(adapter) == metrics(uninterrupted)
 
 
+@pytest.mark.slow
+def test_killed_ten_times_in_segments_a_run_ends_with_the_same_bytes(
+    data: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    """With dropout, in groups that pass in parts: what a sweep left out is a function of seed, step and segment."""
+    how: dict[str, Any] = {"segment_length": 16, "save_every": 1}
+    assert run(data, tiny_model, tmp_path / "whole", **how).returncode == 0
+    adapter, random_ = tmp_path / "killed", random.Random(7)
+    words = command(data, tiny_model, adapter, resume=True, **how)
+    kills = sum(killed(words, adapter, step, random_.random() * 0.05) for step in range(1, 11))
+    assert kills >= 5  # on a busy machine some come a step late
+    assert run(data, tiny_model, adapter, resume=True, **how).returncode == 0
+    assert bytes_of(adapter) == bytes_of(tmp_path / "whole")
+    assert metrics(adapter) == metrics(tmp_path / "whole")
+
+
 def test_killed_while_it_removed_a_checkpoint_a_run_ends_with_the_same_files(
     data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
 ) -> None:
