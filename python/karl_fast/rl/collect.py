@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from karl_fast.rl.environment import Stage
 from karl_fast.rl.episode import Budget, Episode
-from karl_fast.rl.generate import Ask, Generation, key
+from karl_fast.rl.generate import Ask, Generation, Later, key
 from karl_fast.rl.timeouts import Guard
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from karl_fast.rl.rollout import Prompt, Rollout
 
 
+THREADS = 16
+"""Environments that answer at a time, with `schedule = "overlap"`."""
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Settings of the generation of rollouts.
@@ -30,12 +35,14 @@ class Sampling:
         budget: limits of a rollout.
         rows: rollouts that are drawn at a time.
         timeout_seconds: limit of each call of an environment.
+        overlap: True to let environments answer while other rollouts go on.
     """
 
     group_size: int = 8
     budget: Budget = field(default_factory=lambda: Budget(128))
     rows: int = 256
     timeout_seconds: float = 60.0
+    overlap: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,12 +117,32 @@ class Collector:
             noise = key(seed, *map(int, episode.id.split("-")))
             return Ask(number, episode.tokens, episode.room, noise, episode.drawn, last=episode.last_turn)
 
+        def go_on(number: int) -> Ask | None:
+            return ask(number) if episodes[number].finish is None else None
+
         def answer(asked: Ask, turn: Turn) -> Ask | None:
             episodes[asked.rollout].hear(self.policy, turn)
-            return ask(asked.rollout) if episodes[asked.rollout].finish is None else None
+            return go_on(asked.rollout)
 
-        live = [number for number, episode in enumerate(episodes) if episode.finish is None]
-        Generation(self.decoder, self.sampling.rows)([ask(number) for number in live], answer)
+        def later(asked: Ask, turn: Turn) -> Ask | Later | None:
+            episode = episodes[asked.rollout]
+            text = episode.say(self.policy, turn)
+            if episode.stage is None:
+                return None
+            work = threads.submit(episode.stage.answer, text)
+
+            def then() -> Ask | None:
+                episode.answered(self.policy, *work.result())
+                return go_on(asked.rollout)
+
+            return Later(work, then)
+
+        live = [ask(number) for number, episode in enumerate(episodes) if episode.finish is None]
+        overlap, threads = self.sampling.overlap, ThreadPoolExecutor(THREADS)
+        try:
+            Generation(self.decoder, self.sampling.rows, overlap=overlap)(live, later if overlap else answer)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C no answer is waited for
 
 
 def _failure(stage: Stage) -> list[str]:

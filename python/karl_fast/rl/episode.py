@@ -102,6 +102,12 @@ class Episode:
 
     def hear(self, policy: Policy, turn: Turn) -> None:
         """Add a turn of the policy, and the answer of the environment."""
+        text = self.say(policy, turn)
+        if self.stage is not None:
+            self.answered(policy, *self.stage.answer(text))
+
+    def say(self, policy: Policy, turn: Turn) -> str:
+        """Add a turn of the policy, and return its text; without an environment it is the last."""
         self.said.append((len(self.tokens), turn))
         said = turn.tokens.tolist()
         self.tokens += said
@@ -109,8 +115,11 @@ class Episode:
         self.messages.append({"role": "assistant", "content": text})
         if self.stage is None:
             self.finish = "stop" if turn.ended else "length"
-            return
-        answer, done = self.stage.answer(text)
+        return text
+
+    def answered(self, policy: Policy, answer: list[dict[str, Any]], done: bool) -> None:
+        """Add the answer of the environment to the last turn."""
+        turn = self.said[-1][1]
         self.messages += answer
         self.finish = self._ends(turn, done)
         if self.finish is None:

@@ -245,6 +245,7 @@ def sampling(settings: Online) -> Sampling:
         budget,
         settings.draw_rows,
         settings.timeout_seconds,
+        settings.schedule == "overlap",
     )
 
 

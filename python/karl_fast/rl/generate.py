@@ -11,12 +11,16 @@ stretch   draw a token a row, until enough rows are finished
 answer    give finished turns to their episodes, which may ask for another turn
 ```
 
+With `overlap` environments answer in threads while other rows go on: when a row enters again depends on time, and so
+does what rounding decides.
+
 Policies that take rows of one length only (`Decoder.ragged`) get batches of one length, without replacement.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +31,7 @@ from karl_fast.rl.prefill import Prefill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     import mlx.core as mx
     from numpy.typing import NDArray
@@ -35,7 +40,11 @@ if TYPE_CHECKING:
     from karl_fast.rl.next_token import Chosen
     from karl_fast.rl.policy import Policy
 
-    Answer = Callable[["Ask", "Turn"], "Ask | None"]
+    Answer = Callable[["Ask", "Turn"], "Ask | Later | None"]
+
+
+ARRIVALS = 16
+"""Tokens after which a batch looks for answers that came meanwhile, with `schedule = "overlap"`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +85,19 @@ class Ask:
     drawn: int = 0
     last: bool = True
     prefix: CachedPrefix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Later:
+    """Answer that is computed elsewhere, while other rows go on.
+
+    Attributes:
+        work: what is waited for.
+        then: called when it is done; returns the next turn, or None.
+    """
+
+    work: Future[Any]
+    then: Callable[[], Ask | None]
 
 
 def key(*words: int) -> int:
@@ -127,10 +149,18 @@ class _Row:
     length: int = 0
     ended: bool = False
     finished: bool = False
+    told: bool = False
     prefix: CachedPrefix | None = None
+
+    @property
+    def left(self) -> int:
+        """Number of tokens that it may still draw."""
+        return 0 if self.finished else self.ask.budget - self.length
 
     def take(self, columns: Sequence[NDArray[Any]], ends: _Ends, row: int) -> None:
         """Take its tokens of a stretch, with their log-probabilities and entropies."""
+        if self.finished:
+            return
         count = int(ends.lengths[row])
         self.parts.append(tuple(column[row, :count] for column in columns))
         self.length, self.ended, self.finished = self.length + count, bool(ends.ended[row]), bool(ends.finished[row])
@@ -144,37 +174,49 @@ class _Row:
 class Generation:
     """Batch of rows that are generated together, and the contexts that wait for a place in it."""
 
-    def __init__(self, decoder: Decoder, rows: int) -> None:
-        """Set the decoder, and the maximum number of rows in the batch."""
-        self.decoder, self.most = decoder, rows
+    def __init__(self, decoder: Decoder, rows: int, *, overlap: bool = False) -> None:
+        """Set the decoder and the maximum number of rows; with `overlap` answers may come later, and rows go on."""
+        self.decoder, self.most, self.overlap = decoder, rows, overlap
         self._prefill = Prefill(decoder)
         self._rows: list[_Row] = []
         self._caches: list[Any] = []
         self._column: Chosen = ()
+        self._later: list[tuple[Later, CachedPrefix | None]] = []
+        self._wasted = 0
 
     def __call__(self, asks: Sequence[Ask], answer: Answer) -> None:
         """Generate turns until none is asked for.
 
         Args:
             asks: the first turns.
-            answer: called with each finished turn; returns the next turn of its rollout, or None.
+            answer: called with each finished turn; returns the next turn of its rollout, or None. With `overlap` it may
+                return `Later`.
         """
         waiting = deque(asks)
-        while waiting or self._rows:
-            self._admit(waiting)
-            self._stretch()
+        while waiting or self._rows or self._later:
+            if waiting or self._due:
+                self._admit(waiting)
+            if self._rows:
+                self._stretch()
             waiting.extendleft(reversed([*self._answered(answer)]))  # before new rollouts: their caches are kept
+
+    @property
+    def _due(self) -> bool:
+        """True if finished rows have drawn as many tokens as one step does, or no row is left."""
+        return self._wasted >= len(self._rows) or all(row.finished for row in self._rows)
 
     def _admit(self, waiting: deque[Ask]) -> None:
         """Let finished rows go, and fill their places."""
         import mlx.core as mx
 
         stay = [place for place, row in enumerate(self._rows) if not row.finished]
-        chosen = self._prefill.choose(waiting, self.most - len(stay), alone=not stay)
+        chosen = self._prefill.choose(waiting, self.most - len(stay) - len(self._later), alone=not stay)
+        if not chosen and not self._due:
+            return
         if stay and len(stay) < len(self._rows):
             self._caches = self._prefill.taken(self._caches, len(self._rows), stay)
             self._column = tuple(part[mx.array(stay)] for part in self._column)
-        self._rows = [self._rows[place] for place in stay]
+        self._rows, self._wasted = [self._rows[place] for place in stay], 0
         if chosen:
             self._enter(chosen, waiting)
 
@@ -197,17 +239,23 @@ class Generation:
         """
         rows, columns = self._rows, [self._column]
         keys = np.array([(row.ask.key + row.ask.drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
-        ends = _Ends(np.array([row.ask.budget - row.length for row in rows]), self.decoder.policy.ends)
+        ends = _Ends(np.array([row.left for row in rows]), self.decoder.policy.ends)
         goes_on = np.array([not row.ask.last for row in rows])
-        place, wasted = 0, 0
-        while wasted < len(rows) and not ends.finished.all():
+        place, called = 0, False
+        while self._wasted < len(rows) and not ends.finished.all() and not called:
             if goes_on.any() or ends.longer(place):
                 columns.append(self.decoder.follow(columns[-1][0], self._caches, keys + np.uint64(place + 1)))
             for row in ends.found(place, columns[place][0]):
                 if goes_on[row]:
                     self._keep(rows[row], row, place + 1)
-            place, wasted = place + 1, wasted + int(ends.finished.sum())
+                    called = called or self.overlap
+            place, self._wasted = place + 1, self._wasted + int(ends.finished.sum())
+            called = called or self._arrived(place)
         self._close(columns, place, ends)
+
+    def _arrived(self, place: int) -> bool:
+        """Return whether an answer has come meanwhile: looked for at some places, so that several enter together."""
+        return place % ARRIVALS == 0 and any(later.work.done() for later, _ in self._later)
 
     def _keep(self, row: _Row, place: int, drawn: int) -> None:
         """Keep the caches of a row whose last token was just fed, before they take in others."""
@@ -227,11 +275,25 @@ class Generation:
         self._column = columns[place] if place < len(columns) else ()
 
     def _answered(self, answer: Answer) -> Iterator[Ask]:
-        """Give finished turns to their episodes, and yield the turns that these ask for."""
+        """Give finished turns to their episodes, and yield the turns that are asked for by now."""
         for row in self._rows:
-            if row.finished and (more := answer(row.ask, row.turn())) is not None:
-                yield replace(more, prefix=row.prefix)
+            if row.finished and not row.told:
+                row.told = True
+                yield from self._asked(answer(row.ask, row.turn()), row.prefix)
                 row.prefix = None
+        if self._later and all(row.finished for row in self._rows):
+            wait([later.work for later, _ in self._later], return_when=FIRST_COMPLETED)
+        done = [one for one in self._later if one[0].work.done()]
+        self._later = [one for one in self._later if one not in done]
+        for later, prefix in done:
+            yield from self._asked(later.then(), prefix)
+
+    def _asked(self, more: Ask | Later | None, prefix: CachedPrefix | None) -> Iterator[Ask]:
+        """Yield the next turn of a rollout, if there is one now, with its caches."""
+        if isinstance(more, Later):
+            self._later.append((more, prefix))
+        elif more is not None:
+            yield replace(more, prefix=prefix)
 
 
 class _Ends:
@@ -241,7 +303,7 @@ class _Ends:
         """Set the tokens that each row has left, and the tokens that end a turn."""
         self.lengths, self._ends = budgets.copy(), np.array(sorted(ends))
         self.ended = np.zeros(len(budgets), dtype=np.bool_)
-        self.finished = np.zeros(len(budgets), dtype=np.bool_)
+        self.finished = budgets <= 0
 
     def longer(self, place: int) -> bool:
         """Return whether a row may draw another token after that of a place."""

@@ -77,6 +77,11 @@ class Sizes:
         return min(self.drawn, -(-PREFILL // tokens)), tokens
 
     @property
+    def replaced(self) -> bool:
+        """True if rollouts wait for the place of others."""
+        return self.draw_rows < self.groups * self.group_size
+
+    @property
     def learned(self) -> int:
         """Rollouts in a gradient computation at a time."""
         return min(self.micro_batch, self.groups * self.group_size)
@@ -141,9 +146,12 @@ class RoundMemory:
         return 4 * tokens * shape.hidden + (IN_FLIGHT_DIVERGENCE - IN_FLIGHT) * chunk
 
     def _drawing(self, sizes: Sizes) -> int:
-        """Return the bytes of the contexts during prefill, or of the turns after them."""
+        """Return the bytes of the contexts during prefill, or of the turns after them.
+
+        Where rows enter a batch that goes on, its caches are copied.
+        """
         before, after = (
-            int(MARGIN * self.cache_bytes(sizes.drawn, tokens)) * (2 if sizes.turns else 1)
+            int(MARGIN * self.cache_bytes(sizes.drawn, tokens)) * (2 if sizes.turns or sizes.replaced else 1)
             for tokens in (sizes.contexts[1], sizes.tokens)
         )
         logits = LOGITS * 4 * sizes.drawn * self.memory.shape.vocabulary

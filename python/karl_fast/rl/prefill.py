@@ -47,7 +47,7 @@ class Prefill:
         if not alone or not waiting:
             return []
         shortest = min(len(ask.tokens) for ask in waiting)
-        chosen = [ask for ask in waiting if len(ask.tokens) == shortest][:places]
+        chosen = [ask for ask in waiting if len(ask.tokens) == shortest][: max(0, places)]
         for ask in chosen:
             waiting.remove(ask)
         return chosen

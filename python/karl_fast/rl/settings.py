@@ -19,6 +19,8 @@ Order = Literal["shuffle", "pass-rate", "paced", "stages"]
 
 Reference = Literal["start", "base"]
 
+Schedule = Literal["fixed", "overlap"]
+
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
     *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "segment_length", "keep"),
@@ -135,6 +137,11 @@ class Online:
         4096, ROLLOUTS, "Maximum tokens of a rollout with its prompt; longer prompts are left out.", bounds=FROM_ONE
     )
     draw_rows: int = setting(256, ROLLOUTS, "Rollouts generated at a time.", bounds=FROM_ONE)
+    schedule: Schedule = setting(
+        "fixed",
+        ROLLOUTS,
+        "Order of turns: fixed, the same bytes in every run; overlap, environments answer while other rollouts go on.",
+    )
     timeout_seconds: float = setting(
         60.0, REWARDS, "Timeout of each call of a reward function or an environment.", bounds=POSITIVE
     )

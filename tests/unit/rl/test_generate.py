@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
-from karl_fast.rl.generate import Ask, Generation, Turn, draw, key
+from karl_fast.rl.generate import Ask, Generation, Later, Turn, draw, key
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prefill import Prefill
@@ -195,6 +197,50 @@ def test_turns_go_on_from_the_caches_of_the_turn_before(kind: str) -> None:
         assert len(told) == 3
         for context, turn in told:
             assert np.abs(turn.logp - forward(own, context, turn)).max() < 1e-4
+
+
+def test_other_rows_go_on_while_an_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, enough, calls = policy("qwen3", frozenset()), threading.Event(), [0]
+    body = own.body
+    decoder = Decoder(own, 1.0)
+    assert decoder.ragged
+
+    def counted(tokens: Any, cache: Any = None) -> Any:
+        calls[0] += 1
+        if calls[0] > 20:
+            enough.set()
+        return body(tokens, cache=cache)
+
+    monkeypatch.setattr(own, "body", counted)
+    waited: list[bool] = []
+    turns: list[tuple[Ask, Turn]] = []
+    with ThreadPoolExecutor(1) as threads:
+
+        def answer(ask: Ask, turn: Turn) -> Later | None:
+            turns.append((ask, turn))
+            if ask.last:
+                return None
+            work = threads.submit(enough.wait, 30)
+
+            def then() -> Ask:
+                waited.append(work.result())
+                return Ask(0, [*ask.tokens, *turn.tokens.tolist(), 9, 9, 9], 4, ask.key, 3)
+
+            return Later(work, then)
+
+        asks = [Ask(row, one, (3, 60)[row], key(2, row), last=row == 1) for row, one in enumerate(contexts(2))]
+        Generation(decoder, 2, overlap=True)(asks, answer)
+    assert waited == [True]
+    assert [(ask.rollout, len(turn.tokens)) for ask, turn in turns] == [(0, 3), (0, 4), (1, 60)]
+    for ask, turn in turns:
+        assert np.abs(turn.logp - forward(own, list(ask.tokens), turn)).max() < 1e-4
+
+
+def test_a_conversation_that_overlaps_says_what_a_fixed_one_says(language: Any) -> None:
+    """But for rounding, which decides nothing here."""
+    for one, other in zip(collected(language), collected(language, overlap=True, rows=5), strict=True):
+        assert one.tokens.tolist() == other.tokens.tolist()
+        assert one.messages == other.messages
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen3_next"])

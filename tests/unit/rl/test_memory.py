@@ -123,11 +123,18 @@ def test_the_page_says_what_its_run_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "prompt", "tokens", "observed"),
-    [(64, 300, 16, 0), (12, 700, 8, 0), (12, 20, 400, 0), (12, 200, 32, 300), (12, 20, 32, 1)],
-    ids=["many prompts", "long prompts", "long answers", "long observations", "short observations"],
+    ("groups", "prompt", "tokens", "observed", "rows"),
+    [
+        (64, 300, 16, 0, 256),
+        (12, 700, 8, 0, 256),
+        (12, 20, 400, 0, 256),
+        (12, 200, 32, 300, 256),
+        (12, 20, 32, 1, 256),
+        (12, 300, 200, 0, 12),
+    ],
+    ids=["many prompts", "long prompts", "long answers", "long observations", "short observations", "replaced rows"],
 )
-def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens: int, observed: int) -> None:
+def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens: int, observed: int, rows: int) -> None:
     """Of a model of which weights and logits are little, so that contexts and caches are what is measured."""
     import mlx.core as mx
 
@@ -139,7 +146,7 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
     policy = LanguageModel(SimpleNamespace(model=model, tokenizer=tokenizer, ends=frozenset(), config={}))
     turns, each = bool(observed), tokens // 2 if observed else tokens
     context = prompt + tokens + observed if turns else 4096
-    sizes = Sizes(4, 256, 4, tokens, context, groups, prompt, turns=turns)
+    sizes = Sizes(4, rows, 4, tokens, context, groups, prompt, turns=turns)
     planned = of_policy(policy, Online(), config).need(sizes).drawing
     random = np.random.default_rng(0)
     contexts = [row for row in random.integers(0, 97, (groups, prompt)).tolist() for _ in range(4)]
@@ -153,8 +160,10 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
         more = [*ask.tokens, *turn.tokens.tolist(), *[5] * observed]
         return None if ask.last else Ask(ask.rollout, more, each, ask.key, each)
 
-    asks = [Ask(row, one, each, key(0, row), last=not turns) for row, one in enumerate(contexts)]
-    Generation(decoder, 256)(asks, answer)
+    short = rows < len(contexts)  # some, so that rows leave and enter at different times
+    budgets = [each // (1 + row % 3) if short else each for row in range(len(contexts))]
+    asks = [Ask(row, one, budgets[row], key(0, row), last=not turns) for row, one in enumerate(contexts)]
+    Generation(decoder, rows)(asks, answer)
     measured = mx.get_peak_memory() - before
     assert measured <= planned <= 4 * measured
 
