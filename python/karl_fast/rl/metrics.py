@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.diversity import distinct_n, self_bleu
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -80,6 +82,28 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
     found = {"tokens": _mean(tokens), "tokens_max": float(max(tokens))}
     found["turns"] = _mean([len(rollout.states) for rollout in rollouts])
     return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
+
+
+def diversity(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Return how different the rollouts of a round are, by the tokens of the policy.
+
+    ``distinct_1`` and ``distinct_2`` are the shares of different tokens and pairs among all, ``self_bleu`` is the mean
+    BLEU of a rollout with the others as references, ``unique`` the mean share of different rollouts in a group.
+    """
+    texts = [rollout.own(rollout.tokens).astype(np.int64) for rollout in rollouts if rollout.length]
+    if not texts:
+        return {}
+    columns = np.concatenate(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    found = {f"distinct_{n}": distinct_n(*columns, n) for n in (1, 2)}
+    return found | {"self_bleu": _mean(self_bleu(*columns, 2).tolist()), "unique": _mean(_unique(rollouts))}
+
+
+def _unique(rollouts: Sequence[Rollout]) -> list[float]:
+    """Return the share of different rollouts of each group."""
+    by_group: dict[int, list[bytes]] = {}
+    for rollout in rollouts:
+        by_group.setdefault(rollout.group, []).append(rollout.own(rollout.tokens).tobytes())
+    return [len(set(texts)) / len(texts) for texts in by_group.values()]
 
 
 def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:

@@ -36,7 +36,7 @@ class Account:
         """Metrics before those of the steps, and after them."""
         rollouts = self.gathered.rollouts
         first = metrics.rewards(rollouts) | metrics.groups(rollouts, self._outcomes) | metrics.lengths(rollouts)
-        return first, metrics.entropy(rollouts)
+        return first, metrics.entropy(rollouts) | metrics.diversity(rollouts)
 
     @cached_property
     def _lines(self) -> list[rollout_log.Line]:

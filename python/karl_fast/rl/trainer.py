@@ -46,7 +46,9 @@ def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
     learned = run.learner.learn(prepared, seed=seed, aim=run.aim, meanwhile=account.begin)
     metrics = account.metrics(learned) | replayed
     account.keep(learned)
-    return metrics | {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}, gathered
+    said = sum(rollout.length for rollout in gathered.rollouts)
+    times = {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}
+    return metrics | times | {"tokens_per_second": said / times["draw_seconds"]}, gathered
 
 
 def _unscored(count: int) -> list[str]:

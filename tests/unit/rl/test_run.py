@@ -35,7 +35,7 @@ REWARD = f"{EXAMPLES / 'reversal.py'}:reward"
 def left(out: str | Path) -> dict[str, Any]:
     """What a run left, without what only clocks know."""
     folder = Path(out)
-    clocks = ("seconds", "draw_seconds", "peak_bytes", "cache_bytes")
+    clocks = ("seconds", "draw_seconds", "tokens_per_second", "peak_bytes", "cache_bytes")
     metrics = [
         {name: value for name, value in line.items() if name not in clocks} for line in lines(folder / "metrics.jsonl")
     ]
@@ -237,7 +237,7 @@ def test_a_ceiling_is_kept_by_a_recipe_that_does_not_look_at_the_reference(
     for name, alarms in {"free": Alarms(), "held": Alarms(kl_ceiling=1e6)}.items():
         rl(online(recipe="dr-grpo", rounds=3, alarms=alarms, out=str(tmp_path / name)))
         kept[name] = lines(tmp_path / name / "metrics.jsonl")
-    spent = {"seconds", "draw_seconds", "peak_bytes", "cache_bytes"}
+    spent = {"seconds", "draw_seconds", "tokens_per_second", "peak_bytes", "cache_bytes"}
     for free, held in zip(kept["free"], kept["held"], strict=True):
         assert "kl" not in free
         assert {key: held[key] for key in free.keys() - spent} == {key: free[key] for key in free.keys() - spent}
