@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         uniforms,
         zscore,
     )
+    from karl_fast.collection import Collection, collect
     from karl_fast.conversion import Conversion, convert
     from karl_fast.export.compare import compare
     from karl_fast.export.write import export
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "Collection",
     "Conversion",
     "Inspection",
     "Log",
@@ -81,6 +83,7 @@ __all__ = [
     "advantage",
     "boltzmann",
     "centre",
+    "collect",
     "compare",
     "composite",
     "convert",
@@ -137,6 +140,7 @@ FAMILIES = (
 """The kernels, a module a family; the objectives made of them; training."""
 
 HOMES = {
+    "karl_fast.collection": ("Collection", "collect"),
     "karl_fast.export.compare": ("compare",),
     "karl_fast.conversion": ("Conversion", "convert"),
     "karl_fast.export.write": ("export",),

@@ -559,6 +559,27 @@ def outcomes(
     progress: Callable[[int, int], None] | None = None,
 ) -> OutcomesFacts: ...
 
+# archive
+
+@type_check_only
+class CollectedFacts(TypedDict):
+    files: int
+    grown: int
+    unchanged: int
+    reread: int
+    lines: int
+    duplicates: int
+    size_bytes: int
+    written_bytes: int
+    failed: list[tuple[str, str]]
+
+def collect(
+    files: Sequence[tuple[str, Path, str, str, Path | None]],
+    archive: Path,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> CollectedFacts: ...
+
 # pairs
 
 @type_check_only

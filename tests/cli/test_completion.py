@@ -34,6 +34,7 @@ def bash(line: str, folder: Path | None = None) -> list[str]:
 
 COMMANDS = [
     "ablate",
+    "collect",
     "compare",
     "convert",
     "cycle",

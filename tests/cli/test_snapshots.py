@@ -34,6 +34,9 @@ CASES = {
     "no-such-file": "inspect nowhere.jsonl",
     "no-such-option": "sample tiny.jsonl --scor zscore",
     "inspect-binary": "inspect binary",
+    "collect-help": "collect --help",
+    "collect": "collect --archive archive --from claude-code && collect --archive archive --from claude-code && "
+    "collect --archive claude-code && collect --archive archive --from nowhere",
     "compare-help": "compare --help",
     "compare": "sample tiny.jsonl -o a -k 12 -q --domain kind && sample tiny.jsonl -o b -k 20 -q --domain kind "
     "--score zscore --drop-constant-groups && compare a b",

@@ -8,6 +8,7 @@ DESCRIPTION = "Agent logs to training sets, drawn in proportion to reward."
 
 COMMANDS = {
     "ablate": "Five ablations, each one axis away from the first, over several seeds.",
+    "collect": "Copy what agents wrote into an archive, before they delete it.",
     "compare": "Two data sets side by side.",
     "convert": "Make trajectories of the transcripts that agents leave behind.",
     "cycle": "Run the steps of a project whose inputs have changed, from transcripts to the adapter in use.",

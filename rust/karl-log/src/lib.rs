@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod atomic_output;
 pub mod cancel;
 pub mod columns;

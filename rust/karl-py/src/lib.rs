@@ -9,6 +9,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 
 mod advantage;
+mod archive;
 mod boundary;
 mod convert;
 mod curriculum;
@@ -52,6 +53,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::advantage::{empg::empg, gigpo::gigpo, set_score::set_scores};
+    #[pymodule_export]
+    use super::archive::collect;
     #[pymodule_export]
     use super::boundary::build_info::build_facts;
     #[pymodule_export]

@@ -110,6 +110,7 @@ pub(crate) enum Classified {
 }
 
 const COPILOT: Cow<'static, str> = Cow::Borrowed("a session of Copilot CLI, which is not read");
+const OPENCODE: Cow<'static, str> = Cow::Borrowed("sessions of opencode, which are not read");
 const GEMINI: Cow<'static, str> = Cow::Borrowed("a session of Gemini CLI, which is not read");
 
 /// Keys of a conversation in records that no other format claims; the second is `ShareGPT`'s.
@@ -119,7 +120,7 @@ pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 const LINES_PROBED: usize = 100;
 
 /// Kinds of lines, by sets of top-level keys that must all be present.
-const LINES: [(&[&str], Classified); 7] = [
+const LINES: [(&[&str], Classified); 9] = [
     (&["karl_fast_trajectory"], Classified::Converted),
     (&["type", "sessionId"], Classified::Transcript(Kind::ClaudeCode)),
     (&["type", "session_id"], Classified::Transcript(Kind::ClaudeCode)),
@@ -127,6 +128,8 @@ const LINES: [(&[&str], Classified); 7] = [
     (&["type", "summary", "leafUuid"], Classified::Transcript(Kind::ClaudeCode)),
     (&["timestamp", "type", "payload"], Classified::Transcript(Kind::Alone(Alone::Codex))),
     (&["timestamp", "type", "data"], Classified::Refused(COPILOT)),
+    (&["sessionId", "projectHash"], Classified::Refused(GEMINI)),
+    (&["opencode_table", "row"], Classified::Refused(OPENCODE)),
 ];
 
 /// Kinds of documents, by keys.

@@ -83,6 +83,11 @@ fn decoder(path: &Path, codec: Codec, sums: Checksums) -> io::Result<Box<dyn Rea
     }
 }
 
+/// Return the unpacked bytes of a file up to the first damage.
+pub(crate) fn undamaged(path: &Path, codec: Codec) -> io::Result<impl Read> {
+    Ok(UpToDamage(Unpacked::open(path, codec, Checksums::Compared)?))
+}
+
 /// Return the decoder of a packed stream.
 pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
     Ok(match codec {

@@ -59,6 +59,8 @@ pub(super) struct Rollout {
     talk: Conversation,
     meta: Map<String, Value>,
     id: Option<String>,
+    /// Session that started this one, a sub-agent's.
+    parent: Option<String>,
     model: Vec<u8>,
     tokens: Tokens,
     /// Model's message in progress, until another role answers.
@@ -101,6 +103,7 @@ impl Rollout {
             Some("response_item") => self.item(payload, &quoted(line, "timestamp"), made),
             Some("session_meta") if self.id.is_none() => {
                 self.id = text(payload, "id").map(str::to_owned);
+                self.parent = parent(payload);
                 self.meta = kept(payload, &["cwd", "cli_version", "originator", "git"]);
                 Ok(())
             }
@@ -121,6 +124,7 @@ impl Rollout {
     pub(super) fn end(self, file: &str) -> (Head, Conversation) {
         let head = Head {
             id: self.id.unwrap_or_else(|| file.to_owned()),
+            parent: self.parent.map(|parent| (parent, None)),
             tokens: self.tokens,
             source: source("codex", file, self.meta),
             ..Head::default()
@@ -231,6 +235,16 @@ impl Rollout {
             };
         }
     }
+}
+
+/// Return the session that started a sub-agent. Its call is not named.
+fn parent(payload: &Value) -> Option<String> {
+    let spawned = payload.pointer("/source/subagent/thread_spawn/parent_thread_id");
+    [payload.get("parent_thread_id"), spawned]
+        .into_iter()
+        .flatten()
+        .find_map(Value::as_str)
+        .map(str::to_owned)
 }
 
 /// Return the output of a tool, and whether it succeeded: by its own flag, or by the exit code of its

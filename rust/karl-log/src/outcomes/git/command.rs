@@ -53,6 +53,8 @@ pub(super) struct Git<'w> {
     pub(super) place: Vec<PathBuf>,
     /// Objects of the repository, if they are read through another git directory.
     pub(super) objects: Option<PathBuf>,
+    /// Index of the repository, if its files are compared through another git directory.
+    pub(super) index: Option<PathBuf>,
     /// Cancellation.
     pub(super) watch: &'w Watch,
 }
@@ -86,6 +88,9 @@ impl Git<'_> {
         command.args(&self.place).args(arguments);
         if let Some(objects) = &self.objects {
             command.env("GIT_OBJECT_DIRECTORY", objects);
+        }
+        if let Some(index) = &self.index {
+            command.env("GIT_INDEX_FILE", index);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -22,6 +22,7 @@ mod refusal;
 mod repository;
 mod reverts;
 mod session_lines;
+mod snapshot;
 mod survival;
 mod trailers;
 
@@ -29,3 +30,4 @@ pub use findings::{Settings, compare};
 pub use merges::{Oid, PullRequest};
 pub use refusal::{Refusal, Why};
 pub use repository::shared_directory;
+pub use snapshot::{Snapshot, snapshot};

@@ -29,7 +29,8 @@ impl<'w> Repository<'w> {
     pub(super) fn open(path: &Path, watch: &'w Watch) -> Result<Self, Refusal> {
         let folder =
             fs::canonicalize(path).map_err(|error| Refusal::new(path, Why::NoFolder, error.to_string()))?;
-        let outer = Git { path: path.to_path_buf(), place: inside(&folder), objects: None, watch };
+        let outer =
+            Git { path: path.to_path_buf(), place: inside(&folder), objects: None, index: None, watch };
         if line(&outer, &["rev-parse", "--is-shallow-repository"])? == "true" {
             return Err(Refusal::new(path, Why::Shallow, ""));
         }
@@ -39,7 +40,7 @@ impl<'w> Repository<'w> {
         let directory = git_directory(&format)
             .map_err(|error| Refusal::new(path, Why::Failed, format!("temporary folder: {error}")))?;
         let place = vec![PathBuf::from("--git-dir"), directory.path().to_path_buf()];
-        let git = Git { path: path.to_path_buf(), place, objects: Some(objects.into()), watch };
+        let git = Git { path: path.to_path_buf(), place, objects: Some(objects.into()), index: None, watch };
         Ok(Self { git, tips, _directory: directory })
     }
 }
@@ -49,18 +50,18 @@ impl<'w> Repository<'w> {
 /// # Errors
 /// If the folder is in no repository.
 pub fn shared_directory(folder: &Path, watch: &Watch) -> Result<PathBuf, Refusal> {
-    let git = Git { path: folder.to_path_buf(), place: inside(folder), objects: None, watch };
+    let git = Git { path: folder.to_path_buf(), place: inside(folder), objects: None, index: None, watch };
     line(&git, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).map(PathBuf::from)
 }
 
 /// Return the output of a command without its line break.
-fn line(git: &Git<'_>, arguments: &[&str]) -> Result<String, Refusal> {
+pub(super) fn line(git: &Git<'_>, arguments: &[&str]) -> Result<String, Refusal> {
     let output = git.run(arguments, b"")?;
     Ok(String::from_utf8_lossy(output.strip_suffix(b"\n").unwrap_or(&output)).into_owned())
 }
 
 /// Write a git directory without branches.
-fn git_directory(format: &str) -> std::io::Result<TempDir> {
+pub(super) fn git_directory(format: &str) -> std::io::Result<TempDir> {
     let directory = tempfile::Builder::new().prefix("karl-fast-git").tempdir()?;
     let version = i32::from(format != "sha1");
     let extension =

@@ -1,0 +1,74 @@
+"""Export of opencode's database, also while opencode writes to it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TABLES = ("project", "session", "session_message", "message", "part", "todo")
+"""Tables of conversations, in the order of export. Those of accounts and shares hold credentials, and are left out."""
+
+TIMEOUT = 5.0
+"""Seconds to wait for a lock."""
+
+
+def export(database: Path, lines: Path) -> None:
+    """Write the rows of a database to a file, one JSON object a line, as they are at one moment.
+
+    Raises:
+        ValueError: the file is not a database that can be read.
+    """
+    try:
+        with contextlib.closing(_opened(database)) as connection, lines.open("w", encoding="ascii") as file:
+            connection.execute("BEGIN")
+            for table in _tables(connection):
+                for row in _rows(connection, table):
+                    file.write(json.dumps({"opencode_table": table, "row": row}) + "\n")
+    except sqlite3.Error as error:
+        raise ValueError(f"cannot read it as a database of SQLite: {error}") from error
+
+
+def _opened(database: Path) -> sqlite3.Connection:
+    """Open a database for reading. One that its program closed has no files for a reader, and cannot change."""
+    place = f"file:{quote(str(database))}?mode=ro"
+    try:
+        return _connected(place)
+    except sqlite3.OperationalError:
+        if database.with_name(database.name + "-wal").exists():
+            raise
+        return _connected(place + "&immutable=1")
+
+
+def _connected(place: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(place, uri=True, timeout=TIMEOUT, isolation_level=None)
+    connection.text_factory = lambda text: text.decode("utf-8", "backslashreplace")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return [table for table in TABLES if table in there]
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
+    cursor = connection.execute(f'SELECT * FROM "{table}"')
+    names = [column[0] for column in cursor.description]
+    for row in cursor:
+        yield {name: _plain(value) for name, value in zip(names, row, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value

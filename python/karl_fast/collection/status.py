@@ -1,0 +1,68 @@
+"""State of an archive and of the triggers that fill it."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TypedDict
+
+from karl_fast.collection import archive_folder
+from karl_fast.collection.triggers import TRIGGERS
+
+CATALOGUE = "catalogue"
+"""File of an archive that changes with each collection that finds something."""
+
+
+class ArchiveState(TypedDict):
+    """State of an archive.
+
+    Attributes:
+        path: its folder.
+        files: number of its files.
+        bytes: bytes of them, packed.
+        collected_at: time of the last collection that found something new; None before the first.
+    """
+
+    path: str
+    files: int
+    bytes: int
+    collected_at: str | None
+
+
+class TriggerState(TypedDict):
+    """State of a trigger: its name, its place, and whether it is installed."""
+
+    name: str
+    place: str
+    installed: bool
+
+
+class State(TypedDict):
+    """State of an archive and its triggers."""
+
+    archive: ArchiveState
+    triggers: list[TriggerState]
+
+
+def state(archive: str | Path | None = None) -> State:
+    """Return the state of an archive and of every trigger."""
+    folder = Path(archive).expanduser() if archive else archive_folder()
+    sizes = [path.stat().st_size for path in folder.rglob("*.zst")]
+    there: ArchiveState = {
+        "path": str(folder),
+        "files": len(sizes),
+        "bytes": sum(sizes),
+        "collected_at": _changed(folder / CATALOGUE),
+    }
+    triggers: list[TriggerState] = [
+        {"name": one.name, "place": one.place(), "installed": one.is_installed()} for one in TRIGGERS.values()
+    ]
+    return {"archive": there, "triggers": triggers}
+
+
+def _changed(path: Path) -> str | None:
+    try:
+        moment = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+    except FileNotFoundError:
+        return None
+    return moment.isoformat(timespec="seconds")

@@ -1,0 +1,120 @@
+"""Hooks of Claude Code and Codex."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from typing import Any
+
+from karl_fast.collection.places import claude_folder, codex_folder
+from karl_fast.collection.triggers import json_text
+from karl_fast.collection.triggers.trigger import MARK, Trigger, command, put, read, shell_line, unmarked
+from karl_fast.errors import UsageError
+
+EVENTS = ("SessionEnd", "Stop", "SubagentStop", "PreCompact")
+"""Events of Claude Code after which something is new, or before which something goes."""
+
+TIMEOUT = 5
+"""Seconds after which Claude Code ends a hook. It takes milliseconds."""
+
+
+class ClaudeCode(Trigger):
+    """Hooks in Claude Code's settings.json. Every other byte of it stays as it is."""
+
+    name = "claude-code"
+
+    def place(self) -> str:
+        """Return the file that holds it."""
+        return str(self._path())
+
+    def is_installed(self) -> bool:
+        """Return whether it is there."""
+        return bool(_ours(self._settings()))
+
+    def add(self, archive: str | None) -> None:
+        """Add it."""
+        settings = self._settings()
+        text = read(self._path()) or "{}\n"
+        if "hooks" not in settings:
+            text = json_text.add(text, {}, key="hooks")
+        for event in EVENTS:
+            if event not in settings.get("hooks", {}):
+                text = json_text.add(text, [], "hooks", key=event)
+            hook = {"type": "command", "command": shell_line(archive), "async": True, "timeout": TIMEOUT}
+            text = json_text.add(text, {"hooks": [hook]}, "hooks", event)
+        put(self._path(), text)
+
+    def remove(self) -> None:
+        """Remove it."""
+        text = read(self._path())
+        while ours := _ours(json.loads(text)):
+            event, number = ours[-1]
+            text = json_text.remove(text, "hooks", event, number)
+            left = json.loads(text)["hooks"]
+            # What the addition made goes with it.
+            text = text if left[event] else json_text.remove(text, "hooks", event)
+            text = text if json.loads(text)["hooks"] else json_text.remove(text, "hooks")
+        put(self._path(), text)
+
+    def _path(self) -> Any:
+        return claude_folder() / "settings.json"
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings, checked as far as hooks are concerned."""
+        try:
+            settings = json.loads(read(self._path()) or "{}")
+        except ValueError as error:
+            raise UsageError(f"{self.place()}: it is not JSON: {error}") from error
+        hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
+        if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in EVENTS):
+            raise UsageError(f"{self.place()}: its hooks are not an object of lists, as Claude Code has them")
+        return dict(settings)
+
+
+def _ours(settings: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return the event and number of each hook that starts a collection, in the order of the file."""
+    hooks = settings.get("hooks", {})
+    return [
+        (event, number)
+        for event, matchers in hooks.items()
+        if isinstance(matchers, list)
+        for number, matcher in enumerate(matchers)
+        if MARK in json.dumps(matcher)
+    ]
+
+
+class Codex(Trigger):
+    """The program in Codex's config.toml that it notifies after each turn."""
+
+    name = "codex"
+
+    def place(self) -> str:
+        """Return the file that holds it."""
+        return str(codex_folder() / "config.toml")
+
+    def is_installed(self) -> bool:
+        """Return whether it is there."""
+        return MARK in read(codex_folder() / "config.toml")
+
+    def add(self, archive: str | None) -> None:
+        """Add it."""
+        path = codex_folder() / "config.toml"
+        text = read(path)
+        try:
+            settings = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{path}: invalid TOML: {error}") from error
+        if "notify" in settings:
+            taken = UsageError(f"{path}: it has a notify already, and Codex notifies one program only")
+            taken.hint = f"let that program start: {shlex.join(command(archive))}"
+            raise taken
+        # Codex adds an argument, which the shell ignores. A string of JSON is one of TOML.
+        words = json.dumps(["sh", "-c", shell_line(archive), "karl-fast"])
+        # Behind the first table a key would belong to it.
+        put(path, f"notify = {words} {MARK}\n{text}")
+
+    def remove(self) -> None:
+        """Remove it."""
+        path = codex_folder() / "config.toml"
+        put(path, unmarked(read(path)))

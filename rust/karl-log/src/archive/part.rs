@@ -1,0 +1,126 @@
+//! Part of an agent's file that a collection has to read.
+
+use std::fs::{self, File};
+use std::io::{self, Cursor, Read, Seek};
+
+use karl_core::rng::id128;
+use twox_hash::XxHash3_128;
+
+use super::catalogue::Entry;
+use super::document;
+use super::source::{AgentFile, BLOCK, Form, end_of_lines, ends, first_line, hex};
+use crate::input::codec::{Codec, MAGIC};
+use crate::input::unpack::unpacked;
+
+/// Part to read.
+pub(super) enum Part {
+    /// Bytes between two offsets of a plain file of lines.
+    Bytes { file: File, from: u64, to: u64 },
+    /// All lines of any other file.
+    Lines { lines: Box<dyn Read>, state: State },
+    /// Nothing that is new.
+    Nothing,
+}
+
+/// State of an agent's file when it was read.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) size: u64,
+    pub(super) head: String,
+    pub(super) tail: String,
+    pub(super) complete: Option<u64>,
+    pub(super) is_mixed: bool,
+}
+
+impl State {
+    /// Return the state of a plain file of lines up to an offset.
+    pub(super) fn of(file: &File, complete: u64) -> io::Result<Self> {
+        let (head, tail) = ends(file, complete)?;
+        Ok(Self { size: file.metadata()?.len(), head, tail, complete: Some(complete), is_mixed: false })
+    }
+
+    fn of_all(head: String, size: u64) -> Self {
+        Self { size, head, tail: String::new(), complete: Some(size), is_mixed: true }
+    }
+}
+
+/// Return the hash of the first line of a file of lines, which identifies it; empty for other files, of which every
+/// line may change.
+pub(super) fn identity(file: &AgentFile) -> io::Result<String> {
+    if file.form != Form::Lines {
+        return Ok(String::new());
+    }
+    let (mut plain, codec) = open(file)?;
+    plain.rewind()?;
+    first_line(unpacked(plain, codec)?)
+}
+
+/// Return the part of a file that is new since its last entry.
+pub(super) fn part(file: &AgentFile, known: Option<&Entry>) -> io::Result<Part> {
+    let is_known = |state: &State| {
+        known.is_some_and(|known| known.complete == state.complete && known.head == state.head)
+    };
+    match &file.form {
+        Form::Lines => match open(file)? {
+            (plain, Codec::Plain) => appended(plain, known),
+            (mut packed, codec) => {
+                let state = whole(&packed)?;
+                packed.rewind()?;
+                Ok(if is_known(&state) {
+                    Part::Nothing
+                } else {
+                    Part::Lines { lines: unpacked(packed, codec)?, state }
+                })
+            }
+        },
+        Form::Document => {
+            let text = fs::read(&file.path)?;
+            let state = State::of_all(hex(id128(&text)), text.len() as u64);
+            if is_known(&state) {
+                return Ok(Part::Nothing);
+            }
+            Ok(Part::Lines { lines: Box::new(Cursor::new(document::lines(&text)?)), state })
+        }
+        Form::Rows(lines) => {
+            let lines = File::open(lines)?;
+            let state = whole(&lines)?;
+            (&lines).rewind()?;
+            Ok(if is_known(&state) { Part::Nothing } else { Part::Lines { lines: Box::new(lines), state } })
+        }
+    }
+}
+
+/// Return the bytes of a plain file behind those that were collected; all of them if these are no longer there.
+fn appended(file: File, known: Option<&Entry>) -> io::Result<Part> {
+    let size = file.metadata()?.len();
+    let is_same = |known: &&Entry| {
+        let complete = known.complete.filter(|&complete| complete <= size);
+        complete.is_some_and(|complete| {
+            ends(&file, complete).is_ok_and(|(head, tail)| head == known.head && tail == known.tail)
+        })
+    };
+    let from = known.filter(is_same).and_then(|known| known.complete).unwrap_or_default();
+    let to = end_of_lines(&file, from, size)?;
+    Ok(if to == from { Part::Nothing } else { Part::Bytes { file, from, to } })
+}
+
+fn open(file: &AgentFile) -> io::Result<(File, Codec)> {
+    let mut opened = File::open(&file.path)?;
+    let mut magic = Vec::new();
+    (&mut opened).take(MAGIC as u64).read_to_end(&mut magic)?;
+    Ok((opened, Codec::of(&magic)))
+}
+
+fn whole(mut file: &File) -> io::Result<State> {
+    file.rewind()?;
+    let (mut hash, mut size, mut block) = (XxHash3_128::new(), 0, vec![0; BLOCK]);
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(State::of_all(hex(hash.finish_128()), size)),
+            count => {
+                hash.write(&block[..count]);
+                size += count as u64;
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""Archives of what agents wrote."""
