@@ -43,6 +43,16 @@ CASES = [
     "log::scan_fields::Small",
     "log::split_lines::Big",
     "log::split_lines::Small",
+    "objective::delight",
+    "objective::flow::false",
+    "objective::flow::true",
+    "objective::likelihood",
+    "objective::on_policy",
+    "objective::sequence",
+    "objective::soft_gate",
+    "objective::target",
+    "objective::token",
+    "objective::token_k3",
 ]
 SMOKE = ["core::log_sum_exp", "log::parse_rewards"]
 
