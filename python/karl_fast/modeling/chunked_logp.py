@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.modeling.views import chunkwise
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -190,6 +192,7 @@ def _divergence_excess(logits: mx.array, p: mx.array, reference: Reference, valu
     return p * value[:, None] - _weighed(logits, _log_softmax(logits) - _log_softmax(other))
 
 
+@chunkwise()
 def forward(
     body: Any,
     head: Any,
@@ -222,6 +225,7 @@ def chosen(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.arr
     return hidden, tokens[:, 1:].reshape(-1)[places]
 
 
+@chunkwise()
 def backward(
     model: Any,
     body: Any,

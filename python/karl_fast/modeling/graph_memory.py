@@ -71,6 +71,14 @@ def traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
     Raises:
         ValueError: the function cannot be traced, or MLX has no gradient for one of its operations.
     """
+    from karl_fast.modeling.gated_delta_memory import stand_ins
+
+    with stand_ins() as blocks:
+        peak, count = _traced(function, *arrays)
+    return peak + max((_traced(gradient, *some)[0] for gradient, some in blocks), default=0), count
+
+
+def _traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
     import mlx.core as mx
 
     operations: list[_Operation] = []

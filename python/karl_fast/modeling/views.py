@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -247,6 +248,37 @@ def training(model: nn.Module) -> Iterator[None]:
     finally:
         for module, was in before:
             module._training = was
+
+
+@contextlib.contextmanager
+def chunkwise() -> Iterator[None]:
+    """Compute gated delta layers in chunks of tokens instead of mlx-lm's loop over tokens, within this context."""
+    from karl_fast.modeling.gated_delta import gated_delta
+
+    with gated_deltas_by(gated_delta):
+        yield
+
+
+@contextlib.contextmanager
+def gated_deltas_by(function: Callable[..., Any]) -> Iterator[None]:
+    """Compute gated delta layers of every model by a function within this context; a replacement in it changes nothing.
+
+    Steps of one token stay as they are.
+    """
+    theirs: Any = sys.modules.get("mlx_lm.models.gated_delta")  # there, if a model has such layers
+    loop: Any = getattr(theirs, "gated_delta_ops", None)
+
+    def either(q: mx.array, *others: Any, **named: Any) -> Any:
+        return (loop if q.shape[1] == 1 else function)(q, *others, **named)
+
+    if loop is None or loop.__qualname__ == either.__qualname__:
+        yield
+        return
+    theirs.gated_delta_ops = either
+    try:
+        yield
+    finally:
+        theirs.gated_delta_ops = loop
 
 
 @contextlib.contextmanager
