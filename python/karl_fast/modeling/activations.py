@@ -57,7 +57,7 @@ class Activations:
     def _forward(self, rows: int, tokens: int) -> tuple[int, int]:
         """Return the peak bytes of a forward pass, and its number of operations."""
         try:
-            return self._trace(self._body, rows, tokens)
+            return self._trace(self._body, rows, tokens, backward=False)
         except ValueError:
             return rows * tokens * 4 * ARRAYS * max(self._widths), 0
 
@@ -73,13 +73,15 @@ class Activations:
             kind = getattr(self._model, "model_type", type(self._model).__name__)
             raise ModelError(f"a model of type {kind} cannot be trained: MLX says: {said}") from error
 
-    def _trace(self, function: Callable[[mx.array], Any], rows: int, tokens: int) -> tuple[int, int]:
+    def _trace(
+        self, function: Callable[[mx.array], Any], rows: int, tokens: int, *, backward: bool = True
+    ) -> tuple[int, int]:
         """Call `traced`, and restore the parameters of the model."""
         import mlx.core as mx
 
         there = [(*place(self._model, name), array) for name, array in flat(self._model.parameters()).items()]
         try:
-            return traced(function, mx.zeros((rows, tokens), mx.int32))
+            return traced(function, mx.zeros((rows, tokens), mx.int32), backward=backward)
         finally:
             for holder, key, array in there:
                 holder[key] = array

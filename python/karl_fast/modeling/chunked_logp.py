@@ -192,7 +192,6 @@ def _divergence_excess(logits: mx.array, p: mx.array, reference: Reference, valu
     return p * value[:, None] - _weighed(logits, _log_softmax(logits) - _log_softmax(other))
 
 
-@chunkwise()
 def forward(
     body: Any,
     head: Any,

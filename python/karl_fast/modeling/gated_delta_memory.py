@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
@@ -19,19 +19,20 @@ from karl_fast.modeling.views import gated_deltas_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Traceable = tuple[Callable[..., list[mx.array]], list[mx.array]]
+    Traceable = tuple[Callable[..., Any], list[mx.array]]
 
 
 @contextlib.contextmanager
-def stand_ins() -> Iterator[list[Traceable]]:
-    """Note a block of each gated delta layer, as the function of its gradient and arguments, within this context."""
+def stand_ins(backward: bool) -> Iterator[list[Traceable]]:
+    """Note a block of each gated delta layer, or its gradient, as a function and arguments, within this context."""
     blocks: list[Traceable] = []
-    with gated_deltas_by(partial(_stand_in, blocks)):
+    with gated_deltas_by(partial(_stand_in, blocks, backward)):
         yield blocks
 
 
 def _stand_in(
     blocks: list[Traceable],
+    backward: bool,
     q: mx.array,
     k: mx.array,
     v: mx.array,
@@ -43,16 +44,19 @@ def _stand_in(
     (batch, tokens, _, width), (heads, values) = q.shape, v.shape[2:]
     state = mx.zeros((batch, heads, values, width)) if state is None else state
     size = BLOCK * chunk_of(tokens)
-    blocks.append(_first_block(state, [one[:, :size] for one in (q, k, v, g, beta)], chunk_of(tokens)))
+    function = partial(block, chunk_of(tokens))
+    first = [mx.zeros(one.shape, one.dtype) for one in (state, *(some[:, :size] for some in (q, k, v, g, beta)))]
+    blocks.append((_gradient(function) if backward else function, first))
     gates = g.mean(-1) if g.ndim == 4 else g
     weights = mx.repeat((q * k).sum(-1), heads // q.shape[2], axis=-1) * gates.astype(q.dtype) * beta.astype(q.dtype)
+    if not backward:
+        return v * weights[..., None], state * weights.sum()
     held = mx.broadcast_to(state, (-(-tokens // size), *state.shape)) * weights.sum()
     return v * weights[..., None], mx.square(held).sum(0)
 
 
-def _first_block(state: mx.array, inputs: list[mx.array], chunk: int) -> Traceable:
+def _gradient(function: Callable[..., tuple[mx.array, mx.array]]) -> Callable[..., list[mx.array]]:
     def gradient(*arrays: mx.array) -> list[mx.array]:
-        function = partial(block, chunk)
         return mx.vjp(function, list(arrays), [mx.ones_like(one) for one in function(*arrays)])[1]
 
-    return gradient, [mx.zeros(one.shape, one.dtype) for one in (state, *inputs)]
+    return gradient

@@ -63,19 +63,20 @@ class _Operation:
     makes: tuple[tuple[str, int], ...]
 
 
-def traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
+def traced(function: Callable[..., Any], *arrays: Any, backward: bool = True) -> tuple[int, int]:
     """Return the most bytes that arrays which a function computes take at one time, and the number of its operations.
 
-    Its arguments do not count, nor what it takes from elsewhere. Nothing is computed.
+    Its arguments do not count, nor what it takes from elsewhere. Nothing is computed. `backward` is False for functions
+    without a gradient.
 
     Raises:
         ValueError: the function cannot be traced, or MLX has no gradient for one of its operations.
     """
     from karl_fast.modeling.gated_delta_memory import stand_ins
 
-    with stand_ins() as blocks:
+    with stand_ins(backward) as blocks:
         peak, count = _traced(function, *arrays)
-    return peak + max((_traced(gradient, *some)[0] for gradient, some in blocks), default=0), count
+    return peak + max((_traced(block, *some)[0] for block, some in blocks), default=0), count
 
 
 def _traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:

@@ -45,6 +45,38 @@ def checkpointed(model: nn.Module, wanted: bool) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def chunkwise() -> Iterator[None]:
+    """Compute gated delta layers in chunks of tokens instead of mlx-lm's loop over tokens, within this context."""
+    from karl_fast.modeling.gated_delta import gated_delta
+
+    with gated_deltas_by(gated_delta):
+        yield
+
+
+@contextlib.contextmanager
+def gated_deltas_by(function: Callable[..., Any]) -> Iterator[None]:
+    """Compute gated delta layers of every model by a function within this context; a replacement in it changes nothing.
+
+    Steps of one token stay as they are.
+    """
+    theirs: Any = sys.modules.get("mlx_lm.models.gated_delta")  # there, if a model has such layers
+    loop: Any = getattr(theirs, "gated_delta_ops", None)
+
+    def either(q: mx.array, *others: Any, **named: Any) -> Any:
+        return (loop if q.shape[1] == 1 else function)(q, *others, **named)
+
+    if loop is None or loop.__qualname__ == either.__qualname__:
+        yield
+        return
+    theirs.gated_delta_ops = either
+    try:
+        yield
+    finally:
+        theirs.gated_delta_ops = loop
+
+
+@chunkwise()
 def split(model: nn.Module) -> tuple[Any, Any]:
     """Split a language model into two functions: tokens to hidden states, and hidden states to logits.
 
@@ -141,6 +173,7 @@ class _Body:
 
         self._shell = _with(language, name, body, leave)
 
+    @chunkwise()
     def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> Any:
         try:
             self._shell(tokens, cache=self.caches() if cache is None else cache)
@@ -248,37 +281,6 @@ def training(model: nn.Module) -> Iterator[None]:
     finally:
         for module, was in before:
             module._training = was
-
-
-@contextlib.contextmanager
-def chunkwise() -> Iterator[None]:
-    """Compute gated delta layers in chunks of tokens instead of mlx-lm's loop over tokens, within this context."""
-    from karl_fast.modeling.gated_delta import gated_delta
-
-    with gated_deltas_by(gated_delta):
-        yield
-
-
-@contextlib.contextmanager
-def gated_deltas_by(function: Callable[..., Any]) -> Iterator[None]:
-    """Compute gated delta layers of every model by a function within this context; a replacement in it changes nothing.
-
-    Steps of one token stay as they are.
-    """
-    theirs: Any = sys.modules.get("mlx_lm.models.gated_delta")  # there, if a model has such layers
-    loop: Any = getattr(theirs, "gated_delta_ops", None)
-
-    def either(q: mx.array, *others: Any, **named: Any) -> Any:
-        return (loop if q.shape[1] == 1 else function)(q, *others, **named)
-
-    if loop is None or loop.__qualname__ == either.__qualname__:
-        yield
-        return
-    theirs.gated_delta_ops = either
-    try:
-        yield
-    finally:
-        theirs.gated_delta_ops = loop
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from mlx_lm.models import gated_delta as theirs
 from karl_fast.modeling.chunked_logp import backward, forward
 from karl_fast.modeling.gated_delta import gated_delta
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.views import chunkwise
+from karl_fast.modeling.views import chunkwise, gated_deltas_by
 from karl_fast.train.scorer import Scorer
 from tests.unit.train import zoo
 from tests.unit.train.parts import adapted
@@ -124,23 +124,25 @@ def test_outputs_are_of_the_type_of_the_queries_and_the_state_is_float32() -> No
 def test_a_model_takes_it_in_every_pass_with_the_same_gradient(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, loop = adapted(zoo.built(kind)), theirs.gated_delta_ops
     scorer = Scorer(model)
-    plain = gradient(scorer, forward.__wrapped__, backward.__wrapped__)  # type: ignore[attr-defined]
+    with gated_deltas_by(loop):
+        plain = gradient(scorer)
     with monkeypatch.context() as patch:
         patch.setattr(theirs, "_gated_delta_step_ops", None)  # the loop would fail
-        found = gradient(scorer, forward, backward)
+        found = gradient(scorer)
     assert theirs.gated_delta_ops is loop
     model.update(tree_map(lambda one: one * (1 + 6e-8 * mx.random.normal(one.shape)), model.parameters()))
-    rounding = distance(gradient(scorer, forward.__wrapped__, backward.__wrapped__), plain)  # type: ignore[attr-defined]
+    with gated_deltas_by(loop):
+        rounding = distance(gradient(scorer), plain)
     assert distance(found, plain) < max(TOLERANCE, 2 * rounding)
     assert rounding < 1e-4
 
 
-def gradient(scorer: Scorer, forwards: Any, backwards: Any) -> dict[str, mx.array]:
+def gradient(scorer: Scorer) -> dict[str, mx.array]:
     """Log-probabilities, and the gradient of their sum."""
     mx.random.seed(3)
     tokens, places = mx.random.randint(4, 97, (2, 71)), mx.arange(140)
     shared = (scorer.body, scorer.head, tokens, places, scorer.rows)
-    logp, tree = forwards(*shared)["logp"], backwards(scorer.model, *shared, {"logp": mx.ones(140)})[1]
+    logp, tree = forward(*shared)["logp"], backward(scorer.model, *shared, {"logp": mx.ones(140)})[1]
     assert float(mx.abs(logp).min()) > 0
     return flat(tree)
 
