@@ -25,6 +25,7 @@ from karl_fast.modeling.chunked_logp import scored
 from karl_fast.modeling.flat_gradients import added, joined
 from karl_fast.modeling.layers import derived, recomputing, replaced, seeding
 from karl_fast.modeling.segments import cut
+from karl_fast.modeling.views import chunkwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -180,6 +181,7 @@ class Sweep:
                 self.borders.forget(number)
         return summed.result()
 
+    @chunkwise()
     def pulled(
         self, number: int, coefficients: Columns, cotangents: Cotangents
     ) -> tuple[dict[str, mx.array], dict[Key, mx.array]]:
