@@ -211,9 +211,11 @@ def main() -> None:
             measured(job, sides, 1)  # the first calls are slower
         found[name] = measured(job, sides, 1 if given.smoke else given.repeats)
         print(json.dumps({name: found[name]}), flush=True)
-    if given.record and not given.smoke:
-        kind = "large" if given.large else "small"
-        record.put("generation", kind, {"machine": record.facts(), "repeats": given.repeats, "jobs": found})
+        if given.record and not given.smoke:
+            kind = "large" if given.large else "small"
+            kept = record.kept("generation").get(kind, {}).get("jobs", {})
+            entry = found[name] | {"repeats": given.repeats}
+            record.put("generation", kind, {"machine": record.facts(), "jobs": kept | {name: entry}})
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class Learned:
         logp: under the policy when it was last computed, 0 where it was not. [B, T]
         logp_old: under the behaviour policy, for every token of its own. [B, T]
         rows: True for rollouts in the loss of at least one step. [B]
+        log_z: of the learned head, for each rollout in each step before it; empty where none is learned.
     """
 
     logp: NDArray[np.float32]
@@ -49,6 +50,7 @@ class Learned:
     norms: list[float] = field(default_factory=list)
     skipped: int = 0
     drifts: list[dict[str, float]] = field(default_factory=list)
+    log_z: list[float] = field(default_factory=list)
 
 
 class PolicyLearner:
@@ -111,7 +113,7 @@ class PolicyLearner:
         loss, summed = 0.0, dict[str, dict[str, mx.array]]()
         for parts, scored in units:
             mx.eval(summed)  # what is left of a part, before the next one needs the room
-            evaluation, logp, gradient = self._of_unit(prepared, parts, scored, count)
+            evaluation, logp, gradient = self._of_unit(prepared, parts, scored, count, learned)
             loss += evaluation.loss
             summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}
             part = _joined(parts)
@@ -160,12 +162,13 @@ class PolicyLearner:
         yield _cut(unit, size)
 
     def _of_unit(
-        self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float
+        self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float, learned: Learned
     ) -> tuple[Evaluation, NDArray[np.float32], dict[str, dict[str, mx.array]]]:
         """Return the evaluation of rollouts, their log-probabilities [B, T], and what they add to the gradients."""
         tokens, mask, rows = prepared.packed.tokens, prepared.mask, _joined(parts)
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
+        learned.log_z += np.asarray(more.get("log_z", [])).tolist()
         passes = [Pass(self.forward, tokens[part], mask[part], self._names) for part in parts]
         loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
         evaluation, columns, gradient = pullback.gradient(passes, mask[rows], loss)

@@ -143,6 +143,8 @@ def steps(learned: Learned) -> dict[str, float]:
     found: dict[str, float] = {"skipped": learned.skipped}
     if learned.losses:
         found |= {"loss": _mean(learned.losses), "grad_norm": _mean(learned.norms)}
+    if learned.log_z:
+        found |= {"log_z": _mean(learned.log_z)}
     if learned.drifts:
         found |= {name: learned.drifts[-1][name] for name in DRIFT}
     return found

@@ -1,12 +1,21 @@
-"""Diversity of a round: numbers that are worked out by hand."""
+"""Diversity of a round, and the learned log Z: numbers that are worked out by hand."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from karl_fast.rl import metrics
+from karl_fast.rl import metrics, rl
+from tests.unit.rl.conftest import lines
 from tests.unit.rl.test_reward import rollout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karl_fast.rl.settings import Online
 
 
 def test_diversity_is_of_the_tokens_of_the_policy() -> None:
@@ -25,3 +34,13 @@ def test_diversity_is_of_the_tokens_of_the_policy() -> None:
     same = metrics.diversity([rollouts[0], rollouts[1]])
     assert same["self_bleu"] == pytest.approx(1)
     assert same["unique"] == 0.5
+
+
+def test_the_learned_log_z_is_in_the_metrics_and_moves(online: Callable[..., Online]) -> None:
+    settings = online(recipe="flowrl", rounds=6, log_z_learning_rate=0.05)
+    rl(settings)
+    found = [line["log_z"] for line in lines(Path(settings.out) / "metrics.jsonl")]
+    assert len(found) == 6
+    assert found[-1] != pytest.approx(found[0], abs=1e-3)
+    rl(online(out=f"{settings.out}-grpo", rounds=1))
+    assert "log_z" not in lines(Path(f"{settings.out}-grpo") / "metrics.jsonl")[0]
