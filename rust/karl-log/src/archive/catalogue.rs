@@ -88,7 +88,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Read the catalogue of an archive, or begin one in an empty folder.
+    /// Read the catalogue of an archive, or begin one in an empty folder. Not while a collection runs: the end of a
+    /// line that it writes is cut.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Foreign`] for a folder with other files; [`Error::Layout`] for a damaged line.
