@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.activations import SHORT, parabola
+from karl_fast.modeling.activations import parabola
 from karl_fast.modeling.borders import Borders
 from karl_fast.modeling.graph_memory import traced
 from karl_fast.modeling.layers import replaced
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 MARGIN = 1.05
 """Factor over the graph's estimate: MLX allocates for operations ahead of those that have freed their arguments."""
+
+SHORT = (16, 32, 64)
+"""Tokens of a segment for which a graph that grows with them is built; beyond, its bytes go on as a parabola."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class SweepMemory:
         return more > 1.1 * few
 
     def _trace(self, rows: int, tokens: int, length: int) -> tuple[int, int, int]:
-        """Return the bytes of inputs and of the largest layer in the last segment, and the operations of that layer."""
+        """Return the bytes of inputs and of the largest layer in the last segment, and the most operations of one."""
         import mlx.core as mx
 
         borders, last = self._borders(rows, max(2, -(-tokens // length)) * length, length)
@@ -130,7 +133,8 @@ class SweepMemory:
             found = {_kind(one): one for one in layers}
             sizes = [one.bytes() for one in found.values()]
         inputs = sum(one.arguments[0].nbytes for one in layers)
-        return inputs, *max(sizes, default=(0, 0))
+        most, operations = (max((size[which] for size in sizes), default=0) for which in (0, 1))
+        return inputs, most, operations
 
     def _layers(self, borders: Borders, rows: int, length: int) -> list[_Layer]:
         """Return the calls of the trained layers."""
