@@ -30,7 +30,7 @@ from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.prefill import Prefill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     import mlx.core as mx
@@ -171,6 +171,11 @@ class _Row:
         return Turn(tokens.astype(np.int32), logp, -negentropy, self.ended)
 
 
+def _keys(rows: Iterable[_Row]) -> NDArray[np.uint64]:
+    """Return the keys of the next token of some rows. [B]"""
+    return np.array([(row.ask.key + row.ask.drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
+
+
 class Generation:
     """Batch of rows that are generated together, and the contexts that wait for a place in it."""
 
@@ -198,7 +203,9 @@ class Generation:
                 self._admit(waiting)
             if self._rows:
                 self._stretch()
-            waiting.extendleft(reversed([*self._answered(answer)]))  # before new rollouts: their caches are kept
+            waiting.extendleft(
+                reversed([*self._answered(answer, waiting)])
+            )  # before new rollouts: their caches are kept
 
     @property
     def _due(self) -> bool:
@@ -225,7 +232,7 @@ class Generation:
         import mlx.core as mx
 
         logits, caches = self._prefill(chosen, waiting)
-        first = self.decoder.choose(logits, np.array([ask.key + ask.drawn for ask in chosen], dtype=np.uint64))
+        first = self.decoder.choose(logits, _keys(_Row(ask) for ask in chosen))
         if self._rows:
             caches = self._prefill.joined(self._caches, caches)
             first = tuple(mx.concatenate(list(parts)) for parts in zip(self._column, first, strict=True))
@@ -238,7 +245,7 @@ class Generation:
         A token is drawn while the one before it is examined, so that the device is never idle.
         """
         rows, columns = self._rows, [self._column]
-        keys = np.array([(row.ask.key + row.ask.drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
+        keys = _keys(rows)
         ends = _Ends(np.array([row.left for row in rows]), self.decoder.policy.ends)
         goes_on = np.array([not row.ask.last for row in rows])
         place, called = 0, False
@@ -274,14 +281,15 @@ class Generation:
             row.take(found, ends, number)
         self._column = columns[place] if place < len(columns) else ()
 
-    def _answered(self, answer: Answer) -> Iterator[Ask]:
+    def _answered(self, answer: Answer, waiting: deque[Ask]) -> Iterator[Ask]:
         """Give finished turns to their episodes, and yield the turns that are asked for by now."""
         for row in self._rows:
             if row.finished and not row.told:
                 row.told = True
                 yield from self._asked(answer(row.ask, row.turn()), row.prefix)
                 row.prefix = None
-        if self._later and all(row.finished for row in self._rows):
+        full = not waiting or len(self._later) >= self.most
+        if self._later and full and all(row.finished for row in self._rows):
             wait([later.work for later, _ in self._later], return_when=FIRST_COMPLETED)
         done = [one for one in self._later if one[0].work.done()]
         self._later = [one for one in self._later if one not in done]
