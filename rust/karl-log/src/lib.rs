@@ -34,6 +34,7 @@ pub mod log;
 pub mod outcomes;
 pub mod pairs;
 mod parallel;
+pub mod protection;
 pub mod read;
 pub mod rejects;
 pub mod secrets;

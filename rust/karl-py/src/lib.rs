@@ -23,6 +23,7 @@ mod objective;
 mod outcomes;
 mod pairs;
 mod place;
+mod protection;
 mod replay;
 mod resampling;
 mod reward;

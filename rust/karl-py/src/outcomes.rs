@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::boundary::enter::enter;
 use crate::convert::{ConversionFacts, FileFacts, kind_of};
 use crate::place::Target;
+use crate::protection::{Names, protection};
 
 /// The account of a run of outcomes, as a dictionary.
 #[derive(IntoPyObject)]
@@ -37,7 +38,7 @@ pub(crate) fn outcome_components() -> Vec<(&'static str, bool, f64)> {
 
 /// Find the outcomes of trajectories, and write these with them; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, rate, reports, repositories, after_days, pull_requests, max_line_bytes, threads, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, rate, reports, repositories, after_days, pull_requests, redact=false, pseudonyms=None, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn outcomes(
     py: Python<'_>,
@@ -49,6 +50,8 @@ pub(crate) fn outcomes(
     repositories: Vec<PathBuf>,
     after_days: u32,
     pull_requests: Vec<PathBuf>,
+    redact: bool,
+    pseudonyms: Option<Names>,
     max_line_bytes: usize,
     threads: usize,
     progress: Option<Py<PyAny>>,
@@ -62,6 +65,7 @@ pub(crate) fn outcomes(
         pull_requests,
         max_line_bytes,
         threads,
+        protection: protection(redact, pseudonyms),
     };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {

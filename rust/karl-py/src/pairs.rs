@@ -10,6 +10,7 @@ use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
 use crate::convert::{ConversionFacts, Named, kind_of, named};
 use crate::place::Target;
+use crate::protection::{Names, protection};
 
 /// The account of a search for pairs, as a dictionary.
 #[derive(IntoPyObject)]
@@ -25,7 +26,7 @@ pub(crate) struct PairFacts {
 
 /// Find preference pairs in transcripts, and write them to one file; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, shape, allow_secrets, max_line_bytes, threads, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, shape, allow_secrets, pseudonyms=None, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn pairs(
     py: Python<'_>,
@@ -34,6 +35,7 @@ pub(crate) fn pairs(
     format: Option<&str>,
     shape: &str,
     allow_secrets: bool,
+    pseudonyms: Option<Names>,
     max_line_bytes: usize,
     threads: usize,
     progress: Option<Py<PyAny>>,
@@ -43,7 +45,8 @@ pub(crate) fn pairs(
         UsageError::new_err(format!("shape is {shape:?}, wanted {}", known.join(" or ")))
     };
     let shape = PairShape::by_name(shape).ok_or_else(unknown)?;
-    let settings = PairsSettings { kind: kind_of(format)?, shape, allow_secrets, max_line_bytes, threads };
+    let protection = protection(!allow_secrets, pseudonyms);
+    let settings = PairsSettings { kind: kind_of(format)?, shape, protection, max_line_bytes, threads };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })

@@ -85,7 +85,7 @@ pub fn convert(
     let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
     let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
     let (output, made) = loop {
-        let output = Output::create(target)?;
+        let output = Output::create(target, settings.protection.clone())?;
         let made = run(second + rollouts.len(), settings.threads, &output, |at| match at {
             at if at < first => transcripts.make(at, watch),
             at if at < second => documents.make(at - first, settings, watch),

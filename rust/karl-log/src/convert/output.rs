@@ -11,6 +11,7 @@ use tempfile::NamedTempFile;
 use super::record::MARK;
 use crate::atomic_output::{OutputKind, Target};
 use crate::error::{Error, Result, without_path};
+use crate::protection::Protection;
 
 /// Maximum bytes of lines that wait for earlier ones.
 const WAITING: usize = 64 << 20;
@@ -52,6 +53,7 @@ fn is_ours(path: &Path) -> Result<bool> {
 /// Hidden file beside the target, until it is complete.
 pub(crate) struct Output<'t> {
     target: &'t Target,
+    protection: Protection,
     state: Mutex<State>,
     moved: Condvar,
 }
@@ -70,18 +72,19 @@ impl<'t> Output<'t> {
     ///
     /// # Errors
     /// As [`Target::check`]; [`Error::Io`].
-    pub(crate) fn create(target: &'t Target) -> Result<Self> {
+    pub(crate) fn create(target: &'t Target, protection: Protection) -> Result<Self> {
         target.check()?;
         let file = BufWriter::with_capacity(BLOCK, target.hidden_file()?);
         let state = State { file, next: 0, waiting: BTreeMap::new(), held: 0, written: 0, failed: false };
-        Ok(Self { target, state: Mutex::new(state), moved: Condvar::new() })
+        Ok(Self { target, protection, state: Mutex::new(state), moved: Condvar::new() })
     }
 
-    /// Take the lines of one work unit, and wait if too many wait for earlier ones.
+    /// Take the lines of one work unit, replace what is protected, and wait if too many wait for earlier ones.
     ///
     /// # Errors
     /// [`Error::Io`] if they cannot be written; [`Error::Interrupted`] if another thread has failed.
     pub(crate) fn put(&self, at: usize, lines: Vec<u8>) -> Result<()> {
+        let lines = self.protection.applied(lines);
         let mut state = self.lock();
         while at != state.next && state.held + lines.len() > WAITING && !state.failed {
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);

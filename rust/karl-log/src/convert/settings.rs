@@ -3,6 +3,7 @@
 use karl_reward::Version;
 
 use super::kind::Kind;
+use crate::protection::Protection;
 
 /// Settings of a conversion.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct ConvertSettings {
     pub threads: usize,
     /// True to write also the branches of sessions that the user abandoned, each behind its session.
     pub abandoned: bool,
+    /// What is replaced in the trajectories.
+    pub protection: Protection,
 }
 
 /// Source of a trajectory's reward.

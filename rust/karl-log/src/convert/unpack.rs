@@ -85,6 +85,7 @@ mod tests {
             max_line_bytes: 1 << 20,
             threads: 1,
             abandoned: false,
+            protection: crate::protection::Protection::default(),
         };
         let (copies, kept) = unpacked(vec![source], 1, &mut report, &watch).unwrap();
         let transcripts = Transcripts::read(&copies, &settings, &mut report, &watch).unwrap();

@@ -25,6 +25,7 @@ use crate::convert::output::Output;
 use crate::convert::{self, ConvertSettings, Rate, convert};
 use crate::error::{Error, Result};
 use crate::input::source::Source;
+use crate::protection::Protection;
 
 /// Reason to drop a record that is not a trajectory.
 const NO_TRAJECTORY: &str = "no_trajectory";
@@ -65,7 +66,7 @@ pub fn run(
     }
     repositories::judge(&mut sessions, settings, &mut report, watch)?;
     compare(&mut sessions, &Verdicts::read(&settings.reports)?);
-    let output = Output::create(target)?;
+    let output = Output::create(target, settings.protection.clone())?;
     records.write(&output, |row, out| write(row, &sessions, &records, settings.rate, out), watch)?;
     for session in &sessions {
         report.count(&session.outcome);
@@ -114,6 +115,7 @@ fn converted(
         max_line_bytes: settings.max_line_bytes,
         threads: settings.threads,
         abandoned: false,
+        protection: Protection::default(),
     };
     report.converted = Some(convert(transcripts, &convert::target(&path, false)?, &wanted, watch)?);
     let name = path.display().to_string();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::convert::Kind;
+use crate::protection::Protection;
 
 /// Settings of outcomes.
 #[derive(Clone, Debug)]
@@ -23,4 +24,6 @@ pub struct OutcomesSettings {
     pub max_line_bytes: usize,
     /// Number of threads; at least one is used.
     pub threads: usize,
+    /// What is replaced in the trajectories, once they are judged.
+    pub protection: Protection,
 }

@@ -31,7 +31,8 @@ use crate::convert::output::Output;
 use crate::convert::{self, ConvertSettings, Rate, convert};
 use crate::error::{Error, Result};
 use crate::input::source::Source;
-use crate::secrets::redact;
+use crate::protection::Protection;
+use crate::secrets::count;
 
 /// Start of every row.
 const MARK: &[u8] = b"{\"prompt\":";
@@ -74,20 +75,21 @@ pub fn pairs(
         max_line_bytes: settings.max_line_bytes,
         threads: settings.threads,
         abandoned: true,
+        protection: Protection::default(),
     };
     let converted = convert(sources, &convert::target(&path, false)?, &wanted, watch)?;
     let mut report = PairsReport::new(converted);
     let trajectories = File::open(&path).map_err(|error| Error::io("read", &path, error))?;
     let entries = entries(&trajectories).map_err(|error| Error::io("read", &path, error))?;
     report.sessions = entries.iter().filter(|entry| !entry.abandoned).count() as u64;
-    let output = Output::create(target)?;
+    let output = Output::create(target, settings.protection.clone())?;
     for (at, pair) in candidates(&entries).iter().enumerate() {
         watch.advance(0)?;
         let text = |entry: &Entry| entry.text(&trajectories).map_err(|error| Error::io("read", &path, error));
         let made = row(&text(pair.chosen)?, &text(pair.rejected)?, pair.reason, settings.shape);
-        let mut line = report.count(pair.reason, made);
-        if !settings.allow_secrets {
-            line = redact(&line, &mut report.secrets).unwrap_or(line);
+        let line = report.count(pair.reason, made);
+        if settings.protection.redact {
+            count(&line, &mut report.secrets);
         }
         output.put(at, line.into_bytes())?;
     }

@@ -1,6 +1,7 @@
 //! Settings of a search for pairs.
 
 use crate::convert::Kind;
+use crate::protection::Protection;
 
 /// Settings of a search for pairs.
 #[derive(Clone, Debug)]
@@ -9,8 +10,8 @@ pub struct PairsSettings {
     pub kind: Option<Kind>,
     /// Shape of the rows.
     pub shape: PairShape,
-    /// True to keep secrets.
-    pub allow_secrets: bool,
+    /// What is replaced in the rows; secrets are counted too.
+    pub protection: Protection,
     /// Maximum length of a line or document in bytes.
     pub max_line_bytes: usize,
     /// Number of threads; at least one is used.

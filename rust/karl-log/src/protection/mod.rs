@@ -1,0 +1,40 @@
+//! Protection of lines that are written: secrets and personal data are replaced.
+
+pub mod pseudonyms;
+
+pub use self::pseudonyms::Pseudonyms;
+use crate::secrets::{SecretCounts, redact};
+
+/// What is replaced in written lines.
+#[derive(Clone, Debug, Default)]
+pub struct Protection {
+    /// True to replace secrets.
+    pub redact: bool,
+    /// Replacement of personal data.
+    pub pseudonyms: Option<Pseudonyms>,
+}
+
+impl Protection {
+    /// Return lines of JSON with their secrets and personal data replaced. A line stays a line, and JSON.
+    #[must_use]
+    pub fn applied(&self, lines: Vec<u8>) -> Vec<u8> {
+        if !self.redact && self.pseudonyms.is_none() {
+            return lines;
+        }
+        let mut found = Vec::with_capacity(lines.len());
+        for line in lines.split_inclusive(|&byte| byte == b'\n') {
+            match std::str::from_utf8(line) {
+                Ok(text) => found.extend_from_slice(self.text(text).as_bytes()),
+                Err(_) => found.extend_from_slice(line), // every written line is UTF-8
+            }
+        }
+        found
+    }
+
+    fn text(&self, text: &str) -> String {
+        let secrets = if self.redact { redact(text, &mut SecretCounts::new()) } else { None };
+        let clean = secrets.as_deref().unwrap_or(text);
+        let personal = self.pseudonyms.as_ref().and_then(|names| names.replaced(clean));
+        personal.or(secrets).unwrap_or_else(|| text.to_owned())
+    }
+}
