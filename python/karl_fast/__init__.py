@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from karl_fast.pipeline.sample import Inspection, Sample, inspect, sample
     from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
     from karl_fast.settings.sample import Settings
+    from karl_fast.skill import Skills, skills
     from karl_fast.target import Target, boltzmann
 
 __version__ = VERSION
@@ -79,6 +80,7 @@ __all__ = [
     "Pairs",
     "Sample",
     "Settings",
+    "Skills",
     "Target",
     "advantage",
     "boltzmann",
@@ -113,6 +115,7 @@ __all__ = [
     "rl",
     "sample",
     "sampling",
+    "skills",
     "target",
     "train",
     "uniforms",
@@ -151,6 +154,7 @@ HOMES = {
     "karl_fast.sampling.draw": ("draw", "reservoir", "weighted_reservoir"),
     "karl_fast.target": ("Target", "boltzmann"),
     "karl_fast.settings.sample": ("Settings",),
+    "karl_fast.skill": ("Skills", "skills"),
 }
 """Home module of each public name outside the extension; loaded on first use, to keep start-up short."""
 

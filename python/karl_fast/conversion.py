@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._output_path import advise, check_around, refuse_link, refuse_read
+from karl_fast._pseudonyms import names
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, TranscriptError, UsageError
 from karl_fast.log.discovery import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
@@ -108,6 +109,8 @@ def convert(
     *,
     format: str | None = None,
     rate: Rate = "log",
+    redact: bool = False,
+    pseudonyms: str | Path | None = None,
     max_line_bytes: int = Settings.max_line_bytes,
     threads: int | None = None,
     force: bool = False,
@@ -127,6 +130,9 @@ def convert(
             log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
             :func:`karl_fast.reward.compute_reward` gives it. ``outcomes``: from the outcome of the work, which is
             written too, as :func:`karl_fast.outcomes` finds it, by the weights of ``_core.outcome_components()``.
+        redact: replace secrets, which are counted in any case, in what is written.
+        pseudonyms: file with the key of pseudonyms, made if it is missing: e-mail addresses, and the names of users and
+            hosts, are replaced in what is written, alike under one key. None leaves them.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of trajectories; no other file is ever replaced.
@@ -141,7 +147,8 @@ def convert(
         PackedError, EncodingError: a named file has an unsupported compression or is not UTF-8.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
-        UsageError: an unknown format, no file, a limit below 1, or an output with the suffix of a packed file.
+        UsageError: an unknown format, no file, a limit below 1, an output with the suffix of a packed file, or a file
+            that is no key of pseudonyms.
     """
     from karl_fast.reward.engine.records import weights  # NumPy comes with it
 
@@ -151,6 +158,7 @@ def convert(
     refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
+    protection: dict[str, Any] = {"redact": redact, "pseudonyms": names(pseudonyms)}
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     # pathlib raises for an unknown home.
@@ -162,7 +170,7 @@ def convert(
             # What a conversion wrote is passed over in a folder, unless a format is given.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             if rate == "outcomes":
-                facts = _rated(found, target, format, limits, progress)
+                facts = _rated(found, target, format, limits, protection, progress)
             else:
                 facts = _core.convert(
                     found.files,
@@ -170,6 +178,7 @@ def convert(
                     format=format,
                     rate=rate,
                     weights=weights(),
+                    **protection,
                     max_line_bytes=limits.max_line_bytes,
                     threads=limits.threads,
                     progress=progress,
@@ -182,6 +191,7 @@ def _rated(
     target: _core.Target,
     format: str | None,
     limits: Settings,
+    protection: dict[str, Any],
     progress: Callable[[int, int], None] | None,
 ) -> _core.ConversionFacts:
     """Convert transcripts with their outcomes, and rewards from these; return the account of the conversion."""
@@ -194,6 +204,7 @@ def _rated(
         repositories=(),
         after_days=AFTER_DAYS,
         pull_requests=(),
+        **protection,
         max_line_bytes=limits.max_line_bytes,
         threads=limits.threads,
         progress=progress,

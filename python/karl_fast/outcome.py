@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._output_path import check_around, refuse_link, refuse_read
+from karl_fast._pseudonyms import names
 from karl_fast.conversion import AFTER_DAYS, SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import UsageError
 from karl_fast.log.discovery import files, listed, path_of
@@ -66,6 +67,8 @@ def outcomes(
     repositories: str | Path | Iterable[str | Path] = (),
     after_days: int = AFTER_DAYS,
     pull_requests: str | Path | Iterable[str | Path] = (),
+    redact: bool = False,
+    pseudonyms: str | Path | None = None,
     max_line_bytes: int = Settings.max_line_bytes,
     threads: int | None = None,
     force: bool = False,
@@ -86,6 +89,7 @@ def outcomes(
             its working directory, where it exists. They are only read, and nothing in them is executed.
         after_days: days after which a commit is judged.
         pull_requests: what ``gh pr view --json number,state,mergedAt,mergeCommit,commits`` saved.
+        redact, pseudonyms: as in :func:`karl_fast.convert`; evidence is found before anything is replaced.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of trajectories; no other file is ever replaced.
@@ -103,6 +107,7 @@ def outcomes(
     refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
+    key = names(pseudonyms)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     with folders(Path(out).parent):
@@ -120,6 +125,8 @@ def outcomes(
                 repositories=_expanded(repositories),
                 after_days=after_days,
                 pull_requests=_expanded(pull_requests),
+                redact=redact,
+                pseudonyms=key,
                 max_line_bytes=limits.max_line_bytes,
                 threads=limits.threads,
                 progress=progress,

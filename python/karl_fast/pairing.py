@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
 from karl_fast._output_path import check_around, refuse_link, refuse_read
+from karl_fast._pseudonyms import names
 from karl_fast._text import counted
 from karl_fast.conversion import SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import NothingToSampleError
@@ -58,6 +59,7 @@ def pairs(
     format: str | None = None,
     shape: Shape = "chat",
     allow_secrets: bool = False,
+    pseudonyms: str | Path | None = None,
     max_line_bytes: int = Settings.max_line_bytes,
     threads: int | None = None,
     force: bool = False,
@@ -73,6 +75,7 @@ def pairs(
         format: format of the transcripts; detected from each file by default.
         shape: ``chat``: lists of messages, as TRL reads them; ``text``: texts, as mlx-lm-lora reads them for DPO.
         allow_secrets: keep secrets, which are replaced by default as in :func:`karl_fast.sample`.
+        pseudonyms: as in :func:`karl_fast.convert`.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of pairs; no other file is ever replaced.
@@ -88,6 +91,7 @@ def pairs(
     refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
+    key = names(pseudonyms)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
@@ -102,6 +106,7 @@ def pairs(
                 format=format,
                 shape=shape,
                 allow_secrets=allow_secrets,
+                pseudonyms=key,
                 max_line_bytes=limits.max_line_bytes,
                 threads=limits.threads,
                 progress=progress,

@@ -46,6 +46,7 @@ COMMANDS = [
     "rl",
     "rollback",
     "sample",
+    "skills",
     "train",
     "version",
 ]

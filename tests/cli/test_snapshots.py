@@ -40,6 +40,7 @@ CASES = {
     "compare-help": "compare --help",
     "compare": "sample tiny.jsonl -o a -k 12 -q --domain kind && sample tiny.jsonl -o b -k 20 -q --domain kind "
     "--score zscore --drop-constant-groups && compare a b",
+    "skills-help": "skills --help",
     "train-help": "train --help",
     "eval-help": "eval --help",
     "cycle-help": "cycle --help",

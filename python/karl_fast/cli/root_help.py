@@ -20,6 +20,7 @@ COMMANDS = {
     "rl": "Train on what rollouts are worth, with MLX.",
     "rollback": "Move the link current back to the adapter before the last promotion.",
     "sample": "Draw a training set from trajectory logs.",
+    "skills": "Weight, mean reward, trend and corrections of each skill or domain of a log.",
     "train": "Train an adapter on a data set, with MLX.",
     "version": "The version, how it was built, and the packages beside it.",
 }

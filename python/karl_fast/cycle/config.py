@@ -24,15 +24,31 @@ STEPS = ("collect", "convert", "outcomes", "sample", "train", "eval", "promote")
 NEEDS = {"outcomes": "convert", "sample": "convert", "train": "sample", "eval": "train", "promote": "eval"}
 """Step that has to come before each."""
 
-PATHS = ("archive", "from", "sources", "report", "repo", "pull_requests", "data", "folder", "metrics")
+PATHS = ("archive", "from", "sources", "report", "repo", "pull_requests", "data", "folder", "metrics", "pseudonyms")
 """Keys with paths, which are relative to the folder of the file."""
 
 TEXT, TEXTS, SWITCH, WHOLE, NUMBER = "a text", "a list of texts", "true or false", "a whole number", "a number"
 
+PROTECTION = {"redact": SWITCH, "pseudonyms": TEXT}
+
 KEYS: dict[str, dict[str, str]] = {
     "cycle": {"folder": TEXT, "metrics": TEXT},
-    "convert": {"sources": TEXTS, "format": TEXT, "rate": TEXT, "max_line_bytes": WHOLE, "threads": WHOLE},
-    "outcomes": {"report": TEXTS, "repo": TEXTS, "pull_requests": TEXTS, "after_days": WHOLE, "threads": WHOLE},
+    "convert": {
+        "sources": TEXTS,
+        "format": TEXT,
+        "rate": TEXT,
+        "max_line_bytes": WHOLE,
+        "threads": WHOLE,
+        **PROTECTION,
+    },
+    "outcomes": {
+        "report": TEXTS,
+        "repo": TEXTS,
+        "pull_requests": TEXTS,
+        "after_days": WHOLE,
+        "threads": WHOLE,
+        **PROTECTION,
+    },
     "eval": {
         "by": TEXT,
         "data": TEXT,

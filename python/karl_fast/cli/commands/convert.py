@@ -49,6 +49,17 @@ Rated = Annotated[
         "the outcome of the work.",
     ),
 ]
+Redact = Annotated[bool, typer.Option("--redact", help="Replace secrets in what is written.")]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--pseudonyms",
+        metavar="FILE",
+        help="Replace e-mail addresses and the names of users and hosts by pseudonyms; the file has their key, and is "
+        "made if it is missing.",
+        show_default=False,
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file of trajectories that is there.")]
 MaxLineBytes = Annotated[int, typer.Option("--max-line-bytes", help="Longer lines are dropped and counted.")]
 Threads = Annotated[int | None, typer.Option("--threads", help="Threads to work with. [default: all cores]")]
@@ -65,6 +76,8 @@ def command(
     out: Out = None,
     format: Format = None,
     rate: Rated = "log",
+    redact: Redact = False,
+    pseudonyms: Key = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
     threads: Threads = None,
@@ -89,6 +102,8 @@ def command(
             out,
             format=format,
             rate=rate,
+            redact=redact,
+            pseudonyms=pseudonyms,
             max_line_bytes=max_line_bytes,
             threads=threads,
             force=force,
@@ -99,4 +114,4 @@ def command(
     elif not quiet:
         from karl_fast.cli.reports.convert import converted
 
-        sys.stderr.write(converted(found, clean(out), rate) + "\n")
+        sys.stderr.write(converted(found, clean(out), rate, redacted=redact) + "\n")

@@ -11,7 +11,7 @@ import typer
 from karl_fast._text import clean
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.commands.convert import Format, MaxLineBytes, Sources, Threads
+from karl_fast.cli.commands.convert import Format, Key, MaxLineBytes, Sources, Threads
 from karl_fast.cli.progress import progress
 from karl_fast.cli.signals import writing
 from karl_fast.errors import UsageError
@@ -42,6 +42,7 @@ def command(
     format: Format = None,
     shape: Form = "chat",
     allow_secrets: AllowSecrets = False,
+    pseudonyms: Key = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
     threads: Threads = None,
@@ -64,6 +65,7 @@ def command(
             format=format,
             shape=shape,
             allow_secrets=allow_secrets,
+            pseudonyms=pseudonyms,
             max_line_bytes=max_line_bytes,
             threads=threads,
             force=force,
