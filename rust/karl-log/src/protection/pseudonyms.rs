@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A pseudonym is SipHash-2-4 of the name under a secret key, so that equal names have equal pseudonyms as long
-//! as the key is the same, and nobody without it can try names. Texts are replaced as they are in JSON: an escape
+//! as the key is the same, and names cannot be tried without it. Texts are replaced as they are in JSON: an escape
 //! such as `\n` in front of a name is not a part of it. Replacing twice is as replacing once.
 
 use std::collections::BTreeMap;
@@ -193,8 +193,10 @@ fn is_pseudonym(name: &str) -> bool {
 fn is_address(user: &str, host: &str) -> bool {
     let top = host.rsplit_once('.').map_or("", |(_, top)| top);
     let is_host = top.len() >= 2 && top.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let documented = |name: &&str| host.eq_ignore_ascii_case(name);
-    !user.is_empty() && user != "git" && is_host && !DOCUMENTATION.iter().any(|name| documented(&name))
+    !user.is_empty()
+        && user != "git"
+        && is_host
+        && !DOCUMENTATION.iter().any(|name| host.eq_ignore_ascii_case(name))
 }
 
 /// Return where the part of an address before its `@` begins.
