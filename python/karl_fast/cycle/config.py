@@ -33,6 +33,7 @@ PROTECTION = {"redact": SWITCH, "pseudonyms": TEXT}
 
 KEYS: dict[str, dict[str, str]] = {
     "cycle": {"folder": TEXT, "metrics": TEXT},
+    "collect": {"archive": TEXT, "from": TEXTS},
     "convert": {
         "sources": TEXTS,
         "format": TEXT,
@@ -123,6 +124,7 @@ def load(path: str | Path) -> Config:
         raise placed(file, error) from error
     own = tables["cycle"]
     folder = Path(own.get("folder", file.with_suffix("")))
+    tables["collect"].setdefault("archive", str(folder / "archive"))
     return Config(file, folder, Path(own.get("metrics", folder / "metrics.prom")), steps, tables, raw, model)
 
 

@@ -49,7 +49,7 @@ def _known(config: Config, step: str, outputs: dict[str, Path], records: Records
         return {"step": step, "state": "unchanged"}
     now = task(config, step, outputs)
     found = records.done(step, now.key)
-    unchanged = bool(found and "result" in found and found["output"] == now.output_digest())
+    unchanged = bool(step != "collect" and found and "result" in found and found["output"] == now.output_digest())
     if now.output is not None:
         outputs[step] = now.output
     files, size = (sum(getattr(one, name) for one in now.inputs.values()) for name in ("files", "size_bytes"))

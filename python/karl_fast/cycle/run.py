@@ -89,8 +89,8 @@ class Run:
                     break
             else:
                 self.records.sweep([*self.outputs.values()])
-                ran = {one["state"] for one in self.record["steps"].values()}
-                self.record["state"] = "unchanged" if ran <= {"unchanged"} else "done"
+                ran = {one["state"] for name, one in self.record["steps"].items() if name != "collect"}
+                self.record["state"] = "unchanged" if ran == {"unchanged"} else "done"
         except Stopped:
             self.record["state"] = "stopped"
             raise
@@ -111,7 +111,7 @@ class Run:
             return True
         now = task(self.config, step, self.outputs)
         found = self.records.done(step, now.key)
-        if found and "result" in found and found["output"] == now.output_digest():
+        if step != "collect" and found and "result" in found and found["output"] == now.output_digest():
             self._skipped(step, found["result"], now)
             return True
         return self._execute(now)

@@ -80,11 +80,18 @@ def task(config: Config, step: str, outputs: dict[str, Path]) -> Task:
     return MAKERS[step](config, outputs)
 
 
-def _convert(config: Config, _: dict[str, Path]) -> Task:
+def _collect(config: Config, _: dict[str, Path]) -> Task:
+    """Return the collection, which runs each time: what it reads is not in the project."""
+    table = config.tables["collect"]
+    return Task("collect", {"settings": contents.of_value(table)}, ["collect", *_flags(table)], Path(table["archive"]))
+
+
+def _convert(config: Config, outputs: dict[str, Path]) -> Task:
     table = config.tables["convert"]
-    inputs = {"sources": contents.of_files(table["sources"]), "settings": contents.of_value(_with_effect(table))}
+    sources = [*table.get("sources", ()), *(str(outputs[step]) for step in ("collect",) if step in outputs)]
+    inputs = {"sources": contents.of_files(sources), "settings": contents.of_value(_with_effect(table))}
     out = _place(config, "trajectories", inputs, ".jsonl")
-    arguments = ["convert", *table["sources"], *_flags(table, "sources"), "-o", str(out), "--force"]
+    arguments = ["convert", *sources, *_flags(table, "sources"), "-o", str(out), "--force"]
     return Task("convert", inputs, arguments, out, _of_file)
 
 
@@ -153,6 +160,7 @@ def _promote(config: Config, outputs: dict[str, Path]) -> Task:
 
 
 MAKERS: dict[str, Callable[[Config, dict[str, Path]], Task]] = {
+    "collect": _collect,
     "convert": _convert,
     "outcomes": _outcomes,
     "sample": _sample,

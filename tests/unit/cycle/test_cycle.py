@@ -179,3 +179,16 @@ def test_usage_errors(cycle: Path) -> None:
     assert found.returncode == 2
     assert "--until is 'collect', wanted one of convert, outcomes" in found.stderr
     assert karl("cycle", "status", cycle).stdout == "no run yet\n"
+
+
+def test_collect_runs_each_time_and_its_archive_is_converted(cycle: Path) -> None:
+    cycle.write_text(
+        LIKELIHOOD.replace('[convert]\nsources = ["sessions"]', '[collect]\nfrom = ["sessions"]\n[convert]')
+    )
+    assert states(cycle, "--until", "convert") == {"collect": "done", "convert": "done"}
+    again = events(cycle, "--until", "convert")[-1]
+    assert {name: one["state"] for name, one in again["steps"].items()} == {"collect": "done", "convert": "unchanged"}
+    assert again["state"] == "unchanged"
+    session(cycle.parent, 99, "booking")
+    assert states(cycle, "--until", "convert") == {"collect": "done", "convert": "done"}
+    assert (cycle.parent / "cycle" / "archive").is_dir()
