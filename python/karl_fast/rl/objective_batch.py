@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling.pullback import spread
-from karl_fast.objective.axes.advantage import Anchored
+from karl_fast.objective.axes.advantage import Anchored, Derived
 from karl_fast.objective.axes.balance import ReferencePolicy
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.gate import Gated, TopGated
@@ -17,7 +17,7 @@ from karl_fast.objective.batch import Batch
 from karl_fast.objective.families.target_policy import TargetPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,8 +38,18 @@ def looks_at_old(objective: Objective) -> bool:
     """Return whether credit, a filter or a target depends on log-probabilities of the behaviour policy."""
     if isinstance(objective, TargetPolicy):
         return True
-    points = objective.axes().values()
-    return any(isinstance(point, Gated | TopGated) or getattr(point, "in_reward", False) for point in points)
+    return any(
+        isinstance(point, Gated | TopGated) or getattr(point, "in_reward", False) for point in _points(objective)
+    )
+
+
+def _points(objective: Objective) -> Iterator[Any]:
+    """Yield the points of the axes, and the advantages that others are computed from."""
+    for point in objective.axes().values():
+        yield point
+        while isinstance(point, Derived):
+            point = point.advantage
+            yield point
 
 
 def batch(
@@ -97,4 +107,4 @@ def _by_turn(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 def looks_at_turns(objective: Objective) -> bool:
     """Return whether it gives credit by turn, or has a ratio by turn."""
-    return any(isinstance(point, Anchored | EntropyModulated | TurnRatio) for point in objective.axes().values())
+    return any(isinstance(point, Anchored | EntropyModulated | TurnRatio) for point in _points(objective))

@@ -12,6 +12,7 @@ from karl_fast.objective import names, recipe
 from karl_fast.objective.axes.advantage import Centre
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.entropy import EntropyBonus
+from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import ForwardKL, NoKL, ReverseKL
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
@@ -198,6 +199,14 @@ def test_scores_by_old_log_probabilities_are_known_by_name() -> None:
         "REINFORCE_PLUS_PLUS",
         "TPO",
     ]
+
+
+def test_an_advantage_within_another_is_looked_at_too() -> None:
+    grpo = recipe("grpo").objective
+    gated = replace(grpo, advantage=EntropyModulated(Gated(grpo.advantage)))
+    by_turn = replace(grpo, advantage=Gated(EntropyModulated(grpo.advantage)))
+    assert looks_at_old(gated)
+    assert looks_at_turns(by_turn)
 
 
 def test_tokens_that_are_not_the_policys_own_have_no_part_in_a_step(policy: Any, rollouts: list[Rollout]) -> None:
