@@ -36,6 +36,7 @@ __all__ = [
     "centre",
     "check_aggregate",
     "check_clip",
+    "collect",
     "columns_needed",
     "composite",
     "constant_groups",
