@@ -31,6 +31,7 @@ Trigger = Annotated[
     list[str] | None,
     typer.Option(
         "--trigger",
+        metavar="NAME",
         help=f"The trigger to install or uninstall: {', '.join(TRIGGERS)}; several times for several. "
         "[default: claude-code]",
         autocompletion=lambda: list(TRIGGERS),
