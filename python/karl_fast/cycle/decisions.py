@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cycle.tasks import LINK, task
-from karl_fast.evaluation.records import Records as Looks
-from karl_fast.evaluation.rollouts import adapter_hash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +42,10 @@ def adopted(config: Config, now: Task, records: Records) -> dict[str, Any] | Non
 
     The beginning is recorded here, so that only looks since then count.
     """
+    # Loads NumPy, which the root command does without.
+    from karl_fast.evaluation.records import Records as Looks
+    from karl_fast.evaluation.rollouts import adapter_hash
+
     if now.step != "promote":
         return None
     begun = records.done("promote", now.key)

@@ -107,7 +107,7 @@ def test_what_is_learned_is_what_the_policy_said(
     place: Path, drawn: dict[str, dict[str, Any]], rows: list[dict[str, Any]]
 ) -> None:
     loaded = load(str(place / "tiny"))
-    settings = Training(recipe="boltzmann")
+    settings = Training(recipe="boltzmann", max_seq_length=2048)
     examples, account = prepared(rows, rendered(rows, Renderer(loaded.tokenizer, loaded.ends)), settings, "train.jsonl")
     assert account.rows == account.kept == len(drawn)
     weights = Objective(settings, examples).weights

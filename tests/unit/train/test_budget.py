@@ -169,15 +169,18 @@ def length_of(adapter: Path, step: int) -> int:
 
 
 def test_rows_that_do_not_fit_whole_pass_in_segments(tiny_model: Path, tmp_path: Path) -> None:
+    import mlx.core as mx
+
     long = write(tmp_path / "data", [chat("what is it? " * 110, f"answer {n} " * 20) for n in range(2)])
     told, settings = Told(), Training(iters=1, save_every=1, memory_limit=0.05, batch_size=1)
+    before = mx.get_active_memory()  # models of other tests
     found = train(long, tiny_model, tmp_path / "a", settings, viewer=told)
     account = found.rows["train"]
     assert (account["cut"], account["left_out"]) == (0, 0)
     length = tomllib.loads((tmp_path / "a" / "train.toml").read_text("utf-8"))["train"]["segment_length"]
     assert 64 <= length < found.max_seq_length
     assert f"segments  {length} tokens of a row at a time, with the gradient of whole rows" in told.lines
-    assert found.peak_bytes < 50_000_000
+    assert found.peak_bytes - before < 50_000_000
 
 
 @pytest.mark.parametrize("rows", [[{"messages": []}], [{"nothing": "said"}] * 2])

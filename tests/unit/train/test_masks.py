@@ -131,7 +131,7 @@ def test_content_that_is_no_text_is_dropped_and_never_written_as_python_would(
     row = chat("q", "a")
     row["messages"][at] = {"role": row["messages"][at]["role"]} | MANGLED[case]
     rows = [chat("q", "a"), row]
-    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    _, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"bad_template": 1}
 
 
@@ -148,7 +148,7 @@ def test_a_prompt_and_a_completion_may_be_messages(renderer: Renderer) -> None: 
     mixed = [{"prompt": "q", "completion": talk[3:]}, {"prompt": talk[:3], "completion": "a"}, chat("q", "a")]
     odd = [{"prompt": "q", "completion": 3}, {"prompt": ["q"], "completion": ["a"]}]
     rows = mixed + odd
-    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    _, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"bad_template": 4}
 
 
@@ -156,7 +156,7 @@ def test_a_prompt_and_a_completion_may_be_messages(renderer: Renderer) -> None: 
 def test_a_group_that_is_no_name_is_an_error(renderer: Renderer, group: Any) -> None:  # noqa: F811
     rows = [chat("q", "a"), chat("q", "a") | {"karl_fast": {"group": group}}]
     with pytest.raises(DataSetError, match=r"row 2 has the karl_fast\.group .*, wanted a text or a number"):
-        prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+        prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
 
 
 GLUED = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -201,14 +201,14 @@ def test_a_token_that_holds_text_which_is_not_learned_is_not_learned(
 
 def test_a_row_without_a_learned_turn_and_one_with_another_weight_are_dropped(renderer: Renderer) -> None:  # noqa: F811
     rows = [chat("q", "a"), weighed(0), weighed(0.5), weighed("1")]  # type: ignore[arg-type]
-    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    _, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"nothing_to_learn": 1, "bad_template": 2}
 
 
 def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> None:  # noqa: F811
     odd, asked = given(renderer, OTHER_CALL), [chat("question", "answer")]
     with pytest.raises(NothingToTrainError, match="bad template 1"):
-        prepared(asked, rendered(asked, odd), Training(), "train.jsonl")
+        prepared(asked, rendered(asked, odd), Training(max_seq_length=2048), "train.jsonl")
 
 
 def test_prompt_and_completion_are_one_turn_and_text_is_learned_whole(renderer: Renderer) -> None:  # noqa: F811
@@ -224,7 +224,7 @@ def test_all_is_every_token(renderer: Renderer) -> None:  # noqa: F811
 
 def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa: F811
     rows = [chat("q", "a"), {"nothing": 1}, {"messages": []}, {"messages": [{"role": "user", "content": "q"}]}]
-    found, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    found, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert len(found) == account.kept == 1
     assert account.rows == account.kept + sum(account.dropped.values())
 
