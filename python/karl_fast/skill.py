@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from karl_fast import _core
 from karl_fast.advantage import ema_baseline
 from karl_fast.errors import UsageError
 from karl_fast.log import Log, read
+from karl_fast.settings.validation import STARTED_AT, Weighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.float64]
     Codes = NDArray[np.int64]
-
-Weighting = Literal["ema", "karl"]
-
-TIME = "started_at"
-"""Field of a trajectory with the time at which it began."""
 
 CORRECTED = "outcome.corrected"
 
@@ -106,7 +102,7 @@ def skills(
     by: str,
     *,
     reward: Mapping[str, float] | None = None,
-    time: str = TIME,
+    time: str = STARTED_AT,
     weighting: Weighting = "ema",
     alpha: float = 0.1,
     level: float = 0.95,

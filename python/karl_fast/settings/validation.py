@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
     from karl_fast.settings.fields import SampleFields
 
+Weighting = Literal["ema", "karl"]
+"""How the weight of a skill follows its rewards."""
+
+STARTED_AT = "started_at"
+"""Field of a trajectory with the time at which it began."""
+
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]

@@ -15,7 +15,7 @@ from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.fields import SampleFields
 from karl_fast.settings.schema import schema
-from karl_fast.skill import TIME, Weighting, routing, skills
+from karl_fast.settings.validation import STARTED_AT, Weighting
 
 By = Annotated[str | None, typer.Option("--by", help="Field with the skill or domain of a row.", show_default=False)]
 Reward = Annotated[
@@ -56,7 +56,7 @@ def command(
     logs: options.Logs = None,
     by: By = None,
     reward: Reward = None,
-    time: Time = TIME,
+    time: Time = STARTED_AT,
     weighting: Weights = "ema",
     alpha: Alpha = 0.1,
     confidence: Confidence = 0.95,
@@ -64,6 +64,8 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Weight, mean reward with its interval, trend and share of corrected rows of each skill or domain of a log."""
+    from karl_fast.skill import routing, skills  # loads NumPy
+
     if not logs and router is None:
         raise UsageError("no log given: wanted files, folders, globs, or --router FILE")
     if logs and by is None:
