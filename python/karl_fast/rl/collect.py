@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from karl_fast.rl.environment import Stage
 from karl_fast.rl.episode import Budget, Episode
-from karl_fast.rl.generate import Ask, Generation, Later, key
+from karl_fast.rl.generate import Generation
 from karl_fast.rl.timeouts import Guard
+from karl_fast.rl.turn import Ask, Later, key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.rl.environment import Environment
-    from karl_fast.rl.generate import Turn
     from karl_fast.rl.next_token import Decoder
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rewards import RewardFunctions
     from karl_fast.rl.rollout import Prompt, Rollout
+    from karl_fast.rl.turn import Turn
 
 
 THREADS = 16

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.rl.environment import Stage
-    from karl_fast.rl.generate import Turn
     from karl_fast.rl.policy import Policy
+    from karl_fast.rl.turn import Turn
 
 
 def _hash(text: str) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import mlx.core as mx
 
-    from karl_fast.rl.generate import Ask
     from karl_fast.rl.next_token import Decoder
+    from karl_fast.rl.turn import Ask
 
     Computed = tuple[mx.array, list[Any]]
 

@@ -15,9 +15,10 @@ from karl_fast.rl import factory as parts
 from karl_fast.rl import rl
 from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.generate import Ask, Generation, Turn, draw, key
+from karl_fast.rl.generate import Generation, draw
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rollout import Packed, Prompt
+from karl_fast.rl.turn import Ask, Turn, key
 from tests.pulled import pulled
 from tests.unit.rl.conftest import lines
 

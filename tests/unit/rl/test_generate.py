@@ -13,12 +13,13 @@ import pytest
 
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
-from karl_fast.rl.generate import Ask, Generation, Later, Turn, draw, key
+from karl_fast.rl.generate import Generation, draw
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prefill import Prefill
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt
+from karl_fast.rl.turn import Ask, Later, Turn, key
 from tests.unit.train import zoo
 
 if TYPE_CHECKING:
