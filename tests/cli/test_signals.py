@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karl_fast import cli
+from karl_fast._signals import Stopped
 from karl_fast.entrypoint import STOPS
 from tests.cli.run import COMMAND, environment, karl
 
@@ -101,6 +103,18 @@ def test_a_signal_while_a_file_of_functions_runs_is_no_fault_of_it(
     (folder / "karl.toml").write_text('[reward]\nslow = { weight = 1, fn = "slow.py:score" }\n')
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, "--config", "karl.toml", folder=folder)
     assert (done.returncode, done.stderr) == (code, said + "\n")
+
+
+def test_a_signal_while_a_class_is_made_ends_the_run_with_its_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def import_stopped(_: list[str]) -> None:
+        # Python 3.11 raises this from a `__set_name__` in which a handler raised.
+        raise RuntimeError("Error calling __set_name__") from Stopped(signal.SIGTERM, lambda word: f"{word}; nothing")
+
+    monkeypatch.setattr(cli, "_command", import_stopped)
+    assert cli._run() == 143
+    assert capsys.readouterr().err == "terminated; nothing\n"
 
 
 def test_until_the_command_hears_signals_little_is_loaded() -> None:

@@ -39,6 +39,11 @@ def _run() -> int | None:
         _flush()
     except Stopped as stopped:
         return say(stopped)
+    except RuntimeError as error:
+        # Python 3.11 wraps what a signal raises while a class is made, as an import does.
+        if isinstance(error.__cause__, Stopped):
+            return say(error.__cause__)
+        raise
     except KarlError as error:
         return complain(error)
     except io.UnsupportedOperation:

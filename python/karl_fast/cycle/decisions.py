@@ -42,12 +42,12 @@ def adopted(config: Config, now: Task, records: Records) -> dict[str, Any] | Non
 
     The beginning is recorded here, so that only looks since then count.
     """
-    # Loads NumPy, which the root command does without.
+    if now.step != "promote":
+        return None
+    # Loads NumPy, which the other steps do without.
     from karl_fast.evaluation.records import Records as Looks
     from karl_fast.evaluation.rollouts import adapter_hash
 
-    if now.step != "promote":
-        return None
     begun = records.done("promote", now.key)
     if begun is None:
         records.finish("promote", now.key, {"begun": datetime.now(UTC).isoformat(timespec="seconds")})
