@@ -12,8 +12,6 @@ DO = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
 class Calculator:
     """Answers ``calc(2 + 3)``; a turn without a call is the answer."""
 
-    role = "tool"
-
     def reset(self, prompt):
         """The line of the prompt; there is nothing to say before the first turn."""
         self.wanted, self.said, self.calls = prompt["answer"], "", 0
@@ -24,7 +22,8 @@ class Calculator:
         if call is None:
             return None, True
         self.calls += 1
-        return str(DO[call[2]](int(call[1]), int(call[3]))), False
+        said = str(DO[call[2]](int(call[1]), int(call[3])))
+        return [{"role": "tool", "name": "calc", "success": True, "content": said}], False
 
     def score(self):
         """1 for the right answer, and a tenth for having asked."""

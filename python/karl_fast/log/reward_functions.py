@@ -15,9 +15,10 @@ from karl_fast import _core
 from karl_fast._text import counted
 from karl_fast._user_code import here, within
 from karl_fast.errors import RewardError, UsageError
-from karl_fast.reward.composite import Part, weighed
+from karl_fast.reward.composite import weighed
 from karl_fast.reward.functions import Function, judged
 from karl_fast.reward.rule import CAME, LENGTH, RAISED, NoReward
+from karl_fast.reward.signals import GROUPWISE
 from karl_fast.settings.validation import Stored
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def loaded(settings: Settings) -> Scorers:
     """
     by_name, wants, facts, began = {}, {}, {}, here()
     _refuse_stored(settings)
+    _refuse_groupwise(settings)
     for name, fn in settings.functions.items():
         try:
             with within(began):
@@ -81,6 +83,17 @@ def _refuse_stored(settings: Settings) -> None:
         again = ",".join(f"{name}={weight!r}{_after(settings, name)}" for name, weight in parts)
         error.hint = f"--reward {shlex.quote(again)} names it"
         raise error
+
+
+def _refuse_groupwise(settings: Settings) -> None:
+    """Raise if a signal compares the rollouts of a group: a call gets rows of many."""
+    for name, fn in settings.functions.items():
+        if fn in GROUPWISE:
+            error = UsageError(
+                f"reward.{name} is the signal {fn}, which compares the rollouts of a group: only rl has it"
+            )
+            error.hint = "a function of your own, my.py:score, gets the fields of each record by name"
+            raise error
 
 
 def _after(settings: Settings, name: str) -> str:
@@ -158,12 +171,9 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
             one.add(list(batch), judged(one.function, told.completions, told.columns(*scorers.wants[name])))
     read = iter(range(core.components))
     components = [given[name].column if name in given else core.component(next(read)) for name in settings.reward or ()]
-    parts = [
-        Part(name, weight, given[name].function.call if name in given else None)
-        for name, weight in zip(settings.reward or (), settings.weights, strict=True)
-    ]
-    of_outcomes = {f"outcome.{name}" for name, *_ in _core.outcome_components()}
-    rewards = weighed(list(zip(parts, components, strict=True)), of_outcomes)
+    optional = {*given, *(f"outcome.{name}" for name, *_ in _core.outcome_components())}
+    required = {place for place, name in enumerate(settings.reward or ()) if name not in optional}
+    rewards = weighed(list(zip(settings.weights, components, strict=True)), required)
     for name, one in given.items():
         rewards[one.missing] = np.nan
         if one.counts:

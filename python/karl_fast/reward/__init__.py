@@ -49,9 +49,9 @@ from karl_fast.reward.engine.records import _compute_process as _compute_process
 from karl_fast.reward.engine.records import _max_consecutive_failures as _max_consecutive_failures
 from karl_fast.reward.engine.statistics import statistics
 from karl_fast.reward.engine.store import store_path
-from karl_fast.reward.groups import GroupScorer, score_groups, shorter_is_better
+from karl_fast.reward.groups import GroupScorer, score_groups
 from karl_fast.reward.shaped import Shaped
-from karl_fast.reward.signals import SIGNALS
+from karl_fast.reward.signals import SIGNALS, shorter_is_better
 from karl_fast.settings.shaping import AsymmetricScale
 
 __all__ = [

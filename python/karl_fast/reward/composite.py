@@ -114,7 +114,8 @@ class Composite:
         """
         rows = {"prompts": prompts, **columns} if prompts is not None else dict(columns)
         found = {part.name: self._component(part, completions, rows) for part in self.parts}
-        return Rewards(weighed([(part, found[part.name]) for part in self.parts]), found)
+        required = {place for place, part in enumerate(self.parts) if part.fn is None}
+        return Rewards(weighed([(part.weight, found[part.name]) for part in self.parts], required), found)
 
     def _component(self, part: Part, completions: Sequence[Any], rows: dict[str, Sequence[Any]]) -> NDArray[np.float64]:
         if part.fn is None:
@@ -123,22 +124,22 @@ class Composite:
 
 
 def weighed(
-    components: Sequence[tuple[Part, NDArray[np.float64]]], shared: Collection[str] = ()
+    components: Sequence[tuple[float, NDArray[np.float64]]], required: Collection[int] = ()
 ) -> NDArray[np.float64]:
     """Return the rewards that some components make; NaN also for a sum beyond 1e100 in size. [B]
 
     Args:
-        components: the signals and their values.
-        shared: names of columns that may be missing without making the reward missing, like signals.
+        components: the weight and the values of each; NaN where it does not apply.
+        required: places of those whose missing values make the reward missing.
     """
     rows = len(components[0][1])
     total, applied, whole = np.zeros(rows), np.zeros(rows), 0.0
     with np.errstate(all="ignore"):
-        for part, values in components:
-            applies = ~np.isnan(values) if part.fn is not None or part.name in shared else np.True_
-            total += np.where(applies, part.weight * values, 0.0)
-            applied += np.where(applies, abs(part.weight), 0.0)
-            whole += abs(part.weight)
+        for place, (weight, values) in enumerate(components):
+            applies = np.True_ if place in required else ~np.isnan(values)
+            total += np.where(applies, weight * values, 0.0)
+            applied += np.where(applies, abs(weight), 0.0)
+            whole += abs(weight)
         # Exactly the plain sum where everything applies.
         found = np.where(applied == whole, total, np.where(applied > 0, total * (whole / applied), np.nan))
         return np.where(np.abs(found) <= LARGEST, found, np.nan)

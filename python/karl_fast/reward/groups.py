@@ -55,24 +55,3 @@ def score_groups(
         found = answers(partial(scorer, [trajectories[row] for row in rows]), len(rows))
         rewards[rows] = checked(f"{place}, group {group!r}", found)
     return rewards
-
-
-def shorter_is_better(trajectories: Sequence[Any]) -> list[float]:
-    """Score a group by length: 1 for the shortest, 0 for the longest.
-
-        r_i = (longest - length_i) / (longest - shortest); .5 if all are equal
-
-    Args:
-        trajectories: objects with a length, of one group. [G]
-
-    Returns:
-        The rewards. [G]
-
-    Raises:
-        TypeError: a trajectory without a length.
-
-    Reference: Kimi k1.5 (arXiv:2501.12599), its length reward rescaled to 0 to 1, without the part for errors.
-    """
-    lengths = [len(trajectory) for trajectory in trajectories]
-    least, most = min(lengths), max(lengths)
-    return [(most - length) / (most - least) if most > least else 0.5 for length in lengths]

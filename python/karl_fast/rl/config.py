@@ -97,14 +97,19 @@ def _placed(held: dict[str, Any], folder: Path) -> dict[str, Any]:
         for name, value in held.items()
     }
     if isinstance(held.get("rewards"), dict):
-        found["rewards"] = {_seen(name, folder, "rewards"): weight for name, weight in held["rewards"].items()}
+        found["rewards"] = {_function(name, folder): weight for name, weight in held["rewards"].items()}
     return found
 
 
-def _seen(value: str, folder: Path, setting: str) -> str:
+def _function(value: str, folder: Path) -> str:
+    """Return `file.py:name` with the path of the file; other names stay."""
     file, colon, name = value.partition(".py:")
-    if colon:
-        return f"{folder / (file + '.py')}:{name}"
+    return f"{folder / (file + '.py')}:{name}" if colon else value
+
+
+def _seen(value: str, folder: Path, setting: str) -> str:
+    if ".py:" in value:
+        return _function(value, folder)
     path = folder / value
     if setting == "out" and value:
         return _short(path)

@@ -14,6 +14,7 @@ from karl_fast._user_code import function, within
 from karl_fast.errors import TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.checkpoint import Checkpoints
+from karl_fast.reward.functions import Function
 from karl_fast.rl import run_dir
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import chosen
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from karl_fast.objective import Recipe
     from karl_fast.objective.base import Objective
+    from karl_fast.reward.functions import Scorer
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.memory import Sizes
     from karl_fast.rl.policy import Policy
@@ -91,7 +93,7 @@ def _loaded(place: str, began: Path) -> Callable[..., Any]:
 
 def reward_functions(settings: Online, began: Path) -> RewardFunctions:
     """Return the reward functions with their weights, and the environment's reward."""
-    functions = [Weighted(_short(name), _loaded(name, began), weight) for name, weight in settings.rewards.items()]
+    functions = [Weighted(_short(name), _scorer(name, began), weight) for name, weight in settings.rewards.items()]
     if not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
     names = [one.name for one in functions]
@@ -108,8 +110,23 @@ def reward_functions(settings: Online, began: Path) -> RewardFunctions:
     )
 
 
+def _scorer(named: str, began: Path) -> Scorer:
+    """Return a reward function by its name, or a built-in signal.
+
+    Raises:
+        UsageError: it names neither.
+    """
+    try:
+        with within(began):
+            return Function.of(named).call
+    except UsageError as error:
+        wrong = UsageError(f"rewards: {error}", "rewards")
+        wrong.hint = error.hint
+        raise wrong from error
+
+
 def _short(place: str) -> str:
-    """Return the name of a component: the function's, without its file."""
+    """Return the name of a component: the function's without its file, or the signal's."""
     return place.rpartition(":")[2]
 
 

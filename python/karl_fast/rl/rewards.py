@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from karl_fast._text import counted
+from karl_fast.reward.composite import weighed
 from karl_fast.reward.functions import answers
-from karl_fast.reward.rule import CAME, LENGTH, RAISED, NoReward, reward
+from karl_fast.reward.rule import CAME, INFINITE, LENGTH, RAISED, NoReward
 from karl_fast.rl.timeouts import CallError, Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.reward.rule import Reward
     from karl_fast.rl.rollout import Rollout
@@ -78,35 +81,39 @@ class RewardFunctions:
         said = [
             sentence for one, given in zip(self.functions, asked, strict=True) for sentence in _said(one, given, groups)
         ]
-        rewarded: list[list[Rollout]] = []
-        for group, *given in zip(groups, *asked, strict=True):
-            rewarded.append([self._with(*one) for one in zip(group, *given, strict=True)])
+        rewarded = [
+            self._summed([self._with(*one) for one in zip(group, *given, strict=True)])
+            for group, *given in zip(groups, *asked, strict=True)
+        ]
         return rewarded, said + _beyond(rewarded)
 
     def _with(self, rollout: Rollout, *values: Reward) -> Rollout:
-        """Return the rollout with the reward of each function."""
+        """Return the rollout with the component of each function."""
         found, missing = dict(rollout.components), rollout.missing
         for one, value in zip(self.functions, values, strict=True):
             if isinstance(value, NoReward):
                 missing = missing or f"{one.name}: {value.kind}"
             elif value is not None:
                 found[one.name] = value
-        total = None if missing else reward(self._sum(found))
-        if isinstance(total, NoReward):
-            missing = f"{SUM}: {total.kind}"
-        elif total is None and not missing:
-            missing = "none: not applicable"
-        number = total if isinstance(total, float) else math.nan
-        outcome = number if self.outcome is None or missing else found.get(self.outcome, math.nan)
-        return rollout.but(reward=number, outcome=outcome, components=found, missing=missing)
+        return rollout.but(components=found, missing=missing)
 
-    def _sum(self, found: Mapping[str, float]) -> float | None:
-        """Return the weighted sum of the present rewards, rescaled to all weights; None if none is present."""
-        total = sum(self._weights[name] * value for name, value in found.items())
-        if len(found) == len(self._weights):
-            return total
-        applied = sum(abs(self._weights[name]) for name in found)
-        return total * (sum(map(abs, self._weights.values())) / applied) if applied else None
+    def _summed(self, group: Sequence[Rollout]) -> list[Rollout]:
+        """Return rollouts with the reward that their components make."""
+        each = [
+            (weight, np.array([one.components.get(name, math.nan) for one in group]))
+            for name, weight in self._weights.items()
+        ]
+        return [self._rewarded(*one) for one in zip(group, weighed(each).tolist(), strict=True)]
+
+    def _rewarded(self, rollout: Rollout, total: float) -> Rollout:
+        """Return a rollout with a weighted sum as its reward, unless that, or a component, is missing."""
+        missing = rollout.missing
+        if math.isnan(total) and not missing:
+            applies = any(self._weights[name] for name in rollout.components)
+            missing = f"{SUM}: {INFINITE}" if applies else "none: not applicable"
+        number = math.nan if missing else total
+        outcome = number if self.outcome is None or missing else rollout.components.get(self.outcome, math.nan)
+        return rollout.but(reward=number, outcome=outcome, missing=missing)
 
     def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[list[Reward]]:
         """Return for each group the rewards of its rollouts."""

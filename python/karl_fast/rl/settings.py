@@ -111,7 +111,11 @@ class Online:
         "without --adapter.",
     )
     rewards: dict[str, float] = setting(
-        dict, REWARDS, "Reward functions with weights: rewards.py:solved=1,rewards.py:brief=0.1.", form=values.FUNCTIONS
+        dict,
+        REWARDS,
+        "Reward functions with weights: rewards.py:solved=0.5,format=0.3,karl-v2.motion=0.2; a function of a file, or "
+        "a built-in signal: format, length, karl-v1, karl-v2, or one part of KARL's.",
+        form=values.FUNCTIONS,
     )
     environment: str | None = setting(None, REWARDS, "Environment, file.py:Class: a new one for each rollout.")
     environment_weight: float = setting(1.0, REWARDS, "Weight of the environment's score.")

@@ -90,7 +90,7 @@ def test_a_signal_after_the_last_round_says_what_there_is(
     assert list((place / "runs" / "ended").rglob("adapters.safetensors"))
 
 
-@pytest.mark.parametrize("name", ["maths", "tools", "judge"])
+@pytest.mark.parametrize("name", ["maths", "tools", "judge", "composite"])
 def test_an_example_runs_and_its_log_is_read(place: Path, name: str) -> None:
     done = run(place, "rl", "--config", f"examples/rl/{name}.toml")
     assert "trained   2 rounds" in done.stderr
