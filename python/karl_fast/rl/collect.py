@@ -13,9 +13,10 @@ from karl_fast.rl.timeouts import Guard
 from karl_fast.rl.turn import Ask, Later, key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from karl_fast.rl.environment import Environment
+    from karl_fast.rl.finished import Finished
     from karl_fast.rl.next_token import Decoder
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rewards import RewardFunctions
@@ -75,6 +76,7 @@ class Collector:
         seed: int,
         version: int,
         drawn: Callable[[list[Rollout]], None] = lambda _: None,
+        finished: Finished | None = None,
     ) -> tuple[list[Rollout], list[str]]:
         """Draw a group for each prompt.
 
@@ -84,34 +86,56 @@ class Collector:
             seed: seed of the draws.
             version: number of steps that the policy has taken.
             drawn: called with the rollouts, in their order, before they are rewarded.
+            finished: record of rollouts. With `overlap` those in it are not drawn again; else a draw is read from it if
+                it has all of them, for which rows are drawn together decides the last bits.
 
         Returns:
             The rollouts, group after group, and the failures, in sentences.
         """
-        episodes = [episode for group, prompt in enumerate(prompts, first) for episode in self._group(prompt, group)]
-        self._speak(episodes, seed)
-        rollouts = [episode.rollout(version) for episode in episodes]
-        drawn(rollouts)
         size = self.sampling.group_size
+        ids = [_id(group, member) for group in range(first, first + len(prompts)) for member in range(size)]
+        known = finished.known(ids, version, whole=not self.sampling.overlap) if finished is not None else {}
+        episodes = [one for group, prompt in enumerate(prompts, first) for one in self._group(prompt, group, known)]
+        found = known | self._drawn(episodes, seed, version, finished)
+        rollouts = [found[id] for id in ids]
+        drawn(rollouts)
         said = [failure for episode in episodes if episode.stage is not None for failure in _failure(episode.stage)]
         groups, sentences = self.reward_functions(
             [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
         )
         return [_speechless(rollout) for group in groups for rollout in group], said + sentences
 
-    def _group(self, prompt: Prompt, group: int) -> Iterator[Episode]:
+    def _group(self, prompt: Prompt, group: int, known: Mapping[str, Rollout]) -> Iterator[Episode]:
+        """Begin the rollouts of a group that are not known."""
         tokens = self.policy.encode(prompt.messages) if self.make is None else None
         for member in range(self.sampling.group_size):
+            if (id := _id(group, member)) in known:
+                continue
             stage = None
             if self.make is not None:
                 guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
                 stage = Stage.made(self.make, guard)
-            episode = Episode(f"{group}-{member}", prompt, group, self.sampling.budget, stage)
+            episode = Episode(id, prompt, group, self.sampling.budget, stage)
             episode.begin(self.policy, tokens)
             yield episode
 
-    def _speak(self, episodes: list[Episode], seed: int) -> None:
-        """Generate all turns of some episodes, and let their environments answer."""
+    def _drawn(self, episodes: list[Episode], seed: int, version: int, finished: Finished | None) -> dict[str, Rollout]:
+        """Generate the rollouts of some episodes, and record them: with `overlap` each as soon as it is finished."""
+        found: dict[str, Rollout] = {}
+
+        def finish(some: Sequence[Episode]) -> None:
+            fresh = {episode.id: episode.rollout(version) for episode in some}
+            if finished is not None and fresh:
+                finished.add([*fresh.values()])
+            found.update(fresh)
+
+        at_once = (lambda episode: finish([episode])) if self.sampling.overlap else lambda episode: None
+        self._speak(episodes, seed, at_once)
+        finish([episode for episode in episodes if episode.id not in found])
+        return found
+
+    def _speak(self, episodes: list[Episode], seed: int, finish: Callable[[Episode], None]) -> None:
+        """Generate all turns of some episodes, and let their environments answer; `finish` is called after each."""
 
         def ask(number: int) -> Ask:
             episode = episodes[number]
@@ -119,7 +143,10 @@ class Collector:
             return Ask(number, episode.tokens, episode.room, noise, episode.drawn, last=episode.last_turn)
 
         def go_on(number: int) -> Ask | None:
-            return ask(number) if episodes[number].finish is None else None
+            if episodes[number].finish is None:
+                return ask(number)
+            finish(episodes[number])
+            return None
 
         def answer(asked: Ask, turn: Turn) -> Ask | None:
             episodes[asked.rollout].hear(self.policy, turn)
@@ -129,7 +156,7 @@ class Collector:
             episode = episodes[asked.rollout]
             text = episode.say(self.policy, turn)
             if episode.stage is None:
-                return None
+                return go_on(asked.rollout)
             work = threads.submit(episode.stage.answer, text)
 
             def then() -> Ask | None:
@@ -144,6 +171,11 @@ class Collector:
             Generation(self.decoder, self.sampling.rows, overlap=overlap)(live, later if overlap else answer)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C no answer is waited for
+
+
+def _id(group: int, member: int) -> str:
+    """Return the id of a rollout."""
+    return f"{group}-{member}"
 
 
 def _failure(stage: Stage) -> list[str]:

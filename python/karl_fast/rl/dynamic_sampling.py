@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.collect import Collector
     from karl_fast.rl.curriculum import Curriculum
+    from karl_fast.rl.finished import Finished
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.settings import Online
 
@@ -57,6 +58,7 @@ def gather(
     first: int,
     version: int,
     drawn: Callable[[list[Rollout]], None],
+    finished: Finished | None = None,
 ) -> Gathered:
     """Draw the groups of a round.
 
@@ -66,13 +68,14 @@ def gather(
         first: the number of its first group.
         version: number of steps that the policy has taken.
         drawn: called with the rollouts to learn from before they are rewarded, if rewards do not decide the choice.
+        finished: record of rollouts that a run was resumed with.
 
     Returns:
         All rollouts. With ``draws`` above 1, P groups with different outcomes are chosen, or fewer when the draws are
         used up; if there are none, or ``draws`` is 1, the groups of the first draw.
     """
     found, wanted, chooses = Gathered(), settings.prompts_per_round, settings.draws > 1
-    told: dict[str, Any] = {} if chooses else {"drawn": drawn}
+    told: dict[str, Any] = {"finished": finished} | ({} if chooses else {"drawn": drawn})
     while found.draws < settings.draws and (not found.draws or len(found.mixed()) < wanted):
         prompts = curriculum.choose(wanted, round, found.draws)
         start = first + found.draws * wanted

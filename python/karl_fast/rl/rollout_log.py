@@ -65,8 +65,8 @@ class Line:
         return f"{self.before}{'true' if learned else 'false'}{self.between}{_packed(logp, FLOATS)}{self.after}"
 
 
-def line(rollout: Rollout, round: int) -> Line:
-    """Return the line of a rollout."""
+def line(rollout: Rollout, round: int, *, entropy: bool = False) -> Line:
+    """Return the line of a rollout, with the entropies of its tokens if asked for."""
     held = {
         "messages": [*rollout.prompt.messages, *rollout.messages],
         "prompt_id": rollout.prompt.id,
@@ -85,7 +85,8 @@ def line(rollout: Rollout, round: int) -> Line:
     )
     domain = rollout.prompt.columns.get("domain")
     more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
-    return Line(before, between, f'", "spans": {[list(span) for span in rollout.spans]}}}{more}}}')
+    also = f', "entropy": "{_packed(rollout.entropy, FLOATS)}"' if entropy else ""
+    return Line(before, between, f'", "spans": {[list(span) for span in rollout.spans]}{also}}}{more}}}')
 
 
 def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
@@ -195,7 +196,8 @@ def _columns(held: dict[str, Any]) -> dict[str, Any]:
     spans = _spans(held["spans"], len(tokens))
     if (own := sum(end - start for start, end in spans)) != len(logp):
         raise ValueError(f"{len(logp)} log-probabilities of {own} tokens")
-    return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": np.zeros_like(logp)}
+    entropy = _unpacked(held["entropy"], FLOATS) if "entropy" in held else np.zeros_like(logp)
+    return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": entropy}
 
 
 def _spans(held: Any, length: int) -> tuple[tuple[int, int], ...]:

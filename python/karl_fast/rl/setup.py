@@ -13,10 +13,11 @@ from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, State
 from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
-from karl_fast.rl import curriculum, factory, held_out, memory, rollout_log, run_dir, run_state
+from karl_fast.rl import curriculum, factory, finished, held_out, memory, rollout_log, run_dir, run_state
 from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.collect import Collector
 from karl_fast.rl.config import prompts as read_prompts
+from karl_fast.rl.finished import Finished
 from karl_fast.rl.replay_buffer import Buffer
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class OnlineRun:
     progress: run_state.Progress = field(default_factory=run_state.Progress)
     trackers: list[Tracker] = field(init=False)
     journal: rollout_log.Journal = field(init=False)
+    finished: Finished = field(init=False)
 
     @property
     def policy(self) -> Policy:
@@ -124,6 +126,7 @@ class OnlineRun:
         """Close all files, even if one fails."""
         with contextlib.ExitStack() as stack:
             stack.callback(self.journal.finish)
+            stack.callback(self.finished.finish)
             for tracker in self.trackers:
                 stack.callback(self._finish, tracker)
 
@@ -140,6 +143,7 @@ class OnlineRun:
         now.held_out = {} if self.held_out is None else self.held_out.state()
         run_state.save(out, now, self.learner.partition)
         self.checkpoints.save(self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity))
+        self.finished.clear()
         run_state.forget(out, {int(place.name) for place in self.checkpoints.found()})
 
 
@@ -238,4 +242,5 @@ def _open(run: OnlineRun, *, anew: bool) -> None:
             run.journal.finish()
             raise CheckpointError(f"{out / FILE} is shorter than when the checkpoint was made")
         file.truncate(now.metrics_bytes)
+    run.finished = Finished(out / finished.FILE, run.identity, {one.id: one for one in run.asked.prompts})
     run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]

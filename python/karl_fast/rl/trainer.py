@@ -38,6 +38,7 @@ def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
         first=now.group,
         version=now.step,
         drawn=lambda fresh: prepare.begin([*fresh, *again], version=now.step),
+        finished=run.finished,
     )
     drawn = time.perf_counter()
     prepared = prepare([*gathered.learned(), *again], version=now.step, seed=seed)

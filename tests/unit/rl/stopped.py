@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 PHASES = {
     "going on": "_go_on",
-    "rollouts": "draw",
+    "rollouts": "Generation.__call__",
+    "record": "Finished.add",
     "rewards": "RewardFunctions.__call__",
     "log-probabilities": "Preparer.__call__",
     "step": "PolicyLearner._step",

@@ -45,7 +45,7 @@ replay = {{ groups = 1, max_age = 8 }}
 KILL, INT, TERM = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
 POINTS = (
     *(("rollouts", KILL), ("rewards", INT), ("log-probabilities", TERM), ("step", KILL), ("log", KILL)),
-    *(("metrics", INT), ("checkpoint", KILL), ("checkpoint", TERM), ("checkpoint", KILL), ("going on", KILL)),
+    *(("metrics", INT), ("checkpoint", KILL), ("checkpoint", TERM), ("record", KILL), ("going on", KILL)),
 )
 """Where a run is stopped, and by what, in turn; at which round and call of it is drawn."""
 

@@ -156,7 +156,8 @@ def opening(run: OnlineRun) -> Iterator[str]:
     if settings.adapter:
         yield f"adapter   {clean(settings.adapter)}; reference: {settings.reference}"
     going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
-    yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}"
+    kept = f", {counted(len(run.finished.rollouts), 'finished rollout')} kept" if run.finished.rollouts else ""
+    yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}{kept}"
 
 
 def line(metrics: dict[str, Any]) -> str:
