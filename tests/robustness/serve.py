@@ -6,6 +6,7 @@ Started by `shim.Server` with `fault.c` preloaded: one JSON request a line comes
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -15,10 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pydantic
+
 from karl_fast.cli import main
-from karl_fast.cli.commands import (
-    sample,  # noqa: F401  (loaded once, for all children)
-)
+from karl_fast.cli.root_help import COMMANDS
 
 SHIM = ctypes.CDLL(None)
 
@@ -62,6 +63,16 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {"code": os.waitstatus_to_exitcode(status), "calls": SHIM.fault_calls(), "hits": SHIM.fault_hits()}
 
 
+def load() -> None:
+    """Import what commands import, once for all children."""
+    for command in COMMANDS:
+        importlib.import_module(f"karl_fast.cli.commands.{command}")
+    for module in ("cli.dispatch", "cli.fast_parser", "reward"):
+        importlib.import_module(f"karl_fast.{module}")
+    pydantic.TypeAdapter(int)  # loads the rest of pydantic, which typer uses
+
+
 if __name__ == "__main__":
+    load()
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)

@@ -121,7 +121,8 @@ def check(line: str) -> str:
 def harness() -> Path:
     if shutil.which("cargo") is None:
         pytest.skip("the fuzzer is built with cargo, which is not here")
-    build = ["cargo", "build", "--quiet", "-p", "karl-log", "--example", "fuzz_scan", "--message-format", "json"]
+    # With the features of the whole workspace, as `cargo test --workspace` has built it.
+    build = ["cargo", "build", "--quiet", "--workspace", "--example", "fuzz_scan", "--message-format", "json"]
     done = subprocess.run(build, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     found = [json.loads(line).get("executable") for line in done.stdout.splitlines()]
     return Path(next(path for path in reversed(found) if path))
