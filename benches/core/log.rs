@@ -100,6 +100,7 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let settings = ExportSettings {
         shape,
         allow_secrets: false,
+        pseudonyms: None,
         prepared: Prepared::Held,
         max_per_group: None,
         dealt: false,

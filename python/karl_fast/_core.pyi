@@ -110,6 +110,7 @@ __all__ = [
     "power_decay",
     "prioritised",
     "probability_difference",
+    "pseudonymous",
     "read",
     "reasons",
     "redacted",
@@ -378,6 +379,7 @@ class Export:
         *,
         shape: str,
         allow_secrets: bool,
+        pseudonyms: tuple[bytes, list[str], list[str]] | None = None,
         prepared: Literal["held", "judged", "unread"],
         fractions: tuple[float, float, float],
         fewest: int,
@@ -522,7 +524,7 @@ def convert(
     format: str | None = None,
     rate: str,
     weights: list[float],
-    redact: bool = False,
+    allow_secrets: bool,
     pseudonyms: tuple[bytes, list[str], list[str]] | None = None,
     max_line_bytes: int,
     threads: int,
@@ -543,6 +545,7 @@ class OutcomesFacts(TypedDict):
     repositories: int
     without_repository: list[tuple[str, int]]
     commits: int
+    secrets: list[tuple[str, int]]
     size_bytes: int
     written_bytes: int
 
@@ -557,7 +560,7 @@ def outcomes(
     repositories: Sequence[str],
     after_days: int,
     pull_requests: Sequence[str],
-    redact: bool = False,
+    allow_secrets: bool,
     pseudonyms: tuple[bytes, list[str], list[str]] | None = None,
     max_line_bytes: int,
     threads: int,
@@ -627,6 +630,7 @@ class Target:
 def transcripts() -> list[tuple[str, str]]: ...
 def transcript_by_keys(keys: list[str]) -> str | None: ...
 def redacted(text: str) -> str: ...
+def pseudonymous(text: str, names: tuple[bytes, list[str], list[str]]) -> str: ...
 
 # advantage
 def centre(

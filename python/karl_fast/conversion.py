@@ -53,7 +53,7 @@ class Conversion:
             session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``; records of
                 rollouts that another file also has: ``copied_rollout``.
         blocks: message blocks left out because they are not text, and session items that are not read, by kind.
-        secrets: secrets in the output, by family; they are replaced when rows are drawn from it.
+        secrets: secrets that were replaced, or with ``allow_secrets`` those that stay, by family.
         mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of
             the line or document), ``field``, what ``came``, what was ``wanted``. The text around them was read.
         files: each transcript with its format, line count and the places of its first bad lines.
@@ -109,7 +109,7 @@ def convert(
     *,
     format: str | None = None,
     rate: Rate = "log",
-    redact: bool = False,
+    allow_secrets: bool = False,
     pseudonyms: str | Path | None = None,
     max_line_bytes: int = Settings.max_line_bytes,
     threads: int | None = None,
@@ -130,7 +130,7 @@ def convert(
             log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
             :func:`karl_fast.reward.compute_reward` gives it. ``outcomes``: from the outcome of the work, which is
             written too, as :func:`karl_fast.outcomes` finds it, by the weights of ``_core.outcome_components()``.
-        redact: replace secrets, which are counted in any case, in what is written.
+        allow_secrets: keep secrets, which are replaced by default as in :func:`karl_fast.sample`.
         pseudonyms: file with the key of pseudonyms, made if it is missing: e-mail addresses, and the names of users and
             hosts, are replaced in what is written, alike under one key. None leaves them.
         max_line_bytes: longer lines are dropped and counted.
@@ -158,7 +158,7 @@ def convert(
     refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
-    protection: dict[str, Any] = {"redact": redact, "pseudonyms": names(pseudonyms)}
+    protection: dict[str, Any] = {"allow_secrets": allow_secrets, "pseudonyms": names(pseudonyms)}
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     # pathlib raises for an unknown home.
@@ -212,6 +212,8 @@ def _rated(
     converted = facts["converted"]
     assert converted is not None, "without transcripts the conversion raises"
     converted["rewarded"], converted["written_bytes"] = facts["rewarded"], facts["written_bytes"]
+    if not protection["allow_secrets"]:
+        converted["secrets"] = facts["secrets"]
     return converted
 
 

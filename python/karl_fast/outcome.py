@@ -38,6 +38,7 @@ class Outcomes:
         without_repository: trajectories without a comparison, by what is wrong with the repository of their working
             directory.
         commits: number of attributed commits.
+        secrets: secrets replaced, by family.
         dropped: trajectories left out, by reason: ``no_trajectory``, ``outcome_not_an_object``.
         files: files of trajectories that were given, with the places of their first bad rows.
         converted: the account of the conversion of transcripts; None if there were none.
@@ -51,6 +52,7 @@ class Outcomes:
     repositories: int
     without_repository: dict[str, int]
     commits: int
+    secrets: dict[str, int]
     dropped: dict[str, int]
     files: list[_core.FileFacts]
     converted: Conversion | None
@@ -67,7 +69,7 @@ def outcomes(
     repositories: str | Path | Iterable[str | Path] = (),
     after_days: int = AFTER_DAYS,
     pull_requests: str | Path | Iterable[str | Path] = (),
-    redact: bool = False,
+    allow_secrets: bool = False,
     pseudonyms: str | Path | None = None,
     max_line_bytes: int = Settings.max_line_bytes,
     threads: int | None = None,
@@ -89,7 +91,7 @@ def outcomes(
             its working directory, where it exists. They are only read, and nothing in them is executed.
         after_days: days after which a commit is judged.
         pull_requests: what ``gh pr view --json number,state,mergedAt,mergeCommit,commits`` saved.
-        redact, pseudonyms: as in :func:`karl_fast.convert`; evidence is found before anything is replaced.
+        allow_secrets, pseudonyms: as in :func:`karl_fast.convert`; evidence is found before anything is replaced.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of trajectories; no other file is ever replaced.
@@ -125,7 +127,7 @@ def outcomes(
                 repositories=_expanded(repositories),
                 after_days=after_days,
                 pull_requests=_expanded(pull_requests),
-                redact=redact,
+                allow_secrets=allow_secrets,
                 pseudonyms=key,
                 max_line_bytes=limits.max_line_bytes,
                 threads=limits.threads,
@@ -155,6 +157,7 @@ def _account(facts: Any, found: Found) -> Outcomes:
         | {
             "components": means,
             "dropped": dict(values["dropped"]),
+            "secrets": dict(values["secrets"]),
             "without_repository": dict(values["without_repository"]),
             "converted": None if converted is None else account_of(converted, found),
         }

@@ -29,7 +29,7 @@ PATHS = ("archive", "from", "sources", "report", "repo", "pull_requests", "data"
 
 TEXT, TEXTS, SWITCH, WHOLE, NUMBER = "a text", "a list of texts", "true or false", "a whole number", "a number"
 
-PROTECTION = {"redact": SWITCH, "pseudonyms": TEXT}
+PROTECTION = {"allow_secrets": SWITCH, "pseudonyms": TEXT}
 
 KEYS: dict[str, dict[str, str]] = {
     "cycle": {"folder": TEXT, "metrics": TEXT},

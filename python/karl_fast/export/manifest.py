@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast._pseudonyms import names
 from karl_fast.export.draw_record import drawn, law, threshold
 from karl_fast.export.name_counts import LISTED, domains, mixed_numbers, named, strata
 from karl_fast.export.provenance import inputs, run
@@ -29,7 +30,7 @@ SCHEMA = 1
 
 READ_AND_WRITTEN = {
     *("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes", "hash_inputs"),
-    *("seed", "shape", "split", "allow_secrets", "max_tokens", "tokenizer", "max_per_group"),
+    *("seed", "shape", "split", "allow_secrets", "pseudonyms", "max_tokens", "tokenizer", "max_per_group"),
 }
 """Settings that apply to rows chosen by the caller."""
 
@@ -237,10 +238,13 @@ def _redacted(value: Any) -> Any:
 def dumps(manifest: Manifest, *, plain: bool = False) -> str:
     """Return the manifest's text without secrets, with the first files of long lists.
 
+    Personal data, of paths say, is replaced where the run replaced it in rows.
     ``plain`` spells out whatever is not printable ASCII, for a terminal.
     """
     text = json.dumps(_redacted(_shortened(manifest)), indent=2, ensure_ascii=plain, allow_nan=False)
-    return text.replace("\x7f", "\\u007f")
+    text = text.replace("\x7f", "\\u007f")
+    key = names(manifest.get("settings", {}).get("pseudonyms"))
+    return text if key is None else _core.pseudonymous(text, key)
 
 
 def _shortened(manifest: Manifest) -> Manifest:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
 from karl_fast._output_path import advise, data_set, refuse_own
+from karl_fast._pseudonyms import names
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
 from karl_fast.export.message_checks import bad_message, messages_from, misread
@@ -39,6 +40,7 @@ def plan(settings: Settings, prepared: Literal["held", "judged", "unread"]) -> _
     return _core.Export(
         shape=settings.shape,
         allow_secrets=settings.allow_secrets,
+        pseudonyms=names(settings.pseudonyms),
         prepared=prepared,
         fractions=settings.split,
         fewest=FEWEST,

@@ -47,6 +47,7 @@ class Choices(TypedDict, total=False):
     shape: Shape
     split: tuple[float, float, float]
     allow_secrets: bool
+    pseudonyms: str | None
     max_tokens: int | None
     tokenizer: str | None
     hash_inputs: bool

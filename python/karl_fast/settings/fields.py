@@ -111,6 +111,11 @@ class SampleFields:
         form=values.SPLIT,
     )
     allow_secrets: bool = setting(False, EXPORT, "Do not replace keys and passwords.")
+    pseudonyms: str | None = setting(
+        None,
+        EXPORT,
+        "File with the key of pseudonyms, made if missing: replace e-mail addresses, and names of users and hosts.",
+    )
     max_tokens: int | None = setting(
         None, EXPORT, "Drop longer rows; needs --tokenizer.", bounds=Range(low=2, below=1 << 32)
     )

@@ -49,7 +49,7 @@ from karl_fast.errors import FileError, UsageError
 from karl_fast.settings.fields import SampleFields
 from karl_fast.settings.keys import checked
 from karl_fast.settings.schema import schema, shown
-from karl_fast.settings.validation import Signal, Stored
+from karl_fast.settings.validation import FILES, Signal, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -230,8 +230,8 @@ def _placed(file: Path, values: dict[str, Any]) -> Config:
     """Resolve paths relative to the file's folder."""
     here = file.parent
     logs, out = values.pop("logs", None), values.pop("out", None)
-    if "tokenizer" in values:
-        values["tokenizer"] = str(here / values["tokenizer"])
+    for name in FILES & values.keys():
+        values[name] = str(here / values[name])
     if "reward" in values:
         values["reward"] = {name: _component(here, component) for name, component in values["reward"].items()}
     read = None if logs is None else [_below(here, log) for log in logs]

@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.settings.validation import Signal
+from karl_fast.settings.validation import FILES, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +35,8 @@ def dumps(
     if per := changed.get("per"):
         changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
     reward = {name: _placed(folder, component) for name, component in reward.items()}
-    if tokenizer := changed.get("tokenizer"):
-        changed["tokenizer"] = seen_from(folder, tokenizer)
+    for name in FILES & changed.keys():
+        changed[name] = seen_from(folder, changed[name])
     places: dict[str, Any] = {"logs": [seen_from(folder, log) for log in logs], "out": out and seen_from(folder, out)}
     changed = {name: value for name, value in places.items() if value} | changed
     plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]

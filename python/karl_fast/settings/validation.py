@@ -56,10 +56,13 @@ def weight_of(component: float | Signal) -> float:
     return component.get("weight", 1.0) if isinstance(component, dict) else component
 
 
-TEXTS = ("format", "id", "group", "messages", "domain", "partition_by", "tokenizer")
+TEXTS = ("format", "id", "group", "messages", "domain", "partition_by", "tokenizer", "pseudonyms")
 """Settings that are a text, which is UTF-8 and not empty."""
 
-NO_PATHS = {"partition_by": "global, group, or the path of a field", "tokenizer": "a folder"}
+FILES = {"tokenizer", "pseudonyms"}
+"""Settings that are a path of the disk."""
+
+NO_PATHS = {"partition_by": "global, group, or the path of a field", "tokenizer": "a folder", "pseudonyms": "a file"}
 """Allowed values of settings that are not the path of a field."""
 
 REPLACING = ("systematic", "multinomial")

@@ -17,6 +17,7 @@ use logs::{by_line, draft_of, exists, files, folder, open};
 const RAW: ExportSettings = ExportSettings {
     shape: Shape::Raw,
     allow_secrets: false,
+    pseudonyms: None,
     prepared: Prepared::Judged,
     max_per_group: None,
     dealt: false,

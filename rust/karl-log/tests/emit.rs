@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 const CHAT: ExportSettings = ExportSettings {
     shape: Shape::Chat,
     allow_secrets: false,
+    pseudonyms: None,
     prepared: Prepared::Held,
     max_per_group: None,
     dealt: true,

@@ -12,6 +12,7 @@ use logs::{by_line, draft_of, files, folder, open, settings};
 const CHAT: ExportSettings = ExportSettings {
     shape: Shape::Chat,
     allow_secrets: false,
+    pseudonyms: None,
     prepared: Prepared::Held,
     max_per_group: None,
     dealt: false,

@@ -70,6 +70,7 @@ fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
         ExportSettings {
             shape,
             allow_secrets,
+            pseudonyms: None,
             prepared: Prepared::Held,
             max_per_group: None,
             dealt: false,
@@ -418,6 +419,7 @@ fn a_stopped_draft_says_so() {
     let settings = ExportSettings {
         shape: Shape::Chat,
         allow_secrets: false,
+        pseudonyms: None,
         prepared: Prepared::Held,
         max_per_group: None,
         dealt: false,

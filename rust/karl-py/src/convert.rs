@@ -80,7 +80,7 @@ pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
 
 /// Convert transcripts to one file of trajectories; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, rate, weights, redact=false, pseudonyms=None, max_line_bytes, threads, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, rate, weights, allow_secrets, pseudonyms=None, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn convert(
     py: Python<'_>,
@@ -89,7 +89,7 @@ pub(crate) fn convert(
     format: Option<&str>,
     rate: &str,
     weights: [f64; 3],
-    redact: bool,
+    allow_secrets: bool,
     pseudonyms: Option<Names>,
     max_line_bytes: usize,
     threads: usize,
@@ -97,7 +97,7 @@ pub(crate) fn convert(
 ) -> PyResult<ConversionFacts> {
     let kind = kind_of(format)?;
     let rate = rate_of(rate, weights)?;
-    let protection = protection(redact, pseudonyms);
+    let protection = protection(!allow_secrets, pseudonyms);
     let settings = ConvertSettings { kind, rate, max_line_bytes, threads, abandoned: false, protection };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {

@@ -107,6 +107,8 @@ mod _core {
     #[pymodule_export]
     use super::place::Target;
     #[pymodule_export]
+    use super::protection::pseudonymous;
+    #[pymodule_export]
     use super::replay::age::{age_distribution, exponential_decay, power_decay, window_decay};
     #[pymodule_export]
     use super::replay::priority::{

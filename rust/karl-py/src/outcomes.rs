@@ -25,6 +25,7 @@ pub(crate) struct OutcomesFacts {
     repositories: u64,
     without_repository: Vec<(&'static str, u64)>,
     commits: u64,
+    secrets: Vec<(&'static str, u64)>,
     size_bytes: u64,
     written_bytes: u64,
 }
@@ -38,7 +39,7 @@ pub(crate) fn outcome_components() -> Vec<(&'static str, bool, f64)> {
 
 /// Find the outcomes of trajectories, and write these with them; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, rate, reports, repositories, after_days, pull_requests, redact=false, pseudonyms=None, max_line_bytes, threads, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, rate, reports, repositories, after_days, pull_requests, allow_secrets, pseudonyms=None, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn outcomes(
     py: Python<'_>,
@@ -50,7 +51,7 @@ pub(crate) fn outcomes(
     repositories: Vec<PathBuf>,
     after_days: u32,
     pull_requests: Vec<PathBuf>,
-    redact: bool,
+    allow_secrets: bool,
     pseudonyms: Option<Names>,
     max_line_bytes: usize,
     threads: usize,
@@ -65,7 +66,7 @@ pub(crate) fn outcomes(
         pull_requests,
         max_line_bytes,
         threads,
-        protection: protection(redact, pseudonyms),
+        protection: protection(!allow_secrets, pseudonyms),
     };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
@@ -94,6 +95,7 @@ impl OutcomesFacts {
             repositories: report.repositories,
             without_repository: report.without_repository.into_iter().collect(),
             commits: report.commits,
+            secrets: report.secrets.into_iter().collect(),
             size_bytes: report.bytes,
             written_bytes: report.written_bytes,
             converted: report.converted.map(ConversionFacts::new),

@@ -1,12 +1,23 @@
 //! Binding of `karl_log::protection`.
 
 use karl_log::protection::{Protection, Pseudonyms};
+use pyo3::prelude::*;
 
 /// Key of pseudonyms, and the names of users and hosts that are replaced wherever they are.
 pub(crate) type Names = ([u8; 16], Vec<String>, Vec<String>);
 
 /// Return the protection of written lines.
 pub(crate) fn protection(redact: bool, names: Option<Names>) -> Protection {
-    let pseudonyms = names.map(|(key, users, hosts)| Pseudonyms::new(key, users, hosts));
-    Protection { redact, pseudonyms }
+    Protection { redact, pseudonyms: names.map(pseudonyms_of) }
+}
+
+/// Return the replacement of personal data.
+pub(crate) fn pseudonyms_of((key, users, hosts): Names) -> Pseudonyms {
+    Pseudonyms::new(key, users, hosts)
+}
+
+/// Return a text of JSON with its personal data replaced.
+#[pyfunction]
+pub(crate) fn pseudonymous(text: &str, names: Names) -> String {
+    pseudonyms_of(names).replaced(text).unwrap_or_else(|| text.to_owned())
 }

@@ -39,7 +39,7 @@ def rows(file: Path) -> list[dict[str, Any]]:
 
 def test_personal_data_is_replaced_alike_under_one_key(sessions: Path) -> None:
     folder, key = sessions.parent, sessions.parent / "names.key"
-    karl_fast.convert(sessions, folder / "a.jsonl", pseudonyms=key)
+    karl_fast.convert(sessions, folder / "a.jsonl", pseudonyms=key, allow_secrets=True)
     text = (folder / "a.jsonl").read_text()
     assert not re.search(r"alice|bob|carol|thinkpad|shop\.org", text)
     assert SECRET in text
@@ -57,7 +57,7 @@ def test_personal_data_is_replaced_alike_under_one_key(sessions: Path) -> None:
 
 
 def test_replacing_twice_is_as_replacing_once(sessions: Path) -> None:
-    folder, how = sessions.parent, {"pseudonyms": sessions.parent / "names.key", "redact": True}
+    folder, how = sessions.parent, {"pseudonyms": sessions.parent / "names.key"}
     karl_fast.convert(sessions, folder / "a.jsonl", **how)
     karl_fast.outcomes(folder / "a.jsonl", folder / "b.jsonl", **how)
     before, after = rows(folder / "a.jsonl"), rows(folder / "b.jsonl")
@@ -91,6 +91,66 @@ def test_a_file_that_is_no_key_is_refused_with_its_line(sessions: Path) -> None:
 
 
 def test_the_command_reports_replaced_secrets(sessions: Path) -> None:
-    done = karl("convert", sessions, "-o", sessions.parent / "a.jsonl", "--redact", folder=sessions.parent)
-    assert done.returncode == 0
-    assert "secrets   replaced: " in done.stderr
+    for command in ("convert", "outcomes"):
+        out = sessions.parent / f"{command}.jsonl"
+        done = karl(command, sessions, "-o", out, folder=sessions.parent)
+        assert done.returncode == 0
+        assert "secrets   replaced: github 1" in done.stderr
+        assert SECRET not in out.read_text()
+        assert karl(command, sessions, "-o", out, "--force", "--allow-secrets", folder=sessions.parent).returncode == 0
+        assert SECRET in out.read_text()
+
+
+def test_rewards_by_outcomes_come_without_secrets(sessions: Path) -> None:
+    out = sessions.parent / "a.jsonl"
+    account = karl_fast.convert(sessions, out, rate="outcomes")
+    assert account.secrets == {"github": 1}
+    assert SECRET not in out.read_text()
+
+
+@pytest.mark.parametrize("shape", ["chat", "text", "raw"])
+def test_a_sample_has_no_personal_data_in_rows_and_manifest(sessions: Path, shape: Any) -> None:
+    folder, how = (
+        sessions.parent / "home" / "alice",
+        {"k": 1, "shape": shape, "pseudonyms": str(sessions.parent / "names.key")},
+    )
+    karl_fast.convert(sessions, folder / "a.jsonl", rate="karl-v1", allow_secrets=True)
+    karl_fast.sample(folder / "a.jsonl", sessions.parent / "set", **how)
+    rows_, manifest = ((sessions.parent / "set" / name).read_text() for name in ("train.jsonl", "manifest.json"))
+    assert not re.search(r"alice|bob@|carol|thinkpad|ghp_", rows_)
+    assert "/home/user-" in rows_
+    assert "alice" not in manifest
+    assert "/home/user-" in manifest
+    [plain] = karl_fast.sample(folder / "a.jsonl", None, **how | {"pseudonyms": None}).lines()
+    assert structure(json.loads(rows_)) == structure(json.loads(plain))
+
+
+def structure(value: Any) -> Any:
+    """Return a value with its texts replaced."""
+    if isinstance(value, dict):
+        return {key: structure(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [structure(one) for one in value]
+    return "" if isinstance(value, str) else value
+
+
+def test_what_was_protected_is_drawn_as_it_is(sessions: Path) -> None:
+    folder, key = sessions.parent, str(sessions.parent / "names.key")
+    karl_fast.convert(sessions, folder / "a.jsonl", rate="karl-v1", pseudonyms=key)
+    [row] = karl_fast.sample(folder / "a.jsonl", None, k=1, shape="raw", pseudonyms=key).lines()
+    assert row + "\n" == (folder / "a.jsonl").read_text()
+
+
+@pytest.mark.parametrize("tokens", [{"tokens": {"v": 1, "ids": "AAAA"}}, {"trajectory": [{"prompt_ids": [1, 2]}]}])
+def test_a_raw_row_with_tokens_of_a_secret_is_dropped_by_name(tmp_path: Path, tokens: dict[str, Any]) -> None:
+    log = tmp_path / "log.jsonl"
+    said = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "done"}]
+    clean = {"id": "clean", "reward": 1, "messages": said, **tokens}
+    told = {"id": "told", "reward": 1, "messages": [{"role": "user", "content": SECRET}, *said[1:]], **tokens}
+    log.write_text("".join(json.dumps(row) + "\n" for row in (clean, told)))
+    found = karl_fast.sample(log, None, k=2, shape="raw")
+    assert found.manifest["draw"]["failed"] == {"private_tokens": 1}
+    assert [json.loads(line)["id"] for line in found.lines()] == ["clean"]
+    assert not karl_fast.sample(log, None, k=2).manifest["draw"]["failed"]  # a conversation has no tokens
+    kept = karl_fast.sample(log, None, k=2, shape="raw", allow_secrets=True)
+    assert len(list(kept.lines())) == 2

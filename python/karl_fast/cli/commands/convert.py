@@ -49,7 +49,7 @@ Rated = Annotated[
         "the outcome of the work.",
     ),
 ]
-Redact = Annotated[bool, typer.Option("--redact", help="Replace secrets in what is written.")]
+AllowSecrets = Annotated[bool, typer.Option("--allow-secrets", help="Keep secrets, which are replaced by default.")]
 Key = Annotated[
     str | None,
     typer.Option(
@@ -76,7 +76,7 @@ def command(
     out: Out = None,
     format: Format = None,
     rate: Rated = "log",
-    redact: Redact = False,
+    allow_secrets: AllowSecrets = False,
     pseudonyms: Key = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
@@ -102,7 +102,7 @@ def command(
             out,
             format=format,
             rate=rate,
-            redact=redact,
+            allow_secrets=allow_secrets,
             pseudonyms=pseudonyms,
             max_line_bytes=max_line_bytes,
             threads=threads,
@@ -114,4 +114,4 @@ def command(
     elif not quiet:
         from karl_fast.cli.reports.convert import converted
 
-        sys.stderr.write(converted(found, clean(out), rate, redacted=redact) + "\n")
+        sys.stderr.write(converted(found, clean(out), rate, allowed=allow_secrets) + "\n")

@@ -11,7 +11,7 @@ import typer
 from karl_fast._text import clean
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.commands.convert import Force, Format, Key, MaxLineBytes, Out, Redact, Threads
+from karl_fast.cli.commands.convert import AllowSecrets, Force, Format, Key, MaxLineBytes, Out, Threads
 from karl_fast.cli.progress import progress
 from karl_fast.cli.signals import writing
 from karl_fast.conversion import AFTER_DAYS
@@ -72,7 +72,7 @@ def command(
     repo: Repositories = None,
     after_days: AfterDays = AFTER_DAYS,
     pull_requests: PullRequests = None,
-    redact: Redact = False,
+    allow_secrets: AllowSecrets = False,
     pseudonyms: Key = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
@@ -97,7 +97,7 @@ def command(
             repositories=repo or (),
             after_days=after_days,
             pull_requests=pull_requests or (),
-            redact=redact,
+            allow_secrets=allow_secrets,
             pseudonyms=pseudonyms,
             max_line_bytes=max_line_bytes,
             threads=threads,

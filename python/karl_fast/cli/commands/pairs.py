@@ -11,7 +11,7 @@ import typer
 from karl_fast._text import clean
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.commands.convert import Format, Key, MaxLineBytes, Sources, Threads
+from karl_fast.cli.commands.convert import AllowSecrets, Format, Key, MaxLineBytes, Sources, Threads
 from karl_fast.cli.progress import progress
 from karl_fast.cli.signals import writing
 from karl_fast.errors import UsageError
@@ -26,7 +26,6 @@ Form = Annotated[
     Shape,
     typer.Option("--shape", help="Shape of a row: chat, lists of messages for TRL; text, for mlx-lm-lora's DPO."),
 ]
-AllowSecrets = Annotated[bool, typer.Option("--allow-secrets", help="Keep secrets, which are replaced by default.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file of pairs that is there.")]
 
 

@@ -26,8 +26,8 @@ RATES = {
 """Hints for more rewards, by the way of rating that gave none."""
 
 
-def converted(account: Conversion, out: str, rate: Rate, *, redacted: bool = False) -> str:
-    """Return the report of `convert`; ``rate`` is the source of its rewards, and secrets may be replaced."""
+def converted(account: Conversion, out: str, rate: Rate, *, allowed: bool = False) -> str:
+    """Return the report of `convert`; ``rate`` is the source of its rewards, and secrets may be allowed."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
     lines = [
         f"read      {counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}",
@@ -39,7 +39,7 @@ def converted(account: Conversion, out: str, rate: Rate, *, redacted: bool = Fal
         _rewards(account, rate),
         f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
         f"{in_bytes(account.written_bytes)}",
-        _secrets(account, redacted),
+        _secrets(account, allowed),
         *_places(account),
     ]
     return page(lines)
@@ -110,15 +110,13 @@ def _trajectories(account: Conversion) -> str:
     return counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
 
 
-def _secrets(account: Conversion, redacted: bool) -> str:
+def _secrets(account: Conversion, allowed: bool) -> str:
     if not account.secrets:
         return ""
-    if redacted:
+    if not allowed:
         return f"secrets   replaced: {counts_of(account.secrets)}"
-    found = counted(sum(account.secrets.values()), "secret stands", "secrets stand")
-    return (
-        f"warning   {found} in it ({counts_of(account.secrets)}): `sample` replaces what it draws, this file keeps them"
-    )
+    found = counted(sum(account.secrets.values()), "secret stays", "secrets stay")
+    return f"warning   {found} in it ({counts_of(account.secrets)}): --allow-secrets was given"
 
 
 def _messages(messages: dict[str, int]) -> str:

@@ -24,6 +24,7 @@ def earned(account: Outcomes, out: str) -> str:
         *_repositories(account),
         *_components(account),
         f"dropped   {counts_of(account.dropped)}" if account.dropped else "",
+        f"secrets   replaced: {counts_of(account.secrets)}" if account.secrets else "",
         f"written   {counted(account.written, 'trajectory', 'trajectories')} to {out}: "
         f"{in_bytes(account.written_bytes)}",
         *_places(account),

@@ -30,6 +30,8 @@ pub enum Flaw {
     UnlearnedTurn,
     /// Text without a conversation in a data set of conversations.
     OtherShape,
+    /// Tokens of a text with a secret or personal data, which could be read from them.
+    PrivateTokens,
     /// Longer than the caller's limit of tokens.
     TooManyTokens,
     /// Rejected by the chat template of the caller's tokenizer.
@@ -53,6 +55,7 @@ impl Flaw {
             Self::NoLearnedTurn => "no_learned_turn",
             Self::UnlearnedTurn => "unlearned_turn",
             Self::OtherShape => "other_shape",
+            Self::PrivateTokens => "private_tokens",
             Self::TooManyTokens => "too_many_tokens",
             Self::BadTemplate => "bad_template",
         }

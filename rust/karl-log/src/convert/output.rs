@@ -12,6 +12,7 @@ use super::record::MARK;
 use crate::atomic_output::{OutputKind, Target};
 use crate::error::{Error, Result, without_path};
 use crate::protection::Protection;
+use crate::secrets::SecretCounts;
 
 /// Maximum bytes of lines that wait for earlier ones.
 const WAITING: usize = 64 << 20;
@@ -80,11 +81,13 @@ impl<'t> Output<'t> {
     }
 
     /// Take the lines of one work unit, replace what is protected, and wait if too many wait for earlier ones.
+    /// Return the number of replaced secrets.
     ///
     /// # Errors
     /// [`Error::Io`] if they cannot be written; [`Error::Interrupted`] if another thread has failed.
-    pub(crate) fn put(&self, at: usize, lines: Vec<u8>) -> Result<()> {
-        let lines = self.protection.applied(lines);
+    pub(crate) fn put(&self, at: usize, lines: Vec<u8>) -> Result<SecretCounts> {
+        let mut secrets = SecretCounts::new();
+        let lines = self.protection.applied(lines, &mut secrets);
         let mut state = self.lock();
         while at != state.next && state.held + lines.len() > WAITING && !state.failed {
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +100,12 @@ impl<'t> Output<'t> {
         let wrote =
             state.drain().map_err(|error| Error::io("write", self.target.shown(), without_path(error)));
         self.moved.notify_all();
-        wrote
+        wrote.map(|()| secrets)
+    }
+
+    /// Return whether secrets are replaced.
+    pub(crate) fn redacts(&self) -> bool {
+        self.protection.redact
     }
 
     /// Wake the waiting threads: the lines they wait for never come.

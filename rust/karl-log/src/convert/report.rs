@@ -137,7 +137,7 @@ pub struct Made {
     pub notes: Counts,
     /// Unsupported message blocks and session items, by kind.
     pub blocks: BTreeMap<String, u64>,
-    /// Secrets in the output, by family.
+    /// Secrets that were replaced, or that stay in the output, by family.
     pub secrets: Counts,
     /// First mistyped values, by file and place.
     pub mistyped: Vec<Mistyped>,
@@ -179,7 +179,7 @@ impl Made {
         *self.dropped.entry(reason).or_default() += 1;
     }
 
-    /// Count the secrets in the output: they are replaced when rows are drawn from it.
+    /// Count the secrets that stay in the output: they are replaced when rows are drawn from it.
     pub(super) fn count_secrets(&mut self, lines: &[u8]) {
         if let Ok(text) = std::str::from_utf8(lines) {
             secrets::count(text, &mut self.secrets);

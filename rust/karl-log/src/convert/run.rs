@@ -19,8 +19,11 @@ pub(super) fn run(
         let mut all = Made::default();
         while let Some(at) = queue.take() {
             let done = unit(at).and_then(|(lines, mut made)| {
-                made.count_secrets(&lines);
-                output.put(at, lines).map(|()| made)
+                if !output.redacts() {
+                    made.count_secrets(&lines);
+                }
+                made.secrets.extend(output.put(at, lines)?);
+                Ok(made)
             });
             match done {
                 Ok(made) => all.add(made),

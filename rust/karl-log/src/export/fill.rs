@@ -54,7 +54,7 @@ pub fn draft(
     log: &Log,
     facts: RowFacts<'_>,
     draw: Draw<'_>,
-    settings: ExportSettings,
+    settings: ExportSettings<'_>,
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {

@@ -84,14 +84,14 @@ const STAMP: &str = "\"karl_fast\":{";
 pub(super) struct RowMaker<'a> {
     pub(super) log: &'a Log,
     pub(super) facts: RowFacts<'a>,
-    pub(super) settings: ExportSettings,
+    pub(super) settings: ExportSettings<'a>,
     /// True for each file that can be read again cheaply. The copy of a pipe is removed with the log, and a
     /// packed file would have to be unpacked again.
     lasts: Vec<bool>,
 }
 
 impl<'a> RowMaker<'a> {
-    pub(super) fn new(log: &'a Log, facts: RowFacts<'a>, settings: ExportSettings) -> Self {
+    pub(super) fn new(log: &'a Log, facts: RowFacts<'a>, settings: ExportSettings<'a>) -> Self {
         let lasts = |Source { name, path, codec, .. }: &Source| {
             *codec == Codec::Plain && absolute(name).is_ok_and(|named| named == *path)
         };
@@ -103,7 +103,7 @@ impl<'a> RowMaker<'a> {
     pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<ParsedRow, Flaw> {
         if self.settings.shape == Shape::Raw {
             // A record that stays unchanged need not be built.
-            let check = if self.settings.allow_secrets { reference::check(&bytes) } else { Ok(()) };
+            let check = if self.settings.protects() { Ok(()) } else { reference::check(&bytes) };
             check.map_err(|_| Flaw::Unparsable)?;
             let prompt = || content_hash::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
             let prompt = self.needs_prompt(row).then(prompt);
@@ -131,17 +131,17 @@ impl<'a> RowMaker<'a> {
                 let text = self.clean(written(&fields)?, &mut secrets);
                 // A secret in an id is not a secret of the training text: replaced, not counted.
                 let stamp = self.clean(written(&stamp)?, &mut SecretCounts::new());
-                (Some(beside(&text, &stamp)), read.trimmed as u64, tools)
+                (Some(self.pseudonymous(beside(&text, &stamp))), read.trimmed as u64, tools)
             }
         };
         Ok(RowText { text, trimmed, secrets, tools, prompt })
     }
 
-    /// Return the record's own bytes on one line; rewritten only if it has a secret or a line break. A secret
-    /// may also be under a duplicate key that a later one overrides.
+    /// Return the record's own bytes on one line; rewritten only if it has a line break, a secret or personal
+    /// data. A secret may also be under a duplicate key that a later one overrides.
     fn raw(&self, row: u32, bytes: Vec<u8>, secrets: &mut SecretCounts) -> Result<Option<String>, Flaw> {
         let broken = is_broken(&bytes);
-        let safe = self.settings.allow_secrets && !broken;
+        let safe = !self.settings.protects() && !broken;
         if safe && self.stands(row) {
             return Ok(None);
         }
@@ -152,11 +152,21 @@ impl<'a> RowMaker<'a> {
         let Ok(Value::Object(fields)) = reference::parse(text.as_bytes()) else {
             return Err(Flaw::Unparsable);
         };
-        let secret = !self.settings.allow_secrets && redact(&text, &mut SecretCounts::new()).is_some();
-        if secret || broken {
-            return written(&fields).map(|text| Some(self.clean(text, secrets)));
+        let private = self.is_private(&text);
+        if private && fields.iter().any(|(key, value)| is_tokens(key, value)) {
+            return Err(Flaw::PrivateTokens);
+        }
+        if private || broken {
+            return written(&fields).map(|text| Some(self.pseudonymous(self.clean(text, secrets))));
         }
         Ok((!self.stands(row)).then_some(text))
+    }
+
+    /// Return whether something in a record is replaced.
+    fn is_private(&self, text: &str) -> bool {
+        let secret = || !self.settings.allow_secrets && redact(text, &mut SecretCounts::new()).is_some();
+        let personal = || self.settings.pseudonyms.is_some_and(|names| names.replaced(text).is_some());
+        secret() || personal()
     }
 
     /// Return whether a record that is copied unchanged is read again.
@@ -182,6 +192,10 @@ impl<'a> RowMaker<'a> {
             return text;
         }
         redact(&text, secrets).unwrap_or(text)
+    }
+
+    fn pseudonymous(&self, text: String) -> String {
+        self.settings.pseudonyms.and_then(|names| names.replaced(&text)).unwrap_or(text)
     }
 
     /// Return the metadata of a row; trainers ignore it, and it has no training text.
@@ -212,6 +226,36 @@ impl<'a> RowMaker<'a> {
 
     fn fields(&self, row: u32) -> &Fields {
         self.log.fields(row)
+    }
+}
+
+/// Keys of the tokens of a text, as trainers write them.
+const TOKENS: [&str; 10] = [
+    "tokens",
+    "token_ids",
+    "prompt_ids",
+    "completion_ids",
+    "response_ids",
+    "input_ids",
+    "output_ids",
+    "prompt_token_ids",
+    "completion_token_ids",
+    "response_token_ids",
+];
+
+/// Return whether a value holds the tokens of a text, from which it can be read again: a list of numbers, or
+/// the text `ids` of a log of rollouts.
+fn is_tokens(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Array(items) => {
+            (TOKENS.contains(&key) && items.iter().any(Value::is_u64))
+                || items.iter().any(|item| is_tokens(key, item))
+        }
+        Value::Object(fields) => {
+            (key == "tokens" && fields.get("ids").is_some_and(Value::is_string))
+                || fields.iter().any(|(key, value)| is_tokens(key, value))
+        }
+        _ => false,
     }
 }
 

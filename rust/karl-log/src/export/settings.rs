@@ -6,6 +6,7 @@ use karl_core::sample::Ranking;
 use super::quota::Strata;
 use super::render::Shape;
 use crate::conversation::Flaw;
+use crate::protection::Pseudonyms;
 
 /// Check by the caller that returns the flaw of a rendered row, if any; an error ends the job.
 pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, String>;
@@ -69,11 +70,13 @@ impl Prepared {
 
 /// Settings of the conversion of records to rows.
 #[derive(Clone, Copy, Debug)]
-pub struct ExportSettings {
+pub struct ExportSettings<'a> {
     /// Shape of a row.
     pub shape: Shape,
     /// True to leave secrets in place.
     pub allow_secrets: bool,
+    /// Replacement of personal data.
+    pub pseudonyms: Option<&'a Pseudonyms>,
     /// Preparation of records that are copied unchanged.
     pub prepared: Prepared,
     /// Maximum rows of a group in a draw without replacement.
@@ -84,13 +87,18 @@ pub struct ExportSettings {
     pub threads: usize,
 }
 
-impl ExportSettings {
+impl ExportSettings<'_> {
+    /// Return whether something in a record may be replaced.
+    pub(super) fn protects(&self) -> bool {
+        !self.allow_secrets || self.pseudonyms.is_some()
+    }
+
     /// Return the preparation of records: a judge of the caller needs held texts; any shape but raw, and the
-    /// search for secrets, need at least validation.
+    /// search for secrets and personal data, need at least validation.
     pub(super) fn preparing(&self, judge: bool) -> Prepared {
         match self.prepared {
             _ if judge => Prepared::Held,
-            prepared if self.shape != Shape::Raw || !self.allow_secrets => prepared.judged(),
+            prepared if self.shape != Shape::Raw || self.protects() => prepared.judged(),
             prepared => prepared,
         }
     }

@@ -16,6 +16,7 @@ use crate::log::Account;
 use crate::parallel::{map, share};
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
 use crate::rejects::Tally;
+use crate::secrets::{SecretCounts, add};
 
 /// Account of each file.
 pub(super) type Accounts = Vec<(PathBuf, Account)>;
@@ -63,7 +64,7 @@ impl Records {
         }
     }
 
-    /// Write what `one` makes of every record.
+    /// Write what `one` makes of every record; return the number of replaced secrets.
     ///
     /// # Errors
     /// Those of `one`, and of the output.
@@ -72,8 +73,9 @@ impl Records {
         output: &Output<'_>,
         one: impl Fn(&ScannedRow<'_>, &mut Vec<u8>) -> Result<()> + Sync,
         watch: &Watch,
-    ) -> Result<()> {
+    ) -> Result<SecretCounts> {
         let failure: Mutex<Option<Error>> = Mutex::new(None);
+        let secrets = Mutex::new(SecretCounts::new());
         share(self.tasks.len(), self.threads, |queue| {
             while let Some(at) = queue.take() {
                 let (mut lines, mut written) = (Vec::new(), Ok(()));
@@ -83,7 +85,11 @@ impl Records {
                     }
                 };
                 let done = self.scan(self.tasks[at], take, watch).and(written);
-                if let Err(error) = done.and_then(|()| output.put(at, lines)) {
+                let done = done.and_then(|()| output.put(at, lines)).map(|replaced| {
+                    let mut secrets = secrets.lock().unwrap_or_else(PoisonError::into_inner);
+                    add(&mut secrets, replaced);
+                });
+                if let Err(error) = done {
                     output.fail();
                     queue.close();
                     let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +100,8 @@ impl Records {
                 }
             }
         });
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        let secrets = secrets.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(secrets), Err)
     }
 
     fn scan(&self, task: RangeTask, take: impl FnMut(&ScannedRow<'_>), watch: &Watch) -> Result<Tally> {

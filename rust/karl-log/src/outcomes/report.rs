@@ -7,6 +7,7 @@ use super::component::Component;
 use super::outcome::Outcome;
 use crate::convert;
 use crate::log::Account;
+use crate::secrets::SecretCounts;
 
 /// Account of a run: rows read = written + dropped + bad.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +32,8 @@ pub struct OutcomesReport {
     pub without_repository: BTreeMap<&'static str, u64>,
     /// Commits attributed.
     pub commits: u64,
+    /// Replaced secrets, by family.
+    pub secrets: SecretCounts,
     /// Bytes read, unpacked.
     pub bytes: u64,
     /// Bytes written.

@@ -67,7 +67,8 @@ pub fn run(
     repositories::judge(&mut sessions, settings, &mut report, watch)?;
     compare(&mut sessions, &Verdicts::read(&settings.reports)?);
     let output = Output::create(target, settings.protection.clone())?;
-    records.write(&output, |row, out| write(row, &sessions, &records, settings.rate, out), watch)?;
+    report.secrets =
+        records.write(&output, |row, out| write(row, &sessions, &records, settings.rate, out), watch)?;
     for session in &sessions {
         report.count(&session.outcome);
         report.rewarded += u64::from(settings.rate && reward(&session.outcome).is_some());

@@ -32,7 +32,7 @@ use crate::convert::{self, ConvertSettings, Rate, convert};
 use crate::error::{Error, Result};
 use crate::input::source::Source;
 use crate::protection::Protection;
-use crate::secrets::count;
+use crate::secrets::add;
 
 /// Start of every row.
 const MARK: &[u8] = b"{\"prompt\":";
@@ -88,10 +88,7 @@ pub fn pairs(
         let text = |entry: &Entry| entry.text(&trajectories).map_err(|error| Error::io("read", &path, error));
         let made = row(&text(pair.chosen)?, &text(pair.rejected)?, pair.reason, settings.shape);
         let line = report.count(pair.reason, made);
-        if settings.protection.redact {
-            count(&line, &mut report.secrets);
-        }
-        output.put(at, line.into_bytes())?;
+        add(&mut report.secrets, output.put(at, line.into_bytes())?);
     }
     if report.written() == 0 {
         return Ok(report);

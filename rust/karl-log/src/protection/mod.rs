@@ -1,6 +1,7 @@
 //! Protection of lines that are written: secrets and personal data are replaced.
 
 pub mod pseudonyms;
+mod span;
 
 pub use self::pseudonyms::Pseudonyms;
 use crate::secrets::{SecretCounts, redact};
@@ -15,24 +16,25 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Return lines of JSON with their secrets and personal data replaced. A line stays a line, and JSON.
+    /// Return lines of JSON with their secrets, which are counted, and personal data replaced. A line stays a
+    /// line, and JSON.
     #[must_use]
-    pub fn applied(&self, lines: Vec<u8>) -> Vec<u8> {
+    pub fn applied(&self, lines: Vec<u8>, secrets: &mut SecretCounts) -> Vec<u8> {
         if !self.redact && self.pseudonyms.is_none() {
             return lines;
         }
         let mut found = Vec::with_capacity(lines.len());
         for line in lines.split_inclusive(|&byte| byte == b'\n') {
             match std::str::from_utf8(line) {
-                Ok(text) => found.extend_from_slice(self.text(text).as_bytes()),
+                Ok(text) => found.extend_from_slice(self.text(text, secrets).as_bytes()),
                 Err(_) => found.extend_from_slice(line), // every written line is UTF-8
             }
         }
         found
     }
 
-    fn text(&self, text: &str) -> String {
-        let secrets = if self.redact { redact(text, &mut SecretCounts::new()) } else { None };
+    fn text(&self, text: &str, secrets: &mut SecretCounts) -> String {
+        let secrets = if self.redact { redact(text, secrets) } else { None };
         let clean = secrets.as_deref().unwrap_or(text);
         let personal = self.pseudonyms.as_ref().and_then(|names| names.replaced(clean));
         personal.or(secrets).unwrap_or_else(|| text.to_owned())

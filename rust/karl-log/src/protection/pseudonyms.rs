@@ -17,6 +17,8 @@ use memchr::memchr_iter;
 use memchr::memmem::find_iter;
 use siphasher::sip::SipHasher24;
 
+use super::span::{Span, joined, keep_structure};
+
 /// Domain of the pseudonyms of addresses; `invalid` is reserved, and no mail goes there.
 const DOMAIN: &str = "pseudonym.invalid";
 
@@ -84,13 +86,6 @@ pub struct Pseudonyms {
     known: BTreeMap<String, Kind>,
 }
 
-/// Part of a text that is replaced.
-struct Span {
-    from: usize,
-    to: usize,
-    name: String,
-}
-
 impl Pseudonyms {
     /// Return the replacement under a key; `users` and `hosts` are replaced wherever they are words.
     #[must_use]
@@ -101,9 +96,17 @@ impl Pseudonyms {
         Self { key, known }
     }
 
-    /// Return a text with its personal data replaced; `None` if it has none.
+    /// Return a row of JSON with the personal data in its strings replaced; `None` if it has none. A key that is
+    /// a name as a whole stays: it may be a field of that format.
     #[must_use]
-    pub fn replaced(&self, text: &str) -> Option<String> {
+    pub fn replaced(&self, row: &str) -> Option<String> {
+        let mut spans = self.spans(row);
+        keep_structure(row, &mut spans);
+        (!spans.is_empty()).then(|| joined(row, &spans))
+    }
+
+    /// Find the personal data of a text, in order.
+    fn spans(&self, text: &str) -> Vec<Span> {
         let mut known = self.known.clone();
         let mut spans = self.addresses(text, &mut known);
         find_homes(text, &mut known);
@@ -117,7 +120,7 @@ impl Pseudonyms {
         }
         // An address is replaced as a whole, and so is the longer of two names.
         spans.sort_by_key(|span| (span.from, std::cmp::Reverse(span.to)));
-        (!spans.is_empty()).then(|| joined(text, &spans))
+        spans
     }
 
     /// Find addresses, and the users and hosts of prompts like `alice@laptop:`.
@@ -163,20 +166,6 @@ fn find_homes(text: &str, known: &mut BTreeMap<String, Kind>) {
             }
         }
     }
-}
-
-/// Return the text with each span replaced, the first of those that overlap.
-fn joined(text: &str, spans: &[Span]) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut at = 0;
-    for span in spans {
-        if span.from >= at {
-            clean.push_str(&text[at..span.from]);
-            clean.push_str(&span.name);
-            at = span.to;
-        }
-    }
-    clean + &text[at..]
 }
 
 /// Return whether a name is of one person or machine, and not a pseudonym already.
@@ -244,7 +233,7 @@ mod tests {
     }
 
     fn clean(text: &str) -> String {
-        names().replaced(text).unwrap_or_else(|| text.to_owned())
+        joined(text, &names().spans(text))
     }
 
     #[test]
@@ -272,14 +261,24 @@ mod tests {
         for text in
             ["git@github.com:a/b", "a@example.com", "/root/x /home/runner/x", "react@18.2", "@scope/x", "dev"]
         {
-            assert_eq!(names().replaced(text), None, "{text}");
+            assert_eq!(clean(text), text);
         }
     }
 
     #[test]
     fn replacing_twice_is_as_replacing_once() {
         let once = clean(r"/home/alice carol@x.org erin@tower:/ \\nalice@b.co C:\Users\bob\x thinkpad");
-        assert_eq!(names().replaced(&once), None, "{once}");
+        assert_eq!(clean(&once), once);
+    }
+
+    #[test]
+    fn the_structure_of_a_row_stays() {
+        let row = r#"{"role":"x","cwd":"/home/role","at":"/home/carol/a","n":null,"role_of":"/home/null","carol":"carol","carol@x.org":1}"#;
+        let clean = names().replaced(row).unwrap();
+        assert!(clean.starts_with(r#"{"role":"x","cwd":"/home/user-"#), "{clean}");
+        assert!(clean.contains(r#""n":null,"role_of":"/home/user-"#), "{clean}");
+        assert!(clean.contains(r#","carol":"user-"#) && !clean.contains("carol@x.org"), "{clean}");
+        assert_eq!(names().replaced(&clean), None, "{clean}");
     }
 
     #[test]

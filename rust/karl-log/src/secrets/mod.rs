@@ -50,7 +50,7 @@ pub fn redact(text: &str, found: &mut SecretCounts) -> Option<String> {
         if secrets.is_empty() {
             break;
         }
-        add(found, &secrets);
+        tally(found, &secrets);
         clean = Some(replaced(now, &secrets));
     }
     clean
@@ -70,10 +70,17 @@ pub(crate) fn cleaned(value: Value) -> Value {
 
 /// Count the secrets of a text.
 pub fn count(text: &str, found: &mut SecretCounts) {
-    add(found, &search::search(text));
+    tally(found, &search::search(text));
 }
 
-fn add(found: &mut SecretCounts, secrets: &[Secret]) {
+/// Add the counts of another text.
+pub(crate) fn add(found: &mut SecretCounts, others: SecretCounts) {
+    for (family, count) in others {
+        *found.entry(family).or_default() += count;
+    }
+}
+
+fn tally(found: &mut SecretCounts, secrets: &[Secret]) {
     for secret in secrets.iter().filter(|secret| !secret.part) {
         *found.entry(secret.family).or_default() += 1;
     }

@@ -146,6 +146,7 @@ pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
         export::ExportSettings {
             shape,
             allow_secrets: false,
+            pseudonyms: None,
             prepared: Prepared::Held,
             max_per_group: None,
             dealt: true,

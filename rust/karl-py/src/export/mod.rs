@@ -14,6 +14,7 @@ use karl_log::export;
 use karl_log::export::directory;
 use karl_log::export::directory::{DirectoryFile, SPLITS, Written};
 use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits};
+use karl_log::protection::Pseudonyms;
 use pyo3::prelude::*;
 
 use self::failed::FailedRow;
@@ -23,6 +24,7 @@ use crate::boundary::enter::enter;
 use crate::boundary::error::{UsageError, to_python};
 use crate::log::Log;
 use crate::place::Target;
+use crate::protection::{Names, pseudonyms_of};
 use crate::selection::Selection;
 
 /// The rows of a data set before it is written.
@@ -40,7 +42,8 @@ pub(crate) struct Draft {
 /// Settings of the rows to make of records, and of the splits of these rows.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Export {
-    settings: export::ExportSettings,
+    settings: export::ExportSettings<'static>,
+    pseudonyms: Option<Pseudonyms>,
     dealing: Dealing,
     judge: Option<Py<PyAny>>,
     per: Option<(String, Allocation)>,
@@ -50,7 +53,7 @@ pub(crate) struct Export {
 impl Export {
     /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, prepared, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, pseudonyms=None, prepared, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
     #[allow(
         clippy::too_many_arguments,
         reason = "one keyword a setting; the Python layer holds them in one object"
@@ -58,6 +61,7 @@ impl Export {
     fn new(
         shape: &str,
         allow_secrets: bool,
+        pseudonyms: Option<Names>,
         prepared: &str,
         fractions: [f64; 3],
         fewest: usize,
@@ -75,6 +79,7 @@ impl Export {
         let settings = export::ExportSettings {
             shape: Shape::by_name(shape).ok_or_else(unknown)?,
             allow_secrets,
+            pseudonyms: None,
             prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
             max_per_group,
             dealt: fractions[0] < 1.0,
@@ -88,14 +93,23 @@ impl Export {
             Ok((field, Allocation::by_name(&deal).ok_or_else(|| unknown(&deal))?))
         };
         let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
-        Ok(Self { settings, dealing, judge, per })
+        let pseudonyms = pseudonyms.map(pseudonyms_of);
+        Ok(Self { settings, pseudonyms, dealing, judge, per })
     }
 
     /// Return the same with every record read and judged before it is written.
     fn judged(&self, py: Python<'_>) -> Self {
         let settings = export::ExportSettings { prepared: self.settings.prepared.judged(), ..self.settings };
         let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
-        Self { settings, judge, per: self.per.clone(), ..*self }
+        let (pseudonyms, per) = (self.pseudonyms.clone(), self.per.clone());
+        Self { settings, pseudonyms, judge, per, dealing: self.dealing }
+    }
+}
+
+impl Export {
+    /// Return the settings, with the replacement of personal data.
+    fn settings(&self) -> export::ExportSettings<'_> {
+        export::ExportSettings { pseudonyms: self.pseudonyms.as_ref(), ..self.settings }
     }
 }
 
@@ -145,7 +159,7 @@ impl Draft {
                     let ranking = selection.inner.ranking(population, &selection.settings)?;
                     Draw::Ranked { ranking, count, strata: budgets }
                 };
-                export::draft(&log.get().inner, facts, draw, export.settings, judge, watch)
+                export::draft(&log.get().inner, facts, draw, export.settings(), judge, watch)
             })
         })?;
         if selection.settings.sampler == Sampler::WeightedReservoir {
@@ -183,7 +197,7 @@ impl Draft {
         let ranking = Ranking::given(rows, log.get().inner.len()).map_err(|error| to_python(error.into()))?;
         let draw = Draw::Ranked { ranking, count: rows.len(), strata: None };
         make(py, export, &log, Ordinals::Ranks, |judge, watch| {
-            let mut draft = export::draft(&log.get().inner, facts, draw, export.settings, judge, watch)?;
+            let mut draft = export::draft(&log.get().inner, facts, draw, export.settings(), judge, watch)?;
             let mut copies: HashMap<i64, u32> = HashMap::new();
             for &row in rows {
                 *copies.entry(row).or_default() += 1;
