@@ -32,9 +32,15 @@ def finished(config: Config, outputs: dict[str, Path], records: Records) -> dict
     return found["result"] if found and "result" in found else None
 
 
-def is_decision(now: Task, result: dict[str, Any] | None) -> bool:
-    """Return whether a command that exits with 1 has refused to promote, which is no failure."""
-    return now.step == "promote" and result is not None and result.get("promoted") is False
+def is_complete(now: Task, result: dict[str, Any] | None) -> bool:
+    """Return whether a command that exits with 1 has done its work.
+
+    It refused to promote, or it collected all files but those that cannot be read: these are in its report and its
+    record, and the next collection tries them again.
+    """
+    if result is None:
+        return False
+    return (now.step == "promote" and result.get("promoted") is False) or (now.step == "collect" and "failed" in result)
 
 
 def adopted(config: Config, now: Task, records: Records) -> dict[str, Any] | None:

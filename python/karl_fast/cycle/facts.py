@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 KEPT = {
-    "collect": ("agents", "files", "grown", "reread", "lines", "size_bytes", "written_bytes"),
+    "collect": ("agents", "files", "grown", "reread", "lines", "size_bytes", "written_bytes", "failed"),
     "convert": ("trajectories", "rewarded", "lines_read", "size_bytes", "written_bytes", "secrets"),
     "outcomes": ("written", "known", "components", "commits", "dropped", "written_bytes"),
     "sample": ("accounting", "reward", "draw", "secrets"),

@@ -132,7 +132,7 @@ class Run:
             return True
         ended = execute(now.arguments, self.config.file.parent, self.lock, self.say)
         cost = {"seconds": ended.seconds, "peak_bytes": ended.peak_bytes}
-        if ended.code and not decisions.is_decision(now, ended.result):
+        if ended.code and not decisions.is_complete(now, ended.result):
             self._note(now.step, cost | {"state": "failed", "error": ended.error})
             self.record |= {"state": "failed", "error": f"{now.step}: {ended.error}", "code": max(ended.code, 1)}
             return False

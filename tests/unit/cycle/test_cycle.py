@@ -192,3 +192,15 @@ def test_collect_runs_each_time_and_its_archive_is_converted(cycle: Path) -> Non
     session(cycle.parent, 99, "booking")
     assert states(cycle, "--until", "convert") == {"collect": "done", "convert": "done"}
     assert (cycle.parent / "cycle" / "archive").is_dir()
+
+
+def test_a_file_that_cannot_be_collected_does_not_end_a_cycle(cycle: Path) -> None:
+    cycle.write_text(
+        LIKELIHOOD.replace('[convert]\nsources = ["sessions"]', '[collect]\nfrom = ["sessions"]\n[convert]')
+    )
+    damaged = cycle.parent / "sessions" / "damaged.jsonl.zst"
+    damaged.write_bytes(b"\x28\xb5\x2f\xfd damaged")
+    run = events(cycle, "--until", "convert")[-1]
+    assert {name: one["state"] for name, one in run["steps"].items()} == {"collect": "done", "convert": "done"}
+    records = [record.read_text() for record in (cycle.parent / "cycle").rglob("*.json")]
+    assert any('"failed"' in record and str(damaged) in record for record in records)
