@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,8 @@ import pytest
 import karl_fast
 from karl_fast.errors import CheckpointError, ModelError, OutputExistsError, OverlapError, UsageError
 from karl_fast.evaluation import RolloutSettings, evaluate_rollouts, promote
-from tests.cli.run import COMMAND
 from tests.unit.evaluation.conftest import TASK, settings
-from tests.unit.train.conftest import made, quiet
+from tests.unit.train.conftest import made, ran
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,9 +140,7 @@ def test_the_commands_evaluate_promote_and_roll_back(trained: Path, tmp_path: Pa
     )
 
     def run(*words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [*COMMAND, *words], cwd=folder, env=quiet(), capture_output=True, text=True, check=False, timeout=300
-        )
+        done = ran([*words], folder, timeout=300)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 

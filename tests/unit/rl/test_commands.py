@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.run import COMMAND, ended_while_reporting
 from tests.unit.rl.conftest import EXAMPLES, lines
-from tests.unit.train.conftest import made, quiet
+from tests.unit.train.conftest import made, quiet, ran
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +31,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(place: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*COMMAND, *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False, timeout=300
-    )
+    done = ran([*words], place, timeout=300)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.forked import ForkServer
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -56,6 +58,16 @@ def quiet() -> dict[str, str]:
         "MLX_DISABLE_COMPILE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
+
+
+SERVER = ForkServer("karl_fast.rl", "mlx_lm")
+
+
+def ran(
+    words: list[str], folder: Path | None = None, *, variables: dict[str, str] | None = None, timeout: float = 180
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that trains in a process that has MLX loaded; nothing is raised, whatever the exit code is."""
+    return SERVER.run(words, folder, variables or quiet(), timeout, None)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from karl_fast.entrypoint import STOPS
 from tests import rows
 from tests.cli.run import COMMAND, ended_while_reporting
 from tests.unit.train import parts
-from tests.unit.train.conftest import quiet
+from tests.unit.train.conftest import quiet, ran
 from tests.unit.train.test_defects import chat, write
 
 if TYPE_CHECKING:
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 FLAGS = ("--iters", 6, "--max-seq-length", 96, "--learning-rate", "1e-3", "--steps-per-report", 2, "--save-every", 3)
 
 
-def karl(*words: Any, **how: Any) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, *map(str, words)]
-    how = {"env": quiet() | {"COLUMNS": "100", "TERM": "dumb"}, "timeout": 180} | how
-    return subprocess.run(command, capture_output=True, text=True, check=False, **how)
+def karl(*words: Any, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return ran(list(map(str, words)), cwd, variables=(env or quiet()) | {"COLUMNS": "100", "TERM": "dumb"})
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +284,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(data: Path, tiny_model: Path, tm
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 
     flags = (*FLAGS[2:], "--iters", 6, "--resume")
-    done = karl("train", data, "--model", tiny_model, "--adapter-path", where, *flags, preexec_fn=small)
+    words = [*COMMAND, "train", data, "--model", tiny_model, "--adapter-path", where, *map(str, flags)]
+    done = subprocess.run(words, env=quiet(), capture_output=True, text=True, check=False, preexec_fn=small)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: cannot write ")
     assert {path: path.read_bytes() for path in where.rglob("*.safetensors")} == before

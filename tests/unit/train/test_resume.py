@@ -15,7 +15,7 @@ import pytest
 import karl_fast
 from tests import rows
 from tests.cli.run import COMMAND
-from tests.unit.train.conftest import quiet
+from tests.unit.train.conftest import quiet, ran
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,9 +54,7 @@ def command(data: Path, model: Path, adapter: Path, **more: Any) -> list[str]:
 
 
 def run(*arguments: Any, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments, **more), env=quiet(), capture_output=True, text=True, check=False, timeout=120
-    )
+    return ran(command(*arguments, **more)[len(COMMAND) :])
 
 
 def bytes_of(adapter: Path) -> dict[str, bytes]:
