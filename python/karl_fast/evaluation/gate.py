@@ -24,6 +24,7 @@ from karl_fast import _seen
 from karl_fast._text import counted
 from karl_fast.errors import CheckpointError, KarlError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import evidence as evidences
+from karl_fast.evaluation import learned_from
 from karl_fast.evaluation.records import Records
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, RolloutSettings, adapter_hash, evaluate_rollouts
 from karl_fast.export.read import open_source
@@ -122,8 +123,8 @@ def promote(
     Raises:
         UsageError: a setting out of range; the link leads to another adapter than `over`; or too few prompts for any
             p-value that this look could accept.
-        OverlapError: the new adapter learned from, or was chosen on, some of the held-out data, or has no hashes of
-            what it learned from.
+        OverlapError: the new adapter learned from, or was chosen on, some of the held-out data, or what it
+            learned from is not known.
         OutputTakenError: another promotion moved the link meanwhile.
         KarlError: as `evaluate_rollouts` and `evaluate`.
 
@@ -211,12 +212,7 @@ def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen.Seen, int]:
 
 def _refuse_overlap(new: Path, held_out: _seen.Seen) -> None:
     """Raise where an adapter learned from held-out data, or does not know what it learned from."""
-    seen = _seen.read(new)
-    if seen is None:
-        error = OverlapError(f"{new} has no {_seen.FILE}: what it learned from is not known")
-        error.hint = "karl-fast train and rl write it beside the adapter"
-        raise error
-    both = seen & held_out
+    both = learned_from.hashes(new) & held_out
     if both:
         said = [_share(getattr(both, kind), getattr(held_out, kind), kind) for kind in ("prompts", "groups")]
         error = OverlapError(

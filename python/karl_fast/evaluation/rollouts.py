@@ -17,24 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic
-from karl_fast._text import counted
 from karl_fast._user_code import here, within
 from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
+from karl_fast.evaluation.attempts import PolicyAttempts
 from karl_fast.modeling.checkpoint import ADAPTERS
 from karl_fast.modeling.load import require, require_adapter
 from karl_fast.resampling import Measure, PairedDifference, measure, paired_differences
-from karl_fast.rl import factory, held_out, rollout_log
-from karl_fast.rl.collect import Collector
+from karl_fast.rl import held_out
 from karl_fast.rl.config import prompts as read_prompts
-from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rewards import count_missing
 from karl_fast.settings.validation import refuse_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karl_fast.rl.policy import Policy
-    from karl_fast.rl.rollout import Prompt, Rollout
+    from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.settings import Online
 
 BASE = "base"
@@ -148,7 +145,7 @@ def evaluate_rollouts(
         The measures.
 
     Raises:
-        UsageError: a setting out of range, or prompts that do not fit.
+        UsageError: a setting out of range, or prompts that do not fit, or attempts that need more memory than there is.
         ModelError: the model or an adapter is missing, or does not fit.
         OutputExistsError: the folder has an evaluation, and neither `resume` nor `force`.
         OutputForeignError: the folder has something else.
@@ -166,7 +163,7 @@ def evaluate_rollouts(
     logs = []
     for side, adapter in zip(SIDES, sides, strict=False):
         with within(began):
-            run = _Side(rollouts, adapter, prompts, folder / side)
+            run = PolicyAttempts(rollouts, adapter, prompts, folder / side)
         logs.append(run.attempt(progress))
     return _result(rollouts, logs, run.too_long, folder)
 
@@ -230,56 +227,6 @@ def _same(file: Path, now: dict[str, Any]) -> None:
         other = CheckpointError(f"{file.parent} is of another evaluation: other {', '.join(changed)}")
         other.hint = "give the settings that it began with, or another --out"
         raise other
-
-
-class _Side:
-    """Attempts of one policy."""
-
-    def __init__(self, rollouts: RolloutSettings, adapter: str | None, prompts: list[Prompt], log: Path) -> None:
-        settings = rollouts.settings
-        self.rollouts, self.adapter, self.log, self.began = rollouts, adapter, log, here()
-        self.make = factory.environment(settings, self.began)
-        self.reward_functions = factory.reward_functions(settings, self.began)
-        self.policy: Policy = factory.evaluated(settings, adapter)
-        lengths = [factory.length(self.policy, one) for one in prompts]
-        pairs = zip(prompts, lengths, strict=True)
-        self.prompts = [one for one, length in pairs if length < settings.max_context]
-        self.too_long = len(prompts) - len(self.prompts)
-        if not self.prompts:
-            shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
-            raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
-
-    def attempt(self, progress: Callable[[str, int, int, list[str]], None] | None) -> list[Rollout]:
-        """Make the attempts that are left, and return all of them from the log."""
-        sampling = replace(factory.sampling(self.rollouts.settings), group_size=self.rollouts.attempts)
-        decoder = Decoder(self.policy, self.rollouts.temperature)
-        collector = Collector(decoder, self.reward_functions, sampling, self.make)
-        chunks = held_out.chunks(collector, self.prompts)
-        ends = [sum(map(len, chunks[:number])) for number in range(len(chunks) + 1)]
-        done, size = _complete(self.log, [end * self.rollouts.attempts for end in ends])
-        journal = rollout_log.Journal(self.log, size)
-        try:
-            left = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
-            for number, (rollouts, failures) in enumerate(left, done + 1):
-                journal.write(rollout_log.line(one, 0)(one.logp, learned=False) for one in rollouts)
-                if progress is not None:
-                    progress(self.log.name, ends[number], len(self.prompts), failures)
-        finally:
-            journal.finish()
-        by_id = {one.id: one for one in self.prompts}
-        with self.log.open(encoding="utf-8") as lines:
-            return [rollout_log.rollout(text, by_id) for text in lines]
-
-
-def _complete(log: Path, ends: list[int]) -> tuple[int, int]:
-    """Return the number of complete chunks in a log, and their bytes; ``ends`` are the lines after each chunk."""
-    if not log.is_file():
-        return 0, 0
-    with _atomic.refused(log):
-        lines = log.read_bytes().splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n")]
-    done = max(number for number, end in enumerate(ends) if end <= len(whole))
-    return done, sum(map(len, whole[: ends[done]]))
 
 
 def _result(rollouts: RolloutSettings, logs: list[list[Rollout]], too_long: int, folder: Path) -> RolloutEvaluation:

@@ -32,7 +32,7 @@ from karl_fast.train.length_budget import SHORTEST, in_segments
 from karl_fast.train.memory import largest, limit_bytes, of_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.settings import Online
@@ -107,7 +107,7 @@ class RoundNeed:
         return self.weights + self.adapter + max(self.drawing, self.learning)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items())
+        return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items() if value)
 
 
 @dataclass(frozen=True)
@@ -198,34 +198,57 @@ class RoundMemory:
         Raises:
             UsageError: it exceeds the limit; the hint names sizes that fit.
         """
-        need, limit = self.need(sizes), limit_bytes(settings.training)
-        if need.total <= limit:
-            return need
-        filled = " (max_context, up to which an environment may answer)" if sizes.turns else ""
-        error = UsageError(
-            f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time, of up to"
-            f" {sizes.tokens:,} tokens{filled}, needs about {in_gigabytes(need.total)} ({need}), and there are"
-            f" {in_gigabytes(limit)}"
-        )
-        error.hint = self._hint(sizes, limit, settings)
-        raise error
-
-    def _hint(self, sizes: Sizes, limit: int, settings: Online) -> str:
-        """Return the largest value of each setting that would fit if the others stayed."""
-        ways = []
-        for name in ("micro_batch", "draw_rows", "max_tokens", "max_context", "group_size"):
-            now = getattr(sizes, name)
-            value = largest(now - 1, partial(self._fits, sizes, limit, name))
-            if value > least(name, sizes):
-                ways.append(f"{name} = {value}")
-        alone = (
-            f"{', '.join(ways)}: {'each alone' if ways[1:] else 'it'} fits" if ways else "no setting alone makes it fit"
-        )
+        what = f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time"
+        names = ("micro_batch", "draw_rows", "max_tokens", "max_context", "group_size")
         less = "; grad_checkpoint = true needs less" if self.memory.saves_by_checkpoints else ""
-        return f"{alone}{less}; memory_limit says how many GB there are"
+        return _checked(self.need, sizes, settings, what, names, less)
 
-    def _fits(self, sizes: Sizes, limit: int, name: str, value: int) -> bool:
-        return self.need(replace(sizes, **{name: value})).total <= limit  # type: ignore[arg-type]
+    def generation(self, sizes: Sizes) -> RoundNeed:
+        """Return the memory that rollouts need without a learner."""
+        return RoundNeed(self.memory.shape.weights, 0, self._drawing(sizes), 0)
+
+    def check_generation(self, sizes: Sizes, settings: Online) -> RoundNeed:
+        """Return the memory that rollouts need without a learner.
+
+        Raises:
+            UsageError: as `check`.
+        """
+        what = f"an evaluation that draws {sizes.drawn:,} rollouts at a time"
+        return _checked(self.generation, sizes, settings, what, ("draw_rows", "max_tokens", "max_context"), "")
+
+
+def _checked(
+    need_of: Callable[[Sizes], RoundNeed],
+    sizes: Sizes,
+    settings: Online,
+    what: str,
+    names: Sequence[str],
+    less: str,
+) -> RoundNeed:
+    """Return the memory that is needed; raise if it exceeds the limit, with the settings that can be less."""
+    need, limit = need_of(sizes), limit_bytes(settings.training)
+    if need.total <= limit:
+        return need
+    filled = " (max_context, up to which an environment may answer)" if sizes.turns else ""
+    error = UsageError(
+        f"{what}, of up to {sizes.tokens:,} tokens{filled}, needs about {in_gigabytes(need.total)} ({need}), and there"
+        f" are {in_gigabytes(limit)}"
+    )
+
+    def fits(name: str, value: int) -> bool:
+        return need_of(replace(sizes, **{name: value})).total <= limit  # type: ignore[arg-type]
+
+    ways = [(name, largest(getattr(sizes, name) - 1, partial(fits, name))) for name in names]
+    error.hint = f"{_alone([f'{name} = {value}' for name, value in ways if value > least(name, sizes)])}{less}"
+    error.hint += "; memory_limit says how many GB there are"
+    raise error
+
+
+def _alone(ways: Sequence[str]) -> str:
+    """Return the settings that fit if the others stay."""
+    if not ways:
+        return "no setting alone makes it fit"
+    return f"{', '.join(ways)}: {'each alone' if ways[1:] else 'it'} fits"
 
 
 def least(name: str, sizes: Sizes) -> int:

@@ -83,6 +83,46 @@ def test_an_adapter_that_does_not_know_what_it_learned_from_is_refused(runs: Pat
         by_rewards(runs)
 
 
+def of_mlx_lm(runs: Path, name: str, learned: list[str], chosen: list[str] = (), **config: Any) -> Path:  # type: ignore[assignment]
+    """An adapter of mlx_lm, and the data set that it was trained on."""
+    data, folder = runs / f"{name}-data", adapter(runs / name)
+    (folder / _seen.FILE).unlink()
+    data.mkdir()
+    for split, prompts in (("train", learned), ("valid", chosen), ("test", ["held out 9"])):
+        (data / f"{split}.jsonl").write_text("".join(json.dumps(row(one, None)) + "\n" for one in prompts))
+        os.utime(data / f"{split}.jsonl", (1, 1))
+    (folder / "adapter_config.json").write_text(json.dumps({"data": str(data)} | config))
+    return folder
+
+
+def test_an_adapter_of_mlx_lm_learned_from_the_data_set_that_its_config_names(runs: Path) -> None:
+    logs(runs / "data", BETTER, WORSE)
+    of_mlx_lm(runs, "leaks", ["learned 0", "held out 3"], ["held out 5"])
+    with pytest.raises(OverlapError, match=r"2 of 24 prompts \(8%\) and 2 of 24 groups \(8%\)"):
+        by_rewards(runs, "leaks")
+    of_mlx_lm(runs, "clean", ["learned 0"], ["learned 1"])
+    assert by_rewards(runs, "clean").promoted
+
+
+def test_an_adapter_of_mlx_lm_learned_also_from_the_data_of_the_one_it_began_from(runs: Path) -> None:
+    logs(runs / "data", BETTER, WORSE)
+    start = of_mlx_lm(runs, "start", ["held out 3"])
+    of_mlx_lm(runs, "next", ["learned 0"], resume_adapter_file=str(start / "adapters.safetensors"))
+    with pytest.raises(OverlapError, match="1 of 24 prompts"):
+        by_rewards(runs, "next")
+
+
+def test_data_of_an_adapter_of_mlx_lm_that_are_gone_or_replaced_are_not_known(runs: Path) -> None:
+    logs(runs / "data", BETTER, WORSE)
+    of_mlx_lm(runs, "gone", [], data=str(runs / "nowhere"))
+    of_mlx_lm(runs, "replaced", ["learned 0"])
+    os.utime(runs / "replaced-data" / "valid.jsonl", (2**33, 2**33))
+    of_mlx_lm(runs, "again", ["learned 0"], resume_adapter_file=str(runs / "again" / "adapters.safetensors"))
+    for name, why in (("gone", "nowhere"), ("replaced", "older than its data"), ("again", "later run replaced")):
+        with pytest.raises(OverlapError, match=f"{why}.*what it learned from is not known"):
+            by_rewards(runs, name)
+
+
 def test_each_look_at_the_same_data_has_less_to_spend(runs: Path) -> None:
     logs(runs / "data", WORSE, WORSE)
     found = [by_rewards(runs) for _ in range(4)]

@@ -93,6 +93,16 @@ def test_an_evaluation_is_resumed_under_its_own_settings_alone(trained: Path, tm
     evaluate_rollouts(asked(trained, seed=1), trained / "run", out=tmp_path / "out", force=True)
 
 
+def test_attempts_that_need_more_memory_than_there_is_are_refused_with_what_fits(trained: Path, tmp_path: Path) -> None:
+    rollouts = asked(trained)
+    little = replace(rollouts.settings, training=replace(rollouts.settings.training, memory_limit=0.00005))
+    with pytest.raises(UsageError, match=r"draws 32 rollouts at a time, .*\(weights .*, drawing .*\)") as caught:
+        evaluate_rollouts(replace(rollouts, settings=little), out=tmp_path / "out")
+    assert "learning" not in str(caught.value)
+    assert "memory_limit" in str(caught.value.hint)
+    assert not (tmp_path / "out" / "rollouts.jsonl").exists()
+
+
 def test_greedy_attempts_are_alike(trained: Path, tmp_path: Path) -> None:
     found = evaluate_rollouts(asked(trained, temperature=0.0), trained / "run", out=tmp_path / "out")
     assert found.measures["distinct"].value == 0.25

@@ -1,0 +1,80 @@
+"""Attempts of one policy at held-out prompts, written to a log as they are made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from karl_fast import _atomic
+from karl_fast._text import counted
+from karl_fast._user_code import here
+from karl_fast.errors import UsageError
+from karl_fast.rl import factory, held_out, memory, rollout_log
+from karl_fast.rl.collect import Collector
+from karl_fast.rl.next_token import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from karl_fast.evaluation.rollouts import RolloutSettings
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.rollout import Prompt, Rollout
+
+
+class PolicyAttempts:
+    """Attempts of one policy."""
+
+    def __init__(self, rollouts: RolloutSettings, adapter: str | None, prompts: list[Prompt], log: Path) -> None:
+        settings = rollouts.settings
+        self.rollouts, self.log = rollouts, log
+        make, reward_functions = factory.environment(settings, here()), factory.reward_functions(settings, here())
+        self.policy: Policy = factory.evaluated(settings, adapter)
+        lengths = [factory.length(self.policy, one) for one in prompts]
+        pairs = zip(prompts, lengths, strict=True)
+        self.prompts = [one for one, length in pairs if length < settings.max_context]
+        self.too_long = len(prompts) - len(self.prompts)
+        if not self.prompts:
+            shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
+            raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
+        decoder = Decoder(self.policy, rollouts.temperature)
+        sampling = replace(factory.sampling(settings), group_size=rollouts.attempts)
+        self.collector = Collector(decoder, reward_functions, sampling, make)
+        self.chunks = held_out.chunks(self.collector, self.prompts)
+        self._check_memory(max(length for length in lengths if length < settings.max_context))
+
+    def _check_memory(self, longest: int) -> None:
+        """Raise if the attempts at the largest chunk of prompts need more memory than there is."""
+        settings = self.rollouts.settings
+        groups = max(map(len, self.chunks))
+        sizes = replace(memory.sizes_of(settings, longest), group_size=self.rollouts.attempts, groups=groups)
+        memory.of_policy(self.policy, settings, {}).check_generation(sizes, settings)
+
+    def attempt(self, progress: Callable[[str, int, int, list[str]], None] | None) -> list[Rollout]:
+        """Make the attempts that are left, and return all of them from the log."""
+        collector, chunks = self.collector, self.chunks
+        ends = [sum(map(len, chunks[:number])) for number in range(len(chunks) + 1)]
+        done, size = _complete(self.log, [end * self.rollouts.attempts for end in ends])
+        journal = rollout_log.Journal(self.log, size)
+        try:
+            left = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
+            for number, (rollouts, failures) in enumerate(left, done + 1):
+                journal.write(rollout_log.line(one, 0)(one.logp, learned=False) for one in rollouts)
+                if progress is not None:
+                    progress(self.log.name, ends[number], len(self.prompts), failures)
+        finally:
+            journal.finish()
+        by_id = {one.id: one for one in self.prompts}
+        with self.log.open(encoding="utf-8") as lines:
+            return [rollout_log.rollout(text, by_id) for text in lines]
+
+
+def _complete(log: Path, ends: list[int]) -> tuple[int, int]:
+    """Return the number of complete chunks in a log, and their bytes; ``ends`` are the lines after each chunk."""
+    if not log.is_file():
+        return 0, 0
+    with _atomic.refused(log):
+        lines = log.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    done = max(number for number, end in enumerate(ends) if end <= len(whole))
+    return done, sum(map(len, whole[: ends[done]]))
