@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -62,6 +63,25 @@ def test_what_an_agent_deleted_stays(home: Path, tmp_path: Path) -> None:
     shutil.rmtree(projects)
     assert karl_fast.collect(tmp_path / "archive").files == 0
     assert trajectories(tmp_path / "archive", tmp_path / "archived.jsonl") == wanted
+
+
+def test_a_rewrite_of_the_same_size_and_ends_is_collected(tmp_path: Path) -> None:
+    file = tmp_path / "sessions" / "a.jsonl"
+    file.parent.mkdir()
+    lines = [json.dumps({"type": "user", "sessionId": "s", "uuid": f"u{number:04}", "at": 1}) for number in range(400)]
+    file.write_text("".join(f"{line}\n" for line in lines))
+    archive = tmp_path / "archive"
+    assert karl_fast.collect(archive, [file.parent]).lines == 400
+    changed = [line.replace("u0200", "u9200") for line in lines]
+    file.write_text("".join(f"{line}\n" for line in changed))
+    again = karl_fast.collect(archive, [file.parent])
+    assert (again.reread, again.lines, again.duplicates) == (1, 1, 399)
+    [held] = stored(archive).values()
+    assert sorted(held) == sorted({*lines, *changed})
+    os.utime(file, (1, 1))  # written again with the same content
+    touched = karl_fast.collect(archive, [file.parent])
+    assert (touched.lines, touched.duplicates) == (0, 400)
+    assert karl_fast.collect(archive, [file.parent]).unchanged == 1
 
 
 def test_a_session_in_many_frames_is_one(home: Path, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ pub struct Entry {
     pub path: String,
     /// Its size.
     pub size: u64,
+    /// Its time of modification in nanoseconds since 1970; none if it is no plain file of lines.
+    pub modified: Option<i64>,
     /// Hash of its first 4,096 bytes, or of all of it if it is no file of lines.
     pub head: String,
     /// Hash of the 4,096 bytes before `complete`.

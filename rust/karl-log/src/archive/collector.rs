@@ -223,6 +223,7 @@ impl<'a> Collector<'a> {
         };
         self.catalogue.push(Entry {
             size: state.size,
+            modified: state.modified,
             head: state.head,
             tail: state.tail,
             complete: state.complete,

@@ -1,7 +1,8 @@
 //! Part of an agent's file that a collection has to read.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Cursor, Read, Seek};
+use std::os::unix::fs::MetadataExt;
 
 use karl_core::rng::id128;
 use twox_hash::XxHash3_128;
@@ -26,6 +27,7 @@ pub(super) enum Part {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) size: u64,
+    pub(super) modified: Option<i64>,
     pub(super) head: String,
     pub(super) tail: String,
     pub(super) complete: Option<u64>,
@@ -36,11 +38,13 @@ impl State {
     /// Return the state of a plain file of lines up to an offset.
     pub(super) fn of(file: &File, complete: u64) -> io::Result<Self> {
         let (head, tail) = ends(file, complete)?;
-        Ok(Self { size: file.metadata()?.len(), head, tail, complete: Some(complete), is_mixed: false })
+        let facts = file.metadata()?;
+        let (size, modified) = (facts.len(), Some(modified(&facts)));
+        Ok(Self { size, modified, head, tail, complete: Some(complete), is_mixed: false })
     }
 
     fn of_all(head: String, size: u64) -> Self {
-        Self { size, head, tail: String::new(), complete: Some(size), is_mixed: true }
+        Self { size, head, complete: Some(size), is_mixed: true, ..Self::default() }
     }
 }
 
@@ -90,9 +94,11 @@ pub(super) fn part(file: &AgentFile, known: Option<&Entry>) -> io::Result<Part> 
     }
 }
 
-/// Return the bytes of a plain file behind those that were collected; all of them if these are no longer there.
+/// Return the bytes of a plain file behind those that were collected; all of them if these are no longer there, or may
+/// not be: a file of the same size and ends that was written since then is read again.
 fn appended(file: File, known: Option<&Entry>) -> io::Result<Part> {
-    let size = file.metadata()?.len();
+    let facts = file.metadata()?;
+    let size = facts.len();
     let is_same = |known: &&Entry| {
         let complete = known.complete.filter(|&complete| complete <= size);
         complete.is_some_and(|complete| {
@@ -101,7 +107,20 @@ fn appended(file: File, known: Option<&Entry>) -> io::Result<Part> {
     };
     let from = known.filter(is_same).and_then(|known| known.complete).unwrap_or_default();
     let to = end_of_lines(&file, from, size)?;
-    Ok(if to == from { Part::Nothing } else { Part::Bytes { file, from, to } })
+    let is_written = known.is_some_and(|known| {
+        known.size == size && known.modified.is_some_and(|before| before != modified(&facts))
+    });
+    Ok(if to > from {
+        Part::Bytes { file, from, to }
+    } else if is_written && to > 0 {
+        Part::Bytes { file, from: 0, to }
+    } else {
+        Part::Nothing
+    })
+}
+
+fn modified(facts: &Metadata) -> i64 {
+    facts.mtime().saturating_mul(1_000_000_000).saturating_add(facts.mtime_nsec())
 }
 
 fn open(file: &AgentFile) -> io::Result<(File, Codec)> {
