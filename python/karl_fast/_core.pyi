@@ -351,6 +351,7 @@ class Selection:
         weights: list[float],
         shaping: tuple[float, float, float] | None = None,
         score: str,
+        scores: NDArray[np.float64] | None = None,
         ddof: int,
         eps: float,
         min_reward: float | None = None,

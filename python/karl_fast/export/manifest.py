@@ -168,6 +168,7 @@ def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
 def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[str, Any]:
     return {
         "score": "given" if log.core.weighted else settings.score,
+        **_baseline(settings),
         **_shaping(settings),
         "inverse_temperature": facts["inverse_temperature"],
         "ess_wanted_share": facts["wanted_ess"],
@@ -178,6 +179,13 @@ def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[s
         "expected_reward": finite(facts["expected_reward"]),
         "log_z": _log_z(settings, log, facts["log_z"]),
     }
+
+
+def _baseline(settings: Settings) -> Manifest:
+    """Return the baseline of the score advantage; empty for other scores."""
+    if settings.score != "advantage":
+        return {}
+    return {"baseline": {"kind": settings.baseline, "by": settings.baseline_by}}
 
 
 def _shaping(settings: Settings) -> Manifest:

@@ -12,6 +12,9 @@ from karl_fast.log.field_hints import first, fitting, held, lacking, likeliest, 
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from karl_fast.log import Log
 
 
@@ -27,13 +30,16 @@ def select(log: Log) -> _core.Selection:
     by_group = settings.partition_by == "group"
     groupless = len(log) > 0 and not log.core.distinct("group")
     rules = [rule for rule in GROUP_RULES if getattr(settings, rule)]
-    needs_groups = by_group or settings.score != "raw" or rules or "group" in (settings.per or ())
+    by = settings.score_by
+    needs_groups = by_group or by == "group" or rules or "group" in (settings.per or ())
     if groupless and needs_groups and (why := why_no_groups(log.inputs)):
         raise UsageError(why)
     if groupless and by_group:
         raise _nowhere(log, "partition_by is group", "partition_by", "group")
-    if groupless and settings.score != "raw":
+    if groupless and by == "group":
         raise _nowhere(log, f"score {settings.score} is taken within groups", "score", "group")
+    if by == "domain" and len(log) and not log.core.distinct("domain"):
+        raise _nowhere(log, "baseline_by is domain", "baseline_by", "domain")
     if groupless and rules:
         raise _nowhere(log, f"{rules[0]} is a rule of groups", rules[0], "group")
     for field in settings.per or ():
@@ -45,7 +51,8 @@ def select(log: Log) -> _core.Selection:
         log.core,
         weights=settings.weights,
         shaping=settings.shaping.numbers if settings.shaping else None,
-        score=settings.score,
+        score=("centre" if by == "group" else "raw") if settings.score == "advantage" else settings.score,
+        scores=_advantages(log) if settings.score == "advantage" else None,
         ddof=settings.ddof,
         eps=settings.eps,
         min_reward=settings.min_reward,
@@ -58,6 +65,23 @@ def select(log: Log) -> _core.Selection:
         seed=settings.seed,
         threads=settings.threads,
     )
+
+
+def _advantages(log: Log) -> NDArray[np.float64]:
+    """Return the reward of each record less the baseline of its group or domain; 0 without a domain. [B]"""
+    import numpy as np  # here, for other scores do without
+
+    from karl_fast.advantage import centre, partition_baseline
+
+    settings = log.settings
+    rewards = log.rewards if settings.shaping is None else settings.shaping(log.rewards)
+    codes = log.groups if settings.baseline_by == "group" else log.domains
+    if settings.baseline == "mean":
+        scores = centre(rewards, codes)
+    else:  # the validation of settings has seen that there is a temperature
+        scores = partition_baseline(rewards, codes, inverse_temperature=settings.inverse_temperature or 1.0)
+    # A row without a domain has none to be compared with, as one that is alone in its group.
+    return np.where((codes < 0) & ~np.isnan(rewards), 0.0, scores)
 
 
 def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from karl_fast.settings.schema import MISSING, schema
 from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (as in `fields`)
-from karl_fast.settings.validation import Sampler, Score, Shape, Signal  # noqa: TC001
+from karl_fast.settings.validation import (  # noqa: TC001
+    BaselineBy,
+    BaselineKind,
+    Sampler,
+    Score,
+    Shape,
+    Signal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +37,8 @@ class Choices(TypedDict, total=False):
     domain: str | None
     shaping: AsymmetricScale | None
     score: Score
+    baseline: BaselineKind
+    baseline_by: BaselineBy
     ddof: int
     eps: float
     ess: float | None

@@ -14,7 +14,17 @@ from karl_fast.settings import values
 from karl_fast.settings.ranges import COUNT, FROM_ZERO, SEED, SHARE, Range
 from karl_fast.settings.schema import setting
 from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
-from karl_fast.settings.validation import Sampler, Score, Shape, Signal, check, displaced, weight_of
+from karl_fast.settings.validation import (
+    BaselineBy,
+    BaselineKind,
+    Sampler,
+    Score,
+    Shape,
+    Signal,
+    check,
+    displaced,
+    weight_of,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -61,7 +71,13 @@ class SampleFields:
         "reports keep the reward as it is.",
         form=values.SHAPING,
     )
-    score: Score = setting("raw", TARGET, "What is tempered: the reward, or its advantage within the group.")
+    score: Score = setting(
+        "raw", TARGET, "What is tempered: the reward, its advantage within the group, or over a --baseline."
+    )
+    baseline: BaselineKind = setting(
+        "mean", TARGET, "advantage: less the mean reward, or less (1/b) log mean exp(b r) at --inverse-temperature b."
+    )
+    baseline_by: BaselineBy = setting("group", TARGET, "advantage: the rows that have one baseline.")
     ddof: int = setting(
         0,
         TARGET,
@@ -176,7 +192,13 @@ class SampleFields:
     @property
     def domain_asked(self) -> bool:
         """True if records without a valid domain are dropped; otherwise the domain is only for reports."""
-        return self.domain is not None or "domain" in (self.per or {})
+        of_baseline = self.score == "advantage" and self.baseline_by == "domain"
+        return self.domain is not None or of_baseline or "domain" in (self.per or {})
+
+    @property
+    def score_by(self) -> str | None:
+        """The column whose rows are scored together; None where each is scored by itself."""
+        return self.baseline_by if self.score == "advantage" else "group" if self.score != "raw" else None
 
     @property
     def partition_field(self) -> str | None:

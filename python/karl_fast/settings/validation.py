@@ -21,7 +21,9 @@ Weighting = Literal["ema", "karl"]
 STARTED_AT = "started_at"
 """Field of a trajectory with the time at which it began."""
 
-Score = Literal["raw", "centre", "zscore", "leave-one-out"]
+Score = Literal["raw", "centre", "zscore", "leave-one-out", "advantage"]
+BaselineKind = Literal["mean", "partition"]
+BaselineBy = Literal["group", "domain"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
 Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
@@ -77,9 +79,13 @@ STRATA = ("domain", "group")
 RIVALS = (("k", "fraction"), ("ess", "inverse_temperature"))
 """Alternatives for one thing: given in a stronger layer (a flag over a file), one replaces the other."""
 
+BASELINE = ("baseline", "baseline_by")
+"""Settings of the score advantage."""
+
 USELESS = {
     ("sampler", "all"): ("k", "fraction", "per"),
-    ("sampler", "reservoir"): ("shaping", "score", "ess", "inverse_temperature", "partition_by"),
+    ("sampler", "reservoir"): ("shaping", "score", *BASELINE, "ess", "inverse_temperature", "partition_by"),
+    **{("score", name): BASELINE for name in ("raw", "centre", "zscore", "leave-one-out")},
     ("sampler", "weighted-reservoir"): ("partition_by",),
     **{("sampler", name): ("max_per_group", "per") for name in REPLACING},
     ("shape", "raw"): ("max_tokens", "tokenizer"),
@@ -102,7 +108,7 @@ def check(settings: SampleFields) -> None:
         UsageError: the first that does.
     """
     validate(settings)
-    for part in (_temperature, _budget, _sampler, _strata, _reward, _texts, _format, _tokens, _split):
+    for part in (_temperature, _baseline, _budget, _sampler, _strata, _reward, _texts, _format, _tokens, _split):
         part(settings)
 
 
@@ -144,6 +150,17 @@ def _twice(one: str, other: str) -> str:
 def _temperature(settings: SampleFields) -> None:
     if settings.ess is not None and settings.inverse_temperature is not None:
         raise UsageError(_twice("ess", "inverse_temperature"), "ess", "inverse_temperature")
+
+
+def _baseline(settings: SampleFields) -> None:
+    if settings.score != "advantage":
+        given = [name for name in BASELINE if getattr(settings, name) != getattr(type(settings), name)]
+        if given:
+            raise UsageError(f"{given[0]} is of the score advantage, and score is {settings.score}", given[0], "score")
+    elif settings.baseline == "partition" and not settings.inverse_temperature:
+        error = UsageError("the baseline partition is taken at an inverse temperature above 0", "baseline")
+        error.hint = "give --inverse-temperature, which is that of the target too"
+        raise error
 
 
 def _budget(settings: SampleFields) -> None:

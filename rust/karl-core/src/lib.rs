@@ -70,7 +70,7 @@ pub use numeric::radix::Scratch;
 pub use rng::keys::Keys;
 pub use rng::{Key, Purpose};
 pub use sample::{Copies, Ranking, Sampler, Weighted};
-pub use selection::{Population, Selection, SelectionSettings, select, select_weighted};
+pub use selection::{Population, Selection, SelectionSettings, select, select_scored, select_weighted};
 pub use summary::Summary;
 pub use target::{Boltzmann, Rows, Target, Temperature, boltzmann};
 

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 def scores(target: Manifest) -> str:
     """Return the kind of scores, such as `raw scores`, and their source if not the plain reward."""
-    shaping = target.get("shaping")
+    baseline, shaping = target.get("baseline"), target.get("shaping")
+    over = "" if baseline is None else f" over the {baseline['kind']} of each {baseline['by']}"
     if shaping is None:
-        return f"{target['score']} scores"
+        return f"{target['score']} scores{over}"
     numbers = ", ".join(f"{name} {shaping[name]:g}" for name in ("up", "down", "centre"))
-    return f"{target['score']} scores of shaped rewards ({numbers})"
+    return f"{target['score']} scores{over} of shaped rewards ({numbers})"

@@ -155,6 +155,25 @@ pub fn select_weighted(
     weigh(population, &settings, &constancy, log_weights.iter().map(score).collect(), verdicts)
 }
 
+/// Select rows as [`select`] does, by given scores, such as advantages over a baseline. `[B]`
+///
+/// The shaping of the settings is ignored, and of their score only whether it needs groups matters: rows without a group
+/// are dropped then. A row with a reward that passes the rules needs a score.
+///
+/// # Errors
+/// [`Error::Length`] for columns that differ in rows; else as [`select`].
+pub fn select_scored(
+    population: &Population,
+    scores: &[f64],
+    settings: &SelectionSettings,
+) -> Result<Selection> {
+    check(population, settings)?;
+    check_length("scores", scores.len(), population.rewards.len())?;
+    let constancy = ConstantGroups::of(population.rewards, population.groups, settings.threads);
+    let verdicts = judge(population, settings, &constancy, None)?;
+    weigh(population, settings, &constancy, Cow::Owned(scores.to_vec()), verdicts)
+}
+
 /// Return which groups are constant, and the score of every row: from its shaped reward where there is a shaping.
 fn score<'a>(
     population: &Population<'a>,

@@ -9,11 +9,12 @@ use karl_core::sketch::Moments;
 use karl_core::stream::StreamSummary as Stream;
 use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
-use karl_core::{Groups, Population, Score, SelectionSettings, select, select_weighted};
+use karl_core::{Groups, Population, Score, SelectionSettings, select, select_scored, select_weighted};
 use pyo3::prelude::*;
 
 use self::columns::{Partition, own_rewards, rewards, with};
 use self::facts::{GroupFacts, LogZ, SCOPES_TOLD, SelectionFacts, SummaryFacts, TemperFacts};
+use crate::boundary::array::column;
 use crate::boundary::enter::{compute, enter};
 use crate::boundary::error::UsageError;
 use crate::log::Log;
@@ -38,10 +39,10 @@ pub(crate) struct Selection {
 #[pymethods]
 impl Selection {
     /// Scores, judges and tempers every record of a log; where it has log-weights, those are taken instead of score,
-    /// temperature and partition.
+    /// temperature and partition. `scores` stand in the place of those that `score` would give.
     #[new]
     #[pyo3(signature = (
-        log, *, weights, shaping=None, score, ddof, eps, min_reward=None, drop_constant_groups, dedup,
+        log, *, weights, shaping=None, score, scores=None, ddof, eps, min_reward=None, drop_constant_groups, dedup,
         partition_by, ess=None, inverse_temperature=None, sampler, seed, threads
     ))]
     #[allow(
@@ -54,6 +55,7 @@ impl Selection {
         weights: Vec<f64>,
         shaping: Option<(f64, f64, f64)>,
         score: &str,
+        scores: Option<&Bound<'_, PyAny>>,
         ddof: u8,
         eps: f64,
         min_reward: Option<f64>,
@@ -77,13 +79,15 @@ impl Selection {
         };
         let (table, given) = (&log.get().inner, &log.get().log_weights);
         let partition = Partition::by_name(partition_by)?;
+        let scores = scores.map(|scores| own_column("scores", scores)).transpose()?;
         let (rewards, inner, verdicts, expected_reward) = enter(py, None, |_| {
             let rewards = own_rewards(table, &weights)?;
             let (inner, expected) =
                 with(table, partition, settings.sampler, rewards.as_deref(), |population| {
-                    let inner = match given.as_deref() {
-                        Some(given) => select_weighted(population, given, &settings)?,
-                        None => select(population, &settings)?,
+                    let inner = match (given.as_deref(), scores.as_deref()) {
+                        (Some(given), _) => select_weighted(population, given, &settings)?,
+                        (None, Some(scores)) => select_scored(population, scores, &settings)?,
+                        (None, None) => select(population, &settings)?,
                     };
                     let expected =
                         inner.target.expected(&inner.rows(population), population.rewards, threads);
@@ -239,6 +243,11 @@ impl Selection {
         let values = (numbered && logs().count() <= SCOPES_TOLD).then(|| logs().collect());
         LogZ { scopes, min, max, values }
     }
+}
+
+/// Return a copy of a column. `[B]`
+fn own_column(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    column::<f64>(name, object).and_then(|column| Ok(column.as_slice()?.to_vec()))
 }
 
 fn score_by_name(name: &str, ddof: u8, eps: f64) -> PyResult<Score> {
