@@ -63,7 +63,7 @@ def ours(seed: int, rounds: int, clock: Clock, *, kl: bool = True, rows: int = P
             group_size=GROUP,
             max_tokens=LENGTH + 1,
             micro_batch=rows,
-            draw_rows=rows,
+            rollouts_in_flight=rows,
             save_every=rounds,
             alarms=Alarms(flat_rounds=0),  # the others do not stop of themselves
             training=Training(learning_rate=RATE, seed=seed),

@@ -58,7 +58,7 @@ WANTED = {
     "karl-fast --version ": COMMANDS,
     "karl-fast sample --sc": ["--score"],
     "karl-fast sample --no-de": ["--no-dedup"],
-    "karl-fast sample --score ": ["raw", "centre", "zscore", "leave-one-out"],
+    "karl-fast sample --score ": ["raw", "centre", "zscore", "leave-one-out", "advantage"],
     "karl-fast sample --score z": ["zscore"],
     "karl-fast sample --as p": ["prompt-completion"],
     "karl-fast sample --sampler ga": [],

@@ -211,7 +211,7 @@ CHOICES = st.fixed_dictionaries(
         "id": TEXTS,
         "group": TEXTS,
         "reward": st.dictionaries(TEXTS, NUMBERS, min_size=1, max_size=3),
-        "score": st.sampled_from(["raw", "centre", "zscore", "leave-one-out"]),
+        "score": st.sampled_from(["raw", "centre", "zscore", "leave-one-out", "advantage"]),
         "eps": st.floats(0, 1e300),
         "ess": SHARES,
         "min_reward": NUMBERS,

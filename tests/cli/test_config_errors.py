@@ -71,7 +71,7 @@ def test_2_where_a_file_says_what_nobody_can_mean(folder: Path, text: str) -> No
     [
         ("KARL_FAST_K", "x", "KARL_FAST_K is 'x', wanted a whole number"),
         ("KARL_FAST_K", "0", "KARL_FAST_K: k is 0, wanted a whole number from 1 on and below 2**32"),
-        ("KARL_FAST_SCORE", "no", "KARL_FAST_SCORE is 'no', wanted raw, centre, zscore, leave-one-out"),
+        ("KARL_FAST_SCORE", "no", "KARL_FAST_SCORE is 'no', wanted raw, centre, zscore, leave-one-out, advantage"),
         ("KARL_FAST_DEDUP", "no!", "KARL_FAST_DEDUP is 'no!', wanted true or false"),
         ("KARL_FAST_REWARD", "a=x", "KARL_FAST_REWARD is 'a=x', wanted a path, or a list of path=weight"),
     ],

@@ -107,7 +107,7 @@ UNREADABLE = {
     "sample tiny.jsonl --dry-run --split 1,0": ("--split is '1,0', wanted three numbers like 0.9,0.1,0", "--help"),
     "sample tiny.jsonl --dry-run --reward a=x": ("--reward is 'a=x', wanted a path, or a list", "--help"),
     "sample tiny.jsonl --dry-run --reward a,a": ("--reward is 'a,a', wanted each component once", "--help"),
-    "sample tiny.jsonl --score no": ("--score is 'no', wanted raw, centre, zscore, leave-one-out", "--help"),
+    "sample tiny.jsonl --score no": ("--score is 'no', wanted raw, centre, zscore, leave-one-out, advantage", "--help"),
     "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean 'sample'?"),
     "convert tiny.jsonl --reward": ("no such option: --reward", "--reward is an option of sample; karl-fast convert"),
     "ablate --seed 3": ("no such option: --seed", "did you mean --seeds?"),

@@ -41,7 +41,7 @@ IDENTITY, RESULT = "evaluation.json", "result.json"
 
 USED = (
     *("model", "rewards", "environment", "environment_weight", "outcome", "max_tokens", "max_turns"),
-    *("max_turn_tokens", "max_context", "draw_rows"),
+    *("max_turn_tokens", "max_context", "rollouts_in_flight"),
 )
 """Settings of an online run that its attempts depend on."""
 
@@ -129,8 +129,8 @@ def evaluate_rollouts(
     value = mean over prompts of a measure;   difference = mean over prompts of (policy - other)
     ```
 
-    Both have the same seeds. Prompts are drawn in chunks of ``draw_rows`` attempts, each with a seed of its own, so
-    that an evaluation that is killed and resumed has the log of one that was not.
+    Both have the same seeds. Prompts are drawn in chunks of ``rollouts_in_flight`` attempts, each with its own seed,
+    so that an evaluation that is killed and resumed has the log of one that was not.
 
     Args:
         rollouts: settings of the attempts.

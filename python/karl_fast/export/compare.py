@@ -23,6 +23,9 @@ SCHEMA = 1
 QUANTILES = {"min": 0.0, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "max": 1.0}
 LENGTHS = {"p50": 0.5, "p90": 0.9, "max": 1.0}
 
+ANSWERS = ("messages", "completion")
+"""Fields of a row that have its answer apart from its prompt."""
+
 TARGET = (
     *("score", "inverse_temperature", "ess_rows", "ess_reached_share"),
     *("largest_weight_share", "expected_reward", "log_z"),
@@ -32,7 +35,8 @@ TARGET = (
 def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
     """Compare two data sets that karl-fast wrote; nothing is written.
 
-    Rows are read one at a time. Only the reward, the lengths and two 64-bit hashes of each are kept.
+    Rows are read one at a time. Only the reward, the lengths and two 64-bit hashes of each are kept, and the
+    answers of the first 1,000.
 
     Args:
         a, b: each a folder with a ``manifest.json``, or one of its files of rows (settings, target, inputs and domains
@@ -44,7 +48,8 @@ def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
         - ``schema``, ``karl_fast``: version of this schema, and of the program.
         - ``a``, ``b``: ``path``, ``rows``, ``distinct_rows``, ``copies`` (repeated rows), ``splits``,
             ``reward`` (of its rows: count, mean, std, min, p10 to p90, max), ``groups`` (count, rows_without,
-            largest_share), ``bytes``, ``messages`` and ``assistant_turns`` of a row (p50, p90, max), and from the
+            largest_share), ``diversity`` (of the answers in its first 1,000 rows: rows, distinct_1, distinct_2,
+            self_bleu, unique), ``bytes``, ``messages`` and ``assistant_turns`` of a row (p50, p90, max), and from the
             manifest ``seed``, ``sampler``, ``target``, ``rows_read``, ``rows_kept``, ``dropped``, ``failed``,
             ``secrets``.
         - ``overlap``: ``records`` and ``groups``, each with ``both``, ``only_a``, ``only_b`` and ``jaccard``. Records
@@ -81,13 +86,16 @@ class _Tally:
     """Counts over the rows of a data set."""
 
     def __init__(self, data: DataSet) -> None:
-        self.data = data
+        from karl_fast.diversity.answers import ROWS  # with NumPy, which completion does without
+
+        self.data, self.most = data, ROWS
         self.splits: Counter[str] = Counter()
         self.groups: Counter[str | None] = Counter()
         self.lines: set[bytes] = set()
         self.records: set[bytes] = set()
         self.rewards = array("d")
         self.bytes, self.messages, self.turns = array("Q"), array("Q"), array("Q")
+        self.answers: list[tuple[str | None, Any]] = []
         self.stamped = True
         for row in data.rows():
             self._add(row)
@@ -97,6 +105,9 @@ class _Tally:
         self.bytes.append(len(row.line))
         self.lines.add(_digest(row.line))
         self._count_messages(row.value.get("messages"))
+        if len(self.answers) < self.most:
+            own = next((row.value[name] for name in ANSWERS if name in row.value), None)
+            self.answers.append((None if row.stamp is None else row.stamp["group"], own))
         if row.stamp is None:
             self.stamped = False
             return
@@ -112,6 +123,8 @@ class _Tally:
             self.turns.append(roles.count("assistant"))
 
     def facts(self) -> dict[str, Any]:
+        from karl_fast.diversity.answers import of_answers
+
         rows = len(self.bytes)
         return {
             "path": self.data.path,
@@ -121,6 +134,7 @@ class _Tally:
             "splits": dict(self.splits),
             "reward": self._reward(),
             "groups": self._groups(rows),
+            "diversity": of_answers(self.answers),
             "bytes": _quantiles(self.bytes, LENGTHS),
             "messages": _quantiles(self.messages, LENGTHS),
             "assistant_turns": _quantiles(self.turns, LENGTHS),

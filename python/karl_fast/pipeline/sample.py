@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
 from dataclasses import dataclass
@@ -157,8 +158,33 @@ def inspect(
         report["group_rows"] = quartet(log.core.group_sizes())
         if (outcomes := log.core.outcomes(log.settings.threads)) is not None:
             report["outcomes"] = outcomes
+        report["diversity"] = _diversity(log)
         report["duplicate_trajectories"] = log.core.duplicates()[1]
         return Inspection(report, ladder(selection))
+
+
+WINDOW = 16 << 20
+"""Bytes of records, in the order of their ids, in which `inspect` looks for answers."""
+
+
+def _diversity(log: Log) -> Manifest | None:
+    """Return the diversity of the first answers of a log, in the order of ids; None without records of its own."""
+    from karl_fast.diversity.answers import of_answers  # with NumPy, which other commands do without
+
+    if not len(log):
+        return None
+    texts = _core.answered(log.core, 0, WINDOW, log.settings.threads)
+    groups = log.groups[: len(texts)].tolist()
+    each = zip(groups, texts, strict=True)
+    return of_answers((None if group < 0 else group, _answer(text)) for group, text in each if text is not None)
+
+
+def _answer(text: str) -> object:
+    """Return the completion of a row; None of one that is nested too deeply for Python."""
+    try:
+        return json.loads(text)[1]
+    except RecursionError:
+        return None
 
 
 def _settings(logs: object, settings: Settings | None, choices: Choices) -> Settings:

@@ -260,7 +260,7 @@ def sampling(settings: Online) -> Sampling:
     return Sampling(
         settings.group_size,
         budget,
-        settings.draw_rows,
+        settings.rollouts_in_flight,
         settings.timeout_seconds,
         settings.schedule == "overlap",
     )

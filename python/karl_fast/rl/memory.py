@@ -50,14 +50,14 @@ class Sizes:
     """The settings of a run that its memory depends on.
 
     Attributes:
-        micro_batch, draw_rows, group_size, max_tokens, max_context: as in `Online`.
+        micro_batch, rollouts_in_flight, group_size, max_tokens, max_context: as in `Online`.
         groups: of a round, with those that come back.
         prompt: tokens of the longest.
         turns: True if an environment answers, so that caches of two turns are in memory together.
     """
 
     micro_batch: int
-    draw_rows: int
+    rollouts_in_flight: int
     group_size: int
     max_tokens: int
     max_context: int
@@ -79,7 +79,7 @@ class Sizes:
     @property
     def replaced(self) -> bool:
         """True if rollouts wait for the place of others."""
-        return self.draw_rows < self.groups * self.group_size
+        return self.rollouts_in_flight < self.groups * self.group_size
 
     @property
     def learned(self) -> int:
@@ -89,7 +89,7 @@ class Sizes:
     @property
     def drawn(self) -> int:
         """Rollouts that are drawn at a time."""
-        return min(self.draw_rows, self.groups * self.group_size)
+        return min(self.rollouts_in_flight, self.groups * self.group_size)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class RoundMemory:
             UsageError: it exceeds the limit; the hint names sizes that fit.
         """
         what = f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time"
-        names = ("micro_batch", "draw_rows", "max_tokens", "max_context", "group_size")
+        names = ("micro_batch", "rollouts_in_flight", "max_tokens", "max_context", "group_size")
         less = "; grad_checkpoint = true needs less" if self.memory.saves_by_checkpoints else ""
         return _checked(self.need, sizes, settings, what, names, less)
 
@@ -214,7 +214,7 @@ class RoundMemory:
             UsageError: as `check`.
         """
         what = f"an evaluation that draws {sizes.drawn:,} rollouts at a time"
-        return _checked(self.generation, sizes, settings, what, ("draw_rows", "max_tokens", "max_context"), "")
+        return _checked(self.generation, sizes, settings, what, ("rollouts_in_flight", "max_tokens", "max_context"), "")
 
 
 def _checked(
@@ -260,7 +260,7 @@ def sizes_of(settings: Online, prompt: int) -> Sizes:
     """Return the sizes of a run, given the tokens of its longest prompt."""
     return Sizes(
         micro_batch=settings.micro_batch,
-        draw_rows=settings.draw_rows,
+        rollouts_in_flight=settings.rollouts_in_flight,
         group_size=settings.group_size,
         max_tokens=settings.max_tokens,
         max_context=settings.max_context,

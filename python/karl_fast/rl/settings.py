@@ -140,7 +140,7 @@ class Online:
     max_context: int = setting(
         4096, ROLLOUTS, "Maximum tokens of a rollout with its prompt; longer prompts are left out.", bounds=FROM_ONE
     )
-    draw_rows: int = setting(256, ROLLOUTS, "Rollouts generated at a time.", bounds=FROM_ONE)
+    rollouts_in_flight: int = setting(256, ROLLOUTS, "Maximum rollouts generated at a time.", bounds=FROM_ONE)
     schedule: Schedule = setting(
         "fixed",
         ROLLOUTS,

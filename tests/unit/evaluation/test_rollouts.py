@@ -29,7 +29,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(trained: Path, **over: Any) -> RolloutSettings:
     given = RolloutSettings(
-        replace(settings(trained), draw_rows=32), str(trained / "held-out.jsonl"), attempts=4, solved_at=0.99
+        replace(settings(trained), rollouts_in_flight=32), str(trained / "held-out.jsonl"), attempts=4, solved_at=0.99
     )
     return replace(given, **over)
 

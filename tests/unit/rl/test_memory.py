@@ -197,7 +197,7 @@ class Echo:
 
 
 def test_a_micro_batch_is_in_memory_at_a_time() -> None:
-    sizes = {"draw_rows": 256, "max_tokens": 9, "max_context": 99, "groups": 4, "prompt": 5, "turns": False}
+    sizes = {"rollouts_in_flight": 256, "max_tokens": 9, "max_context": 99, "groups": 4, "prompt": 5, "turns": False}
     assert Sizes(micro_batch=4, group_size=8, **sizes).learned == 4
     assert Sizes(micro_batch=99, group_size=8, **sizes).learned == 32
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli.reports.rl import Lines, Silent, Table, shown
+from karl_fast.cli.reports.rl import Lines, Silent, Table, curve, shown
 from tests.unit.rl.test_parts import asked, metrics, rollout
 
 
@@ -81,6 +82,35 @@ def test_a_table_shows_numbers_and_rollouts() -> None:
     assert "p0 [0.5] assistant: [bold]a␛]0;b·" in text
     assert "\x1b]0;" not in text
     assert text.count("p0 [0.5]") == text.count("outcome ") >= 1
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_table_has_the_history_and_fills_the_width(width: int) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(file=(screen := io.StringIO()), force_terminal=True, width=width, legacy_windows=False)
+    with Live(console=console, auto_refresh=False) as live:
+        table = Table(live, 0)
+        for round in range(300):
+            table.said(said() | {"round": round, "outcome": round / 300, "kl": 0.5}, [], [])
+        live.refresh()
+    last = screen.getvalue()[screen.getvalue().rindex("round 300 of") :].splitlines()
+    found = next(line for line in last if " outcome " in line)
+    assert {len(line) for line in last if "│" in line} == {width}
+    assert [f"{number:.4g}" for number in (299 / 300, 0.0, 299 / 300)] == re.findall(r"(?<= )[\d.]+(?= )", found)
+    bars = found.split("│")[-2].strip()
+    assert list(bars) == sorted(bars)
+    assert (bars[0], bars[-1]) == ("▁", "█")
+    assert len(bars) > width - 64
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [([0.0, 1.0], "▁█"), ([2.0], "▁"), ([1.0, 1.0], "▁▁"), ([0, 0, 4, 4, 8, 8, 4, 4], "▁▅█▅"), ([-1e308, 1e308], "▁▁")],
+)
+def test_a_curve_is_bars_of_means(values: list[float], wanted: str) -> None:
+    assert curve(values, 4) == wanted
 
 
 @pytest.mark.parametrize(

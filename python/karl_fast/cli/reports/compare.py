@@ -38,6 +38,7 @@ def compared(found: dict[str, Any]) -> str:
         ("reward", _pairs(a["reward"], b["reward"], _number)),
         ("target", _target(a["target"], b["target"])),
         ("groups", _groups(a["groups"], b["groups"])),
+        ("diversity of answers", _pairs(a["diversity"], b["diversity"], _number)),
         ("of a row: p50, p90, max", _lengths(a, b)),
         ("rows of the log", _log(a, b)),
         ("secrets replaced", _counts(a["secrets"], b["secrets"])),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._text import clean, counted, decimal, in_gigabytes, pictured
 from karl_fast.cli.signals import listen
+from karl_fast.modeling.trackers import FILE
 from karl_fast.train.memory import limit_bytes
 
 if TYPE_CHECKING:
@@ -91,34 +94,62 @@ class Lines(Silent):
 
 
 class Table(Lines):
-    """A table of the newest round, and some of its rollouts."""
+    """A table of the numbers of all rounds, as wide as the terminal, and some rollouts of the newest one."""
 
     def __init__(self, live: Any, show: int) -> None:
         super().__init__()
         self.live, self.show = live, show
+        self.history: list[dict[str, Any]] = []
 
     def say(self, line: str) -> None:
         """Print a line above the table."""
         self.live.console.print(line, highlight=False, markup=False)
 
+    def started(self, run: OnlineRun) -> None:
+        """Take the rounds before the one that the run goes on from."""
+        super().started(run)
+        with (run.out / FILE).open(encoding="utf-8") as lines:
+            self.history = [json.loads(line) for line in lines]
+
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Redraw the table; failures stay above it."""
         self._remarked(metrics, rollouts, failures)
+        self.history.append(metrics)
         self.live.update(self._table(metrics, rollouts))
 
     def _table(self, metrics: dict[str, Any], rollouts: Sequence[Rollout]) -> Any:
         from rich.console import Group
+        from rich.table import Column
         from rich.table import Table as Grid
         from rich.text import Text
 
         head = f"round {metrics['round'] + 1} of {self.rounds}, step {metrics['step']}, {metrics['seconds']:.1f} s"
-        grid = Grid(show_header=False)
+        rounds = Column(counted(len(self.history), "round"), ratio=1)
+        grid = Grid("", "now", "least", "most", rounds, expand=True)
         names = [name for name in [*SHOWN, *sorted(components(metrics))] if name in metrics]
+        # What the names, the numbers and the lines of the grid leave of the width.
+        width = max(8, self.live.console.width - max(map(len, map(clean, names)), default=0) - 3 * 10 - 16)
         for name in names:
-            grid.add_row(clean(name), f"{metrics[name]:.4g}")
+            values = [one[name] for one in self.history if name in one]
+            numbers = (f"{value:.4g}" for value in (metrics[name], min(values), max(values)))
+            grid.add_row(clean(name), *numbers, curve(values, width))
         if missing := sum(metrics["missing"].values()):
             grid.add_row("missing", f"{missing} of {metrics['rollouts']}")
         return Group(Text(head), grid, *(Text(shown(rollout)) for rollout in rollouts[: self.show]))
+
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def curve(values: Sequence[float], width: int) -> str:
+    """Return numbers as a row of bars from the least to the most; of more than fit, the mean of each part."""
+    parts = min(width, len(values))
+    bounds = [len(values) * part // parts for part in range(parts + 1)]
+    means = [sum(values[low:high]) / (high - low) for low, high in pairwise(bounds)]
+    low, high = min(means), max(means)
+    if not 0 < high - low < math.inf:
+        return BARS[0] * parts
+    return "".join(BARS[round((mean - low) / (high - low) * (len(BARS) - 1))] for mean in means)
 
 
 @contextlib.contextmanager

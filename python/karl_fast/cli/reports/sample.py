@@ -101,6 +101,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         _spread("          bytes a record", report["record_bytes"]),
         _keys(report["inputs"]),
         _duplicates(report),
+        *_diversity(report["diversity"]),
         *_domains(report["domains"], report.get("other_domains") or 0),
         *_histogram(report["reward"]["before"]),
         *outcome_table(report.get("outcomes")),
@@ -217,6 +218,22 @@ def _keys(files: list[dict[str, Any]]) -> str:
     keys = list(dict.fromkeys(clean(key) for file in files for key in file["keys"]))
     more = f", and {len(keys) - KEYS_SHOWN:,} more" if len(keys) > KEYS_SHOWN else ""
     return f"fields    {', '.join(keys[:KEYS_SHOWN])}{more}" if keys else ""
+
+
+DIVERSITY = {
+    "distinct_1": "distinct words",
+    "distinct_2": "pairs",
+    "self_bleu": "self-BLEU",
+    "unique": "unique in groups",
+}
+"""Names of the measures of diversity in reports."""
+
+
+def _diversity(found: dict[str, Any] | None) -> Iterable[str]:
+    """Yield the diversity of answers, without the numbers that are not known."""
+    known = [f"{name} {found[key]:.3f}" for key, name in DIVERSITY.items() if found and found[key] is not None]
+    if found and known:
+        yield f"diversity {', '.join(known)}, of {counted(found['rows'], 'answer')}"
 
 
 def _duplicates(report: Manifest) -> str:
