@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import COMMAND, environment
+from tests.cli.run import environment
+from tests.unit.train.conftest import SERVER
 
 ROOT = Path(__file__).parents[2]
 SKILL = ROOT / "integrations" / "skills" / "karl-fast" / "SKILL.md"
@@ -45,9 +46,7 @@ def test_its_commands_run(tmp_path: Path) -> None:
         if command[0] in LEARN and not there:
             continue
         words = [OWN.get(word, word) for word in command]
-        done = subprocess.run(
-            [*COMMAND, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-        )
+        done = SERVER.run(words, tmp_path, environment(), 180, None)
         assert done.returncode == 0, f"{words}: {done.stderr}"
 
 

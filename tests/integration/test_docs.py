@@ -24,7 +24,8 @@ from typing import NamedTuple
 import pytest
 
 import karl_fast
-from tests.cli.run import COMMAND, environment
+from tests.cli.run import environment
+from tests.unit.train.conftest import SERVER
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -143,9 +144,10 @@ def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> N
                 continue
             if command[0] == "sample":
                 shutil.rmtree(place / "data", ignore_errors=True)
-            done = ran([*COMMAND, *command], place)
-            assert done.returncode == 0, f"{page.name}, line {block.line}: {done.stdout}"
-            said += done.stdout
+            done = SERVER.run(command, place, environment(), 180, None)
+            printed = done.stderr + done.stdout
+            assert done.returncode == 0, f"{page.name}, line {block.line}: {printed}"
+            said += printed
         for command in commands(block, "mlx_lm"):
             if importlib.util.find_spec("mlx_lm") is not None and HUB not in " ".join(command):
                 done = ran([*MLX_LM, *command], place)
