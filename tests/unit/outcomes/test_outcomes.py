@@ -132,6 +132,38 @@ def test_a_fork_is_of_one_group_and_not_asked_again(tmp_path: Path) -> None:
     assert rows[kept.id]["group"] == rows[fork.id]["group"] is not None
 
 
+def test_sessions_that_name_one_issue_are_of_one_group(tmp_path: Path) -> None:
+    asked = {
+        "a": "Please fix https://github.com/acme/shop/issues/12",
+        "b": "Try acme/shop#12 once more, with a test",
+        "c": "Compare acme/shop#12 with acme/shop#13",
+        "d": "Look at #12, it is broken again",
+    }
+    sessions = [Session(name, start=200_000 * at) for at, name in enumerate(asked)]
+    for session in sessions:
+        session.ask(asked[session.id])
+        session.speak("m", {"type": "text", "text": "Done."})
+    rows = found(write(tmp_path / "log", *sessions), tmp_path)
+    assert [rows[name]["group"] for name in asked] == ["a", "a", None, None]
+
+
+def test_one_request_from_one_commit_is_of_one_group_after_days_too(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    starts = {"one": ("2025-01-01", "c0ffee"), "two": ("2025-02-01", "c0ffee"), "other": ("2025-02-09", "beef")}
+    asked = [{"role": "user", "content": "Please fix the login page"}, {"role": "assistant", "content": "Done."}]
+    lines = [
+        {"id": name, "reward": None, "parent": None, "started_at": f"{day}T00:00:00Z", "messages": asked}
+        | {"source": {"format": "codex", "cwd": "/shop", "git": {"commit_hash": commit}}}
+        for name, (day, commit) in starts.items()
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    out = tmp_path / "out.jsonl"
+    karl_fast.outcomes(log, out)
+    rows = {row["id"]: row for row in map(json.loads, out.read_text().splitlines())}
+    assert rows["one"]["group"] == rows["two"]["group"] == "one"
+    assert rows["other"].get("group") is None
+
+
 def test_sub_agents_with_one_request_are_of_one_group(tmp_path: Path) -> None:
     parent = worked("parent", "2 passed in 1s")
     agents = [Session("parent", agent=name, start=parent.clock) for name in ("a1", "a2", "a3")]

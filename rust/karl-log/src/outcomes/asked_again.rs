@@ -1,9 +1,10 @@
-//! Trajectories with one request: sessions in which a user made it again, forks, and sub-agents of one session.
+//! Attempts at one task: sessions in which a user made a request again, forks, sessions on one issue, sub-agents.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::component::Component;
+use super::groups::Groups;
 use super::judged::Session;
 use super::outcome::Evidence;
 use super::request::Request;
@@ -11,8 +12,8 @@ use super::request::Request;
 /// Seconds within which a request counts as made again.
 const WITHIN: i64 = 24 * 3600;
 
-/// Set `asked_again` of the sessions `at`, and the group of those with one request.
-pub(super) fn asked_again(sessions: &mut [Session], at: &[usize]) {
+/// Set `asked_again` of the sessions `at`, and join those with one request.
+pub(super) fn asked_again(sessions: &mut [Session], at: &[usize], groups: &mut Groups) {
     let mut same: HashMap<(Request, PathBuf), Vec<(i64, usize)>> = HashMap::new();
     for &at in at {
         let session = &sessions[at];
@@ -26,7 +27,9 @@ pub(super) fn asked_again(sessions: &mut [Session], at: &[usize]) {
     for times in same.values_mut() {
         times.sort_unstable();
         for run in times.chunk_by(|(one, _), (next, _)| next - one <= WITHIN) {
-            join(sessions, run.iter().map(|(_, at)| *at));
+            for &(_, at) in run {
+                groups.join(run[0].1, at);
+            }
         }
         for &(start, at) in &*times {
             // A fork begins with the lines of its session, at the same time: the user did not ask again.
@@ -44,27 +47,15 @@ fn set(sessions: &mut [Session], at: usize, later: Option<usize>) {
     sessions[at].outcome.set(Component::AskedAgain, value, Evidence { why, ..Evidence::default() });
 }
 
-/// Set one group for the sub-agents `at` that one trajectory called with one request.
-pub(super) fn called_alike(sessions: &mut [Session], at: &[usize]) {
-    let mut same: HashMap<(Request, String), Vec<usize>> = HashMap::new();
-    for &at in at {
-        if let (Some(request), Some(parent)) = (sessions[at].request.clone(), sessions[at].parent.clone()) {
-            same.entry((request, parent)).or_default().push(at);
-        }
-    }
-    for members in same.into_values() {
-        join(sessions, members.into_iter());
-    }
-}
-
-/// Set one group for several trajectories: the first's, or its id.
-fn join(sessions: &mut [Session], members: impl Iterator<Item = usize> + Clone) {
-    if members.clone().nth(1).is_none() {
-        return;
-    }
-    let group = members.clone().find_map(|at| sessions[at].group.clone());
-    let first = members.clone().next().map(|at| sessions[at].work.id.clone());
-    for at in members {
-        sessions[at].group = group.clone().or_else(|| first.clone());
-    }
+/// Join trajectories that are attempts at one task for other reasons: sessions with one request and base commit,
+/// whatever time lies between them; sessions that name one issue or pull request; sub-agents that one trajectory
+/// called with one request.
+pub(super) fn join_attempts(sessions: &[Session], roots: &[usize], called: &[usize], groups: &mut Groups) {
+    let request = |at: usize| sessions[at].request.clone();
+    groups.join_equal(
+        roots.iter().filter_map(|&at| Some(((request(at)?, sessions[at].base_commit.clone()?), at))),
+    );
+    groups.join_equal(roots.iter().filter_map(|&at| Some((sessions[at].issue.clone()?, at))));
+    groups
+        .join_equal(called.iter().filter_map(|&at| Some(((request(at)?, sessions[at].parent.clone()?), at))));
 }

@@ -14,6 +14,10 @@ pub(super) struct Session {
     pub(super) parent: Option<String>,
     /// First prompt of its user.
     pub(super) request: Option<Request>,
+    /// Issue or pull request that this prompt names.
+    pub(super) issue: Option<String>,
+    /// Commit at which it began, where the tool recorded one.
+    pub(super) base_commit: Option<String>,
     /// Group, if it has one, or is found to have one.
     pub(super) group: Option<String>,
     pub(super) work: SessionWork,

@@ -15,6 +15,8 @@ mod edits;
 mod family;
 pub mod git;
 mod graders;
+mod groups;
+mod issue;
 mod judge;
 mod judged;
 pub mod next_turn;

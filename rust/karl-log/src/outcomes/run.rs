@@ -2,9 +2,11 @@
 
 use tempfile::TempDir;
 
-use super::asked_again::{asked_again, called_alike};
+use super::asked_again::{asked_again, join_attempts};
 use super::family::Families;
 use super::graders::Verdicts;
+use super::groups::Groups;
+use super::issue::issue;
 use super::judge::{Judged, judge};
 use super::judged::Session;
 use super::records::Records;
@@ -143,6 +145,8 @@ fn read(row: &ScannedRow<'_>) -> std::result::Result<Session, &'static str> {
             digest: row.digest,
             parent,
             request: first.and_then(|first| Request::of(first.content.as_str())),
+            issue: first.and_then(|first| issue(first.content.as_str())),
+            base_commit: trajectory.source.git["commit_hash"].as_str().map(str::to_owned),
             group: trajectory.group.some().map(str::to_owned),
             work,
             outcome,
@@ -163,8 +167,10 @@ fn compare(sessions: &mut [Session], verdicts: &Verdicts) {
     let families = Families::of(sessions);
     families.void_checks(sessions);
     let (roots, called): (Vec<usize>, Vec<usize>) = (0..sessions.len()).partition(|&at| families.is_root(at));
-    asked_again(sessions, &roots);
-    called_alike(sessions, &called);
+    let mut groups = Groups::new(sessions.len());
+    asked_again(sessions, &roots, &mut groups);
+    join_attempts(sessions, &roots, &called, &mut groups);
+    groups.name(sessions);
 }
 
 /// Write a record with its outcome.

@@ -37,6 +37,8 @@ pub(super) struct Origin {
     pub(super) format: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) cwd: Option<String>,
+    /// Repository at the start, as Codex records it.
+    pub(super) git: Value,
     pub(super) files: Vec<String>,
 }
 

@@ -144,14 +144,15 @@ pub(super) fn work(trajectory: &Trajectory<'_>, calls: &[Ran<'_>]) -> SessionWor
     work
 }
 
-/// Line that `git commit` prints: `[main 1a2b3c4] Subject`.
+/// Line that `git commit` prints, `[main 1a2b3c4] Subject`, and `git rebase --continue`,
+/// `[detached HEAD 1a2b3c4] Subject`.
 static COMMITTED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?m)^\[[^\]\n]* ([0-9a-f]{7,40})\] (.*?)\r?$").ok());
 
 /// Return the commits that the output of a command line names.
 fn commits(line: &CommandLine, ran: &Ran<'_>) -> Vec<NamedCommit> {
     let makes = |words: &[String]| {
-        let verbs = ["commit", "cherry-pick", "revert", "merge", "am"];
+        let verbs = ["commit", "cherry-pick", "revert", "merge", "am", "rebase"];
         words.first().is_some_and(|word| word == "git")
             && words.iter().any(|word| verbs.contains(&word.as_str()))
     };

@@ -13,7 +13,8 @@
 mod own_words;
 mod rules;
 
-use self::own_words::{Sentence, is_of_a_tool, own_words, sentences};
+pub(super) use self::own_words::own_words;
+use self::own_words::{Sentence, is_of_a_tool, sentences};
 pub use self::rules::{RULES, Rule, Verdict};
 use self::rules::{Scope, pattern};
 

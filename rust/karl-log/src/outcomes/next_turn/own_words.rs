@@ -43,7 +43,7 @@ static NOT_OWN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Return a turn without code blocks and without what an editor adds.
-pub(super) fn own_words(turn: &str) -> String {
+pub(in crate::outcomes) fn own_words(turn: &str) -> String {
     let own = NOT_OWN.as_ref().map(|pattern| pattern.replace_all(turn, " "));
     own.as_deref().unwrap_or(turn).trim().to_owned()
 }
