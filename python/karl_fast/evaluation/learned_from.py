@@ -67,7 +67,7 @@ def _config(adapter: Path) -> dict[str, Any]:
 def _of_data(adapter: Path, data: Any) -> _seen.Seen:
     """Return the hashes of the data set that an adapter was trained on."""
     if not isinstance(data, str):
-        hint = "karl-fast train and rl write it beside the adapter; mlx_lm lora names its data in {CONFIG}"
+        hint = f"karl-fast train and rl write it beside the adapter; mlx_lm lora names its data in {CONFIG}"
         raise _unknown(adapter, f"has no {_seen.FILE}, and no {CONFIG} that names its data", hint)
     folder = Path(data)
     if not folder.is_dir():

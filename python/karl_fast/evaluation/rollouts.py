@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.settings import Online
 
 BASE = "base"
-"""The model without an adapter, as something to paired_differences with."""
+"""The model without an adapter, as something to compare with."""
 
 IDENTITY, RESULT = "evaluation.json", "result.json"
 
@@ -123,7 +123,7 @@ def evaluate_rollouts(
     force: bool = False,
     progress: Callable[[str, int, int, list[str]], None] | None = None,
 ) -> RolloutEvaluation:
-    """Attempt held-out prompts with a policy, and with another on the same prompts, and paired_differences them.
+    """Attempt held-out prompts with a policy, and with another on the same prompts, and compare them.
 
     ```text
     value = mean over prompts of a measure;   difference = mean over prompts of (policy - other)
@@ -159,11 +159,14 @@ def evaluate_rollouts(
     began, folder = here(), here() / out
     sides = [_adapter(adapter_path)] + ([] if against is None else [_adapter(against)])
     prompts = read_prompts(rollouts.prompts)
-    _open(folder, _identity(rollouts, sides), resume=resume, force=force)
-    logs = []
+    identity = _identity(rollouts, sides)
+    fresh = _is_fresh(folder, identity, resume=resume, force=force)
+    logs: list[list[Rollout]] = []
     for side, adapter in zip(SIDES, sides, strict=False):
         with within(began):
             run = PolicyAttempts(rollouts, adapter, prompts, folder / side)
+        if fresh and not logs:  # only now: prompts or memory may have been refused
+            _begin(folder, identity)
         logs.append(run.attempt(progress))
     return _result(rollouts, logs, run.too_long, folder)
 
@@ -196,25 +199,30 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(held, "sha256").hexdigest()
 
 
-def _open(folder: Path, identity: dict[str, Any], *, resume: bool, force: bool) -> None:
-    """Make the folder of an evaluation, or check the one that is there."""
+def _is_fresh(folder: Path, identity: dict[str, Any], *, resume: bool, force: bool) -> bool:
+    """Return whether an evaluation begins; False if it goes on with the one that is there, which is checked."""
     _atomic.refuse_file(folder)
     there = folder / IDENTITY
     if there.is_file() and resume:
         _same(there, identity)
-        return
+        return False
     if there.is_file() and not force:
         error = OutputExistsError(f"{folder} has an evaluation already")
         error.hint = "--resume goes on with it, --force begins anew in its place"
         raise error
     if not force:
         _atomic.refuse_other(folder, ())
+    return True
+
+
+def _begin(folder: Path, identity: dict[str, Any]) -> None:
+    """Make the folder of an evaluation, without the files of an earlier one."""
     with _atomic.refused(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in (IDENTITY, RESULT, *SIDES):
             (folder / name).unlink(missing_ok=True)
     text = json.dumps(identity, indent=1, sort_keys=True) + "\n"
-    _atomic.write(there, lambda file: file.write(text.encode()))
+    _atomic.write(folder / IDENTITY, lambda file: file.write(text.encode()))
 
 
 def _same(file: Path, now: dict[str, Any]) -> None:

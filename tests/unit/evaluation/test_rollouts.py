@@ -100,7 +100,7 @@ def test_attempts_that_need_more_memory_than_there_is_are_refused_with_what_fits
         evaluate_rollouts(replace(rollouts, settings=little), out=tmp_path / "out")
     assert "learning" not in str(caught.value)
     assert "memory_limit" in str(caught.value.hint)
-    assert not (tmp_path / "out" / "rollouts.jsonl").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_greedy_attempts_are_alike(trained: Path, tmp_path: Path) -> None:
