@@ -218,8 +218,8 @@ def _rated(
 
 
 @contextlib.contextmanager
-def advised(out: str | Path, format: str | None) -> Iterator[None]:
-    """Add a hint to errors without one."""
+def advised(out: str | Path, format: str | None, beside: tuple[str, ...] = ()) -> Iterator[None]:
+    """Add a hint to errors without one; to none that begin with a path of `beside`, which holds no transcripts."""
     try:
         yield
     except FileError as error:
@@ -228,7 +228,7 @@ def advised(out: str | Path, format: str | None) -> Iterator[None]:
             error.hint = COPIES
         raise
     except LogError as error:
-        if type(error) in HINTS:
+        if type(error) in HINTS and not str(error).startswith(beside):
             error.hint = HINTS[type(error)] if format is None or type(error) is ColumnError else OTHER
         raise
 

@@ -112,10 +112,12 @@ def outcomes(
     key = names(pseudonyms)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
+    graded, repos, pulls = _expanded(reports), _expanded(repositories), _expanded(pull_requests)
     with folders(Path(out).parent):
         with advised(out, format):
             target = _core.Target.trajectories(Path(out), force=force)
-        with files(_expanded(sources), SUFFIXES) as found, advised(out, format):
+        beside = (*graded, *repos, *pulls)
+        with files(_expanded(sources), SUFFIXES) as found, advised(out, format, beside):
             # What an earlier run wrote is read where it is named, and passed over in its folder.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             facts = _core.outcomes(
@@ -123,10 +125,10 @@ def outcomes(
                 target,
                 format=format,
                 rate=False,
-                reports=_expanded(reports),
-                repositories=_expanded(repositories),
+                reports=graded,
+                repositories=repos,
                 after_days=after_days,
-                pull_requests=_expanded(pull_requests),
+                pull_requests=pulls,
                 allow_secrets=allow_secrets,
                 pseudonyms=key,
                 max_line_bytes=limits.max_line_bytes,

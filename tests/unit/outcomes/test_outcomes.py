@@ -10,7 +10,7 @@ import pytest
 
 import karl_fast
 from karl_fast import _core
-from karl_fast.errors import AlreadyConvertedError, LogError, NothingToSampleError
+from karl_fast.errors import AlreadyConvertedError, KarlError, LogError, NothingToSampleError
 from tests.unit.convert.made import Session
 
 COMPONENTS = [name for name, *_ in _core.outcome_components()]
@@ -286,3 +286,13 @@ def test_convert_rates_by_outcomes(tmp_path: Path) -> None:
     assert account.written_bytes == (tmp_path / "rated.jsonl").stat().st_size
     with pytest.raises(AlreadyConvertedError):
         karl_fast.convert(tmp_path / "rated.jsonl", tmp_path / "other.jsonl", rate="outcomes")
+
+
+def test_a_folder_that_is_no_repository_has_no_hint_about_transcripts(tmp_path: Path) -> None:
+    log = write(tmp_path / "log", worked("good", "2 passed in 1s"))
+    (tmp_path / "plain").mkdir()
+    for wrong in (tmp_path / "plain", tmp_path / "none"):
+        with pytest.raises(KarlError, match=str(wrong)) as caught:
+            karl_fast.outcomes(log, tmp_path / "out.jsonl", repositories=wrong)
+        assert "format" not in str(caught.value.hint)
+    assert not (tmp_path / "out.jsonl").exists()
