@@ -23,6 +23,9 @@ VALUES = {
     "messages": "meta.messages",
     "domain": "kind",
     "score": "leave-one-out",
+    "baseline": "partition",
+    "baseline_by": "domain",
+    "pseudonyms": "names.key",
     "ddof": "1",
     "eps": "1e-9",
     "ess": "0.25",
@@ -44,7 +47,13 @@ VALUES = {
 }
 """A value of each setting that takes one."""
 
-ALSO = {"max_tokens": ["--tokenizer", "tok"], "tokenizer": ["--max-tokens", "9"], "per": ["-k", "3"]}
+ALSO = {
+    "max_tokens": ["--tokenizer", "tok"],
+    "tokenizer": ["--max-tokens", "9"],
+    "per": ["-k", "3"],
+    "baseline": ["--score", "advantage", "--inverse-temperature", "2"],
+    "baseline_by": ["--score", "advantage"],
+}
 """What some of them are refused without."""
 
 NOT_PLAIN = (

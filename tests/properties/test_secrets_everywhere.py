@@ -184,9 +184,12 @@ def test_convert_says_which_secrets_it_leaves_in(tmp_path: Path, capsys: pytest.
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     turns = [{"role": "user", "content": f"use {secret}"}, {"role": "assistant", "content": f"used {secret}"}]
     log = rows.write(tmp_path / "log.jsonl", [{"messages": turns, "reward": 1.0}])
-    account = karl_fast.convert([log], tmp_path / "t.jsonl")
-    assert account.secrets == {"github": 2}
+    account = karl_fast.convert([log], tmp_path / "t.jsonl", allow_secrets=True)
     assert secret in (tmp_path / "t.jsonl").read_text("utf-8")
+    assert account.secrets == {"github": 2}
+    account = karl_fast.convert([log], tmp_path / "t.jsonl", force=True)
+    assert account.secrets == {"github": 2}
+    assert secret not in (tmp_path / "t.jsonl").read_text("utf-8")
     from karl_fast.cli.reports.convert import converted
 
     said = [line for line in converted(account, "t.jsonl", "log").splitlines() if "secret" in line]

@@ -254,7 +254,7 @@ def test_a_run_that_keeps_its_settings_names_its_model(convert: Convert, tmp_pat
 
 def test_published_runs_of_swe_agent_keep_every_message(shared_data: Path, tmp_path: Path) -> None:
     out = tmp_path / "trajectories.jsonl"
-    account = karl_fast.convert(shared_data / "swe-agent-demos", out)
+    account = karl_fast.convert(shared_data / "swe-agent-demos", out, allow_secrets=True)
     found = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     balanced(account, found)
     assert len(found) == 22

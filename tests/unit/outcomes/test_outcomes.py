@@ -140,11 +140,12 @@ def test_sessions_that_name_one_issue_are_of_one_group(tmp_path: Path) -> None:
         "d": "Look at #12, it is broken again",
     }
     sessions = [Session(name, start=200_000 * at) for at, name in enumerate(asked)]
-    for session in sessions:
-        session.ask(asked[session.id])
+    for session, prompt in zip(sessions, asked.values(), strict=True):
+        session.ask(prompt)
         session.speak("m", {"type": "text", "text": "Done."})
     rows = found(write(tmp_path / "log", *sessions), tmp_path)
-    assert [rows[name]["group"] for name in asked] == ["a", "a", None, None]
+    first = sessions[0].id
+    assert [rows[one.id]["group"] for one in sessions] == [first, first, None, None]
 
 
 def test_one_request_from_one_commit_is_of_one_group_after_days_too(tmp_path: Path) -> None:
@@ -152,7 +153,14 @@ def test_one_request_from_one_commit_is_of_one_group_after_days_too(tmp_path: Pa
     starts = {"one": ("2025-01-01", "c0ffee"), "two": ("2025-02-01", "c0ffee"), "other": ("2025-02-09", "beef")}
     asked = [{"role": "user", "content": "Please fix the login page"}, {"role": "assistant", "content": "Done."}]
     lines = [
-        {"id": name, "reward": None, "parent": None, "started_at": f"{day}T00:00:00Z", "messages": asked}
+        {
+            "karl_fast_trajectory": 1,
+            "id": name,
+            "reward": None,
+            "parent": None,
+            "started_at": f"{day}T00:00:00Z",
+            "messages": asked,
+        }
         | {"source": {"format": "codex", "cwd": "/shop", "git": {"commit_hash": commit}}}
         for name, (day, commit) in starts.items()
     ]

@@ -7,10 +7,11 @@ use regex::Regex;
 
 use super::next_turn::own_words;
 
-/// Address of an issue or of a pull or merge request, or `owner/name#12`, which is of GitHub.
+/// Address of an issue or of a pull or merge request, or `owner/name#12`, which is of GitHub; ASCII, since the tables of
+/// Unicode are not built in.
 static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let address = r"https?://([\w.-]+(?:/[\w.-]+){2,}?)/(?:-/)?(issues|pull|merge_requests)/(\d+)";
-    Regex::new(&format!(r"(?i){address}|(?:^|[\s(])([\w.-]+/[\w.-]+)#(\d+)\b")).ok()
+    Regex::new(&format!(r"(?i-u){address}|(?:^|[\s(])([\w.-]+/[\w.-]+)#(\d+)\b")).ok()
 });
 
 /// Return the one issue or pull request that a prompt names with its repository; `None` for none or several.
