@@ -49,12 +49,12 @@ def test_what_is_replaced_is_replaced_once_and_json_stays_json() -> None:
 
 
 def shape(text: str) -> Any:
-    """Return what a JSON text is built of, whatever its strings say; None where it is no JSON."""
+    """Return what a JSON text is built of, whatever its strings say; None where it is no JSON, or a string alone."""
     try:
         value = json.loads(text)
     except ValueError:
         return None
-    return built(value)
+    return None if isinstance(value, str) else built(value)
 
 
 def built(value: Any) -> Any:

@@ -166,12 +166,15 @@ def inspect(
 WINDOW = 16 << 20
 """Bytes of records, in the order of their ids, in which `inspect` looks for answers."""
 
+LONG = 1 << 20
+"""Mean bytes of records from which on it does not: one is parsed whole, which takes many times its text."""
+
 
 def _diversity(log: Log) -> Manifest | None:
     """Return the diversity of the first answers of a log, in the order of ids; None without records of its own."""
     from karl_fast.diversity.answers import of_answers  # with NumPy, which other commands do without
 
-    if not len(log):
+    if sum(one["size_bytes"] for one in log.inputs) >= LONG * len(log):  # or there are none
         return None
     texts = _core.answered(log.core, 0, WINDOW, log.settings.threads)
     groups = log.groups[: len(texts)].tolist()
