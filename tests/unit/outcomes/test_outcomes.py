@@ -132,6 +132,15 @@ def test_a_fork_is_of_one_group_and_not_asked_again(tmp_path: Path) -> None:
     assert rows[kept.id]["group"] == rows[fork.id]["group"] is not None
 
 
+def test_a_failed_run_of_dotnet_is_read_with_the_tables_that_a_wheel_has(tmp_path: Path) -> None:
+    session = Session("net")
+    session.ask("please write the class Shop")
+    edit(session, "/home/dev/shop/Shop.cs", "class Shop {}\n")
+    bash(session, "dotnet test", "Failed!  - Failed:     2, Passed:    10, Skipped:     0, Total:    12, Duration: 1 s")
+    rows = found(write(tmp_path / "log", session), tmp_path)
+    assert rows[session.id]["outcome"]["tests"] == 0.0
+
+
 def test_sessions_that_name_one_issue_are_of_one_group(tmp_path: Path) -> None:
     asked = {
         "a": "Please fix https://github.com/acme/shop/issues/12",

@@ -30,7 +30,7 @@ pub(super) const RUNNERS: [Runner; 6] = [
         unless: &["--list-tests", "-t"],
         line: r"(?m)^\s*(?:Passed|Failed)!\s+- Failed: .*$|^\s*Test summary: total: .*$",
         passed: r"(?:Passed|succeeded):\s+([1-9]\d*)",
-        failed: r"(?i)\bfailed:\s+([1-9]\d*)",
+        failed: r"(?i-u)\bfailed:\s+([1-9]\d*)",
         broken: r"(?m)^.*: error [A-Z]+\d+: .*$|^Test Run Aborted.*$|^Build FAILED.*$",
         none: r"No test is available in|No test matches the given",
         ..Runner::NOTHING
@@ -68,7 +68,7 @@ pub(super) const RUNNERS: [Runner; 6] = [
         commands: &["dotnet build", "dotnet publish"],
         line: r"(?m)^\s*Build succeeded.*$|^\s*Build FAILED.*$|^\s*Build failed with .*$",
         passed: r"succeeded",
-        failed: r"(?i)failed",
+        failed: r"(?i-u)failed",
         whole: true,
         ..Runner::NOTHING
     },

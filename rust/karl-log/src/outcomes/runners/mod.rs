@@ -48,6 +48,8 @@ mod tests {
                 [runner.line, runner.passed, runner.failed, runner.broken, runner.none, runner.stopped];
             for pattern in patterns {
                 assert!(regex::Regex::new(pattern).is_ok(), "{}: {pattern}", runner.name);
+                // Wheels lack Unicode's tables of case, which other crates bring to the tests.
+                assert!(!pattern.contains("(?i)"), "{}: {pattern}", runner.name);
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) const RUNNERS: [Runner; 5] = [
         failed: r"(\d+) (?:failed|timed out|exec failed)",
         broken: BROKEN,
         none: r"no tests to run",
-        stopped: r"(?i)cancell?ing due to (?:interrupt|signal)",
+        stopped: r"(?i-u)cancell?ing due to (?:interrupt|signal)",
         whole: true,
         ..Runner::NOTHING
     },
