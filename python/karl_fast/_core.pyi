@@ -43,6 +43,7 @@ __all__ = [
     "conventions",
     "convert",
     "coverage",
+    "data_set_rows",
     "delight",
     "delight_gate",
     "discounted_returns",
@@ -588,6 +589,7 @@ def collect(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> CollectedFacts: ...
+def data_set_rows(path: Path, stamped: bool) -> dict[str, Any]: ...
 
 # pairs
 

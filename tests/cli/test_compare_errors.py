@@ -78,7 +78,8 @@ BAD_ROWS = {
     '{"karl_fast": {"id": "a", "group": [], "reward": 1}}': "the row has no object",
     '{"karl_fast": {"id": "a", "group": "g", "reward": "1"}}': "the row has no object",
     '{"karl_fast": {"id": "a", "group": "g", "reward": 1e999}}': "the row has no object",
-    '{"karl_fast": {"id": "a", "group": "g", "reward": NaN}}': "the row is no JSON",
+    '{"karl_fast": {"id": "a", "group": "g", "reward": NaN}}': "the row has no object",
+    '{"karl_fast": {"id": "\\ud800", "group": "g", "reward": 1}}': "the row is no JSON",
 }
 
 
@@ -97,7 +98,7 @@ def test_1_where_rows_are_missing(pair: tuple[Path, Path], folder: Path) -> None
     wanted = f"b/train.jsonl has {len(lines) - 1} rows, and its manifest says {len(lines)}"
     assert refused(karl("compare", "a", "b", folder=folder), 1) == wanted
     (folder / "b" / "train.jsonl").unlink()
-    assert "cannot read b/train.jsonl" in refused(karl("compare", "a", "b", folder=folder), 1)
+    assert "cannot open b/train.jsonl" in refused(karl("compare", "a", "b", folder=folder), 1)
 
 
 def test_2_where_a_name_is_empty(folder: Path) -> None:
@@ -162,7 +163,7 @@ def test_what_is_not_the_folder_of_a_data_set_is_told_what_to_give(
 
 
 def test_strange_bytes_do_not_break_it(folder: Path) -> None:
-    row = {"karl_fast": {"id": "\ud800", "group": "\u0000", "reward": None}, "messages": [3, {"role": ["x"]}]}
+    row = {"karl_fast": {"id": "", "group": "\u0000", "reward": None}, "messages": [3, {"role": ["x"]}]}
     (folder / "odd.jsonl").write_text(json.dumps(row))
     found = karl_fast.compare(folder / "odd.jsonl", folder / "odd.jsonl")
     assert (found["b"]["rows"], found["b"]["reward"], found["b"]["messages"]["max"]) == (1, None, 2)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from karl_fast import _core
 from karl_fast._suggest import beside
 from karl_fast.errors import DataSetError, FileError, KarlError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
@@ -79,16 +80,48 @@ class DataSet:
             count = 0
             for count, row in enumerate(self._split(split, file), 1):  # noqa: B007  (how many there were)
                 yield row
-            promised = self.manifest["export"]["splits"][split] if self.manifest else count
-            if count != promised:
-                raise DataSetError(f"{file} has {count:,} rows, and its manifest says {promised:,}")
+            self._check_count(split, count)
+
+    def columns(self) -> tuple[bool, dict[str, int], dict[str, Any]]:
+        """Read numbers and hashes of every row.
+
+        Returns:
+            Whether rows have a stamp; rows by split; and the columns of all rows in their order: ``lines`` (hash),
+            ``bytes``, ``messages`` and ``turns`` (-1 where there are none), ``records`` (hash of group and id, else of
+            the line), ``groups`` (hash; 0 where there is none) and ``rewards`` (NaN where there is none).
+
+        Raises:
+            FileError: a file cannot be read.
+            DataSetError: a row is damaged, or there are more or fewer than the manifest says.
+        """
+        import numpy as np  # 50 ms, which other readers of this module do without
+
+        parts = {split: self._columns(split) for split in self.files}
+        names = parts[next(iter(parts))] if parts else ()
+        joined = {name: np.concatenate([part[name] for part in parts.values()]) for name in names}
+        return self._stamped, {split: part["lines"].size for split, part in parts.items()}, joined
+
+    def _columns(self, split: str) -> dict[str, Any]:
+        columns = _core.data_set_rows(self.files[split], self._stamped)
+        if (bad := columns.pop("bad")) is not None:
+            raise DataSetError(f"{self.files[split]}, line {bad[0]:,}: {bad[1]}")
+        self._check_count(split, columns["lines"].size)
+        return columns
+
+    @property
+    def _stamped(self) -> bool:
+        return self.manifest is None or self.manifest["export"]["shape"] != "raw"
+
+    def _check_count(self, split: str, count: int) -> None:
+        promised = self.manifest["export"]["splits"][split] if self.manifest else count
+        if count != promised:
+            raise DataSetError(f"{self.files[split]} has {count:,} rows, and its manifest says {promised:,}")
 
     def _split(self, split: str, file: Path) -> Iterator[Row]:
-        stamped = self.manifest is None or self.manifest["export"]["shape"] != "raw"
         try:
             with file.open("rb") as lines:
                 for number, line in enumerate(lines, 1):
-                    yield _row(split, line.rstrip(b"\r\n"), stamped, f"{file}, line {number:,}")
+                    yield _row(split, line.rstrip(b"\r\n"), self._stamped, f"{file}, line {number:,}")
         except OSError as error:
             raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
 

@@ -19,6 +19,7 @@ pub mod columns;
 pub mod conversation;
 pub mod convert;
 mod counting_sort;
+pub mod data_set;
 pub mod detect;
 pub mod error;
 pub mod export;

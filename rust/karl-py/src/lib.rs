@@ -13,6 +13,7 @@ mod archive;
 mod boundary;
 mod convert;
 mod curriculum;
+mod data_set;
 mod diversity;
 mod export;
 mod filter;
@@ -62,6 +63,8 @@ mod _core {
     use super::convert::{convert, transcript_by_keys, transcripts};
     #[pymodule_export]
     use super::curriculum::{BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance};
+    #[pymodule_export]
+    use super::data_set::data_set_rows;
     #[pymodule_export]
     use super::diversity::attempts::{best_at_k, pass_at_k};
     #[pymodule_export]

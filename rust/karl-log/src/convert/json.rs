@@ -6,7 +6,6 @@ use std::borrow::Cow;
 
 use super::report::Made;
 use crate::json::duplicate_keys::doubled;
-use crate::json::project::{skip_space, skip_value};
 use crate::json::reference;
 
 /// Separator of joined texts.
@@ -50,18 +49,6 @@ pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(&text[copied..]);
-}
-
-/// Iterate over the elements of a validated array; none for any other value.
-pub(super) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut at = if raw.first() == Some(&b'[') { skip_space(raw, 1) } else { raw.len() };
-    std::iter::from_fn(move || {
-        let end = skip_value(raw, at).ok().filter(|_| raw.get(at) != Some(&b']'))?;
-        let element = &raw[at..end];
-        at = skip_space(raw, end);
-        at = if raw.get(at) == Some(&b',') { skip_space(raw, at + 1) } else { raw.len() };
-        Some(element)
-    })
 }
 
 /// Return a value that the reference parser accepts, with `U+FFFD` for halves of surrogate pairs and for
@@ -117,15 +104,6 @@ fn half(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn elements_are_those_of_the_array() {
-        let found = |raw: &str| -> Vec<String> {
-            elements(raw.as_bytes()).map(|raw| String::from_utf8_lossy(raw).into_owned()).collect()
-        };
-        assert_eq!(found(r#"[ {"a":[1]} , "b]" ,3 ]"#), [r#"{"a":[1]}"#, "\"b]\"", "3"]);
-        assert!(["[]", "[ ]", "\"a\"", "null", ""].iter().all(|raw| found(raw).is_empty()));
-    }
 
     #[test]
     fn a_text_in_a_string_reads_back() {

@@ -41,18 +41,30 @@ pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<RangeTas
     (0..count).map(range).collect()
 }
 
-/// Return the lines of a range.
+/// Return the texts of a range.
 pub(crate) fn lines<'w>(
     source: &Source,
     task: RangeTask,
     limit: usize,
     watch: &'w Watch,
 ) -> Result<Pieces<Stream<'w>>, StreamError> {
+    let mut lines = each_line(source, task, limit, watch)?;
+    if task.start == 0 {
+        lines.skip_mark().map_err(StreamError::Read)?;
+    }
+    Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)))
+}
+
+/// Return the lines of a range, each on its own, as they stand in the file.
+pub(crate) fn each_line<'w>(
+    source: &Source,
+    task: RangeTask,
+    limit: usize,
+    watch: &'w Watch,
+) -> Result<Lines<Stream<'w>>, StreamError> {
     if task.start == 0 {
         let reader = source.reader(watch).map_err(StreamError::Other)?;
-        let mut lines = Lines::new(reader, 0, task.end, limit);
-        lines.skip_mark().map_err(StreamError::Read)?;
-        return Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)));
+        return Ok(Lines::new(reader, 0, task.end, limit));
     }
     // One byte earlier: a line that begins exactly at the cut belongs to this range.
     let start = task.start - 1;
@@ -60,5 +72,5 @@ pub(crate) fn lines<'w>(
     let reader: Stream<'w> = Box::new(Watched::new(file, watch));
     let mut lines = Lines::new(reader, start, task.end, limit);
     lines.skip_line().map_err(StreamError::Read)?;
-    Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)))
+    Ok(lines)
 }

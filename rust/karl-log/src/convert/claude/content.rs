@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use super::line::Line;
 use super::row::{Row, hash};
-use crate::convert::json::{elements, inside, join};
+use crate::convert::json::{inside, join};
 use crate::convert::json_type::{FLAG, NUMBER, TEXT, WORDS, expect};
 use crate::convert::lines::Keys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, UNKNOWN_BLOCK};
+use crate::json::elements::elements;
 use crate::json::unescape::unescape;
 
 /// Texts that the tool writes in the user's name around its own commands.
