@@ -87,11 +87,30 @@ class Trained:
         return self._arrays
 
 
-def added(one: dict[str, mx.array], other: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Return the sum; None counts as zero."""
-    if not one:
-        return other
-    return {name: first + second for (name, first), second in zip(one.items(), other.values(), strict=True)}
+class Sum:
+    """Sum of joined gradients, in float32 whatever the types of the parameters; a single one stays as it is.
+
+    Attributes:
+        vectors: what there is of the sum; to be evaluated before the next gradient needs the room.
+    """
+
+    def __init__(self) -> None:
+        self.vectors: dict[str, mx.array] = {}
+        self._types: dict[str, Any] = {}
+
+    def add(self, gradient: dict[str, mx.array]) -> None:
+        """Add a gradient, joined."""
+        import mlx.core as mx
+
+        if not self.vectors:
+            self.vectors, self._types = gradient, {name: one.dtype for name, one in gradient.items()}
+            return
+        there = self.vectors.items()
+        self.vectors = {name: one.astype(mx.float32) + gradient[name].astype(mx.float32) for name, one in there}
+
+    def result(self) -> dict[str, mx.array]:
+        """Return the sum in the types of the parameters."""
+        return {name: one.astype(self._types[name]) for name, one in self.vectors.items()}
 
 
 def norm(vectors: dict[str, mx.array]) -> mx.array:

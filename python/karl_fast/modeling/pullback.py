@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from karl_fast.modeling.flat_gradients import added
+from karl_fast.modeling.flat_gradients import Sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -114,11 +114,11 @@ def gradient(
         evaluation, shares, columns = _evaluated(found, mask, loss)
         return evaluation, columns, traced.pull(shares[0])
     evaluation, shares, columns = _evaluated([part.forward() for part in parts], mask, loss)
-    summed: Arrays = {}
+    summed = Sum()
     for part, share in zip(parts, shares, strict=True):
-        summed = added(summed, part.trace().pull(share))
-        mx.eval(summed)  # before the next part needs the room
-    return evaluation, columns, summed
+        summed.add(part.trace().pull(share))
+        mx.eval(summed.vectors)  # before the next part needs the room
+    return evaluation, columns, summed.result()
 
 
 def _evaluated(

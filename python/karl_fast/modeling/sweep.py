@@ -22,7 +22,7 @@ import numpy as np
 from karl_fast.modeling import chunked_logp as chunked
 from karl_fast.modeling.borders import Borders, Cotangents
 from karl_fast.modeling.chunked_logp import scored
-from karl_fast.modeling.flat_gradients import added, joined
+from karl_fast.modeling.flat_gradients import Sum, joined
 from karl_fast.modeling.layers import derived, recomputing, replaced, seeding
 from karl_fast.modeling.segments import cut
 from karl_fast.modeling.views import chunkwise
@@ -172,12 +172,12 @@ class Sweep:
         if not self._swept:
             self.outputs()
         self._swept = False
-        summed, cotangents = _Sum(), Cotangents()
+        summed, cotangents = Sum(), Cotangents()
         with self._carrier.unchanged():
             for number in reversed(range(len(self.segments))):
                 gradient, read = self.pulled(number, coefficients, cotangents)
-                summed.add(gradient)
-                mx.eval(summed.wide, cotangents.add(read))
+                summed.add(joined(gradient))
+                mx.eval(summed.vectors, cotangents.add(read))
                 self.borders.forget(number)
         return summed.result()
 
@@ -229,22 +229,3 @@ class Sweep:
         some, targets = self._chosen(hidden, segment)
         total, _ = chunked.surrogate(self._head, some, targets, self._chunk_rows, slopes, self._others.get(number))
         return [total, *found]
-
-
-class _Sum:
-    """Sum of gradients in float32, joined."""
-
-    def __init__(self) -> None:
-        self.wide: Arrays = {}
-        self._types: dict[str, Any] = {}
-
-    def add(self, gradient: dict[str, mx.array]) -> None:
-        import mlx.core as mx
-
-        vectors = joined(gradient)
-        self._types = {name: vector.dtype for name, vector in vectors.items()}
-        self.wide = added(self.wide, {name: vector.astype(mx.float32) for name, vector in vectors.items()})
-
-    def result(self) -> Arrays:
-        """Return the sum in the types of the parameters."""
-        return {name: vector.astype(self._types[name]) for name, vector in self.wide.items()}

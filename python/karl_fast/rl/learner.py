@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling import pullback
-from karl_fast.modeling.flat_gradients import added, bounded, norm
+from karl_fast.modeling.flat_gradients import Sum, bounded, norm
 from karl_fast.rl.forward import Pass
 from karl_fast.rl.prepare_batch import Preparer, finite
 
@@ -110,14 +110,16 @@ class PolicyLearner:
 
         units = [(parts, prepared.scored.rows(_place(_joined(parts)))) for parts in self._units(prepared, rows)]
         count = max(1.0, sum(self.objective.denominator(scored) for _, scored in units))
-        loss, summed = 0.0, dict[str, dict[str, mx.array]]()
+        loss, sums = 0.0, dict[str, Sum]()
         for parts, scored in units:
-            mx.eval(summed)  # what is left of a part, before the next one needs the room
-            evaluation, logp, gradient = self._of_unit(prepared, parts, scored, count, learned)
+            mx.eval([one.vectors for one in sums.values()])  # before the next part needs the room
+            evaluation, logp, gradients = self._of_unit(prepared, parts, scored, count, learned)
             loss += evaluation.loss
-            summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}
+            for name, gradient in gradients:
+                sums.setdefault(name, Sum()).add(gradient)
             part = _joined(parts)
             learned.logp[part] = np.where(prepared.mask[part], logp, learned.logp[part])
+        summed = {name: one.result() for name, one in sums.items()}
         norms = {name: norm(one) for name, one in summed.items()}
         mx.async_eval(summed, norms)  # at once: each call waits for the device
         meanwhile()
@@ -163,8 +165,8 @@ class PolicyLearner:
 
     def _of_unit(
         self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float, learned: Learned
-    ) -> tuple[Evaluation, NDArray[np.float32], dict[str, dict[str, mx.array]]]:
-        """Return the evaluation of rollouts, their log-probabilities [B, T], and what they add to the gradients."""
+    ) -> tuple[Evaluation, NDArray[np.float32], list[tuple[str, dict[str, mx.array]]]]:
+        """Return the evaluation of rollouts, their log-probabilities [B, T], and what they add to gradients by name."""
         tokens, mask, rows = prepared.packed.tokens, prepared.mask, _joined(parts)
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
@@ -172,10 +174,9 @@ class PolicyLearner:
         passes = [Pass(self.forward, tokens[part], mask[part], self._names) for part in parts]
         loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
         evaluation, columns, gradient = pullback.gradient(passes, mask[rows], loss)
-        found = {"policy": gradient}
+        found = [("policy", gradient)]
         if log_z is not None and evaluation.log_z_coefficients is not None:
-            by_log_z = log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)})
-            found = by_log_z | {"policy": added(by_log_z.get("policy", {}), gradient)}
+            found += log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)}).items()
         return evaluation, columns["logp"], found
 
     def _loss(self, scored: Scored, on_policy: bool, columns: Columns, **more: Any) -> Evaluation:

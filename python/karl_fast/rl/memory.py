@@ -133,7 +133,7 @@ class RoundMemory:
         shape, tokens = self.memory.shape, sizes.tokens
         part = self.memory.need(sizes.learned, max(1, tokens - 1))
         whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
-        adapter = (7 if self.own else 6) * shape.trainable
+        adapter = shape.adapter + self.own * shape.trainable
         learning = part.activations + part.head + part.states + whole + self._reference(sizes.learned * tokens)
         return RoundNeed(shape.weights, adapter, self._drawing(sizes), learning)
 

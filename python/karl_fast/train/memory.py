@@ -2,7 +2,8 @@
 
 ```text
 weights      bytes of all parameters
-adapter      trainable bytes * 6: the value, its successor, the gradient and its sum, two moments of Adam
+adapter      trainable bytes * 6: the value, its successor, the gradient and its sum, two moments of Adam; the sum is in
+             float32
 activations  by the graph of the gradient: what it holds at its peak, and a third of it more
 head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
@@ -50,12 +51,19 @@ class Shape:
         vocabulary: logits a token.
         weights: bytes of all parameters.
         trainable: bytes of those that are trained.
+        wider: bytes that a sum of gradients in float32 takes beyond those.
     """
 
     hidden: int
     vocabulary: int
     weights: int
     trainable: int
+    wider: int = 0
+
+    @property
+    def adapter(self) -> int:
+        """Bytes of trained parameters, of their gradients and of the optimizer."""
+        return 6 * self.trainable + self.wider
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,7 @@ class Memory:
     def _whole(self, rows: int, tokens: int) -> Need:
         shape = self.shape
         head = head_bytes(shape, rows * tokens) + rows * tokens * shape.hidden * 8
-        return Need(shape.weights, 6 * shape.trainable, self.activations(rows, tokens), head)
+        return Need(shape.weights, shape.adapter, self.activations(rows, tokens), head)
 
     def swept(self, rows: int, tokens: int, length: int) -> Need:
         """Return the memory for a batch in segments of so many tokens.
@@ -138,7 +146,7 @@ class Memory:
         shape, sweep = self.shape, self.carried()(rows, tokens, length)
         head = head_bytes(shape, rows * length) + rows * length * shape.hidden * 8
         states = sweep.states + sweep.cotangents
-        return Need(shape.weights, 6 * shape.trainable, sweep.inputs + sweep.layer, head, states)
+        return Need(shape.weights, shape.adapter, sweep.inputs + sweep.layer, head, states)
 
     def longest(self, rows: int, limit: int) -> int:
         """Return the maximum tokens of a row in a batch of so many rows; 0 if not even one multiple fits."""
@@ -203,12 +211,10 @@ def of_model(
     if settings.grad_checkpoint and (why := no_checkpoints(model)):
         raise UsageError(f"grad_checkpoint is true, and {why}", "grad_checkpoint")
     size = int(body(mx.array([[1]])).shape[-1])  # a shape is known without computing
-    weights, trainable = (
-        sum(value.nbytes for value in flat(some).values())
-        for some in (model.parameters(), model.trainable_parameters())
-    )
+    trained = flat(model.trainable_parameters()).values()
+    weights, trainable = (sum(value.nbytes for value in some) for some in (flat(model.parameters()).values(), trained))
     activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
-    shape = Shape(size, vocabulary, weights, trainable)
+    shape = Shape(size, vocabulary, weights, trainable, sum(4 * value.size for value in trained) - trainable)
     sweeps = None if carrier is None else cache(lambda: SweepMemory(carrier()))
     return Memory(shape, activations, settings, no_checkpoints(model) is None, sweeps)
 

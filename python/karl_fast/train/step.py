@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.flat_gradients import added, norm
+from karl_fast.modeling.flat_gradients import Sum, norm
 from karl_fast.modeling.pullback import gradient
 from karl_fast.train.microbatch import Parts
 from karl_fast.train.scorer import Scorer
@@ -73,16 +73,18 @@ class Learner:
 
         scored = [self._scored(rows) for rows in batches]
         count = max(1.0, sum(self.objective.family.denominator(one) for _, one in scored))
-        loss, summed = 0.0, dict[str, mx.array]()
+        loss, summed = 0.0, Sum()
         for passes, mask, one in chain.from_iterable(starmap(self._units, scored)):
-            mx.eval(summed)  # what is left of a batch, before the next one needs the room
+            mx.eval(summed.vectors)  # what is left of a batch, before the next one needs the room
             evaluation, _, values = gradient(passes, mask, partial(self._evaluated, one, count))
-            loss, summed = loss + evaluation.loss, added(summed, values)
-        size = norm(summed)
-        mx.eval(summed, size)  # at once: each call waits for the device
+            loss += evaluation.loss
+            summed.add(values)
+        found = summed.result()
+        size = norm(found)
+        mx.eval(found, size)  # at once: each call waits for the device
         wholes = [parts.whole for parts, _ in scored]
         learned, real = sum(one.places.size for one in wholes), sum(one.real for one in wholes)
-        return Gradient(loss, summed, _number(size), learned, real)
+        return Gradient(loss, found, _number(size), learned, real)
 
     def _scored(self, rows: list[int]) -> tuple[Parts, Scored]:
         parts = Parts([self.examples[row] for row in rows], self.objective.most_rows)

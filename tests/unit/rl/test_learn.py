@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from karl_fast.modeling import pullback
 from karl_fast.objective import names, recipe
 from karl_fast.objective.axes.advantage import Centre
 from karl_fast.objective.axes.empg import EntropyModulated
@@ -91,6 +92,30 @@ def test_micro_batches_make_the_step_of_the_whole(policy: Any, rollouts: list[Ro
     assert any(np.abs(whole[key] - start[key]).max() > 1e-7 for key in start)
     for key, value in whole.items():
         np.testing.assert_allclose(parts[key], value, atol=2e-6)
+
+
+def test_gradients_of_micro_batches_add_up_in_float32(
+    policy: Any, rollouts: list[Rollout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A policy in bfloat16: a sum of its micro-batches in its type would be that of the first one."""
+    import mlx.core as mx
+    from mlx.utils import tree_map
+
+    policy.model.update(tree_map(lambda one: one.astype(mx.bfloat16), policy.model.parameters()))
+    one = learner(policy, "rloo", micro_batch=1)
+    prepared = one.prepare(rollouts, version=0, seed=5)
+    sizes, plain, taken = iter([256.0, *[1.0] * len(rollouts)]), pullback.gradient, dict[str, Any]()
+
+    def sized(*arguments: Any) -> Any:
+        evaluation, columns, values = plain(*arguments)
+        size = next(sizes)
+        return evaluation, columns, {name: mx.full(value.shape, size, value.dtype) for name, value in values.items()}
+
+    monkeypatch.setattr(pullback, "gradient", sized)
+    monkeypatch.setattr(one.optimizer, "update", lambda _, gradient: taken.update(gradient))
+    one.learn(prepared, seed=5, aim=lambda _: None)
+    assert int(prepared.mask.any(1).sum()) == 18
+    assert {str(value.dtype): float(value.max()) for value in taken.values()} == {"mlx.core.bfloat16": 272.0}
 
 
 def test_the_head_in_chunks_gives_the_gradient_of_the_whole(policy: Any, rollouts: list[Rollout]) -> None:

@@ -16,13 +16,13 @@ from mlx.utils import tree_map
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import borders
-from karl_fast.modeling import sweep as sweeps
 from karl_fast.modeling.carried import carried
-from karl_fast.modeling.flat_gradients import Trained, added, norm
+from karl_fast.modeling.flat_gradients import Sum, Trained, norm
 from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.segments import cut
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import checkpointed
+from karl_fast.train import step as steps
 from karl_fast.train.batching import Padded, padded
 from karl_fast.train.memory import of_model
 from karl_fast.train.recipe import Objective
@@ -70,13 +70,13 @@ def whole(model: Any, batch: Padded, coefficients: Coefficients) -> dict[str, mx
 
 def by_rows(model: Any, coefficients: Coefficients) -> dict[str, mx.array]:
     """The sum of the gradients of each row alone: float32 rounds it in another order."""
-    summed: dict[str, mx.array] = {}
+    summed = Sum()
     at = 0
     for one in examples(4, longest=70, seed=3):
         row = padded([one])
         part = slice(at, at := at + row.places.size)
-        summed = added(summed, whole(model, row, {"logp": coefficients["logp"][part]}))
-    return summed
+        summed.add(whole(model, row, {"logp": coefficients["logp"][part]}))
+    return summed.result()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,12 +140,30 @@ def _added_in_the_type_of_the_model(before: mx.array | None, more: mx.array) -> 
 
 
 def test_gradients_add_up_in_float32() -> None:
-    total = sweeps._Sum()
+    total = Sum()
     total.add({"a": mx.array([256.0], mx.bfloat16)})
     for _ in range(256):  # in bfloat16, 256 + 1 is 256
         total.add({"a": mx.array([1.0], mx.bfloat16)})
     [(name, found)] = total.result().items()
-    assert (name, found.dtype, found.item()) == ("bfloat16-000000", mx.bfloat16, 512.0)
+    assert (name, found.dtype, found.item()) == ("a", mx.bfloat16, 512.0)
+
+
+def test_gradients_of_micro_batches_add_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is trained in bfloat16: a sum of its batches in its type would be that of the first batch."""
+    model = built("qwen3")
+    model.update(tree_map(lambda one: one.astype(mx.bfloat16), model.parameters()))
+    sizes, plain = iter([256.0, *[1.0] * 16]), steps.gradient
+
+    def sized(*arguments: Any) -> Any:
+        evaluation, columns, values = plain(*arguments)
+        size = next(sizes)
+        return evaluation, columns, {name: mx.full(one.shape, size, one.dtype) for name, one in values.items()}
+
+    monkeypatch.setattr(steps, "gradient", sized)
+    rows = examples(17, longest=12)
+    learner = Learner(model, rows, Objective(Training(), rows))
+    found = learner.gradient([[row] for row in range(17)]).values
+    assert {str(one.dtype): float(one.max()) for one in found.values()} == {"mlx.core.bfloat16": 272.0}
 
 
 def test_dropout_leaves_out_the_same_in_both_sweeps(batch: Padded, coefficients: Coefficients) -> None:
