@@ -14,6 +14,7 @@ from karl_fast._user_code import function, within
 from karl_fast.errors import TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.checkpoint import Checkpoints
+from karl_fast.reward.engine.records import overrides
 from karl_fast.reward.functions import Function
 from karl_fast.rl import run_dir
 from karl_fast.rl.collect import Collector, Sampling
@@ -287,4 +288,5 @@ def stored(settings: Online, config: dict[str, Any]) -> Online:
 def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
     """Return the settings that a resumed run must share with the run before."""
     same = settings.to_dict() | {"axes": str(recipe)} | run_dir.contents(settings)
+    same |= overrides() if "karl-v1" in settings.rewards else {}
     return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]

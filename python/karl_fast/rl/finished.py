@@ -72,7 +72,7 @@ class Finished:
         # The round is in the log of rewarded rollouts; here the id suffices.
         lines = [rollout_log.line(one, 0, entropy=True)(one.logp, learned=False) for one in rollouts]
         with self._lock, _atomic.refused(self.path):
-            self._append("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+            self._append("".join(f"{line}\n" for line in lines).encode(*rollout_log.ENCODING))
 
     def _append(self, content: bytes) -> None:
         self._file.write(content)

@@ -40,6 +40,9 @@ FILE = "rollouts.jsonl"
 
 INTEGERS, FLOATS = "<i4", "<f4"
 
+ENCODING = ("utf-8", "backslashreplace")
+"""Half a surrogate pair, which a policy of one's own may say, is written as the escape that JSON has for it."""
+
 TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
@@ -164,7 +167,7 @@ class Journal:
     def write(self, lines: Iterable[str]) -> None:
         """Append and flush."""
         with _atomic.refused(self.path):
-            self._file.write("".join(f"{text}\n" for text in lines).encode("utf-8", "replace"))
+            self._file.write("".join(f"{text}\n" for text in lines).encode(*ENCODING))
             self._file.flush()
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -81,3 +82,5 @@ class Account:
         run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))
         now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
         now.step, now.outcomes = now.step + len(learned.losses), self._outcomes
+        now.rollouts += len(self.gathered.rollouts)
+        now.missing = dict(Counter(now.missing) + Counter(self._numbers[0]["missing"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ class Finished:
         metrics: the last line of ``metrics.jsonl``.
         best: the best line of ``held_out.jsonl``, whose weights are in the folder ``best``; None without held-out
             prompts.
+        rollouts: rollouts of all rounds.
+        missing: missing rewards of all rounds by why, as in ``metrics.jsonl``.
     """
 
     out: Path
@@ -32,6 +34,8 @@ class Finished:
     steps: int
     metrics: dict[str, Any]
     best: dict[str, Any] | None = None
+    rollouts: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
 
 
 class LastMetrics:
@@ -101,4 +105,5 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     finally:
         run.close()
     best = None if run.held_out is None else run.held_out.best
-    return Finished(Path(settings.out), run.progress.round, run.progress.step, watch.last, best)
+    now = run.progress
+    return Finished(Path(settings.out), now.round, now.step, watch.last, best, now.rollouts, now.missing)

@@ -30,6 +30,8 @@ class Progress:
         group: the number of the next group.
         flat, skipped: of the alarms.
         outcomes: the lowest and the highest until now.
+        rollouts: number of rollouts until now.
+        missing: number of missing rewards until now, by why.
         metrics_bytes, rollouts_bytes: how long the two files were.
         curriculum: its state.
         replay: the groups that may come back.
@@ -42,6 +44,8 @@ class Progress:
     flat: int = 0
     skipped: int = 0
     outcomes: list[float] = field(default_factory=list)
+    rollouts: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
     metrics_bytes: int = 0
     rollouts_bytes: int = 0
     curriculum: dict[str, Any] = field(default_factory=dict)

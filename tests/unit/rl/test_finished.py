@@ -16,6 +16,7 @@ from karl_fast.rl.generate import Generation
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.prepare_batch import Preparer
 from karl_fast.rl.rewards import RewardFunctions
+from karl_fast.rl.rollout_log import Journal, groups, line
 from tests.unit.rl.test_run import left
 
 if TYPE_CHECKING:
@@ -138,3 +139,24 @@ def same(rollout: Rollout) -> tuple[Any, ...]:
     assert np.isfinite(rollout.logp).all()
     tokens = (rollout.tokens.tolist(), rollout.spans, rollout.messages, rollout.states, rollout.turn_rewards)
     return (rollout.id, *tokens, rollout.finish, rollout.reward, rollout.components)
+
+
+def test_half_a_surrogate_pair_is_written_as_its_escape_and_read_back(tmp_path: Path, reversal: ModuleType) -> None:
+    reversal.write_prompts(tmp_path / "prompts.jsonl", length=2)
+    prompts = read_prompts(tmp_path / "prompts.jsonl")[:1]
+    sampling, rewards = Sampling(2, budget=Budget(3)), RewardFunctions((), environment=1.0)
+    drawn, _ = Collector(Decoder(reversal.policy(0), 1.0), rewards, sampling)(prompts, first=0, seed=3, version=0)
+    texts = ["a \ud800 \\ud83d \U0001f600", "\udfff\\"]
+    said = [one.but(messages=({"role": "assistant", "content": text},)) for one, text in zip(drawn, texts, strict=True)]
+    by_id = {one.id: one for one in prompts}
+    record = Finished(tmp_path / FILE, {}, by_id)
+    record.add(said)
+    record.finish()
+    journal = Journal(tmp_path / "rollouts.jsonl", 0)
+    journal.write(line(one, 0)(one.logp, learned=True) for one in said)
+    journal.finish()
+    again = Finished(tmp_path / FILE, {}, by_id)
+    assert [again.rollouts[one.id].messages for one in said] == [one.messages for one in said]
+    assert [one.messages for one in groups(journal.path, [0], by_id)[0]] == [one.messages for one in said]
+    again.finish()
+    assert "?" not in (tmp_path / FILE).read_text("utf-8") + journal.path.read_text("utf-8")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast.errors import UsageError
+from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.reward import Composite, compute_reward
 from karl_fast.rl import factory, rl
 from karl_fast.rl.config import load
@@ -113,3 +113,22 @@ def test_length_is_refused_where_rows_of_many_groups_are_scored() -> None:
 def test_the_example_weighs_by_50_30_and_20(tmp_path: Path) -> None:
     functions = factory.reward_functions(load(EXAMPLES / "composite.toml"), tmp_path)
     assert functions._weights == {"environment": 0.5, "karl-v2.process": 0.3, "length": 0.2}
+
+
+def test_weights_of_the_environment_are_part_of_a_run(
+    online: Callable[..., Online], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rl(online(rewards={"karl-v1": 1.0}, rounds=2))
+    monkeypatch.setenv("KARL_REWARD_W_PROCESS", "0.5")
+    with pytest.raises(CheckpointError, match=r"its KARL_REWARD_W_PROCESS was None, and is 0\.5"):
+        rl(online(rewards={"karl-v1": 1.0}, rounds=3), resume=True)
+    monkeypatch.setenv("KARL_REWARD_W_PROCESS", "0.35")  # the weight that it has anyway
+    rl(online(rewards={"karl-v1": 1.0}, rounds=3), resume=True)
+
+
+def test_weights_of_the_environment_do_not_concern_a_run_that_does_not_read_them(
+    online: Callable[..., Online], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rl(online(rewards={"karl-v2": 1.0}, rounds=2))
+    monkeypatch.setenv("KARL_REWARD_W_PROCESS", "0.5")
+    rl(online(rewards={"karl-v2": 1.0}, rounds=3), resume=True)

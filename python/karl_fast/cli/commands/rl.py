@@ -76,7 +76,7 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         )
         error.hint = "karl-fast rl --config examples/rl/reversal.toml runs one of a checkout"
         raise error
-    from karl_fast.cli.reports.rl import watching
+    from karl_fast.cli.reports.rl import reasons, watching
     from karl_fast.rl import rl
 
     with watching(settings.show, quiet) as viewer:
@@ -86,4 +86,7 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         print(dumps(asdict(done) | {"out": str(done.out)}, plain=True))
     elif not quiet:
         made = f"{counted(done.rounds, 'round')}, {counted(done.steps, 'step')}"
+        if done.missing:
+            missing = f"{sum(done.missing.values()):,} of {counted(done.rollouts, 'reward')}"
+            sys.stderr.write(f"missing   {missing}: {reasons(done.missing)}\n")
         sys.stderr.write(f"trained   {made}\nwritten   {clean(str(done.out))}\n")

@@ -15,7 +15,7 @@ from karl_fast.modeling.trackers import FILE
 from karl_fast.train.memory import limit_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.setup import OnlineRun
@@ -226,6 +226,11 @@ def summed(failures: Sequence[str]) -> Iterator[str]:
     for sentence in dict.fromkeys(failures):
         times = failures.count(sentence)
         yield f"missing   {clean(sentence)}" + (f" ({times} times)" if times > 1 else "")
+
+
+def reasons(missing: Mapping[str, int]) -> str:
+    """Format the counts of missing rewards by why."""
+    return ", ".join(f"{clean(why)} {count:,}" for why, count in missing.items())
 
 
 def nothing_learned(metrics: dict[str, Any]) -> str:

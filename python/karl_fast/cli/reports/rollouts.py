@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from karl_fast._text import counted, decimal
-from karl_fast.cli.reports.rl import summed
+from karl_fast.cli.reports.rl import reasons, summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +34,7 @@ def _lines(found: RolloutEvaluation) -> Iterator[str]:
     left = f", {counted(found.too_long, 'prompt')} too long" if found.too_long else ""
     yield f"prompts   {counted(found.prompts, 'prompt')}, {counted(found.attempts, 'attempt')} each{left}"
     if found.missing:
-        reasons = ", ".join(f"{why} {count:,}" for why, count in found.missing.items())
-        yield f"missing   {sum(found.missing.values()):,}: {reasons}"
+        yield f"missing   {sum(found.missing.values()):,}: {reasons(found.missing)}"
     if found.truncated:
         yield f"truncated {counted(found.truncated, 'attempt')}"
     head = f"{'':12}{'value':>10}{'interval':>22}"

@@ -109,6 +109,16 @@ def compute_advantage(
     return (reward_score - baseline) / scale
 
 
+def overrides() -> dict[str, float]:
+    """Return the weights of v1 that the environment overrides, by variable.
+
+    Raises:
+        UsageError: a weight in the environment that is no number.
+    """
+    found = dict(zip(WEIGHTS, weights(), strict=True))
+    return {name: weight for name, weight in found.items() if weight != WEIGHTS[name]}
+
+
 def weights() -> list[float]:
     """Return the weights of v1: outcome, process, efficiency."""
     found = []
