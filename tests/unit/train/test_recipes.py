@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten  # isort: skip
 
 import karl_fast
 from karl_fast.errors import UsageError
-from karl_fast.modeling.flat_gradients import added, bounded, parted
+from karl_fast.modeling.flat_gradients import Sum, bounded, parted
 from karl_fast.modeling.pullback import gradient
 from karl_fast.modeling.views import adapters_off
 from karl_fast.objective import Evaluation
@@ -160,13 +160,13 @@ def test_dropout_leaves_out_the_same_in_both_passes_of_a_part() -> None:
     mx.random.seed(11)
     passes = parts.passes(Scorer(model))
     _, _, joint = gradient(passes, parts.whole.mask, squares)
-    summed: dict[str, mx.array] = {}
+    summed = Sum()
     for one, part in zip(passes, parts.rows, strict=True):
-        summed = added(summed, gradient([one], parts.whole.mask[part], squares)[2])
+        summed.add(gradient([one], parts.whole.mask[part], squares)[2])
     assert len(set(passed)) == 4
     assert passed[0] == pytest.approx(sum(passed[1:]), rel=1e-6)
     for name, one in joint.items():
-        assert np.allclose(one, summed[name], atol=1e-5 * mx.abs(one).max().item()), name
+        assert np.allclose(one, summed.vectors[name], atol=1e-5 * mx.abs(one).max().item()), name
 
 
 def test_a_large_group_has_a_part_of_its_batch_in_memory() -> None:
