@@ -512,6 +512,7 @@ class ConversionFacts(TypedDict):
     trajectories: int
     sub_agents: int
     rewarded: int
+    records: int
     messages: list[tuple[str, int]]
     tool_calls: list[tuple[str, int]]
     notes: list[tuple[str, int]]
@@ -524,6 +525,7 @@ def convert(
     target: Target,
     *,
     format: str | None = None,
+    to: str,
     rate: str,
     weights: list[float],
     allow_secrets: bool,
@@ -622,6 +624,8 @@ class Target:
     def data_set(path: Path, *, force: bool) -> Target: ...
     @staticmethod
     def trajectories(path: Path, *, force: bool) -> Target: ...
+    @staticmethod
+    def karl_records(path: Path, *, force: bool) -> Target: ...
     @staticmethod
     def pairs(path: Path, *, force: bool) -> Target: ...
     @staticmethod

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast._output_path import advise, check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import names
-from karl_fast.errors import FULL, ColumnError, FileError, LogError, TranscriptError, UsageError
+from karl_fast.errors import (
+    FULL,
+    AlreadyConvertedError,
+    ColumnError,
+    FileError,
+    LogError,
+    TranscriptError,
+    UsageError,
+)
 from karl_fast.log.discovery import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
 from karl_fast.settings.sample import Settings
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karl_fast.log.discovery import Found
-    from karl_fast.settings.validation import Rate
+    from karl_fast.settings.validation import Rate, To
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,8 @@ class Conversion:
     Attributes:
         trajectories: number written, including those of sub-agents.
         sub_agents: number of them from sub-agents.
-        rewarded: number of them with a reward.
+        rewarded: number of them with a reward; with ``to="karl"`` the number of records.
+        records: number of KARL's records written; 0 unless ``to="karl"``.
         messages: messages by role.
         tool_calls: calls by outcome: ``succeeded``, ``failed``, ``unknown``, ``unanswered``.
         lines_read: lines without blank ones; a document counts as one.
@@ -68,6 +77,7 @@ class Conversion:
     trajectories: int
     sub_agents: int
     rewarded: int
+    records: int
     messages: dict[str, int]
     tool_calls: dict[str, int]
     lines_read: int
@@ -108,6 +118,7 @@ def convert(
     out: str | Path,
     *,
     format: str | None = None,
+    to: To = "trajectory",
     rate: Rate = "log",
     allow_secrets: bool = False,
     pseudonyms: str | Path | None = None,
@@ -126,16 +137,21 @@ def convert(
             file ``.parquet`` needs the extra ``arrow``.
         out: the file to write, ``trajectories.jsonl``; missing parent folders are created.
         format: format of the transcripts, one of ``_core.transcripts()``; detected from each file by default.
+        to: what is written. ``trajectory``: one trajectory a session and sub-agent. ``karl``: KARL's records, one a
+            prompt with calls of tools, as its taps write them, annotated by the next prompt.
         rate: source of the rewards. ``log``: from the log, if it has one. ``result``: from the end of the run if the
             log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
             :func:`karl_fast.reward.compute_reward` gives it. ``outcomes``: from the outcome of the work, which is
             written too, as :func:`karl_fast.outcomes` finds it, by the weights of ``_core.outcome_components()``.
+            KARL's records take ``karl-v1`` and ``karl-v2``, and have no reward by default: ``backfill_rewards``
+            computes it.
         allow_secrets: keep secrets, which are replaced by default as in :func:`karl_fast.sample`.
         pseudonyms: file with the key of pseudonyms, made if it is missing: e-mail addresses, and the names of users and
             hosts, are replaced in what is written, alike under one key. None leaves them.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
-        force: replace an existing file of trajectories; no other file is ever replaced.
+        force: replace an existing file of trajectories, or of KARL's records if all of them were converted; no other
+            file is ever replaced.
         progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
 
     Raises:
@@ -155,6 +171,7 @@ def convert(
     if format is not None:
         named = spelled(format) if isinstance(format, str) else format
         among("format", named, [name for name, _ in _core.transcripts()])
+    check_to(to, rate)
     refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
@@ -165,8 +182,9 @@ def convert(
     expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
     with folders(Path(out).parent):
         with advised(out, format):
-            target = _core.Target.trajectories(Path(out), force=force)
-        with files(expanded, SUFFIXES) as found, advised(out, format):
+            place = _core.Target.karl_records if to == "karl" else _core.Target.trajectories
+            target = place(Path(out), force=force)
+        with files(expanded, SUFFIXES) as found, advised(out, format), transcripts_wanted(to):
             # What a conversion wrote is passed over in a folder, unless a format is given.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             if rate == "outcomes":
@@ -176,6 +194,7 @@ def convert(
                     found.files,
                     target,
                     format=format,
+                    to=to,
                     rate=rate,
                     weights=weights(),
                     **protection,
@@ -184,6 +203,34 @@ def convert(
                     progress=progress,
                 )
     return account_of(facts, found)
+
+
+def check_to(to: str, rate: str) -> None:
+    """Check the name of the written format, and that its rewards are KARL's.
+
+    Raises:
+        UsageError: another format, or a source of rewards that KARL's records cannot have.
+    """
+    among("to", to, ("trajectory", "karl"))
+    if to == "karl" and rate not in KARL_RATES:
+        error = UsageError(f"rate is {rate!r}, and to is 'karl': wanted {' or '.join(KARL_RATES[1:])}", "rate")
+        error.hint = "without --rate the records have no reward yet, and KARL's backfill computes it"
+        raise error
+
+
+KARL_RATES = ("log", "karl-v1", "karl-v2")
+"""Sources of rewards for KARL's records; by the default they have none."""
+
+
+@contextlib.contextmanager
+def transcripts_wanted(to: str) -> Iterator[None]:
+    """Say that KARL's records are made of transcripts, where trajectories were given."""
+    try:
+        yield
+    except AlreadyConvertedError as error:
+        if to == "karl":
+            error.hint = "give the transcripts that they were converted from: records are made of those"
+        raise
 
 
 def _rated(

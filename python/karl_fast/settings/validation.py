@@ -27,6 +27,7 @@ BaselineBy = Literal["group", "domain"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
 Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
+To = Literal["trajectory", "karl"]
 
 
 class Signal(TypedDict):

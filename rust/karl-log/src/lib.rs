@@ -31,6 +31,7 @@ pub mod input;
 pub mod intern;
 pub mod json;
 pub mod karl;
+pub mod karl_records;
 pub mod log;
 pub mod outcomes;
 pub mod pairs;

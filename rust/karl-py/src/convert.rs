@@ -6,6 +6,7 @@ use karl_log::convert::report::{Counts, Mistyped};
 use karl_log::convert::settings::{ConvertSettings, Rate};
 use karl_log::convert::{Kind, Report, convert as run};
 use karl_log::input::source::Source;
+use karl_log::karl_records::convert_to_karl;
 use karl_log::log::Account;
 use karl_reward::Version;
 use pyo3::prelude::*;
@@ -35,6 +36,7 @@ pub(crate) struct ConversionFacts {
     trajectories: u64,
     sub_agents: u64,
     rewarded: u64,
+    records: u64,
     messages: Named,
     tool_calls: Named,
     notes: Named,
@@ -78,15 +80,16 @@ pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
     Kind::by_keys(&keys).map(Kind::name)
 }
 
-/// Convert transcripts to one file of trajectories; `files` are as `read` takes them.
+/// Convert transcripts to one file of trajectories, or of KARL's records; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, rate, weights, allow_secrets, pseudonyms=None, max_line_bytes, threads, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, to, rate, weights, allow_secrets, pseudonyms=None, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn convert(
     py: Python<'_>,
     files: Vec<(PathBuf, String, bool)>,
     target: &Target,
     format: Option<&str>,
+    to: &str,
     rate: &str,
     weights: [f64; 3],
     allow_secrets: bool,
@@ -96,6 +99,7 @@ pub(crate) fn convert(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<ConversionFacts> {
     let kind = kind_of(format)?;
+    let to_karl = is_karl(to)?;
     let rate = rate_of(rate, weights)?;
     let protection = protection(!allow_secrets, pseudonyms);
     let settings = ConvertSettings { kind, rate, max_line_bytes, threads, abandoned: false, protection };
@@ -104,7 +108,11 @@ pub(crate) fn convert(
             Source::open(&path, &name).map(|source| Source { optional, ..source })
         };
         let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
-        run(sources, &target.inner, &settings, watch)
+        if to_karl {
+            convert_to_karl(sources, &target.inner, &settings, watch)
+        } else {
+            run(sources, &target.inner, &settings, watch)
+        }
     })?;
     Ok(ConversionFacts::new(report))
 }
@@ -116,6 +124,15 @@ pub(crate) fn kind_of(format: Option<&str>) -> PyResult<Option<Kind>> {
         UsageError::new_err(format!("format is {name:?}, wanted {}", known.join(", ")))
     };
     format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()
+}
+
+/// Return whether KARL's records are written, by the name of the format.
+fn is_karl(to: &str) -> PyResult<bool> {
+    match to {
+        "trajectory" => Ok(false),
+        "karl" => Ok(true),
+        _ => Err(UsageError::new_err(format!("to is {to:?}, wanted trajectory or karl"))),
+    }
 }
 
 fn rate_of(name: &str, weights: [f64; 3]) -> PyResult<Rate> {
@@ -151,6 +168,7 @@ impl ConversionFacts {
             trajectories: report.made.trajectories,
             sub_agents: report.made.sub_agents,
             rewarded: report.made.rewarded,
+            records: report.made.records,
             messages: named(&report.made.messages),
             tool_calls: named(&report.made.calls),
             notes: named(&report.made.notes),

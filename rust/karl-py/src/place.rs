@@ -6,6 +6,7 @@ use karl_log::atomic_output;
 use karl_log::atomic_output::PARQUET;
 use karl_log::convert;
 use karl_log::export::directory;
+use karl_log::karl_records;
 use karl_log::pairs;
 use pyo3::prelude::*;
 
@@ -31,6 +32,13 @@ impl Target {
     #[pyo3(signature = (path, *, force))]
     fn trajectories(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
         enter(py, None, |_| convert::target(&path, force)).map(|inner| Self { inner })
+    }
+
+    /// Return the place of a file of KARL's records.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, force))]
+    fn karl_records(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
+        enter(py, None, |_| karl_records::target(&path, force)).map(|inner| Self { inner })
     }
 
     /// Return the place of a file of preference pairs.

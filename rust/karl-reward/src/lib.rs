@@ -44,7 +44,7 @@ pub use fault::Fault;
 pub use formula::outcome::OUTCOME;
 pub use python::round4;
 pub use record::{
-    Counts, Event, Events, Node, PARAMS, Record, Reward, TRAJECTORY, Trajectory, Value, efficiency,
+    Counts, Event, Events, Node, PARAMS, Record, Reward, SCORES, TRAJECTORY, Trajectory, Value, efficiency,
     longest_failure, outcome, process, said, score,
 };
 pub use signal::{Component, Signal};

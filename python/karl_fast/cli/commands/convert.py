@@ -20,7 +20,7 @@ from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import Rate
+from karl_fast.settings.validation import Rate, To
 
 Sources = Annotated[
     list[str] | None,
@@ -30,15 +30,20 @@ Sources = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[
-    str | None, typer.Option("--out", "-o", help="The file of trajectories to write, a .jsonl; never standard output.")
-]
+Out = Annotated[str | None, typer.Option("--out", "-o", help="The file to write, a .jsonl; never standard output.")]
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
         help=f"Who wrote them: {', '.join(name for name, _ in _core.transcripts())}; found by looking at each file.",
         autocompletion=lambda: [name for name, _ in _core.transcripts()],
+    ),
+]
+Written = Annotated[
+    To,
+    typer.Option(
+        "--to",
+        help="What is written: trajectories, one a session; or KARL's records, one a prompt with calls of tools.",
     ),
 ]
 Rated = Annotated[
@@ -60,7 +65,7 @@ Key = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file of trajectories that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that was written before, and no other.")]
 MaxLineBytes = Annotated[int, typer.Option("--max-line-bytes", help="Longer lines are dropped and counted.")]
 Threads = Annotated[int | None, typer.Option("--threads", help="Threads to work with. [default: all cores]")]
 
@@ -75,6 +80,7 @@ def command(
     sources: Sources = None,
     out: Out = None,
     format: Format = None,
+    to: Written = "trajectory",
     rate: Rated = "log",
     allow_secrets: AllowSecrets = False,
     pseudonyms: Key = None,
@@ -101,6 +107,7 @@ def command(
             sources,
             out,
             format=format,
+            to=to,
             rate=rate,
             allow_secrets=allow_secrets,
             pseudonyms=pseudonyms,

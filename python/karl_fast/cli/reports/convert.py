@@ -37,8 +37,7 @@ def converted(account: Conversion, out: str, rate: Rate, *, allowed: bool = Fals
         *_rejected(account),
         _calls(account),
         _rewards(account, rate),
-        f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
-        f"{in_bytes(account.written_bytes)}",
+        f"written   {_written(account)} to {out}: {in_bytes(account.written_bytes)}",
         _secrets(account, allowed),
         *_places(account),
     ]
@@ -95,6 +94,9 @@ def _calls(account: Conversion) -> str:
 
 
 def _rewards(account: Conversion, rate: Rate) -> str:
+    if account.records:
+        known = f"{account.rewarded:,} of {counted(account.records, 'record')}"
+        return f"rewards   {known if account.rewarded else 'none: --rate karl-v1 or karl-v2 gives some'}"
     if account.rewarded:
         by = f"; weights: {_weights()}" if rate == "outcomes" else ""
         return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}{by}"
@@ -103,6 +105,12 @@ def _rewards(account: Conversion, rate: Rate) -> str:
 
 def _weights() -> str:
     return ", ".join(f"{name} {weight:g}" for name, _, weight in _core.outcome_components() if weight)
+
+
+def _written(account: Conversion) -> str:
+    if account.records:
+        return f"{counted(account.records, 'record')} of {_trajectories(account)}"
+    return f"{_trajectories(account)} with {_messages(account.messages)}"
 
 
 def _trajectories(account: Conversion) -> str:

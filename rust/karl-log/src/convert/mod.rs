@@ -47,8 +47,10 @@ pub use self::kind::Kind;
 use self::one_file::Documents;
 use self::output::Output;
 pub use self::output::target;
+pub(crate) use self::report::RecordCounts;
 pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;
+pub(crate) use self::run::Reshape;
 use self::run::run;
 pub use self::settings::{ConvertSettings, Rate};
 pub(crate) use self::time::milliseconds;
@@ -73,6 +75,20 @@ pub fn convert(
     settings: &ConvertSettings,
     watch: &Watch,
 ) -> Result<Report> {
+    convert_to(sources, target, settings, None, watch)
+}
+
+/// Convert files; `reshape` makes the written lines of each trajectory, whose secrets are replaced by then.
+///
+/// # Errors
+/// As [`convert`].
+pub(crate) fn convert_to(
+    sources: Vec<Source>,
+    target: &Target,
+    settings: &ConvertSettings,
+    reshape: Option<&Reshape<'_>>,
+    watch: &Watch,
+) -> Result<Report> {
     let mut report = Report::default();
     let sorted = sorted(sources, settings, &mut report, watch)?;
     let opened = sorted.sources().map(|source| Ok((source.clone(), source.ends()?)));
@@ -86,7 +102,7 @@ pub fn convert(
     let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
     let (output, made) = loop {
         let output = Output::create(target, settings.protection.clone())?;
-        let made = run(second + rollouts.len(), settings.threads, &output, |at| match at {
+        let made = run(second + rollouts.len(), settings.threads, &output, reshape, |at| match at {
             at if at < first => transcripts.make(at, watch),
             at if at < second => documents.make(at - first, settings, watch),
             at => rollouts.make(at - second, settings, watch),
@@ -105,6 +121,10 @@ pub fn convert(
             Some(Reason::RewardNotANumber | Reason::RewardInfinite) => Error::Reward { path, problem },
             _ => Error::Layout { path, problem },
         });
+    }
+    if reshape.is_some() && report.made.records == 0 {
+        let problem = "there is no tool call in what was read, and a record is made of those".to_owned();
+        return Err(Error::Layout { path: target.shown().to_path_buf(), problem });
     }
     report.written = output.finish()?;
     Ok(report)

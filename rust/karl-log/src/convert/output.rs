@@ -25,7 +25,15 @@ const BLOCK: usize = 1 << 18;
 /// # Errors
 /// As [`Target::look`]; [`Error::Io`] if its folder does not exist.
 pub fn target(path: &Path, force: bool) -> Result<Target> {
-    let target = Target::look(path, &KIND, force)?;
+    target_of(path, &KIND, force)
+}
+
+/// Look at the place of a file of some kind, as [`target`] does.
+///
+/// # Errors
+/// As [`target`].
+pub(crate) fn target_of(path: &Path, kind: &'static OutputKind, force: bool) -> Result<Target> {
+    let target = Target::look(path, kind, force)?;
     // Its contents are not listed: a folder may be writable without being readable.
     let inside = fs::metadata(target.folder().join("."));
     inside.map(drop).map_err(|error| Error::io("write into the folder", folder(path), error))?;
@@ -87,7 +95,20 @@ impl<'t> Output<'t> {
     /// [`Error::Io`] if they cannot be written; [`Error::Interrupted`] if another thread has failed.
     pub(crate) fn put(&self, at: usize, lines: Vec<u8>) -> Result<SecretCounts> {
         let mut secrets = SecretCounts::new();
-        let lines = self.protection.applied(lines, &mut secrets);
+        let lines = self.protected(lines, &mut secrets);
+        self.put_protected(at, lines).map(|()| secrets)
+    }
+
+    /// Replace in lines what is protected; add the number of replaced secrets.
+    pub(crate) fn protected(&self, lines: Vec<u8>, secrets: &mut SecretCounts) -> Vec<u8> {
+        self.protection.applied(lines, secrets)
+    }
+
+    /// Take lines as [`put`](Self::put) does; what is protected was replaced before.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub(crate) fn put_protected(&self, at: usize, lines: Vec<u8>) -> Result<()> {
         let mut state = self.lock();
         while at != state.next && state.held + lines.len() > WAITING && !state.failed {
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +121,7 @@ impl<'t> Output<'t> {
         let wrote =
             state.drain().map_err(|error| Error::io("write", self.target.shown(), without_path(error)));
         self.moved.notify_all();
-        wrote.map(|()| secrets)
+        wrote
     }
 
     /// Return whether secrets are replaced.

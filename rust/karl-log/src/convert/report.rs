@@ -123,6 +123,8 @@ pub struct Made {
     pub sub_agents: u64,
     /// Trajectories with a reward.
     pub rewarded: u64,
+    /// Records that were made of the trajectories, where another format than theirs is written.
+    pub records: u64,
     /// Messages by role.
     pub messages: Counts,
     /// Tool calls by result: `succeeded`, `failed`, `unknown`, `unanswered`.
@@ -147,6 +149,17 @@ pub struct Made {
     pub(super) tallies: Vec<(usize, Tally)>,
 }
 
+/// Records made of one trajectory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RecordCounts {
+    /// Records written.
+    pub(crate) written: u64,
+    /// Records with a reward.
+    pub(crate) rewarded: u64,
+    /// Prompts without a tool call, of which there is no record.
+    pub(crate) without_calls: u64,
+}
+
 impl Made {
     /// Add the account of other lines.
     pub(super) fn add(&mut self, other: Self) {
@@ -156,6 +169,7 @@ impl Made {
         self.trajectories += other.trajectories;
         self.sub_agents += other.sub_agents;
         self.rewarded += other.rewarded;
+        self.records += other.records;
         self.used += other.used;
         self.duplicates += other.duplicates;
         self.tallies.extend(other.tallies);

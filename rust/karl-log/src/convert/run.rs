@@ -1,9 +1,12 @@
 //! Work units of a conversion, shared among threads: a session, or a file with one.
 
 use super::output::Output;
-use super::report::Made;
+use super::report::{Made, RecordCounts};
 use crate::error::{Error, Result};
 use crate::parallel::share;
+
+/// Writer of the lines that are made of one trajectory.
+pub(crate) type Reshape<'a> = dyn Fn(&[u8], &mut Vec<u8>) -> RecordCounts + Sync + 'a;
 
 /// Run every unit on some thread and write its lines; return the merged account.
 ///
@@ -13,16 +16,23 @@ pub(super) fn run(
     count: usize,
     threads: usize,
     output: &Output<'_>,
+    reshape: Option<&Reshape<'_>>,
     unit: impl Fn(usize) -> Result<(Vec<u8>, Made)> + Sync,
 ) -> Result<Made> {
     joined(share(count, threads, |queue| {
         let mut all = Made::default();
         while let Some(at) = queue.take() {
             let done = unit(at).and_then(|(lines, mut made)| {
+                // The whole texts are protected: a reshaped line has pieces, in which a secret is not recognised.
+                let lines = output.protected(lines, &mut made.secrets);
+                let lines = match reshape {
+                    Some(reshape) => reshaped(&lines, reshape, &mut made),
+                    None => lines,
+                };
                 if !output.redacts() {
                     made.count_secrets(&lines);
                 }
-                made.secrets.extend(output.put(at, lines)?);
+                output.put_protected(at, lines)?;
                 Ok(made)
             });
             match done {
@@ -35,6 +45,19 @@ pub(super) fn run(
         }
         Ok(all)
     }))
+}
+
+/// Return the lines made of some trajectories; count them.
+fn reshaped(lines: &[u8], reshape: &Reshape<'_>, made: &mut Made) -> Vec<u8> {
+    let mut out = Vec::new();
+    made.rewarded = 0;
+    for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let counts = reshape(line, &mut out);
+        made.records += counts.written;
+        made.rewarded += counts.rewarded;
+        made.notes_of("prompt_without_calls", counts.without_calls);
+    }
+    out
 }
 
 /// Merge the accounts of all threads, or return the error. A thread stopped by another's failure reports only

@@ -15,7 +15,7 @@ pub(super) const CHECKS: [Component; 3] = [Component::Tests, Component::Build, C
 type Last = [Option<(f64, Evidence, Option<i64>)>; CHECKS.len()];
 
 /// Set the components of the last runs after the last edit; return the time of each.
-pub(super) fn checks(
+pub(crate) fn checks(
     calls: &[Ran<'_>],
     directory: Option<&Path>,
     outcome: &mut Outcome,

@@ -27,9 +27,9 @@ const PATCH: [&str; 2] = ["input", "patch"];
 
 /// Edited file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(crate) struct Written {
     /// Path as the call has it; empty if a command changes files that it does not name.
-    pub(super) path: String,
+    pub(crate) path: String,
     pub(super) added: Vec<String>,
     pub(super) removed: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Written {
 }
 
 /// Return the edits in the arguments of a tool call.
-pub(super) fn edits(arguments: &Value) -> Vec<Written> {
+pub(crate) fn edits(arguments: &Value) -> Vec<Written> {
     if let Some(patch) = text(arguments, &PATCH).filter(|patch| patch.contains(BEGIN)) {
         return patched(patch);
     }

@@ -38,9 +38,15 @@ mod verdict;
 mod work;
 mod write;
 
+pub(crate) use self::checks::checks;
+pub(crate) use self::edits::edits;
 pub use self::outcome::{Attributed, Evidence, Outcome};
 pub use self::report::OutcomesReport;
 pub use self::run::run;
 pub use self::session::SessionWork;
 pub use self::settings::OutcomesSettings;
+pub(crate) use self::shell::command;
+pub(crate) use self::trajectory::{Call, Message, Trajectory, with as with_trajectory};
+pub(crate) use self::verdict::exit_code;
+pub(crate) use self::work::{Ran, calls};
 pub use crate::format::component::{self, Component};

@@ -12,70 +12,70 @@ use crate::json::reference;
 /// Trajectory of one session or sub-agent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Trajectory<'a> {
+pub(crate) struct Trajectory<'a> {
     #[serde(borrow)]
-    pub(super) id: Text<'a>,
-    pub(super) group: Text<'a>,
-    pub(super) reward: Option<f64>,
-    pub(super) parent: Option<Parent>,
-    pub(super) started_at: Text<'a>,
-    pub(super) ended_at: Text<'a>,
-    pub(super) source: Origin,
-    pub(super) messages: Vec<Message<'a>>,
+    pub(crate) id: Text<'a>,
+    pub(crate) group: Text<'a>,
+    pub(crate) reward: Option<f64>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) started_at: Text<'a>,
+    pub(crate) ended_at: Text<'a>,
+    pub(crate) source: Origin,
+    pub(crate) messages: Vec<Message<'a>>,
 }
 
 /// Trajectory that called this one.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Parent {
-    pub(super) id: String,
+pub(crate) struct Parent {
+    pub(crate) id: String,
 }
 
 /// Origin of a trajectory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Origin {
-    pub(super) format: Option<String>,
-    pub(super) session_id: Option<String>,
-    pub(super) cwd: Option<String>,
+pub(crate) struct Origin {
+    pub(crate) format: Option<String>,
+    pub(crate) session_id: Option<String>,
+    pub(crate) cwd: Option<String>,
     /// Repository at the start, as Codex records it.
-    pub(super) git: Value,
-    pub(super) files: Vec<String>,
+    pub(crate) git: Value,
+    pub(crate) files: Vec<String>,
 }
 
 /// One message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     #[serde(borrow)]
-    pub(super) role: Text<'a>,
-    pub(super) content: Text<'a>,
-    pub(super) timestamp: Text<'a>,
-    pub(super) interrupted: bool,
-    pub(super) tool_call_id: Text<'a>,
-    pub(super) success: Option<bool>,
-    pub(super) tool_calls: Vec<Call<'a>>,
+    pub(crate) role: Text<'a>,
+    pub(crate) content: Text<'a>,
+    pub(crate) timestamp: Text<'a>,
+    pub(crate) interrupted: bool,
+    pub(crate) tool_call_id: Text<'a>,
+    pub(crate) success: Option<bool>,
+    pub(crate) tool_calls: Vec<Call<'a>>,
 }
 
 /// Tool call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     #[serde(borrow)]
-    pub(super) id: Text<'a>,
-    pub(super) function: Function<'a>,
+    pub(crate) id: Text<'a>,
+    pub(crate) function: Function<'a>,
 }
 
 /// Function of a tool call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Function<'a> {
+pub(crate) struct Function<'a> {
     #[serde(borrow)]
-    pub(super) name: Text<'a>,
-    pub(super) arguments: Text<'a>,
+    pub(crate) name: Text<'a>,
+    pub(crate) arguments: Text<'a>,
 }
 
 /// Parse a record and pass its trajectory to `take`; `None` if it is not a trajectory.
-pub(super) fn with<T>(record: &[u8], take: impl FnOnce(&Trajectory<'_>) -> T) -> Option<T> {
+pub(crate) fn with<T>(record: &[u8], take: impl FnOnce(&Trajectory<'_>) -> T) -> Option<T> {
     if let Ok(trajectory) = serde_json::from_slice(record) {
         return Some(take(&trajectory));
     }
@@ -86,16 +86,16 @@ pub(super) fn with<T>(record: &[u8], take: impl FnOnce(&Trajectory<'_>) -> T) ->
 
 /// Text of a record, borrowed if it has no escapes; empty in place of any other value.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(crate) struct Text<'a>(pub(super) Cow<'a, str>);
 
 impl Text<'_> {
     /// Return the text.
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Return the text, unless it is empty.
-    pub(super) fn some(&self) -> Option<&str> {
+    pub(crate) fn some(&self) -> Option<&str> {
         Some(self.as_str()).filter(|text| !text.is_empty())
     }
 }

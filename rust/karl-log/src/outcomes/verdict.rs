@@ -113,7 +113,7 @@ fn reading(run: &Run, output: &str, seen: Seen) -> Reading {
 }
 
 /// Return the exit status in the first line of a result, as Claude Code writes it.
-fn exit_code(output: &str) -> Option<i64> {
+pub(crate) fn exit_code(output: &str) -> Option<i64> {
     let first = output.trim_start().lines().next()?;
     first.strip_prefix("Exit code ").or_else(|| first.strip_prefix("Exit code: "))?.trim().parse().ok()
 }

@@ -14,23 +14,25 @@ use crate::convert::milliseconds;
 
 /// Tool call, with its result.
 #[derive(Debug)]
-pub(super) struct Ran<'t> {
-    pub(super) id: &'t str,
+pub(crate) struct Ran<'t> {
+    pub(crate) id: &'t str,
     /// Index of its message.
-    pub(super) message: usize,
+    pub(crate) message: usize,
+    /// Index of the message with its result.
+    pub(crate) answer: Option<usize>,
     /// Seconds since 1970.
-    pub(super) time: Option<i64>,
+    pub(crate) time: Option<i64>,
     /// What it did.
-    pub(super) action: Action,
+    pub(crate) action: Action,
     /// Text of its result; empty without one.
-    pub(super) output: &'t str,
+    pub(crate) output: &'t str,
     /// True if the tool succeeded; `None` if unknown.
-    pub(super) success: Option<bool>,
+    pub(crate) success: Option<bool>,
 }
 
 /// Action of a tool call.
 #[derive(Debug)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// Edit of files.
     Edit(Vec<Written>),
     /// Command line of a shell.
@@ -68,7 +70,7 @@ impl Ran<'_> {
 }
 
 /// Return the calls of a trajectory in order.
-pub(super) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<Ran<'t>> {
+pub(crate) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<Ran<'t>> {
     let mut answers: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, message) in trajectory.messages.iter().enumerate() {
         if let Some(call) = message.tool_call_id.some() {
@@ -81,14 +83,15 @@ pub(super) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<Ran<'t>> {
             let id = call.id.as_str();
             // Some tools use an id again once its call is answered.
             let answer = answers.get(id).and_then(|places| places.iter().find(|&&place| place > at));
-            let answer = answer.map(|&place| &trajectory.messages[place]);
+            let result = answer.map(|&place| &trajectory.messages[place]);
             ran.push(Ran {
                 id,
                 message: at,
+                answer: answer.copied(),
                 time: seconds(&message.timestamp),
                 action: action(call),
-                output: answer.map_or("", |answer| answer.content.as_str()),
-                success: answer.and_then(|answer| answer.success),
+                output: result.map_or("", |result| result.content.as_str()),
+                success: result.and_then(|result| result.success),
             });
         }
     }

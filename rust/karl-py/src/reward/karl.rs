@@ -19,15 +19,6 @@ use crate::boundary::arrow::columns::Cell;
 use crate::boundary::enter::{compute, enter};
 use crate::boundary::error::ArgumentError;
 
-const SCORES: [&str; 6] = [
-    "outcome_score",
-    "process_score",
-    "efficiency_score",
-    "verification_score",
-    "consistency_score",
-    "motion_score",
-];
-
 /// Return the reward of one record: a dict, or its JSON as bytes.
 #[pyfunction]
 pub(crate) fn karl_reward<'py>(
@@ -203,7 +194,7 @@ fn signal(py: Python<'_>, found: Result<Signal, Fault>) -> PyResult<(f64, Bound<
 fn written<'py>(py: Python<'py>, reward: &Reward) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("reward_score", reward.score)?;
-    for (name, score) in SCORES.iter().zip(&reward.signals) {
+    for (name, score) in karl::SCORES.iter().zip(&reward.signals) {
         dict.set_item(name, score)?;
     }
     dict.set_item("components", parts(py, &reward.components)?)?;

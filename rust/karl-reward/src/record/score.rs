@@ -17,6 +17,16 @@ use crate::version::Version;
 const KEYS: [&str; 6] =
     ["outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds"];
 
+/// Keys of the signals in a record, in the order of the weights; v1 has the first three.
+pub const SCORES: [&str; 6] = [
+    "outcome_score",
+    "process_score",
+    "efficiency_score",
+    "verification_score",
+    "consistency_score",
+    "motion_score",
+];
+
 /// A record's reward. Scores are rounded to four decimals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reward {

@@ -88,6 +88,12 @@ pub fn matches(turn: &str, before: &str) -> Vec<&'static Rule> {
     RULES.iter().enumerate().filter_map(matches).collect()
 }
 
+/// Return whether a tool wrote a turn in the user's name.
+#[must_use]
+pub fn is_written_by_tool(turn: &str) -> bool {
+    is_of_a_tool(&turn.to_lowercase())
+}
+
 /// Shortest text in bytes that may be a pasted review.
 const LONG: usize = 120;
 

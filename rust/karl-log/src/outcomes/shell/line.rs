@@ -4,7 +4,7 @@ use super::words::{Token, tokens};
 
 /// Commands of a line, in order.
 #[derive(Clone, Debug, Default)]
-pub(in crate::outcomes) struct CommandLine {
+pub(crate) struct CommandLine {
     pub(in crate::outcomes) steps: Vec<Step>,
     /// True if groups, loops or background jobs make the exit status one of several commands.
     opaque: bool,

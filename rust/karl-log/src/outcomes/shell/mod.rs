@@ -16,7 +16,7 @@ const KEYS: [&str; 4] = ["command", "cmd", "script", "commands"];
 
 /// Return the command text of a shell call; `None` if it is no shell call. Codex has a list of words, mostly
 /// `["bash", "-lc", "text"]`.
-pub(super) fn command(arguments: &Value) -> Option<String> {
+pub(crate) fn command(arguments: &Value) -> Option<String> {
     let command = KEYS.iter().find_map(|key| arguments.get(key))?;
     match command {
         // A path stands beside the commands of editors: `{"command": "view", "path": "a.py"}`.
