@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from karl_fast.modeling.states import leaves
 
 if TYPE_CHECKING:
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
 
     from karl_fast.modeling.segments import Segment
-    from karl_fast.modeling.states import Layered
+    from karl_fast.modeling.states import Layered, Rows
 
     Key = tuple[int, int, int]
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 class Borders:
     """The arrays that each segment made, and what a later segment reads of them.
 
-    An array is known by the segment that made it, by the number of its state, and by its place there.
+    An array is known by the segment that made it, by the number of its state, and by its place there. It has the rows
+    of that segment; a later one has fewer of them, or several that begin like one.
 
     Attributes:
         caches: the states, in the form that the model takes as its caches.
@@ -47,7 +50,8 @@ class Borders:
         there, start = changed or {}, self._segments[number].start
         for state_number, state in enumerate(self._states):
             keys = self.read_by(number, state_number)
-            state.begin([there[key] if key in there else self.array(key, number) for key in keys], start)
+            rows = [self._rows(key[0], number) for key in keys]
+            state.begin([there[key] if key in there else self.array(key) for key in keys], start, rows)
 
     def read_by(self, number: int, state: int) -> list[Key]:
         """Return the arrays that a segment reads of a state, in turn."""
@@ -64,9 +68,18 @@ class Borders:
     def _keys(self, maker: int, state: int) -> list[Key]:
         return [(maker, state, place) for place in range(self._arrays[state])]
 
-    def array(self, key: Key, number: int) -> mx.array:
-        """Return an array as a segment reads it: of the rows that are still there."""
-        return self._made[key][: self._segments[number].rows]
+    def array(self, key: Key) -> mx.array:
+        """Return an array with all of its rows."""
+        return self._made[key]
+
+    def _rows(self, maker: int, number: int) -> Rows:
+        """Return the rows of a segment in what an earlier one made: those that are still there, or runs of one row."""
+        members = self._segments[maker].members[self._segments[number].rows]
+        if (members == np.arange(len(members))).all():
+            return slice(0, len(members))
+        starts = np.flatnonzero(np.diff(members, prepend=-1))
+        counts = np.diff(starts, append=len(members))
+        return list(zip(members[starts].tolist(), counts.tolist(), strict=True))
 
     def made(self, number: int) -> dict[Key, mx.array]:
         """Return what the states made of a segment that has passed."""
@@ -113,7 +126,7 @@ class Cotangents:
         self._sums: dict[Key, mx.array] = {}
 
     def add(self, cotangents: dict[Key, mx.array]) -> list[mx.array]:
-        """Add cotangents of the rows that are still there, and return all sums."""
+        """Add cotangents, and return all sums."""
         for key, one in cotangents.items():
             self._sums[key] = _added(self._sums.pop(key, None), one)
         return list(self._sums.values())
@@ -125,8 +138,7 @@ class Cotangents:
         found = []
         for key, array in made.items():
             one = self._sums.pop(key, None)
-            whole = mx.zeros_like(array) if one is None else _rows(one, array.shape[0]).astype(array.dtype)
-            found.append(whole)
+            found.append(mx.zeros_like(array) if one is None else one.astype(array.dtype))
         return found
 
 
@@ -134,12 +146,4 @@ def _added(before: mx.array | None, more: Any) -> mx.array:
     import mlx.core as mx
 
     wide: mx.array = more.astype(mx.float32)
-    return wide if before is None else _rows(before, wide.shape[0]) + wide
-
-
-def _rows(array: mx.array, count: int) -> mx.array:
-    """Return an array with rows of zeros at its end: rows that left the batch before."""
-    import mlx.core as mx
-
-    missing = count - array.shape[0]
-    return mx.concatenate([array, mx.zeros((missing, *array.shape[1:]), array.dtype)]) if missing else array
+    return wide if before is None else before + wide

@@ -60,20 +60,20 @@ def recomputing(number: int, layer: Any, call: Call, *, seed: int | None = None)
 
     def recomputed(*arguments: Any, **named: Any) -> Any:
         states = [leaf for one in (*arguments, *named.values()) for leaf in leaves(one)]
-        offsets = [getattr(state, "offset", 0) for state in states]
+        starts = [(getattr(state, "offset", 0), state.rows) for state in states]
         own_seed = _own_seed(layer, seed, number)
 
         def pure(parameters: Any, before: list[list[mx.array]], *given: Any, **more: Any) -> Any:
             layer.update(parameters)
-            for state, arrays, offset in zip(states, before, offsets, strict=True):
-                state.begin(arrays, offset)
+            for state, arrays, start in zip(states, before, starts, strict=True):
+                state.begin(arrays, *start)
             return seeded(own_seed, call, *given, **more), [state.made for state in states]
 
         before = [state.before for state in states]
         output, made = mx.checkpoint(pure)(layer.trainable_parameters(), before, *arguments, **named)
-        for state, arrays, offset, own in zip(states, before, offsets, made, strict=True):
-            tokens = getattr(state, "offset", 0) - offset
-            state.begin(arrays, offset)
+        for state, arrays, start, own in zip(states, before, starts, made, strict=True):
+            tokens = getattr(state, "offset", 0) - start[0]
+            state.begin(arrays, *start)
             state.put(own, tokens)
         return output
 
@@ -88,13 +88,19 @@ def seeding(number: int, layer: Any, call: Call, *, seed: int | None = None) -> 
 def _own_seed(layer: Any, seed: int | None, number: int) -> int | None:
     """Return the seed of a layer, drawn where none is given; None for one without dropout."""
     import mlx.core as mx
-    import mlx.nn as nn
 
-    kinds = nn.Dropout | nn.Dropout2d | nn.Dropout3d
-    if not any(isinstance(module, kinds) and module.training and module._p_1 < 1 for module in layer.modules()):
+    if not drops(layer):
         return None
     drawn: Any = mx.random.randint(0, LARGEST_SEED).item() if seed is None else seed
     return derived(drawn, number)
+
+
+def drops(module: Any) -> bool:
+    """Return whether a module leaves out numbers at random now."""
+    import mlx.nn as nn
+
+    kinds = nn.Dropout | nn.Dropout2d | nn.Dropout3d
+    return any(isinstance(one, kinds) and one.training and one._p_1 < 1 for one in module.modules())
 
 
 def seeded(seed: int | None, call: Call, *arguments: Any, **named: Any) -> Any:

@@ -16,6 +16,28 @@ if TYPE_CHECKING:
 
     import mlx.core as mx
 
+Rows = slice | list[tuple[int, int]]
+"""Rows of an array: a slice, or runs of a row and how often it comes."""
+
+
+def read(arrays: Sequence[mx.array], rows: Sequence[Rows]) -> list[mx.array]:
+    """Return rows of arrays, or the arrays where no rows are given."""
+    return [_rows(array, some) for array, some in zip(arrays, rows, strict=True)] if rows else list(arrays)
+
+
+def _rows(array: mx.array, rows: Rows) -> mx.array:
+    """Return rows of an array, which may come more than once: their cotangents then add up in float32.
+
+    Runs are broadcast, because the cotangents of rows taken by number would add up in any order on a GPU.
+    """
+    import mlx.core as mx
+
+    if isinstance(rows, slice):
+        return array[rows]
+    wide = array.astype(mx.float32)
+    runs = [mx.broadcast_to(wide[row : row + 1], (count, *wide.shape[1:])) for row, count in rows]
+    return mx.concatenate(runs).astype(array.dtype)
+
 
 class KeysValues:
     """Keys and values of attention. [B, H, T, D] each
@@ -24,6 +46,7 @@ class KeysValues:
         grows: True: the state behind a segment is that before it and what the segment made.
         reach: number of earlier tokens that a token may attend to; None for all.
         offset: tokens before the next one.
+        rows: the rows of this segment in each array from before; all of them where it is empty.
     """
 
     grows = True
@@ -32,9 +55,9 @@ class KeysValues:
         self.reach = reach
         self.begin([], 0)
 
-    def begin(self, before: Sequence[mx.array], offset: int) -> None:
+    def begin(self, before: Sequence[mx.array], offset: int, rows: Sequence[Rows] = ()) -> None:
         """Start at a border, with the keys and values of each segment before it, in turn, from which on they reach."""
-        self._before, self.offset = list(before), offset
+        self._before, self.offset, self.rows = list(before), offset, rows
         self._made: list[mx.array] = []
 
     @property
@@ -54,7 +77,7 @@ class KeysValues:
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Take the keys and values of the segment, and return those that it may attend to."""
-        before, count = self._before, self._count
+        before, count = read(self._before, self.rows), self._count
         self.put([keys, values], keys.shape[2])
         return _behind(before[::2], keys, count), _behind(before[1::2], values, count)
 
@@ -93,6 +116,7 @@ class Recurrent:
 
     Attributes:
         grows: False: the state behind a segment is what the segment made.
+        rows: the rows of this segment in each array from before; all of them where it is empty.
         lengths, left_padding: None: every token of a segment counts.
     """
 
@@ -105,11 +129,11 @@ class Recurrent:
         self._there: list[int] = []
         self.begin([], 0)
 
-    def begin(self, before: Sequence[mx.array], offset: int) -> None:
+    def begin(self, before: Sequence[mx.array], offset: int, rows: Sequence[Rows] = ()) -> None:
         """Start at a border, with what the segment before it made."""
-        self._before = list(before)
+        self._before, self.rows = list(before), rows
         self.cache: list[Any] = [None] * self._size
-        for place, array in zip(self._there, before, strict=False):
+        for place, array in zip(self._there, read(before, rows), strict=False):
             self.cache[place] = array
 
     @property

@@ -75,6 +75,7 @@ class Sweep:
         names: Sequence[str] = ("logp",),
         seed: int | None = None,
         reference: Reference | None = None,
+        share: bool = False,
     ) -> None:
         """Cut a batch into segments.
 
@@ -88,9 +89,10 @@ class Sweep:
             names: of the quantities of each target.
             seed: of dropout; None without.
             reference: another model, for the divergence from it.
+            share: True to compute a common prefix of rows once; not with dropout, which is not the same in two rows.
         """
         self._carrier, self._head, self._chunk_rows, self._names = carrier, head, chunk_rows, tuple(names)
-        order, self.segments = cut(mask, length)
+        order, self.segments = cut(mask, length, tokens if share else None)
         self._tokens, self._count, self._seed = tokens[order], int(mask.sum()), seed
         self.borders = Borders(carrier.states(), self.segments)
         self._reference, self._others = reference, dict[int, chunked.Reference]()
@@ -113,7 +115,7 @@ class Sweep:
             made = [] if number + 1 == len(self.segments) else self.borders.keep(number)
             mx.eval(values, made)
             for name, array in values.items():
-                found[name][segment.numbers] = np.array(array)
+                found[name][segment.numbers] = np.array(array)[segment.which]
             if not keep:
                 self.borders.forget_replaced(number)
         self._swept = keep
@@ -134,14 +136,14 @@ class Sweep:
     def _hidden(self, borders: Borders, segment: Segment) -> mx.array:
         import mlx.core as mx
 
-        tokens = mx.array(self._tokens[: segment.rows, segment.start : segment.stop])
+        tokens = mx.array(self._tokens[segment.rows, segment.start : segment.stop])
         hidden: mx.array = self._carrier.body(tokens, cache=borders.caches)
         return hidden
 
     def _chosen(self, hidden: mx.array, segment: Segment) -> tuple[mx.array, mx.array]:
         import mlx.core as mx
 
-        tokens = mx.array(self._tokens[: segment.rows, segment.start : segment.stop + 1])
+        tokens = mx.array(self._tokens[segment.rows, segment.start : segment.stop + 1])
         return chunked.chosen(hidden, tokens, mx.array(segment.places))
 
     def _layers(self, how: Any, number: int) -> AbstractContextManager[None]:
@@ -191,7 +193,7 @@ class Sweep:
         names = [name for name, _, _ in self._carrier.parameters]
         read = [key for state in self._trained() for key in self.borders.read_by(number, state)]
         there = [holder[key] for _, holder, key in self._carrier.parameters]
-        there += [self.borders.array(key, number) for key in read]
+        there += [self.borders.array(key) for key in read]
         made = {} if number + 1 == len(self.segments) else self._made(number)
 
         def function(*arrays: mx.array) -> list[mx.array]:
@@ -225,7 +227,7 @@ class Sweep:
         found = [states[key] for key in made]
         if not segment.places.size:
             return found
-        slopes = {name: mx.array(values[segment.numbers]) for name, values in coefficients.items()}
+        slopes = {name: mx.array(segment.gathered(values)) for name, values in coefficients.items()}
         some, targets = self._chosen(hidden, segment)
         total, _ = chunked.surrogate(self._head, some, targets, self._chunk_rows, slopes, self._others.get(number))
         return [total, *found]

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.errors import ModelError
 from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.at_once import sweep
 from karl_fast.modeling.carried import carried
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.pullback import Traced, spread
-from karl_fast.modeling.sweep import Reference, Sweep
+from karl_fast.modeling.segments import width
+from karl_fast.modeling.sweep import Reference
 from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.policy import LanguageModel
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from karl_fast.modeling.carrier import Carrier
     from karl_fast.modeling.pullback import Arrays, Columns, Trace
+    from karl_fast.modeling.sweep import Sweep
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
 
@@ -77,10 +81,9 @@ class Forward:
         """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]"""
         import mlx.core as mx
 
-        if self._long(mask):
-            sweep = self._sweep(tokens, mask, names)
+        if (swept := self._sweep(tokens, mask, names)) is not None:
             with self.policy.reference() if reference else nullcontext():
-                columns = sweep.outputs(keep=False)
+                columns = swept.outputs(keep=False)
             return lambda: columns
         with self.policy.reference() if reference else nullcontext():
             found = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask))
@@ -116,17 +119,26 @@ class Forward:
         """
         return carried(self.policy.model, self.policy.body, self.policy.head)
 
-    def _long(self, mask: NDArray[np.bool_]) -> bool:
-        """Return whether rollouts pass in segments."""
-        return self.segment_length is not None and width(mask) > self.segment_length
-
-    def _sweep(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]) -> Sweep:
-        assert self.segment_length is not None
+    def _sweep(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]) -> Sweep | None:
+        """Return the way of rollouts in segments, or with common prefixes; None where they pass whole."""
         other = None
         if "divergence" in names and self.divergence is not None:
             other = Reference(self.policy.reference, self._reference_head, self.divergence)
-        how: Any = {"length": self.segment_length, "names": names, "reference": other}
-        return Sweep(self.carrier, self.head, self.chunk_rows(), tokens, mask, **how)
+        shared = (lambda: self.carrier, self.head, self.chunk_rows(), tokens, mask)
+        how: Any = {"length": self.segment_length, "may_share": self._may_share, "names": names, "reference": other}
+        return sweep(*shared, **how)
+
+    def _may_share(self) -> bool:
+        return not self.policy.trained_head and not self._compiled.on and self._carries
+
+    @cached_property
+    def _carries(self) -> bool:
+        """True if the states of the policy can be carried on."""
+        try:
+            _ = self.carrier
+        except ModelError:
+            return False
+        return True
 
     def trace(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...] = ("logp",)) -> Trace:
         """Prepare quantities of tokens, and their gradient in the trainable parameters, joined.
@@ -136,8 +148,8 @@ class Forward:
             mask: which targets are computed. [B, T]
             names: of the quantities: ``logp``, and ``entropy`` or ``divergence`` where they are wanted.
         """
-        if self._long(mask):
-            return _Swept(self, self._sweep(tokens, mask, names))
+        if (swept := self._sweep(tokens, mask, names)) is not None:
+            return _Swept(self, swept)
         cut = self._shape.cut(tokens, mask)
         return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut), int(mask.sum()))
 
@@ -234,13 +246,8 @@ class Shape:
         """Return tokens to the last that counts, and places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
         import mlx.core as mx
 
-        size = min(self.size(width(mask)), mask.shape[1])
+        size = min(self.size(max(1, width(mask))), mask.shape[1])
         there = np.flatnonzero(mask[:, :size])
         places = np.zeros(self.size(there.size), dtype=np.int32)
         places[: there.size] = there
         return mx.array(tokens[:, : size + 1]), mx.array(places)
-
-
-def width(mask: NDArray[np.bool_]) -> int:
-    """Return the inputs up to the last one that has a target, in the longest row. [B, T]"""
-    return int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karl_fast.modeling.segments import width
+
 if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
@@ -36,7 +38,7 @@ class Padded:
     @property
     def inputs(self) -> int:
         """Number of inputs up to the last one that has a target, in the longest row."""
-        return int(np.flatnonzero(self.mask.any(0)).max(initial=-1)) + 1
+        return width(self.mask)
 
     def spread(self, logp: mx.array) -> mx.array:
         """Scatter values of the learned tokens to their places, 0 elsewhere. [N] -> [B, T]"""

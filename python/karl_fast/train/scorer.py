@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.errors import ModelError
+from karl_fast.modeling.at_once import sweep
 from karl_fast.modeling.carried import carried
 from karl_fast.modeling.chunked_logp import backward, chunk_rows, forward
 from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.layers import drops
 from karl_fast.modeling.pullback import Traced
-from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import adapters_off, split
 from karl_fast.train.batching import padded
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from karl_fast.modeling.carrier import Carrier
     from karl_fast.modeling.pullback import Trace
+    from karl_fast.modeling.sweep import Sweep
     from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
 
@@ -49,6 +52,15 @@ class Scorer:
         """
         return carried(self.model, self.body, self.head)
 
+    @cached_property
+    def carries(self) -> bool:
+        """True if the states of the model can be carried on."""
+        try:
+            _ = self.carrier
+        except ModelError:
+            return False
+        return True
+
     def long(self, batch: Padded) -> bool:
         """Return whether a batch passes in segments."""
         return self.segment_length is not None and batch.inputs > self.segment_length
@@ -65,8 +77,7 @@ class Scorer:
         """Compute the same under the model without its adapters. [N]"""
         import mlx.core as mx
 
-        if self.long(batch):
-            _ = self.carrier  # found with the adapters on, whose parameters it holds
+        _ = self.carries  # the carrier is found with the adapters on, whose parameters it holds
         with adapters_off(self.model):
             found = self.logp(batch)
             mx.eval(found)
@@ -76,14 +87,14 @@ class Scorer:
         """Compute the same as in training: with the adapters, and with dropout, by the seed in segments. [N]"""
         import mlx.core as mx
 
-        if self.long(batch):
-            return mx.array(self._sweep(batch, seed).outputs(keep=False)["logp"])
+        if (swept := self._sweep(batch, seed)) is not None:
+            return mx.array(swept.outputs(keep=False)["logp"])
         return forward(self.body, self.head, batch.tokens, batch.places, self.rows)["logp"]
 
     def trace(self, batch: Padded, seed: int | None = None) -> Trace:
         """Prepare log-probabilities and their gradient in the trainable parameters, joined."""
-        if self.long(batch):
-            return self._sweep(batch, seed)
+        if (swept := self._sweep(batch, seed)) is not None:
+            return swept
 
         def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
             shared = (self.body, self.head, batch.tokens, batch.places, self.rows)
@@ -92,10 +103,14 @@ class Scorer:
 
         return Traced(["logp"], batch.places.size, gradient)
 
-    def _sweep(self, batch: Padded, seed: int | None) -> Sweep:
-        assert self.segment_length is not None
-        tokens = np.array(batch.tokens)
-        return Sweep(self.carrier, self.head, self.rows, tokens, batch.mask, length=self.segment_length, seed=seed)
+    def _sweep(self, batch: Padded, seed: int | None) -> Sweep | None:
+        """Return the way of a batch in segments, or with common prefixes; None where it passes whole."""
+        shared = (lambda: self.carrier, self.head, self.rows, np.array(batch.tokens), batch.mask)
+        return sweep(*shared, length=self.segment_length, may_share=self._may_share, seed=seed)
+
+    def _may_share(self) -> bool:
+        """Return whether rows with a common prefix have the same states: not with dropout."""
+        return self.carries and not drops(self.model)
 
     def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the negative log-likelihood of each example in nats, and its number of tokens; 0 for those not chosen.

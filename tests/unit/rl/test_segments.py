@@ -13,9 +13,14 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 import mlx.core as mx
 
 from karl_fast.modeling.flat_gradients import norm
+from karl_fast.objective import recipe
 from karl_fast.rl.forward import Forward
+from karl_fast.rl.learner import PolicyLearner
+from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.memory import Sizes, of_policy
 from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.prepare_batch import Passes
+from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
 from tests.unit.train.parts import adapted, built
@@ -59,6 +64,82 @@ def test_quantities_and_gradient_are_those_of_whole_rollouts(
         np.testing.assert_allclose(values[name], wanted[name], atol=2e-5)
     far: Any = norm({name: gradient[name] - one for name, one in whole.items()}) / norm(whole)
     assert far.item() < 1e-5
+
+
+@pytest.fixture(scope="module")
+def group() -> tuple[np.ndarray, np.ndarray]:
+    """Four rollouts behind one prompt of 150 tokens, two of which have their first turn in common."""
+    tokens = np.random.default_rng(4).integers(4, 97, (4, 301)).astype(np.int32)
+    tokens[:, :150] = tokens[0, :150]
+    tokens[2, :230] = tokens[1, :230]
+    place = np.arange(300)
+    return tokens, (place >= 149) & (place < np.array([300, 260, 280, 200])[:, None]) & (place % 90 > 9)
+
+
+@pytest.mark.parametrize("length", [None, 64])
+def test_a_group_computes_its_prompt_once(
+    policy: LanguageModel, group: tuple[np.ndarray, np.ndarray], length: int | None
+) -> None:
+    tokens, mask = group
+    slopes = {name: np.random.default_rng(0).normal(size=int(mask.sum())).astype(np.float32) for name in NAMES}
+
+    def passed(*, share: bool) -> tuple[dict[str, np.ndarray], dict[str, mx.array], np.ndarray]:
+        forward = Forward(policy, 0.8, divergence="reverse", segment_length=length if share else None)
+        forward.__dict__["_carries"] = share
+        trace = forward.trace(tokens, mask, NAMES)
+        if share:
+            segments = trace.sweep.segments
+            assert sum(len(one.rows) * (one.stop - one.start) for one in segments) < 0.7 * mask.size
+        found, reference = trace.outputs(), forward.flat(tokens, mask, reference=True)()["logp"]
+        gradient = trace.pull(slopes)
+        mx.eval(gradient)
+        return found, gradient, reference
+
+    (values, gradient, reference), (wanted, whole, base) = passed(share=True), passed(share=False)
+    for name in NAMES:
+        np.testing.assert_allclose(values[name], wanted[name], atol=2e-5)
+    np.testing.assert_allclose(reference, base, atol=2e-5)
+    far: Any = norm({name: gradient[name] - one for name, one in whole.items()}) / norm(whole)
+    assert far.item() < 1e-5
+
+
+def rollout(row: int, tokens: np.ndarray, start: int, reward: float) -> Rollout:
+    """A rollout of one turn, behind a prompt of so many tokens."""
+    own = len(tokens) - start
+    prompt = Prompt(str(row // 2), row // 2, ({"role": "user", "content": "?"},))
+    zeros = np.zeros(own, dtype=np.float32)
+    spans, message = ((start, len(tokens)),), {"role": "assistant", "content": "."}
+    given: Any = {"messages": (message,), "states": ("",), "turn_rewards": (0.0,), "finish": "stop", "version": 0}
+    return Rollout(str(row), prompt, row // 2, tokens, spans, zeros, zeros, reward=reward, outcome=reward, **given)
+
+
+@pytest.mark.parametrize("detached", [True, False])
+def test_log_z_has_the_same_gradient_in_segments(policy: LanguageModel, detached: bool) -> None:
+    """The prompts are longer than a segment; not detached, log Z sends a cotangent to their hidden states."""
+    random = np.random.default_rng(7)
+    prompts = [random.integers(4, 97, 40 + 9 * group) for group in (0, 0, 1, 1)]
+    prompts[1], prompts[3] = prompts[0], prompts[2]
+    answers = [random.integers(4, 97, 10 + 6 * row) for row in range(4)]
+    rollouts = [
+        rollout(row, np.concatenate([prompt, answer]).astype(np.int32), len(prompt), float(row % 2))
+        for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True))
+    ]
+
+    def gradients(length: int | None) -> dict[str, dict[str, mx.array]]:
+        partition = Partition(64, learning_rate=0.1, seed=3, detached=detached)
+        forward = Forward(policy, 1.0, segment_length=length)
+        learner = PolicyLearner(forward, recipe("flowrl").objective, None, Passes(micro_batch=4), partition)
+        taken: dict[str, Any] = {}
+        learner._move = lambda gradient, _: taken.update(gradient)  # type: ignore[method-assign]
+        learner.learn(learner.prepare(rollouts, version=0, seed=1), seed=1, aim=lambda _: None)
+        mx.eval(taken)
+        return taken
+
+    found, wanted = gradients(16), gradients(None)
+    for name in ("policy", "log_z"):
+        far: Any = norm({key: found[name][key] - one for key, one in wanted[name].items()}) / norm(wanted[name])
+        assert norm(wanted[name]).item() > 0
+        assert far.item() < 1e-5
 
 
 @pytest.mark.parametrize("reference", [False, True])

@@ -1,0 +1,125 @@
+"""Rows that are in memory at once, with a graph in which each common prefix of rows is computed once."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.borders import Borders
+from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.segments import shares, width
+from karl_fast.modeling.sweep import Sweep
+from karl_fast.modeling.views import chunkwise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import mlx.core as mx
+    from numpy.typing import NDArray
+
+    from karl_fast.modeling.carrier import Carrier
+    from karl_fast.modeling.pullback import Arrays, Columns
+
+
+def sweep(
+    carrier: Callable[[], Carrier],
+    head: Any,
+    chunk_rows: int,
+    tokens: NDArray[np.int32],
+    mask: NDArray[np.bool_],
+    *,
+    length: int | None,
+    may_share: Callable[[], bool],
+    **how: Any,
+) -> Sweep | None:
+    """Return the way of a batch in segments, or at once with common prefixes; None for whole rows without any.
+
+    Args:
+        carrier: the model with the states that segments carry on.
+        head, chunk_rows, tokens, mask: as for `Sweep`.
+        length: tokens of a segment; None for whole rows.
+        may_share: whether a common prefix of rows may be computed once; asked where there are rows to share one.
+        how: further arguments of `Sweep`.
+    """
+    shared = (head, chunk_rows, tokens, mask)
+    if length is not None and width(mask) > length:
+        return Sweep(carrier(), *shared, length=length, share=len(mask) > 1 and may_share(), **how)
+    if shares(mask, tokens) and may_share():
+        return AtOnce(carrier(), *shared, length=width(mask), share=True, **how)
+    return None
+
+
+class AtOnce(Sweep):
+    """The way of a batch through a model, all segments in one graph.
+
+    A segment ends where rows part, and nowhere else. MLX differentiates through the states: the cotangents of the rows
+    that read one add up in float32. A pass without a gradient is that of `Sweep`.
+    """
+
+    def outputs(self, *, keep: bool = True) -> Columns:
+        """Run the forward pass, and return the quantities of the targets. [N]
+
+        Args:
+            keep: False if no backward pass follows.
+        """
+        if not keep:
+            return super().outputs(keep=False)
+        self._traced = Traced(self._names, sum(len(one.places) for one in self.segments), self._gradient)
+        values = self._traced.outputs()
+        return {name: self._spread(array) for name, array in values.items()}
+
+    def pull(self, coefficients: Columns) -> Arrays:
+        """Return the gradient of ``sum(coefficient * quantity)``, joined, which is not computed yet."""
+        gathered = {
+            name: np.concatenate([one.gathered(values) for one in self.segments])
+            for name, values in coefficients.items()
+        }
+        gradient: Arrays = self._traced.pull(gathered)
+        return gradient
+
+    def _spread(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the values of places for the targets that share them. [N'] -> [N]"""
+        found = np.zeros(self._count, dtype=np.float32)
+        ends = list(accumulate(len(one.places) for one in self.segments))[:-1]
+        for segment, part in zip(self.segments, np.split(values, ends), strict=True):
+            found[segment.numbers] = part[segment.which]
+        return found
+
+    @chunkwise()
+    def _gradient(self, coefficients: Arrays) -> tuple[Arrays, Arrays]:
+        import mlx.nn as nn
+
+        other = self._at_reference()
+
+        def weighed() -> tuple[mx.array, Arrays]:
+            hidden, targets = self._passed()
+            return chunked.surrogate(self._head, hidden, targets, self._chunk_rows, coefficients, other)
+
+        (_, values), gradient = nn.value_and_grad(self._carrier.model, weighed)()
+        return values, joined(gradient)
+
+    def _passed(self) -> tuple[mx.array, mx.array]:
+        """Return the hidden states in front of the targets of all segments, and the targets. [N, E], [N]"""
+        import mlx.core as mx
+
+        borders, found = Borders(self._carrier.states(), self.segments), []
+        for number, segment in enumerate(self.segments):
+            borders.begin(number)
+            hidden = self._hidden(borders, segment)
+            borders.fill(borders.made(number))
+            found.append(self._chosen(hidden, segment))
+        return mx.concatenate([hidden for hidden, _ in found]), mx.concatenate([targets for _, targets in found])
+
+    def _at_reference(self) -> chunked.Reference | None:
+        """Return the reference at the targets, if the divergence from it is wanted."""
+        import mlx.core as mx
+
+        if self._reference is None:
+            return None
+        with self._reference.context():
+            hidden, _ = self._passed()
+        return chunked.Reference(mx.stop_gradient(hidden), self._reference.head, self._reference.direction)

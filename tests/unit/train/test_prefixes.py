@@ -1,0 +1,186 @@
+"""Rows with a common prefix, which is computed once, have the gradient of rows that each compute it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+
+import mlx.core as mx
+from mlx.utils import tree_map
+
+from karl_fast.modeling.at_once import AtOnce
+from karl_fast.modeling.flat_gradients import norm
+from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.segments import cut, shares
+from karl_fast.modeling.states import read
+from karl_fast.modeling.sweep import Sweep
+from karl_fast.modeling.views import checkpointed
+from karl_fast.train.batching import Padded, padded
+from karl_fast.train.chat_template import Text
+from karl_fast.train.examples import Example
+from karl_fast.train.recipe import Objective
+from karl_fast.train.scorer import Scorer
+from karl_fast.train.settings import Training
+from karl_fast.train.step import Learner
+from tests.unit.train import zoo
+from tests.unit.train.parts import adapted, built
+
+KINDS = {"qwen3": 1e-5, "gemma3_text": 4e-5, "qwen3_5": 1e-5, "mamba2": 4e-5, "llama4": 1e-5, "qwen3_moe": 1e-5}
+"""Types of models, and the relative difference: a whole pass of gemma3_text itself is 2e-5 from one in float64."""
+
+
+def families(*, groups: int = 2, rows: int = 3, seed: int = 0) -> list[Example]:
+    """Rows of each group begin alike, two of them further than the third; tokens of the prefix are learned, too."""
+    random = np.random.default_rng(seed)
+    found = []
+    for group in range(groups):
+        root, fork = random.integers(4, zoo.VOCABULARY, 90 + 7 * group), random.integers(4, zoo.VOCABULARY, 70)
+        for row in range(rows):
+            own = random.integers(4, zoo.VOCABULARY, int(random.integers(20, 60)))
+            tokens = np.concatenate([root, *([fork] if row < 2 else []), own]).astype(np.int32)
+            learned = np.arange(len(tokens)) >= len(tokens) - 30
+            learned[80 : 84 + row] = True
+            found.append(Example(Text(tokens, learned), len(found), group=str(group), reward=float(random.random())))
+    return found
+
+
+@pytest.fixture(scope="module")
+def batch() -> Padded:
+    return padded(families())
+
+
+@pytest.fixture(scope="module")
+def coefficients(batch: Padded) -> dict[str, np.ndarray]:
+    return {"logp": np.random.default_rng(0).normal(size=batch.places.size).astype(np.float32)}
+
+
+def pulled(model: Any, batch: Padded, coefficients: Any, length: int | None, kind: type) -> tuple[Any, Any]:
+    """Log-probabilities and their gradient, by a way through the model of a kind."""
+    scorer = Scorer(model, length)
+    if kind is Traced:
+        scorer.__dict__["carries"] = False
+    trace = scorer.trace(batch)
+    assert type(trace) is kind
+    logp = trace.outputs()["logp"]
+    gradient = trace.pull(coefficients)
+    mx.eval(gradient)
+    return logp, gradient
+
+
+def distance(found: Any, wanted: Any) -> float:
+    wide = {name: one.astype(mx.float32) for name, one in wanted.items()}
+    far: Any = norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()}) / norm(wide)
+    return float(far.item())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prefix_that_is_computed_once_gives_the_gradient_of_every_row(
+    kind: str, batch: Padded, coefficients: dict[str, np.ndarray]
+) -> None:
+    model = adapted(zoo.built(kind))
+    logp, wanted = pulled(model, batch, coefficients, None, Traced)
+    for length, way in ((None, AtOnce), (48, Sweep)):
+        found, gradient = pulled(model, batch, coefficients, length, way)
+        assert np.abs(found - logp).max() < 2e-5
+        assert distance(gradient, wanted) < KINDS[kind], way
+
+
+def test_a_pass_without_a_gradient_shares_prefixes_too(batch: Padded) -> None:
+    model = adapted(built("qwen3"))
+    alone = Scorer(model)
+    alone.__dict__["carries"] = False
+    wanted, reference = np.array(alone.trained_logp(batch)), np.array(alone.reference(batch))
+    for length in (None, 48):
+        scorer = Scorer(model, length)
+        np.testing.assert_allclose(scorer.reference(batch), reference, atol=2e-5)
+        np.testing.assert_allclose(scorer.trained_logp(batch), wanted, atol=2e-5)
+    assert np.abs(reference - wanted).max() > 1e-2
+
+
+def test_recomputed_layers_keep_the_rows_that_they_read(batch: Padded, coefficients: dict[str, np.ndarray]) -> None:
+    model = adapted(built("qwen3"))
+    _, wanted = pulled(model, batch, coefficients, None, Traced)
+    with checkpointed(model, wanted=True):
+        _, gradient = pulled(model, batch, coefficients, None, AtOnce)
+    assert distance(gradient, wanted) < 1e-5
+
+
+def test_each_distinct_stretch_passes_once(batch: Padded) -> None:
+    """Two groups: their roots, then the forks and the third row of each, then what is left of the longer rows."""
+    tokens = np.array(batch.tokens)
+    _, segments = cut(batch.mask, batch.inputs, tokens)
+    assert [(one.start, one.stop, len(one.rows), len(one.members)) for one in segments] == [
+        (0, 89, 2, 6),
+        (89, 159, 4, 6),
+        (159, 212, 4, 4),
+    ]
+    assert sorted(np.concatenate([one.numbers for one in segments]).tolist()) == list(range(batch.places.size))
+    _, alone = cut(batch.mask, batch.inputs)
+    assert [(one.start, one.stop, len(one.rows)) for one in alone] == [(0, 212, 6)]
+
+
+def test_a_stretch_that_saves_little_is_no_segment() -> None:
+    random = np.random.default_rng(1)
+    tokens = random.integers(4, 97, (3, 401)).astype(np.int32)
+    mask = np.ones((3, 400), dtype=np.bool_)
+    for common, borders in ((65, []), (200, [199])):
+        tokens[1, :common] = tokens[0, :common]  # of 1,200 tokens
+        assert [one.stop for one in cut(mask, 400, tokens)[1]] == [*borders, 400]
+        assert shares(mask, tokens) == bool(borders)
+
+
+@pytest.mark.parametrize("kind", ["dropout", "gemma3n"])
+def test_rows_share_nothing_with_dropout_or_without_states_to_carry(batch: Padded, kind: str) -> None:
+    model = adapted(built("qwen3"), Training(lora_dropout=0.1)) if kind == "dropout" else adapted(zoo.built(kind))
+    assert isinstance(Scorer(model).trace(batch), Traced)
+    if kind == "dropout":
+        swept = Scorer(model, 48).trace(batch, seed=1)
+        assert isinstance(swept, Sweep)
+        assert [len(one.rows) for one in swept.segments] == [len(one.members) for one in swept.segments]
+        model.eval()
+        assert isinstance(Scorer(model).trace(batch), AtOnce)
+
+
+def test_cotangents_of_rows_that_read_one_state_add_up_in_float32() -> None:
+    """In bfloat16, 256 + 1 is 256."""
+    rows = [(0, 2), (1, 1)] * 128
+    cotangent = mx.ones((384, 1), mx.bfloat16)
+    cotangent[0] = 256.0
+
+    def function(array: mx.array) -> list[mx.array]:
+        return read([array], [rows])
+
+    found, slope = mx.vjp(function, [mx.array([[3.0], [5.0]], mx.bfloat16)], [cotangent])
+    assert found[0][:6, 0].tolist() == [3, 3, 5, 3, 3, 5]
+    assert slope[0].dtype == mx.bfloat16
+    assert slope[0][:, 0].tolist() == [512.0, 128.0]  # 256 and 255 ones, rounded at the end
+
+
+def test_a_model_in_bfloat16_is_as_exact_with_shared_prefixes(
+    batch: Padded, coefficients: dict[str, np.ndarray]
+) -> None:
+    model = adapted(built("qwen3"))
+    _, exact = pulled(model, batch, coefficients, None, Traced)
+    exact = {name.replace("float32", "bfloat16"): one for name, one in exact.items()}
+    model.update(tree_map(lambda one: one.astype(mx.bfloat16), model.parameters()))
+    far = distance(pulled(model, batch, coefficients, None, Traced)[1], exact)
+    for length, way in ((None, AtOnce), (48, Sweep)):
+        assert distance(pulled(model, batch, coefficients, length, way)[1], exact) < 1.5 * far < 0.2
+
+
+@pytest.mark.parametrize("recipe", ["sft", "vargrad"])
+@pytest.mark.parametrize("length", [None, 48])
+def test_a_step_is_that_of_rows_that_share_nothing(recipe: str, length: int | None) -> None:
+    model, rows = adapted(built("qwen3")), families()
+    more: Any = {"inverse_temperature": 2.0} if recipe == "vargrad" else {}
+    settings = Training(recipe=recipe, batch_size=6, **more)
+    learner, alone = (Learner(model, rows, Objective(settings, rows), length) for _ in range(2))
+    alone.scorer = Scorer(model)
+    alone.scorer.__dict__["carries"] = False
+    found, wanted = learner.gradient([list(range(6))]), alone.gradient([list(range(6))])
+    assert found.loss == pytest.approx(wanted.loss, rel=1e-5)
+    assert distance(found.values, wanted.values) < 2e-5
