@@ -74,6 +74,7 @@ from karl_fast.objective.axes.filter import (
     KeepAll,
     MaxAge,
     MixedGroups,
+    VarianceTopP,
 )
 from karl_fast.objective.axes.gate import Gated, TopGated
 from karl_fast.objective.axes.kl import K1, K2, K3, Divergence, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
@@ -217,6 +218,7 @@ __all__ = [
     "Uniform",
     "Unweighted",
     "VariancePenalty",
+    "VarianceTopP",
     "Weight",
     "WeightedLikelihood",
     "Whitened",

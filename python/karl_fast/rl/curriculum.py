@@ -98,10 +98,14 @@ class Curriculum:
     def _nearest(self, count: int, round: int, also: int) -> list[Prompt]:
         """Choose the nearest prompts; ties are shuffled, so that unseen prompts are not in the order of the file."""
         shuffled = np.random.default_rng([self.seed, round, also]).permutation(len(self.prompts))
-        rates = np.array([min(1.0, max(0.0, self.rates.get(int(place), WANTED))) for place in shuffled])
+        rates = np.array([self.estimate(self.prompts[place]) for place in shuffled])
         found = nearest_rate(rates, min(count, len(rates)), target=WANTED)
         places = [int(shuffled[place]) for place in found]
         return [self.prompts[places[place % len(places)]] for place in range(count)]
+
+    def estimate(self, prompt: Prompt) -> float:
+        """Return the estimated mean outcome of a prompt, from 0 to 1."""
+        return min(1.0, max(0.0, self.rates.get(prompt.number, WANTED)))
 
     def learn(self, rollouts: Sequence[Rollout], drifts: NDArray[np.float64]) -> None:
         """Update the statistics with the rollouts of a round.

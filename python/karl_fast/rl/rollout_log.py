@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import _atomic
-from karl_fast.errors import CheckpointError, OutputExistsError
+from karl_fast.errors import CheckpointError, FileError, OutputExistsError
 from karl_fast.rl.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -192,6 +192,30 @@ def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> 
             if one.group in found:
                 found[one.group].append(one)
     return found
+
+
+BLOCK = 1 << 20
+"""Bytes that are read at a time from the end of a log."""
+
+
+def last(path: Path, count: int) -> list[str]:
+    """Read the last whole lines of a log, which a run may be writing to: a line without its end is left out.
+
+    Raises:
+        FileError: the file cannot be read.
+    """
+    tail = b""
+    try:
+        with path.open("rb") as file:
+            place = file.seek(0, 2)
+            while place and tail.count(b"\n") <= count:
+                size = min(BLOCK, place)
+                place -= size
+                file.seek(place)
+                tail = file.read(size) + tail
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
+    return [line.decode("utf-8", "backslashreplace") for line in tail.split(b"\n")[-count - 1 : -1]]
 
 
 def _columns(held: dict[str, Any]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Account:
         logp = {one.id: one.own(column) for one, column in zip(fresh, columns[: len(fresh)], strict=True)}
         each, taken = zip(self._lines, self.gathered.rollouts, strict=True), self._learned(learned)
         run.journal.write(tell(logp.get(one.id, one.logp), learned=one.id in taken) for tell, one in each)
-        run.buffer.add(one.but(logp=logp[one.id].copy()) for one in fresh)
+        run.buffer.add((one.but(logp=logp[one.id].copy()) for one in fresh), run.curriculum.estimate)
         drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
         others = [one for one in self.gathered.rollouts if one.id not in logp]
         run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))

@@ -35,6 +35,7 @@ class Progress:
         metrics_bytes, rollouts_bytes: how long the two files were.
         curriculum: its state.
         replay: the groups that may come back.
+        replay_errors: the accuracy error of each.
         held_out: the curve of the held-out prompts.
     """
 
@@ -50,6 +51,7 @@ class Progress:
     rollouts_bytes: int = 0
     curriculum: dict[str, Any] = field(default_factory=dict)
     replay: list[int] = field(default_factory=list)
+    replay_errors: list[float] = field(default_factory=list)
     held_out: dict[str, Any] = field(default_factory=dict)
 
 

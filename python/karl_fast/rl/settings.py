@@ -21,6 +21,8 @@ Reference = Literal["start", "base"]
 
 Schedule = Literal["fixed", "overlap"]
 
+Priority = Literal["age", "accuracy-error"]
+
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
     *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "segment_length", "keep"),
@@ -72,10 +74,18 @@ class Replay:
         "Decay: the chance of a group halves every ln 2 / rate steps (karl_fast.replay.Exponential).",
         bounds=FROM_ZERO,
     )
+    priority: Priority = setting(
+        "age",
+        REPLAY,
+        "Choice of groups: age, at random by --replay-rate; accuracy-error, those with the largest difference between "
+        "the mean outcome and the curriculum's estimate before the group was drawn (PACED-RL).",
+    )
     capacity: int = setting(256, REPLAY, "Maximum groups in the buffer.", bounds=FROM_ONE)
 
     def __post_init__(self) -> None:
         validate(self, "replay")
+        if self.priority == "accuracy-error" and self.rate:
+            raise UsageError("replay.rate is of the priority age, and priority is accuracy-error", "replay.rate")
 
 
 @documented
@@ -215,6 +225,10 @@ class Online:
             raise UsageError("patience is set, and there are no eval_prompts to judge by", "patience", "eval_prompts")
         if self.minibatches > self.prompts_per_round + self.replay.groups:
             raise UsageError("minibatches is more than there are groups a round", "minibatches", "prompts_per_round")
+        if self.replay.priority == "accuracy-error" and self.curriculum not in ("paced", "pass-rate"):
+            wanted = "wanted paced or pass-rate, which estimate the outcome of a prompt"
+            said = f"replay.priority is accuracy-error, and curriculum is {self.curriculum}, {wanted}"
+            raise UsageError(said, "curriculum", "replay.priority")
         if self.training.save_every != Training.save_every:
             raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
 

@@ -139,7 +139,8 @@ class OnlineRun:
         out, now = self.out, self.progress
         now.flat, now.skipped = self.monitor.flat, self.monitor.skipped
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
-        now.curriculum, now.replay = self.curriculum.state(), list(self.buffer.groups)
+        now.curriculum = self.curriculum.state()
+        now.replay, now.replay_errors = list(self.buffer.groups), list(self.buffer.errors.values())
         now.held_out = {} if self.held_out is None else self.held_out.state()
         run_state.save(out, now, self.learner.partition)
         self.checkpoints.save(self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity))
@@ -224,6 +225,7 @@ def _go_on(run: OnlineRun) -> None:
     run.buffer.groups = rollout_log.groups(
         out / rollout_log.FILE, now.replay, {one.id: one for one in run.asked.prompts}
     )
+    run.buffer.errors = dict(zip(now.replay, now.replay_errors, strict=True))
 
 
 def _open(run: OnlineRun, *, anew: bool) -> None:

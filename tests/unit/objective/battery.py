@@ -56,7 +56,15 @@ from karl_fast.objective.axes.clip import (
 )
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.entropy import EntropyBonus, NoEntropy
-from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MaxAge, MixedGroups
+from karl_fast.objective.axes.filter import (
+    Both,
+    DropConstantGroups,
+    DropTruncated,
+    KeepAll,
+    MaxAge,
+    MixedGroups,
+    VarianceTopP,
+)
 from karl_fast.objective.axes.gate import Gated, TopGated
 from karl_fast.objective.axes.kl import K2, K3, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
 from karl_fast.objective.axes.likelihood import (
@@ -87,6 +95,7 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         MixedGroups(0.4),
         DropTruncated(),
         MaxAge(1),
+        VarianceTopP(0.3),
         Both(DropConstantGroups(), DropTruncated()),
     ],
     (PolicyGradient, "advantage"): [

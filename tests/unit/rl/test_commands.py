@@ -169,3 +169,37 @@ def test_only_options_that_there_are_are_named(place: Path) -> None:
     assert "--max-context is 1, and the shortest prompt has" in said
     twice = run(place, "ablate", "--config", "examples/rl/reversal.toml", "--out", "x", "--seeds", "1,1", code=2)
     assert "--seeds has 1 twice" in twice.stderr
+
+
+def test_the_last_rollouts_of_a_run_are_shown_whole(place: Path, tmp_path: Path) -> None:
+    made = {"round": 4, "learned": True, "finish": "stop", "missing": None, "components": {"one": 0.25, "two": 1}}
+    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a\x1b[2J\nb " + "long " * 300}]
+    logged = [made | {"id": f"{n}-0", "prompt_id": "p", "reward": n / 4, "messages": said} for n in range(3)]
+    log = tmp_path / "rollouts.jsonl"
+    log.write_text("".join(json.dumps(one) + "\n" for one in logged) + '{"id": "3-0", "rou')  # a round in the making
+    found = run(place, "rl", "show", str(tmp_path)).stdout
+    text = ["rollout   2-0, round 5, prompt p", "outcome   reward 0.5, stop, learned", "rewards   one 0.25, two 1"]
+    assert found.splitlines() == [*text, "[user]", "q", "[assistant]", "a\u241b[2J", "b " + "long " * 300]
+    both = run(place, "rl", "show", str(tmp_path), "--show", "2").stdout
+    assert [line[10:13] for line in both.splitlines() if line.startswith("rollout ")] == ["1-0", "2-0"]
+    objects = run(place, "rl", "show", str(tmp_path), "--show", "9", "--json").stdout.splitlines()
+    assert [json.loads(line) for line in objects] == logged
+
+
+def test_a_run_that_cannot_be_shown_is_named(place: Path, tmp_path: Path) -> None:
+    assert "cannot read" in run(place, "rl", "show", str(tmp_path / "none"), code=1).stderr
+    assert "wanted options alone, or show and a folder" in run(place, "rl", "shew", "runs/first", code=2).stderr
+    (tmp_path / "rollouts.jsonl").write_text("7\n")
+    assert "has a line that is no rollout" in run(place, "rl", "show", str(tmp_path), code=1).stderr
+
+
+def test_a_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from karl_fast.rl import rollout_log
+
+    lines = [f"{number} \u2028" * 9 for number in range(50)]
+    (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for block in (1, 7, 1000, 1 << 20):
+        monkeypatch.setattr(rollout_log, "BLOCK", block)
+        assert rollout_log.last(tmp_path / "log", 3) == lines[-3:]
+        assert rollout_log.last(tmp_path / "log", 60) == lines
+        assert rollout_log.last(tmp_path / "log", 0) == []

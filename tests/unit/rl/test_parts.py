@@ -83,12 +83,36 @@ def test_replay_keeps_what_differs_and_forgets_what_is_old() -> None:
     buffer = Buffer(Replay(groups=2, max_age=3, capacity=3))
     for group in range(5):
         values = (0.0, 0.0) if group == 2 else (0.0, 1.0)
-        buffer.add([rollout(asked()[0], group, value, version=group) for value in values])
+        buffer.add([rollout(asked()[0], group, value, version=group) for value in values], lambda _: 0.5)
     assert list(buffer.groups) == [1, 3, 4]
     found, report = buffer.take(version=5, seed=0)
     assert {one.group for one in found} == {3, 4}
     assert report == {"replay_groups": 2.0, "replay_age": 1.5, "replay_ess": 2.0}
     assert Buffer(Replay()).take(version=5, seed=0) == ([], {})
+
+
+def test_replay_by_accuracy_error_takes_what_the_curriculum_was_most_wrong_about() -> None:
+    means = {0: (0.0, 1.0), 1: (1.0, 0.9), 2: (0.0, 0.2), 3: (0.4, 0.6)}
+    estimates = (0.5, 0.5, 0.9, 0.1)  # errors of 0, .45, .8, .4
+
+    def taken(seed: int, **choices: Any) -> set[int]:
+        buffer = Buffer(Replay(groups=2, **choices))
+        for group, values in means.items():
+            rollouts = [rollout(asked()[group], group, value) for value in values]
+            buffer.add(rollouts, lambda prompt: estimates[prompt.number])
+        assert buffer.errors == pytest.approx({0: 0.0, 1: 0.45, 2: 0.8, 3: 0.4})
+        return {one.group for one in buffer.take(version=0, seed=seed)[0]}
+
+    assert {frozenset(taken(seed, priority="accuracy-error")) for seed in range(20)} == {frozenset({1, 2})}
+    assert len({frozenset(taken(seed)) for seed in range(20)}) > 1
+
+
+def test_replay_by_accuracy_error_needs_an_estimate_and_has_no_rate() -> None:
+    with pytest.raises(UsageError, match="curriculum is shuffle, wanted paced or pass-rate"):
+        Online(replay=Replay(groups=1, priority="accuracy-error"))
+    assert Online(replay=Replay(groups=1, priority="accuracy-error"), curriculum="paced")
+    with pytest.raises(UsageError, match=r"replay\.rate is of the priority age"):
+        Replay(groups=1, priority="accuracy-error", rate=0.1)
 
 
 def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:

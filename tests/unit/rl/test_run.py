@@ -63,6 +63,7 @@ VARIANTS = {
     "grpo": {},
     "epochs": {"epochs": 2, "minibatches": 2},
     "replay": {"replay": Replay(groups=2, max_age=6), "curriculum": "pass-rate"},
+    "replay by accuracy error": {"replay": Replay(groups=1, priority="accuracy-error"), "curriculum": "paced"},
     "draws": {"recipe": "dapo", "draws": 3, "curriculum": "paced", "overlong_tokens": 2},
     "learned log z": {"recipe": "flowrl", "micro_batch": 5},
 }

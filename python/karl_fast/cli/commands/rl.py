@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from functools import partial
+from json import loads
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,13 +15,17 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
-from karl_fast.errors import UsageError
+from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.rl.settings import Online
 
 if TYPE_CHECKING:
     from karl_fast.rl.config import OnlineConfig
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[show RUN]", help="Print the last --show rollouts of a run, whole.", show_default=False),
+]
 Print = Annotated[bool, typer.Option("--print", help="Print the axes of --recipe with their sources, and do nothing.")]
 Toml = Annotated[bool, typer.Option("--toml", help="With --print: as TOML, which --recipe takes again.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")]
@@ -47,6 +52,7 @@ def command(
     *,
     settings: Online,
     config: object,
+    words: Words = None,
     print_: Print = False,
     toml: Toml = False,
     resume: Resume = False,
@@ -55,10 +61,35 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a policy online: rollouts, rewards, scores, steps; its log is one that inspect and sample read."""
-    if print_:
+    if words:
+        _show(_run_of(words), settings.show, json)
+    elif print_:
         _print(settings.recipe, toml)
     else:
         _run(settings, resume=resume, force=force, json=json, quiet=quiet)
+
+
+def _run_of(words: list[str]) -> str:
+    """Return the folder of the run to show."""
+    if words[0] == "show" and len(words) == 2:
+        return words[1]
+    error = UsageError(f"unexpected argument {clean(' '.join(words))}, wanted options alone, or show and a folder")
+    error.hint = "karl-fast rl show runs/first prints the last rollout of a run"
+    raise error
+
+
+def _show(run: str, count: int, json: bool) -> None:
+    from pathlib import Path
+
+    from karl_fast.cli.reports.rollout import whole
+    from karl_fast.rl import rollout_log
+
+    path = Path(run) / rollout_log.FILE
+    lines = rollout_log.last(path, count)
+    try:
+        print("\n".join(lines) if json else "\n\n".join(whole(loads(line)) for line in lines))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} has a line that is no rollout of a run") from error
 
 
 def _print(name: str, toml: bool) -> None:

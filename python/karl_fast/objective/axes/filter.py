@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
     from karl_fast.objective.batch import Batch
 
-__all__ = ["Both", "DropConstantGroups", "DropTruncated", "Filter", "KeepAll", "MaxAge", "MixedGroups"]
+__all__ = [
+    "Both",
+    "DropConstantGroups",
+    "DropTruncated",
+    "Filter",
+    "KeepAll",
+    "MaxAge",
+    "MixedGroups",
+    "VarianceTopP",
+]
 
 
 class Filter(Point, ABC):
@@ -67,6 +76,30 @@ class MixedGroups(OfGroups, Filter):
         outcomes = _outcomes(batch)
         right = np.where(np.isnan(outcomes), np.nan, outcomes > self.threshold)
         return kernels.constant_groups(right, batch.need("group_ids")).keep
+
+
+@dataclass(frozen=True)
+class VarianceTopP(OfGroups, Filter):
+    """Keep the fewest groups that hold a share ``p`` of the variance of outcomes, summed over groups.
+
+    ::
+
+        v_g = sum_i (r_i - mean_g)^2 / (G_g - ddof),   v_(1) >= v_(2) >= ...
+        kept: the first m, the least for which v_(1) + ... + v_(m) >= p * sum_g v_g
+
+    Reference: RAGEN-2 (arXiv:2604.06268).
+    """
+
+    p: float
+    ddof: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("p", self.p, most=1.0)
+        check_number("ddof", self.ddof, most=1.0)
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """Keep the rollouts of those groups; drop missing outcomes."""
+        return kernels.variance_top_p(_outcomes(batch), batch.need("group_ids"), p=self.p, ddof=self.ddof).keep
 
 
 @dataclass(frozen=True)
