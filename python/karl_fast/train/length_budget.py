@@ -62,12 +62,16 @@ def chosen(memory: Memory, longest: int, limit: int) -> Budget:
 
 
 def _least(memory: Memory, rows: int, tokens: int) -> Need:
-    """Return the memory for a batch, whole or in the segments that the settings allow, whichever is less."""
+    """Return the memory for a batch, whole or in the segments that the settings allow, whichever is least.
+
+    The shortest segments need not be: recurrent layers leave a state at every border.
+    """
     whole = memory.need(rows, tokens)
     given, fits = memory.settings.segment_tokens is not None, whole.total <= limit_bytes(memory.settings)
     if given or fits or tokens <= SEGMENTS[0] or memory.segments is not None:
         return whole
-    return min(whole, memory.swept(rows, tokens, SEGMENTS[0]), key=lambda need: need.total)
+    swept = [memory.swept(rows, tokens, length) for length in SEGMENTS if length < tokens]
+    return min([whole, *swept], key=lambda need: need.total)
 
 
 def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from tests.unit.train.test_defects import chat, write
 
 from karl_fast.cli.reports.train import opening  # isort: skip
 from karl_fast.errors import NothingToTrainError, UsageError
+from karl_fast.modeling.segment_memory import SweepNeed
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import prepared
-from karl_fast.train.length_budget import chosen, lengths
+from karl_fast.train.length_budget import chosen, in_segments, lengths
 from karl_fast.train.memory import Memory, Shape
 from karl_fast.train.overlong import fitted
 
@@ -63,6 +65,20 @@ def test_the_longest_length_that_fits_is_chosen(batch_size: int, grad_checkpoint
             assert need.total > limit
             assert lengths(5_000)[lengths(5_000).index(found.tokens) + 1] == longer
     assert chosen(plan, 5_000, 1 << 50).beyond is None
+
+
+def test_segments_that_take_least_need_not_be_the_shortest() -> None:
+    """A recurrent layer leaves a state at each border, so that short segments take more."""
+
+    def swept(rows: int, tokens: int, length: int) -> SweepNeed:
+        return SweepNeed(rows * (tokens // length) * 2_000_000, 0, 0, rows * length * 60_000)
+
+    limit = 70_000_000
+    plan = replace(memory(batch_size=1, memory_limit=limit / 1e9), sweeps=lambda: swept)
+    assert plan.swept(1, 5_000, 64).total > limit > plan.swept(1, 5_000, 256).total
+    assert chosen(plan, 5_000, limit).tokens == 5_000
+    found = in_segments(plan, [(1, 5_000)], 5_000, lambda way: way.need(1, 5_000).total <= limit)
+    assert found.settings.segment_length == 512
 
 
 def test_where_not_even_the_shortest_fits_the_preflight_refuses_it() -> None:

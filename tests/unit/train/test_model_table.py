@@ -14,7 +14,9 @@ from tests.unit.train import zoo
 
 SCRIPT = Path(__file__).parents[3] / "benches" / "training" / "model_table.py"
 
-KINDS = [kind for kind in ("qwen3", "llama4", "deepseek_v3", "gemma3n", "qwen3_5", "mamba2") if kind in zoo.types()]
+KINDS = [
+    kind for kind in ("qwen3", "llama4", "deepseek_v3", "gemma3n", "qwen3_5", "mamba2", "afm7") if kind in zoo.types()
+]
 
 
 @pytest.fixture(scope="module")
