@@ -34,7 +34,6 @@ __all__ = [
     "build_facts",
     "by_convention",
     "centre",
-    "check_aggregate",
     "check_clip",
     "collect",
     "columns_needed",
@@ -896,10 +895,13 @@ def sequence_log_ratio(
     product: bool = False,
 ) -> NDArray[np.float64]: ...
 def token_weights(
-    offsets: Integers, *, mask: NDArray[np.bool_] | None = None, aggregate: object
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    aggregate: object,
+    denominator: float | None = None,
 ) -> NDArray[np.float64]: ...
 def check_clip(clip: object) -> None: ...
-def check_aggregate(aggregate: object) -> None: ...
 def policy_loss(
     logp: Reals,
     logp_old: Reals,
@@ -912,6 +914,7 @@ def policy_loss(
     per: Literal["sequence", "turn", "token"],
     clip: object,
     aggregate: object,
+    denominator: float | None = None,
     log_ratio_clamp: float | None = None,
 ) -> dict[str, Any]: ...
 

@@ -2,7 +2,7 @@
 
 | name | result |
 |---|---|
-| :class:`Exponential`, :class:`Window`, :class:`Power` | log-weights by age; :data:`FRESH_DG` is one that was used |
+| :class:`ExponentialDecay`, :class:`Window`, :class:`Power` | log-weights by age; :data:`FRESH_DG` was used |
 | :func:`age_distribution` | how old a draw by log-weights is |
 | :func:`surprisal`, :func:`delight`, :func:`delight_gate`, :func:`kondo_price` | priorities by surprise |
 | :func:`accuracy_error` | priority by the error of a predicted success rate (PACED-RL) |
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FRESH_DG",
     "AgeDistribution",
-    "Exponential",
+    "ExponentialDecay",
     "Power",
     "Window",
     "accuracy_error",
@@ -61,7 +61,7 @@ NO_AGES = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Exponential:
+class ExponentialDecay:
     """Weights that halve every ``ln 2 / rate`` versions.
 
     ```text
@@ -111,7 +111,7 @@ class Window:
         self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
-        """Return the log-weights of ages; raises as :class:`Exponential`. [B]"""
+        """Return the log-weights of ages; raises as :class:`ExponentialDecay`. [B]"""
         return _core.window_decay(ages, self.max_age)
 
 
@@ -136,11 +136,11 @@ class Power:
         self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
-        """Return the log-weights of ages; raises as :class:`Exponential`. [B]"""
+        """Return the log-weights of ages; raises as :class:`ExponentialDecay`. [B]"""
         return _core.power_decay(ages, self.exponent)
 
 
-FRESH_DG = Exponential(rate=0.02)  # code: FreshDG of rl_sandbox, exp(-.02 age)
+FRESH_DG = ExponentialDecay(rate=0.02)  # code: FreshDG of rl_sandbox, exp(-.02 age)
 """The decay that FreshDG puts on the delightful policy gradient over replay."""
 
 

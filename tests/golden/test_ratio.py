@@ -44,7 +44,8 @@ RULES: dict[str, Any] = {
     # verl at that commit sums over sequences, which a mean over one of them is.
     "ppo_clip_0.2_0.2_dualclip3_seq-mean-token-sum-norm": {
         "clip": VERL,
-        "aggregate": ConstantLength(4, sequences=1),
+        "aggregate": ConstantLength(4),
+        "denominator": 1,
     },
     "dapo_clip_0.2_0.28_token-mean": {"clip": DualClip(0.2, 0.28, 3.0), "aggregate": TokenMean()},
     "gspo_3e-4_4e-4": {"clip": Clip(3e-4, 4e-4), "aggregate": SequenceMean(), "level": "sequence"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -32,7 +31,11 @@ from tests.tolerances import F32_TOKENS, SLOPE, TWIN
 
 LEVELS = get_args(Level)
 CLIPS = [Clip(0.2, 0.28), DualClip(0.2, 0.2, 3.0), TwoSided(0.2, 0.2, 4.0), Cap(5.0), Cap(1.2, floor=0.8), NoClip()]
-AGGREGATES = [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum(), SequenceMean(9), TokenMean(31)]
+AGGREGATES = [
+    *((point, None) for point in (SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum())),
+    *((SequenceMean(), 9), (TokenMean(), 31)),
+]
+"""Points, and what they divide by: None for what they count themselves."""
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 
 
@@ -66,6 +69,7 @@ def found(
     batch: Any, level: str, clip: Any, aggregate: Any, clamp: float | None = None, dtype: Any = np.float64
 ) -> Any:
     turns = batch.turn_offsets if "turn" in (level, batch.per) else None
+    point, denominator = naive.divided(aggregate)
     return policy_loss(
         batch.logp.astype(dtype),
         batch.old.astype(dtype),
@@ -76,7 +80,8 @@ def found(
         level=level,
         per=batch.per,
         clip=clip,
-        aggregate=aggregate,
+        aggregate=point,
+        denominator=denominator,
         log_ratio_clamp=clamp,
     )
 
@@ -281,7 +286,8 @@ def test_a_two_sided_clip_is_the_dual_clip_at_its_delta() -> None:
 def test_parts_of_a_batch_add_up_to_it_once_the_denominator_is_given(level: str, aggregate: Any, clip: Any) -> None:
     whole = made(6, [5, 0, 3, 8, 1], per="sequence")
     total = found(whole, level, clip, aggregate)
-    counts = {"tokens": total.tokens} if isinstance(aggregate, TokenMean) else {"sequences": total.sequences}
+    point, _ = aggregate
+    count = total.tokens if isinstance(point, TokenMean) else total.sequences
     loss, pieces = 0.0, []
     for rows in (slice(0, 2), slice(2, 3), slice(3, 5)):
         begin, end = whole.offsets[rows.start], whole.offsets[rows.stop]
@@ -290,7 +296,7 @@ def test_parts_of_a_batch_add_up_to_it_once_the_denominator_is_given(level: str,
         part.offsets = whole.offsets[rows.start : rows.stop + 1] - begin
         inside = (whole.turn_offsets >= begin) & (whole.turn_offsets <= end)
         part.turn_offsets, part.given = whole.turn_offsets[inside] - begin, whole.given[rows].copy()
-        found_part = found(part, level, clip, replace(aggregate, **counts))
+        found_part = found(part, level, clip, (point, count))
         loss += found_part.loss
         pieces.append(found_part.coefficient)
     assert math.isclose(loss, total.loss, rel_tol=1e-13)
@@ -306,7 +312,7 @@ def test_a_sequence_without_tokens_counts_in_no_mean_unless_it_is_said_to(level:
     for aggregate in (SequenceMean(), SequenceSum(), ConstantLength(5)):
         alone = found(batch, level, NoClip(), aggregate)
         assert found(longer, level, NoClip(), aggregate).loss == alone.loss
-        assert found(longer, level, NoClip(), replace(aggregate, sequences=3)).loss == pytest.approx(alone.loss * 2 / 3)
+        assert found(longer, level, NoClip(), (aggregate, 3)).loss == pytest.approx(alone.loss * 2 / 3)
 
 
 def test_a_batch_over_many_blocks_has_the_sums_of_its_twin() -> None:
@@ -338,8 +344,10 @@ def test_the_spread_of_ratios_far_from_one_keeps_its_digits(level: Any, tokens: 
 def test_token_weights_are_those_of_the_loss(seed: int, lengths: list[int], aggregate: Any, drop: float) -> None:
     """Without a clip and on policy the coefficient of an advantage of -1 is the weight."""
     batch = made(seed, lengths, drop=drop)
-    got = ratio.token_weights(batch.offsets, mask=batch.mask, aggregate=aggregate)
-    how: Any = {"clip": NoClip(), "aggregate": aggregate, "mask": batch.mask}
+    point, denominator = aggregate
+    divided: Any = {"aggregate": point, "denominator": denominator}
+    got = ratio.token_weights(batch.offsets, mask=batch.mask, **divided)
+    how: Any = {"clip": NoClip(), "mask": batch.mask, **divided}
     flat = np.zeros(len(batch.mask))
     wanted = policy_loss(flat, flat, np.full(len(lengths), -1.0), batch.offsets, **how).coefficient
     np.testing.assert_allclose(got, wanted, rtol=1e-15)
@@ -348,7 +356,7 @@ def test_token_weights_are_those_of_the_loss(seed: int, lengths: list[int], aggr
     )
     np.testing.assert_allclose(got, np.where(batch.mask, rows, 0.0), rtol=1e-15)
     if drop == 0.0:
-        np.testing.assert_array_equal(ratio.token_weights(batch.offsets, aggregate=aggregate), got)
+        np.testing.assert_array_equal(ratio.token_weights(batch.offsets, **divided), got)
 
 
 @pytest.mark.parametrize("level", LEVELS)

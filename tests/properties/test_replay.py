@@ -27,7 +27,7 @@ def ints(values: Any) -> Any:
 @given(AGES, st.floats(0, 2))
 def test_decays_are_their_formulas(ages: Any, rate: float) -> None:
     ages = ints(ages)
-    np.testing.assert_allclose(replay.Exponential(rate)(ages), -rate * ages, rtol=TWIN)
+    np.testing.assert_allclose(replay.ExponentialDecay(rate)(ages), -rate * ages, rtol=TWIN)
     np.testing.assert_allclose(np.exp(replay.Power(rate)(ages)), (1.0 + ages) ** -rate, rtol=LOG)
     assert replay.Window(7)(ages).tolist() == [0.0 if age <= 7 else -math.inf for age in ages]
 
@@ -35,7 +35,7 @@ def test_decays_are_their_formulas(ages: Any, rate: float) -> None:
 @given(AGES)
 def test_a_rate_of_zero_is_uniform_and_its_ess_is_every_row(ages: Any) -> None:
     ages = ints(ages)
-    for decay in (replay.Exponential(0.0), replay.Power(0.0), replay.Window(30)):
+    for decay in (replay.ExponentialDecay(0.0), replay.Power(0.0), replay.Window(30)):
         found = replay.age_distribution(ages, decay(ages))
         assert math.isclose(found.ess, len(ages), rel_tol=LOG)
         assert math.isclose(found.mean_age, ages.mean(), rel_tol=LOG, abs_tol=LOG)
@@ -43,7 +43,7 @@ def test_a_rate_of_zero_is_uniform_and_its_ess_is_every_row(ages: Any) -> None:
 
 @given(AGES, st.floats(0.01, 1.0), st.lists(st.sampled_from([0.0, 0.13, 0.47, 0.81, 1.0]), max_size=3, unique=True))
 def test_age_distribution_equals_its_twin(ages: Any, rate: float, levels: Any) -> None:
-    log_weights = replay.Exponential(rate)(ints(ages)) + 5.0
+    log_weights = replay.ExponentialDecay(rate)(ints(ages)) + 5.0
     log_weights[0] = 1.0
     mean, ess, quantiles = naive.age_distribution(ages, log_weights.tolist(), levels)
     found = replay.age_distribution(ints(ages), log_weights, quantiles=levels)
@@ -67,7 +67,7 @@ def test_decay_makes_a_draw_younger_and_smaller() -> None:
 
 def test_a_draw_by_age_weights_has_the_age_that_was_told() -> None:
     ages = np.repeat(np.arange(10), 50)
-    log_weights = replay.Exponential(0.5)(ages)
+    log_weights = replay.ExponentialDecay(0.5)(ages)
     told = replay.age_distribution(ages, log_weights)
     drawn = ages[karl_fast.draw(log_weights, 20_000, sampler="multinomial", seed=4)]
     assert abs(drawn.mean() - told.mean_age) < SIGMAS * drawn.std() / math.sqrt(len(drawn))
@@ -193,8 +193,8 @@ def test_paced_replays_the_successes_of_the_largest_error_first() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: replay.Exponential(-1.0), "rate is -1"),
-        (lambda: replay.Exponential(math.inf), "rate at index 0 is inf"),
+        (lambda: replay.ExponentialDecay(-1.0), "rate is -1"),
+        (lambda: replay.ExponentialDecay(math.inf), "rate at index 0 is inf"),
         (lambda: replay.Window(-1), "max_age is -1"),
         (lambda: replay.Power(NAN), "exponent is NaN"),
         (lambda: replay.Power(1.0)(ints([3, -2])), "ages at index 1 is -2, wanted 0 or more"),

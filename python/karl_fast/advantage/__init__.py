@@ -36,14 +36,14 @@ from karl_fast._core import (
     zscore,
 )
 from karl_fast.advantage.convention import CONVENTIONS, Convention
-from karl_fast.advantage.running import Ema, EmaBaseline, ema_baseline
+from karl_fast.advantage.running import Ema, EmaAdvantages, ema_baseline
 from karl_fast.advantage.steps import Gigpo, gigpo, state_ids
 
 __all__ = [
     "CONVENTIONS",
     "Convention",
     "Ema",
-    "EmaBaseline",
+    "EmaAdvantages",
     "Gigpo",
     "by_convention",
     "centre",

@@ -30,7 +30,7 @@ class Ema:
 
 
 @dataclass(frozen=True, eq=False)
-class EmaBaseline:
+class EmaAdvantages:
     """Result of :func:`ema_baseline`.
 
     Attributes:
@@ -50,7 +50,7 @@ def ema_baseline(
     alpha: float = 0.1,
     start: float = 0.5,
     state: Ema | None = None,
-) -> EmaBaseline:
+) -> EmaAdvantages:
     """Subtract a running mean of the earlier rewards of the group.
 
         A_i = r_i - b_g,    then  b_g <- (1 - alpha) b_g + alpha r_i
@@ -82,4 +82,4 @@ def ema_baseline(
         raise ArgumentError(f"state is a {type(before).__name__}, wanted an Ema or None")
     how: Any = {"alpha": alpha, "start": start, "ids": before.ids, "baselines": before.baselines}
     found = _core.ema_baseline(rewards, group_ids, offsets=offsets, **how)
-    return EmaBaseline(found["advantages"], Ema(found["ids"], found["baselines"]))
+    return EmaAdvantages(found["advantages"], Ema(found["ids"], found["baselines"]))

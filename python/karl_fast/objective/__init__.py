@@ -107,7 +107,7 @@ from karl_fast.objective.base import Objective
 from karl_fast.objective.batch import Batch, Scored
 from karl_fast.objective.evaluation import Evaluation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
-from karl_fast.objective.families.target_policy import Target, TargetPolicy, Tilted
+from karl_fast.objective.families.target_policy import CandidateTarget, TargetPolicy, Tilted
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
 from karl_fast.objective.named import Recipe
@@ -129,6 +129,7 @@ __all__ = [
     "BehaviourPolicy",
     "Boltzmann",
     "Both",
+    "CandidateTarget",
     "Cap",
     "Centre",
     "Clip",
@@ -200,7 +201,6 @@ __all__ = [
     "SoftGate",
     "SoftValue",
     "Squared",
-    "Target",
     "TargetPolicy",
     "Temperature",
     "Term",

@@ -6,24 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from karl_fast import _core
-from karl_fast.errors import UsageError
-from karl_fast.ratio.points import AggregatePoint, ClipPoint
+from karl_fast.objective.axes.aggregate import Aggregate
+from karl_fast.objective.axes.clip import Bound
+from karl_fast.objective.axes.point import check_point
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.ratio.points import (
-        Cap,
-        Clip,
-        ConstantLength,
-        DualClip,
-        NoClip,
-        SequenceMean,
-        SequenceSum,
-        TokenMean,
-        TwoSided,
-    )
     from karl_fast.typing import Integers, Reals
 
 Level: TypeAlias = Literal["token", "turn", "sequence", "sequence-product", "sequence-token"]
@@ -71,8 +61,9 @@ def policy_loss(
     turn_offsets: Integers | None = None,
     level: Level = "token",
     per: Per = "sequence",
-    clip: Clip | DualClip | TwoSided | Cap | NoClip,
-    aggregate: SequenceMean | TokenMean | ConstantLength | SequenceSum,
+    clip: Bound,
+    aggregate: Aggregate,
+    denominator: float | None = None,
     log_ratio_clamp: float | None = None,
 ) -> PolicyLoss:
     """Compute the clipped policy-gradient loss of packed tokens and its exact gradient in one pass.
@@ -105,6 +96,8 @@ def policy_loss(
         per: unit of an advantage.
         clip: bound on the update.
         aggregate: aggregation of tokens to one number.
+        denominator: what to divide by where these are a part of a batch: its tokens for `TokenMean`, its sequences for
+            the others (all of them, empty ones too, as TRL does). The losses of the parts add up to that of the batch.
         log_ratio_clamp: a bound on the size of the log ratio in nats, beyond which no gradient flows; None for none.
             verl clamps to 20.
 
@@ -120,8 +113,8 @@ def policy_loss(
 
     Reference: Shao et al. 2024, GRPO (arXiv:2402.03300); Zheng et al. 2025, GSPO (arXiv:2507.18071).
     """
-    _check_point("clip", clip, ClipPoint)
-    _check_point("aggregate", aggregate, AggregatePoint)
+    check_point("clip", clip, Bound)
+    check_point("aggregate", aggregate, Aggregate)
     found = _core.policy_loss(
         logp,
         logp_old,
@@ -133,6 +126,7 @@ def policy_loss(
         per=per,
         clip=clip,
         aggregate=aggregate,
+        denominator=denominator,
         log_ratio_clamp=log_ratio_clamp,
     )
     return PolicyLoss(**found)
@@ -142,7 +136,8 @@ def token_weights(
     offsets: Integers,
     *,
     mask: NDArray[np.bool_] | None = None,
-    aggregate: SequenceMean | TokenMean | ConstantLength | SequenceSum,
+    aggregate: Aggregate,
+    denominator: float | None = None,
 ) -> NDArray[np.float64]:
     """Compute the weight w_t of each token in a loss, to sum other terms as :func:`policy_loss` does.
 
@@ -159,6 +154,7 @@ def token_weights(
         offsets: where each sequence begins, and the last ends. int64, [B + 1]
         mask: True for tokens that count, all by default. [N]
         aggregate: how tokens become one number.
+        denominator: as in :func:`policy_loss`.
 
     Returns:
         The weights, exactly 0 for a masked token. float64, [N]
@@ -170,12 +166,5 @@ def token_weights(
 
     Reference: Shao et al. 2024, GRPO (arXiv:2402.03300); Yu et al. 2025, DAPO (arXiv:2503.14476).
     """
-    _check_point("aggregate", aggregate, AggregatePoint)
-    return _core.token_weights(offsets, mask=mask, aggregate=aggregate)
-
-
-def _check_point(name: str, point: object, axis: type) -> None:
-    if isinstance(point, type):
-        raise UsageError(f"{name} is the class {point.__name__}, wanted an instance of one in karl_fast.ratio")
-    if not isinstance(point, axis):
-        raise UsageError(f"{name} is a {type(point).__name__}, wanted one of those in karl_fast.ratio")
+    check_point("aggregate", aggregate, Aggregate)
+    return _core.token_weights(offsets, mask=mask, aggregate=aggregate, denominator=denominator)

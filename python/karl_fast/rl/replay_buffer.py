@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast.replay import Exponential, Window, age_distribution, largest
+from karl_fast.replay import ExponentialDecay, Window, age_distribution, largest
 from karl_fast.sampling.draw import draw
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Buffer:
         if not self.groups or not self.settings.groups:
             return [], {}
         ages = np.array([version - members[0].version for members in self.groups.values()], dtype=np.int64)
-        weights = Exponential(self.settings.rate)(ages) + Window(self.settings.max_age)(ages)
+        weights = ExponentialDecay(self.settings.rate)(ages) + Window(self.settings.max_age)(ages)
         count = min(self.settings.groups, len(ages))
         if self.settings.priority == "age":
             chosen = draw(weights, count, seed=seed)

@@ -71,7 +71,7 @@ class Replay:
     rate: float = setting(
         0.0,
         REPLAY,
-        "Decay: the chance of a group halves every ln 2 / rate steps (karl_fast.replay.Exponential).",
+        "Decay: the chance of a group halves every ln 2 / rate steps (karl_fast.replay.ExponentialDecay).",
         bounds=FROM_ZERO,
     )
     priority: Priority = setting(

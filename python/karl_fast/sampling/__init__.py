@@ -18,7 +18,7 @@ Log-weights are taken where only proportions matter, weights where totals do.
 from karl_fast.sampling.alias import Alias
 from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
 from karl_fast.sampling.estimates import (
-    Drawn,
+    DrawnRows,
     Estimated,
     draw_priority,
     draw_var_opt,
@@ -33,7 +33,7 @@ from karl_fast.sampling.totals import Moments, VarOpt
 __all__ = [
     "Alias",
     "BottomK",
-    "Drawn",
+    "DrawnRows",
     "Estimated",
     "Held",
     "Moments",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnRows:
     """Rows drawn without replacement by Gumbel keys.
 
     Attributes:
@@ -45,7 +45,9 @@ class Estimated:
     estimates: NDArray[np.float64]
 
 
-def draw_with_inclusion(log_weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Drawn:
+def draw_with_inclusion(
+    log_weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None
+) -> DrawnRows:
     """Draw k rows as :func:`draw` does, with the inclusion probability of each given the threshold.
 
     ::
@@ -71,7 +73,7 @@ def draw_with_inclusion(log_weights: Reals, k: int, *, seed: int = 0, keys: NDAr
     References: Cohen and Kaplan 2007; Kool, van Hoof, Welling 2019 (arXiv:1903.06059), section 4.
     """
     check_draw(k, seed)
-    return Drawn(**_core.draw_with_inclusion(log_weights, k, seed=seed, keys=keys))
+    return DrawnRows(**_core.draw_with_inclusion(log_weights, k, seed=seed, keys=keys))
 
 
 def inclusion(log_weights: Reals, k: int) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@
 | :class:`Training` | every choice of a run, named as in `mlx_lm lora` |
 | :class:`Trained` | what a run left |
 | :func:`evaluate` | the held-out loss, and the difference of two adapters with its interval |
-| :class:`Evaluation`, :class:`Loss`, :class:`Difference` | what that finds |
+| :class:`LossEvaluation`, :class:`Loss`, :class:`Difference` | what that finds |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 """
@@ -21,12 +21,12 @@ from karl_fast.train.settings import GB, Training
 
 if TYPE_CHECKING:
     from karl_fast.train.confidence import Difference
-    from karl_fast.train.evaluation import Evaluation, Loss, evaluate
+    from karl_fast.train.evaluation import Loss, LossEvaluation, evaluate
     from karl_fast.train.setup import Run, Viewer
 
-__all__ = ["Difference", "Evaluation", "Loss", "Trained", "Training", "evaluate", "train"]
+__all__ = ["Difference", "Loss", "LossEvaluation", "Trained", "Training", "evaluate", "train"]
 
-HOMES = {"Difference": "confidence", "Evaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
+HOMES = {"Difference": "confidence", "LossEvaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
 """Home modules of public names that need NumPy; loaded on first use."""
 
 

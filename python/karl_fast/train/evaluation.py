@@ -51,7 +51,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class LossEvaluation:
     """Result of `evaluate`.
 
     Attributes:
@@ -76,7 +76,7 @@ def evaluate(
     split: str = "test",
     by: str | None = None,
     settings: Training | None = None,
-) -> Evaluation:
+) -> LossEvaluation:
     """Compute the held-out loss of a model, and its difference from that of another adapter on the same rows.
 
     ```text
@@ -124,7 +124,7 @@ def evaluate(
         _, other, _, _ = _scored(rows, str(model), path, settings, str(file))
     names = np.array(["" if by is None else _named(rows[one.row], by) for one in examples])
     domains = [] if by is None else np.unique(names).tolist()
-    return Evaluation(
+    return LossEvaluation(
         _loss(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
         {name: _loss(examples, nats, counts, other, names == name) for name in domains},
         None if other is None else difference(nats - other, counts, _clusters(examples)),

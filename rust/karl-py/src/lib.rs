@@ -100,9 +100,7 @@ mod _core {
         objective_target_policy,
     };
     #[pymodule_export]
-    use super::objective::{
-        check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights,
-    };
+    use super::objective::{check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights};
     #[pymodule_export]
     use super::outcomes::{outcome_components, outcomes};
     #[pymodule_export]

@@ -31,11 +31,17 @@ def term(clip: Any, ratio: float, advantage: float, logp: float) -> tuple[float,
     return loss, slope
 
 
+def divided(aggregate: Any) -> tuple[Any, float | None]:
+    """An aggregate, and what it divides by where that is given."""
+    return aggregate if isinstance(aggregate, tuple) else (aggregate, None)
+
+
 def weights(aggregate: Any, lengths: list[int]) -> list[float]:
     """The weight of each token, by its sequence."""
-    sequences = getattr(aggregate, "sequences", None) or sum(length > 0 for length in lengths)
+    aggregate, denominator = divided(aggregate)
+    sequences = denominator or sum(length > 0 for length in lengths)
     if aggregate.kind == "token-mean":
-        return [1 / (aggregate.tokens or sum(lengths) or 1)] * len(lengths)
+        return [1 / (denominator or sum(lengths) or 1)] * len(lengths)
     if aggregate.kind == "sequence-mean":
         return [1 / (sequences * length) if length else 0.0 for length in lengths]
     each = aggregate.tokens if aggregate.kind == "constant-length" else 1

@@ -22,12 +22,7 @@ from tests.unit.objective.cases import loss_of
 
 RATIOS = [TokenRatio(), TurnRatio(), SequenceRatio(), SequenceProduct(), SequenceTokenRatio()]
 CLIPS = [Clip(0.2, 0.28), DualClip(0.2, 0.2, 2.0), TwoSided(0.1, 0.2, 1.5), Cap(1.5, 0.3), NoClip()]
-AGGREGATES = {
-    SequenceMean(): kernels.SequenceMean(),
-    TokenMean(): kernels.TokenMean(),
-    ConstantLength(9): kernels.ConstantLength(9),
-    SequenceSum(): kernels.SequenceSum(),
-}
+AGGREGATES = [SequenceMean(), TokenMean(), ConstantLength(9), SequenceSum()]
 
 
 def random_batch(seed: int, per: str = "sequence") -> tuple[Batch, Any]:
@@ -60,7 +55,7 @@ def of_the_kernel(objective: PolicyGradient, batch: Batch, logp: Any) -> tuple[f
         level=objective.ratio.level,
         per="sequence" if batch.advantages.ndim == 1 else "token",
         clip=objective.clip,
-        aggregate=AGGREGATES[objective.aggregate],
+        aggregate=objective.aggregate,
     )
     return found.loss, found.coefficient.reshape(rows, width)
 
@@ -88,7 +83,7 @@ def test_weights_of_tokens_equal_those_of_the_kernel(aggregate: Any) -> None:
         batch, _ = random_batch(seed)
         batch = replace(batch, advantages=-np.ones(len(batch.mask)))
         offsets = np.arange(0, batch.mask.size + 1, 8)
-        wanted = kernels.token_weights(offsets, mask=batch.mask.ravel(), aggregate=AGGREGATES[aggregate])
+        wanted = kernels.token_weights(offsets, mask=batch.mask.ravel(), aggregate=aggregate)
         gradient = loss_of(objective, batch, batch.logp_old)[1]
         np.testing.assert_allclose(gradient.ravel(), wanted, rtol=1e-12, atol=1e-15)
 
@@ -103,7 +98,7 @@ def test_a_penalty_equals_that_of_the_kernel(point: Any, estimator: Any, aggrega
         keep, old = batch.mask.ravel(), batch.logp_old.ravel() if point.by_ratio else None
         columns = (logp.ravel(), batch.logp_ref.ravel())
         offsets = np.arange(0, batch.mask.size + 1, 8)
-        weights = 0.3 * kernels.token_weights(offsets, mask=keep, aggregate=AGGREGATES[aggregate])
+        weights = 0.3 * kernels.token_weights(offsets, mask=keep, aggregate=aggregate)
         how: Any = {"estimator": estimator, "mask": keep, "logp_old": old}
         loss, gradient = loss_of(objective, batch, logp)
         assert loss == pytest.approx(weights @ divergence.estimate(*columns, **how), rel=1e-6, abs=1e-7)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karl_fast.evaluation import RolloutSettings
-    from karl_fast.train.evaluation import Evaluation, Loss
+    from karl_fast.train.evaluation import Loss, LossEvaluation
 
 
 Split = Literal["train", "valid", "test"]
@@ -156,7 +156,7 @@ def _attempt(
     print(dumps(found.to_dict(), plain=True) if json else table(found))
 
 
-def _lines(found: Evaluation) -> Iterator[str]:
+def _lines(found: LossEvaluation) -> Iterator[str]:
     whole = found.whole
     kept = f"{counted(found.account['rows'], 'row')} read, {whole.rows:,} judged"
     yield f"rows      {kept}, {counted(whole.tokens, 'token')}"
@@ -171,7 +171,7 @@ def _loss(loss: Loss) -> str:
     return f"{loss.loss:.4f}" + ("" if loss.against is None else f"  against {loss.against:.4f}")
 
 
-def _difference(found: Evaluation) -> str:
+def _difference(found: LossEvaluation) -> str:
     one = found.difference
     if one is None:
         return ""

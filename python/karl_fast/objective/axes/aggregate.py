@@ -65,7 +65,8 @@ class SequenceSum(Aggregate):
 class ConstantLength(Aggregate):
     """The mean over sequences of ``sum / tokens``, a constant whatever their lengths are (Dr. GRPO).
 
-    ``tokens`` is the longest that a rollout may be.
+    ``tokens`` is the longest that a rollout may be. verl's ``seq-mean-token-sum-norm`` before 2026 divides by one
+    sequence.
     """
 
     kind: ClassVar[str] = "constant-length"

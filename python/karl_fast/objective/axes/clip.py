@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from karl_fast import ratio as kernels
+from karl_fast import _core
 from karl_fast.objective.axes.point import Point, check_number, check_point
 
 __all__ = [
@@ -30,36 +30,59 @@ class Clipper(Point):
     kind: ClassVar[str]
 
 
+class Bound(Clipper):
+    """Bound by clipping the ratio of each token, as `karl_fast.ratio.policy_loss` takes it."""
+
+    def __post_init__(self) -> None:
+        _core.check_clip(self)
+
+
 @dataclass(frozen=True)
-class Clip(kernels.Clip, Clipper):
+class Clip(Bound):
     """The pessimistic bound of PPO: ``-min(ratio * A, clip(ratio, 1 - low, 1 + high) * A)``.
 
-    ``low`` and ``high`` are distances from 1.
+    ``low`` and ``high`` are distances from 1; ``low`` is at most 1. DAPO's are 0.2 and 0.28, GSPO's 3e-4 and 4e-4.
     Reference: Schulman et al. 2017 (arXiv:1707.06347); Yu et al. 2025, DAPO (arXiv:2503.14476).
     """
 
+    kind: ClassVar[str] = "clip"
+    low: float
+    high: float
+
 
 @dataclass(frozen=True)
-class DualClip(kernels.DualClip, Clipper):
+class DualClip(Bound):
     """`Clip`, and for A < 0 no more than ``-bound * A``; ``bound`` is a ratio, above ``1 + high`` (verl: 3).
 
     ``low`` and ``high`` as in `Clip`.
     Reference: Ye et al. 2020 (arXiv:1912.09729).
     """
 
+    kind: ClassVar[str] = "dual-clip"
+    low: float
+    high: float
+    bound: float
+
 
 @dataclass(frozen=True)
-class TwoSided(kernels.TwoSided, Clipper):
-    """`Clip` with the ratio of the unclipped branch at most ``delta`` (TRL); the same function as `DualClip`.
+class TwoSided(Bound):
+    """`Clip` with the ratio of the unclipped branch at most ``delta``, which is above ``1 + high`` (TRL's ``delta``).
 
-    ``low`` and ``high`` as in `Clip`.
+    The same function as `DualClip` with ``bound=delta``; ``low`` and ``high`` as in `Clip`.
     Reference: INTELLECT-2 2025 (arXiv:2505.07291).
     """
 
+    kind: ClassVar[str] = "two-sided"
+    low: float
+    high: float
+    delta: float
+
 
 @dataclass(frozen=True)
-class NoClip(kernels.NoClip, Clipper):
+class NoClip(Bound):
     """Ratio without a bound: ``-ratio * A``."""
+
+    kind: ClassVar[str] = "none"
 
 
 @dataclass(frozen=True)
@@ -95,12 +118,18 @@ class VariancePenalty(Clipper):
 
 
 @dataclass(frozen=True)
-class Cap(kernels.Cap, Clipper):
-    """``-sg(min(ratio, ceiling)) * A * logp`` (CISPO); ``floor`` is the least that the ratio counts as.
+class Cap(Bound):
+    """A detached weight on the log-probability: ``-sg(min(ratio, ceiling)) * A * logp`` (CISPO).
 
-    ``ceiling`` is a ratio of at least 1, not a distance from it. ``floor`` is 0 in the paper, 0.8 in verl.
+    ``ceiling`` is a ratio of at least 1, not a distance from it: 5, where the ``high`` of `Clip` would be 4. ``floor``
+    is the least that the ratio counts as, 0 in the paper; verl's defaults are ``Cap(1.2, floor=0.8)``. No token loses
+    its gradient.
     Reference: MiniMax 2025, CISPO (arXiv:2506.13585).
     """
+
+    kind: ClassVar[str] = "cap"
+    ceiling: float
+    floor: float = 0.0
 
 
 @dataclass(frozen=True)

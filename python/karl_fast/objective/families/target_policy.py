@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from karl_fast.objective.batch import Batch, Scored
 
-__all__ = ["Target", "TargetPolicy", "Tilted"]
+__all__ = ["CandidateTarget", "TargetPolicy", "Tilted"]
 
 
-class Target(Point, ABC):
+class CandidateTarget(Point, ABC):
     """The wanted probability of each candidate within its group."""
 
     @abstractmethod
@@ -39,7 +39,7 @@ class Target(Point, ABC):
 
 
 @dataclass(frozen=True)
-class Tilted(OfGroups, Target):
+class Tilted(OfGroups, CandidateTarget):
     """``q = softmax(logp_old + u / temperature)``, u the z-score of the reward, ddof 0.
 
     ``anchored=False`` leaves out ``logp_old``.
@@ -70,7 +70,7 @@ class TargetPolicy(Objective):
     """
 
     filter: Filter
-    target: Target
+    target: CandidateTarget
     length: Length
 
     @property

@@ -121,10 +121,12 @@ impl Aggregate {
         let one =
             |what, given: Option<f64>| given.map_or(Ok(()), |given| check_range(what, given, 1.0, f64::MAX));
         match *self {
-            Self::SequenceMean { sequences } | Self::SequenceSum { sequences } => one("sequences", sequences),
-            Self::TokenMean { tokens } => one("tokens", tokens),
+            Self::SequenceMean { sequences } | Self::SequenceSum { sequences } => {
+                one("denominator", sequences)
+            }
+            Self::TokenMean { tokens } => one("denominator", tokens),
             Self::ConstantLength { tokens, sequences } => {
-                one("tokens", Some(tokens)).and_then(|()| one("sequences", sequences))
+                one("tokens", Some(tokens)).and_then(|()| one("denominator", sequences))
             }
         }
     }

@@ -15,7 +15,7 @@ use numpy::{Element, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::points::{counted_by, kind, mask_negatives_of, penalty_of, unknown, update_of};
+use super::points::{aggregate_of, kind, mask_negatives_of, penalty_of, unknown, update_of};
 use crate::boundary::array::{Column, Reals, column, flags, fresh, reals, threads};
 use crate::boundary::enter::compute;
 use crate::boundary::error::{ArgumentError, DTypeError};
@@ -167,7 +167,7 @@ pub(crate) fn objective_policy_gradient<'py>(
         update: update_of(clip)?,
         mask_negatives: mask_negatives_of(clip)?,
         penalty: penalty_of(kl)?,
-        aggregate: counted_by(aggregate, denominator)?,
+        aggregate: aggregate_of(aggregate, Some(denominator))?,
     };
     of_dtype!(columns, T, {
         let (found, coefficients) = columns.run::<T, _>(py, |rollouts, out| {
@@ -316,7 +316,7 @@ pub(crate) fn objective_likelihood<'py>(
         "probability-scaled" => true,
         other => return Err(unknown("term", other, "log-likelihood or probability-scaled")),
     };
-    let aggregate = counted_by(aggregate, denominator)?;
+    let aggregate = aggregate_of(aggregate, Some(denominator))?;
     let objective = WeightedLikelihood { weights: weights.as_slice()?, scaled, aggregate };
     of_dtype!(columns, T, {
         let (found, coefficients) = columns
@@ -337,7 +337,7 @@ pub(crate) fn objective_linear_term<'py>(
     denominator: f64,
 ) -> PyResult<(f64, Bound<'py, PyAny>, f64)> {
     let columns = Columns::of(values, None, None, mask, offsets)?;
-    let aggregate = counted_by(aggregate, denominator)?;
+    let aggregate = aggregate_of(aggregate, Some(denominator))?;
     of_dtype!(columns, T, {
         let values = T::column("values", &columns.logp)?;
         let ((loss, mean), coefficients) = columns.run::<T, _>(py, |rollouts, out| {

@@ -165,14 +165,15 @@ pub(crate) fn sequence_log_ratio<'py>(
 
 /// Return the weight of each token of so many in the sum of an aggregate.
 #[pyfunction]
-#[pyo3(signature = (offsets, *, mask=None, aggregate))]
+#[pyo3(signature = (offsets, *, mask=None, aggregate, denominator=None))]
 pub(crate) fn token_weights<'py>(
     py: Python<'py>,
     offsets: &Bound<'py, PyAny>,
     mask: Option<&Bound<'py, PyAny>>,
     aggregate: &Bound<'py, PyAny>,
+    denominator: Option<f64>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let (starts, aggregate) = (column::<i64>("offsets", offsets)?, aggregate_of(aggregate)?);
+    let (starts, aggregate) = (column::<i64>("offsets", offsets)?, aggregate_of(aggregate, denominator)?);
     let mask = mask.map(|mask| flags("mask", mask)).transpose()?;
     let (starts, mask) = (starts.as_slice()?, mask.as_ref().map(PyReadonlyArray1::as_slice).transpose()?);
     let weights = compute(py, || {
@@ -188,12 +189,6 @@ pub(crate) fn token_weights<'py>(
 #[pyfunction]
 pub(crate) fn check_clip(clip: &Bound<'_, PyAny>) -> PyResult<()> {
     clip_of(clip, None).map(drop)
-}
-
-/// Check the denominators of an aggregate.
-#[pyfunction]
-pub(crate) fn check_aggregate(aggregate: &Bound<'_, PyAny>) -> PyResult<()> {
-    aggregate_of(aggregate).map(drop)
 }
 
 /// A loss, its coefficients and its statistics, as a dictionary; NaN for a share or a ratio of no token.
@@ -236,7 +231,7 @@ impl<'py> PolicyLoss<'py> {
 #[pyfunction]
 #[pyo3(signature = (
     logp, logp_old, advantages, offsets, *, mask=None, turn_offsets=None,
-    level, per, clip, aggregate, log_ratio_clamp=None
+    level, per, clip, aggregate, denominator=None, log_ratio_clamp=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "one keyword an axis, as in the Python function of this name")]
 pub(crate) fn policy_loss<'py>(
@@ -251,13 +246,14 @@ pub(crate) fn policy_loss<'py>(
     per: &str,
     clip: &Bound<'py, PyAny>,
     aggregate: &Bound<'py, PyAny>,
+    denominator: Option<f64>,
     log_ratio_clamp: Option<f64>,
 ) -> PyResult<PolicyLoss<'py>> {
     let packed = Packed::of(logp, logp_old, mask)?;
     let (mask, advantages) = (packed.mask()?, reals("advantages", advantages)?);
     let (starts, turns) = (column::<i64>("offsets", offsets)?, turn_column(turn_offsets)?);
     let (starts, turns) = (starts.as_slice()?, turns.as_ref().map(Column::as_slice).transpose()?);
-    let (clip, aggregate) = (clip_of(clip, log_ratio_clamp)?, aggregate_of(aggregate)?);
+    let (clip, aggregate) = (clip_of(clip, log_ratio_clamp)?, aggregate_of(aggregate, denominator)?);
     with_packed!(packed, |logp, old| {
         let over = |what, starts| Offsets::new(what, starts, logp.len());
         let turns = turns.map(|turns| over("turn_offsets", turns)).transpose();

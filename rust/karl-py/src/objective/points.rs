@@ -21,16 +21,15 @@ pub(super) fn clip_of(object: &Bound<'_, PyAny>, clamp: Option<f64>) -> PyResult
     clamped.map_err(|error| to_python(error.into()))
 }
 
-pub(super) fn aggregate_of(object: &Bound<'_, PyAny>) -> PyResult<Aggregate> {
-    let kind = kind("aggregate", object)?;
-    let given = |name: &str| object.getattr(name)?.extract::<Option<f64>>();
-    let aggregate = match kind.as_str() {
-        "sequence-mean" => Aggregate::SequenceMean { sequences: given("sequences")? },
-        "token-mean" => Aggregate::TokenMean { tokens: given("tokens")? },
-        "sequence-sum" => Aggregate::SequenceSum { sequences: given("sequences")? },
+/// Return the aggregate with the denominator of a whole batch; without one, with that of its own tokens.
+pub(super) fn aggregate_of(object: &Bound<'_, PyAny>, denominator: Option<f64>) -> PyResult<Aggregate> {
+    let sequences = denominator;
+    let aggregate = match kind("aggregate", object)?.as_str() {
+        "sequence-mean" => Aggregate::SequenceMean { sequences },
+        "token-mean" => Aggregate::TokenMean { tokens: denominator },
+        "sequence-sum" => Aggregate::SequenceSum { sequences },
         "constant-length" => {
-            let tokens = object.getattr("tokens")?.extract()?;
-            Aggregate::ConstantLength { tokens, sequences: given("sequences")? }
+            Aggregate::ConstantLength { tokens: object.getattr("tokens")?.extract()?, sequences }
         }
         other => {
             let wanted = "sequence-mean, token-mean, constant-length or sequence-sum";
@@ -71,23 +70,6 @@ pub(super) fn penalty_of(object: &Bound<'_, PyAny>) -> PyResult<Penalty> {
         "k2" => Penalty::K2 { coef: coef()?, by_ratio: by_ratio()? },
         "k3" => Penalty::K3 { coef: coef()?, by_ratio: by_ratio()? },
         _ => Penalty::None,
-    })
-}
-
-/// Return the aggregate with the denominator of a whole batch.
-pub(super) fn counted_by(object: &Bound<'_, PyAny>, denominator: f64) -> PyResult<Aggregate> {
-    let sequences = Some(denominator);
-    Ok(match kind("aggregate", object)?.as_str() {
-        "sequence-mean" => Aggregate::SequenceMean { sequences },
-        "token-mean" => Aggregate::TokenMean { tokens: Some(denominator) },
-        "sequence-sum" => Aggregate::SequenceSum { sequences },
-        "constant-length" => {
-            Aggregate::ConstantLength { tokens: object.getattr("tokens")?.extract()?, sequences }
-        }
-        other => {
-            let wanted = "sequence-mean, token-mean, constant-length or sequence-sum";
-            return Err(unknown("aggregate", other, wanted));
-        }
     })
 }
 
