@@ -43,7 +43,7 @@ def begun(place: Path, out: str, rounds: int, *more: str) -> subprocess.Popen[by
     )
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("stop", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_process_that_is_stopped_anywhere_goes_on_to_the_same_bytes(place: Path, stop: signal.Signals) -> None:
     config = place / "examples" / "rl" / "reversal.toml"
     if "save_every" not in config.read_text():

@@ -18,7 +18,7 @@ from tests.cli.test_whole_or_not import small_disk
 from tests.unit.rl.conftest import EXAMPLES
 from tests.unit.rl.stopped import PHASES
 from tests.unit.rl.test_run import left
-from tests.unit.train.conftest import quiet
+from tests.unit.train.conftest import quiet, ran
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -71,12 +71,18 @@ def calls(place: Path) -> dict[str, list[int]]:
 def run(
     place: Path, out: Path, phase: str = "none", entry: int = 0, call: int = 0, what: object = 0
 ) -> tuple[int, str]:
-    """The exit code of a run that something happens to, and what it said."""
+    """The exit code of a run that something happens to, and what it said; calls are counted in it, which takes time."""
     point = [place / f"{out.name}.json", phase, entry, call, what]
     words = ["rl", "--config", place / "rl.toml", "--out", out, "--resume", "--force", "-q"]
     command = [sys.executable, "-m", "tests.unit.rl.stopped", *map(str, [*point, *words])]
     how = {"capture_output": True, "text": True, "check": False, "timeout": 300, "stdin": subprocess.DEVNULL}
     done = subprocess.run(command, cwd=ROOT, env=quiet(), **how)
+    return done.returncode, done.stderr
+
+
+def resumed(place: Path, out: Path) -> tuple[int, str]:
+    """The exit code of a run that nothing happens to, and what it said."""
+    done = ran(["rl", "--config", str(place / "rl.toml"), "--out", str(out), "--resume", "--force", "-q"], timeout=300)
     return done.returncode, done.stderr
 
 
@@ -97,7 +103,7 @@ def test_a_run_that_is_stopped_at_ten_random_points_ends_with_the_same_bytes(
         code, said = run(place, cut, phase, entry, call, int(by))
         assert code == (-by if by == KILL else 128 + by), (phase, entry, call, said)
         assert "Traceback" not in said
-    assert run(place, cut) == (0, "")
+    assert resumed(place, cut) == (0, "")
     assert left(cut) == left(place / "whole")
     assert names(cut) == names(place / "whole")
 
@@ -119,18 +125,18 @@ def test_a_disk_that_is_full_is_one_error_and_the_last_checkpoint_is_whole(
     assert error.endswith(os.strerror(errno.EFBIG))
     assert said.count("error") == 1
     assert not [name for name in names(out) if ".unfinished-" in name]
-    assert run(place, out) == (0, "")
+    assert resumed(place, out) == (0, "")
     assert left(out) == left(place / "whole")
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts a small disk, on Linux")
 def test_a_run_goes_on_when_a_full_disk_has_room_again(place: Path) -> None:
     with small_disk(place / "disk", "1m") as disk:
-        code, said = run(place, disk / "out")
+        code, said = resumed(place, disk / "out")
         assert code == 1
         assert said.startswith(f"error: cannot write {disk / 'out'}")
         assert said.endswith(f"{os.strerror(errno.ENOSPC)}\n")
         assert (disk / "out" / "adapters.safetensors").stat().st_size > 0
         subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
-        assert run(place, disk / "out") == (0, "")
+        assert resumed(place, disk / "out") == (0, "")
         assert left(disk / "out") == left(place / "whole")
