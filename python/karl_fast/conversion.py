@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast._output_path import advise, check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import names
-from karl_fast.errors import (
-    FULL,
-    AlreadyConvertedError,
-    ColumnError,
-    FileError,
-    LogError,
-    TranscriptError,
-    UsageError,
-)
+from karl_fast.errors import FULL, ColumnError, FileError, LogError, TranscriptError, UsageError
+from karl_fast.karl_records import check_to, transcripts_wanted
 from karl_fast.log.discovery import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
 from karl_fast.settings.sample import Settings
@@ -205,34 +198,6 @@ def convert(
     return account_of(facts, found)
 
 
-def check_to(to: str, rate: str) -> None:
-    """Check the name of the written format, and that its rewards are KARL's.
-
-    Raises:
-        UsageError: another format, or a source of rewards that KARL's records cannot have.
-    """
-    among("to", to, ("trajectory", "karl"))
-    if to == "karl" and rate not in KARL_RATES:
-        error = UsageError(f"rate is {rate!r}, and to is 'karl': wanted {' or '.join(KARL_RATES[1:])}", "rate")
-        error.hint = "without --rate the records have no reward yet, and KARL's backfill computes it"
-        raise error
-
-
-KARL_RATES = ("log", "karl-v1", "karl-v2")
-"""Sources of rewards for KARL's records; by the default they have none."""
-
-
-@contextlib.contextmanager
-def transcripts_wanted(to: str) -> Iterator[None]:
-    """Say that KARL's records are made of transcripts, where trajectories were given."""
-    try:
-        yield
-    except AlreadyConvertedError as error:
-        if to == "karl":
-            error.hint = "give the transcripts that they were converted from: records are made of those"
-        raise
-
-
 def _rated(
     found: Found,
     target: _core.Target,
@@ -280,11 +245,11 @@ def advised(out: str | Path, format: str | None, beside: tuple[str, ...] = ()) -
         raise
 
 
-def account_of(facts: Any, found: Found) -> Conversion:
+def account_of(facts: Any, found: Found | None = None) -> Conversion:
     """Return the account of a conversion, with the files skipped by name."""
     values = dict(facts)
-    values["skipped"] = [*values["skipped"], *found.skipped]
-    for path in found.passed:
+    values["skipped"] = [*values["skipped"], *(found.skipped if found else ())]
+    for path in found.passed if found else ():
         kind = "skipped" if path.endswith(PARQUET) else "refused"
         values[kind] = [*values[kind], (path, why_passed(path))]
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))

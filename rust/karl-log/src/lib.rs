@@ -16,6 +16,7 @@ pub mod archive;
 pub mod atomic_output;
 pub mod cancel;
 pub mod columns;
+pub mod commits;
 pub mod conversation;
 pub mod convert;
 mod counting_sort;

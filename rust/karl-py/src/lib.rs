@@ -11,6 +11,7 @@
 mod advantage;
 mod archive;
 mod boundary;
+mod commits;
 mod convert;
 mod curriculum;
 mod data_set;
@@ -59,6 +60,8 @@ mod _core {
     use super::archive::collect;
     #[pymodule_export]
     use super::boundary::build_info::build_facts;
+    #[pymodule_export]
+    use super::commits::convert_commits;
     #[pymodule_export]
     use super::convert::{convert, transcript_by_keys, transcripts};
     #[pymodule_export]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +16,15 @@ from karl_fast.cli.app import app
 from karl_fast.cli.progress import progress
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import writing
+from karl_fast.commits import convert_commits
 from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.validation import Rate, To
+
+GIT = "git"
+"""Format of repositories."""
 
 Sources = Annotated[
     list[str] | None,
@@ -37,6 +41,15 @@ Format = Annotated[
         "--format",
         help=f"Who wrote them: {', '.join(name for name, _ in _core.transcripts())}; found by looking at each file.",
         autocompletion=lambda: [name for name, _ in _core.transcripts()],
+    ),
+]
+FormatOrGit = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help=f"Who wrote them: {', '.join(name for name, _ in _core.transcripts())}; found by looking at each file. "
+        "git: the sources are repositories, and each commit becomes a synthetic question, answered by its diff.",
+        autocompletion=lambda: [*(name for name, _ in _core.transcripts()), GIT],
     ),
 ]
 Written = Annotated[
@@ -79,7 +92,7 @@ def command(
     *,
     sources: Sources = None,
     out: Out = None,
-    format: Format = None,
+    format: FormatOrGit = None,
     to: Written = "trajectory",
     rate: Rated = "log",
     allow_secrets: AllowSecrets = False,
@@ -102,13 +115,13 @@ def command(
     if out == "-":
         raise UsageError("-o is -, wanted the name of a file: it appears whole or not at all")
     writing(out)
+    settings = _of_commits(rate, to) if format == GIT else {"format": format, "to": to, "rate": rate}
+    run = convert_commits if format == GIT else convert
     with progress(quiet) as watch:
-        found = convert(
+        found = run(
             sources,
             out,
-            format=format,
-            to=to,
-            rate=rate,
+            **settings,
             allow_secrets=allow_secrets,
             pseudonyms=pseudonyms,
             max_line_bytes=max_line_bytes,
@@ -122,3 +135,19 @@ def command(
         from karl_fast.cli.reports.convert import converted
 
         sys.stderr.write(converted(found, clean(out), rate, allowed=allow_secrets) + "\n")
+
+
+def _of_commits(rate: str, to: str) -> dict[str, Any]:
+    """Return the settings of a conversion of commits, which has none of these.
+
+    Raises:
+        UsageError: rewards or KARL's records are asked for.
+    """
+    for option, value, usual in (("--rate", rate, "log"), ("--to", to, "trajectory")):
+        if value != usual:
+            error = UsageError(
+                f"{option} is {value!r}, and --format is git: commits become trajectories without rewards"
+            )
+            error.hint = "sample --reward synthetic takes 1 for the reward of each"
+            raise error
+    return {}

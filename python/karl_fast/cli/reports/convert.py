@@ -25,23 +25,36 @@ RATES = {
 }
 """Hints for more rewards, by the way of rating that gave none."""
 
+SYNTHETIC = "rewards   none: the rows are synthetic, and sample --reward synthetic takes 1 for each"
+"""Rewards of rows that are made of commits."""
+
 
 def converted(account: Conversion, out: str, rate: Rate, *, allowed: bool = False) -> str:
     """Return the report of `convert`; ``rate`` is the source of its rewards, and secrets may be allowed."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
     lines = [
-        f"read      {counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}",
-        f"lines     {account.lines_read:,} read: {_types(account.types)}",
+        f"read      {_sources(account, formats)}",
+        f"commits   {account.lines_read:,} read" if formats == "git" else _lines(account),
         _fates(account),
         *_refused(account),
         *_rejected(account),
         _calls(account),
-        _rewards(account, rate),
+        _rewards(account, rate) if formats != "git" else SYNTHETIC,
         f"written   {_written(account)} to {out}: {in_bytes(account.written_bytes)}",
         _secrets(account, allowed),
         *_places(account),
     ]
     return page(lines)
+
+
+def _sources(account: Conversion, formats: str) -> str:
+    if formats == "git":
+        return f"{counted(len(account.files), 'repository', 'repositories')}, {formats}"
+    return f"{counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}"
+
+
+def _lines(account: Conversion) -> str:
+    return f"lines     {account.lines_read:,} read: {_types(account.types)}"
 
 
 def _types(types: dict[str, int]) -> str:

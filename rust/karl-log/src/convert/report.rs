@@ -78,7 +78,7 @@ impl Report {
     }
 
     /// Return the reasons why lines were left out, as the end of a sentence.
-    fn dropped(&self) -> String {
+    pub(crate) fn dropped(&self) -> String {
         let counts =
             self.made.dropped.iter().map(|(why, count)| format!("{} {count}", why.replace('_', " ")));
         let counts: Vec<_> = counts.collect();
@@ -162,7 +162,7 @@ pub(crate) struct RecordCounts {
 
 impl Made {
     /// Add the account of other lines.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.files.extend(other.files);
         other.types.iter().for_each(|(name, &count)| count_type(&mut self.types, name, count));
         other.blocks.iter().for_each(|(kind, &count)| count_type(&mut self.blocks, kind, count));
@@ -189,7 +189,7 @@ impl Made {
     }
 
     /// Count a line that is left out.
-    pub(super) fn drop_line(&mut self, reason: &'static str) {
+    pub(crate) fn drop_line(&mut self, reason: &'static str) {
         *self.dropped.entry(reason).or_default() += 1;
     }
 
@@ -201,7 +201,7 @@ impl Made {
     }
 
     /// Count something inside a line.
-    pub(super) fn note(&mut self, what: &'static str) {
+    pub(crate) fn note(&mut self, what: &'static str) {
         *self.notes.entry(what).or_default() += 1;
     }
 

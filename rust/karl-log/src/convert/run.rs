@@ -12,7 +12,7 @@ pub(crate) type Reshape<'a> = dyn Fn(&[u8], &mut Vec<u8>) -> RecordCounts + Sync
 ///
 /// # Errors
 /// First failure in the order of the units.
-pub(super) fn run(
+pub(crate) fn run(
     count: usize,
     threads: usize,
     output: &Output<'_>,

@@ -11,21 +11,21 @@ pub(super) type At = usize;
 
 /// One commit.
 #[derive(Debug, Default)]
-pub(super) struct Commit {
+pub(crate) struct Commit {
     /// Hash.
-    pub(super) hash: String,
+    pub(crate) hash: String,
     /// Hashes of the parents.
-    pub(super) parents: Vec<String>,
+    pub(crate) parents: Vec<String>,
     /// Time at which its change was written, in seconds since 1970; a rebase keeps it.
-    pub(super) author_time: i64,
+    pub(crate) author_time: i64,
     /// Time at which it was committed, in seconds since 1970.
-    pub(super) time: i64,
+    pub(crate) time: i64,
     /// Message.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// Changed files, as numbers of [`History::paths`]; empty of merges.
-    pub(super) files: Vec<u32>,
+    pub(crate) files: Vec<u32>,
     /// Commit of the trunk that brought it there; `None` if it is not there.
-    pub(super) landed: Option<At>,
+    pub(crate) landed: Option<At>,
 }
 
 impl Commit {
@@ -35,7 +35,7 @@ impl Commit {
     }
 
     /// Return whether it joins branches.
-    pub(super) fn is_merge(&self) -> bool {
+    pub(crate) fn is_merge(&self) -> bool {
         self.parents.len() > 1
     }
 }
@@ -64,7 +64,7 @@ const MOST_FILES: usize = 2000;
 const BATCH: usize = 256;
 
 /// Fields of `git log` of one commit, each ended by a zero.
-const FIELDS: &str = "--format=%H%x00%P%x00%at%x00%ct%x00%B";
+pub(super) const FIELDS: &str = "--format=%H%x00%P%x00%at%x00%ct%x00%B";
 
 impl History {
     /// Read the commits of all branches since a moment.
@@ -202,7 +202,8 @@ pub(super) fn batches<R: Send>(
     parallel::map(hashes.chunks(BATCH).collect(), threads, run).into_iter().collect()
 }
 
-fn commits(output: &[u8]) -> Vec<Commit> {
+/// Parse the output of `git log` with [`FIELDS`].
+pub(super) fn commits(output: &[u8]) -> Vec<Commit> {
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
     let time = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
     let fields: Vec<&[u8]> = output.split(|&byte| byte == 0).collect();

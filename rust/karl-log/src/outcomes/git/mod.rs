@@ -12,6 +12,7 @@
 mod attribute;
 mod blame;
 mod command;
+mod commit_log;
 mod comparison;
 mod findings;
 mod history;
@@ -26,7 +27,9 @@ mod snapshot;
 mod survival;
 mod trailers;
 
+pub(crate) use commit_log::CommitLog;
 pub use findings::{Settings, compare};
+pub(crate) use history::Commit;
 pub use merges::{Oid, PullRequest};
 pub use refusal::{Refusal, Why};
 pub use repository::shared_directory;

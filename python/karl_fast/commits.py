@@ -1,0 +1,76 @@
+"""Synthetic questions from the commits of repositories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast._output_path import check_around, refuse_link
+from karl_fast._pseudonyms import names
+from karl_fast.conversion import account_of, folders, refuse_packed
+from karl_fast.errors import UsageError
+from karl_fast.log.discovery import listed, path_of
+from karl_fast.settings.sample import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karl_fast.conversion import Conversion
+
+
+def convert_commits(
+    repositories: str | Path | Iterable[str | Path],
+    out: str | Path,
+    *,
+    allow_secrets: bool = False,
+    pseudonyms: str | Path | None = None,
+    max_line_bytes: int = Settings.max_line_bytes,
+    threads: int | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Conversion:
+    """Convert the commits of git repositories to one file of synthetic trajectories, written atomically.
+
+    The message of a commit is the question, its diff the answer. Each row has ``synthetic`` 1 and no reward, so that
+    :func:`karl_fast.sample` drops it unless ``reward={"reward|synthetic": 1.0}`` asks for it. Commits that
+    ask or answer nothing are dropped by name: merges, reverts and what they revert, fixups, messages of fewer than
+    three words, diffs of fewer than 5 or more than 200 lines.
+
+    Args:
+        repositories: folders of repositories, bare ones too, or folders inside of them. Their trunk is read, by the
+            command ``git``, and nothing in them is executed.
+        out: the file to write; missing parent folders are created.
+        allow_secrets, pseudonyms, force: as in :func:`karl_fast.convert`.
+        max_line_bytes: commits with longer lines are dropped and counted.
+        threads: number of threads; all cores by default. The output does not depend on it.
+        progress: called while commits are read.
+
+    Returns:
+        The account; its lines are commits.
+
+    Raises:
+        LogError: a folder is in no repository, or no commit can be used.
+        FileError, OutputExistsError: as in :func:`karl_fast.convert`.
+        UsageError: no folder, an output with the suffix of a packed file, or a file that is no key of pseudonyms.
+    """
+    refuse_packed(Path(out))
+    refuse_link(out)
+    check_around(out)
+    usual = Settings()
+    limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
+    paths = [Path(path_of(path)) for path in listed(repositories)]
+    if not paths:
+        raise UsageError("no repository is given: wanted folders", "repositories")
+    key = names(pseudonyms)
+    with folders(Path(out).parent):
+        facts = _core.convert_commits(
+            paths,
+            _core.Target.trajectories(Path(out), force=force),
+            allow_secrets=allow_secrets,
+            pseudonyms=key,
+            max_line_bytes=limits.max_line_bytes,
+            threads=limits.threads,
+            progress=progress,
+        )
+    return account_of(facts)
