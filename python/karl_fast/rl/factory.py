@@ -140,6 +140,8 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     if ".py:" in settings.model:
         if settings.adapter:
             raise UsageError(f"{settings.model} makes its own weights: adapter needs a model of mlx-lm", "adapter")
+        if settings.kv_cache != "full":
+            raise UsageError(f"{settings.model} makes its own caches: kv_cache needs a model of mlx-lm", "kv_cache")
         own = function(settings.model)(seed=settings.training.seed)
         own.model.eval()
         mx.eval(own.model.parameters())
@@ -149,7 +151,7 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     kept = _start(loaded.model, settings, config)
     loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
     mx.eval(loaded.model.parameters())
-    return LanguageModel(loaded, kept), config | {"model": settings.model}
+    return LanguageModel(loaded, kept, eight_bits=settings.kv_cache == "8-bit"), config | {"model": settings.model}
 
 
 def _start(model: Any, settings: Online, config: dict[str, Any]) -> Snapshot | None:

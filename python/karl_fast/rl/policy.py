@@ -9,6 +9,7 @@ from karl_fast.errors import ModelError
 from karl_fast.modeling.positions import positions
 from karl_fast.modeling.views import adapters_off, same, split
 from karl_fast.rl.kv_cache import repeat
+from karl_fast.rl.quantized_cache import group_sizes, quantized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,22 +67,30 @@ class Policy(Protocol):
 class LanguageModel:
     """A model of mlx-lm, with adapters or without, as a policy."""
 
-    def __init__(self, loaded: Any, kept: Snapshot | None = None) -> None:
+    def __init__(self, loaded: Any, kept: Snapshot | None = None, *, eight_bits: bool = False) -> None:
         """Wrap the result of `karl_fast.modeling.load.load`, already adapted.
 
-        `kept` is the reference; None for the model without its adapters.
+        `kept` is the reference; None for the model without its adapters. With `eight_bits` caches are quantised.
         """
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
         self.trained_head, self.kept = False, kept
         self.positions = positions(loaded.model, loaded.config)
+        self._group_sizes: list[int] | None = None
         self._check_caches()
+        if eight_bits:
+            self._group_sizes = group_sizes(self._kind, self.caches(), self.body)
+
+    @property
+    def _kind(self) -> str:
+        """Type of the model."""
+        return str(getattr(self.model, "model_type", type(self.model).__name__))
 
     def _check_caches(self) -> None:
         """Raise where the model does not compute the same token by token, which drawing does, as all at once."""
         import mlx.core as mx
 
-        kind = getattr(self.model, "model_type", type(self.model).__name__)
+        kind = self._kind
         tokens, caches = mx.array([[1, 2, 3, 4]]), self.caches()
         try:
             self.body(tokens[:, :3], cache=caches)
@@ -99,7 +108,7 @@ class LanguageModel:
         from mlx_lm.models.cache import make_prompt_cache
 
         found: list[Any] = make_prompt_cache(self.model)
-        return found
+        return found if self._group_sizes is None else quantized(found, self._group_sizes)
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Map tokens to hidden states. [B, T] -> [B, T, E]"""

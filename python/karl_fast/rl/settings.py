@@ -21,6 +21,8 @@ Reference = Literal["start", "base"]
 
 Schedule = Literal["fixed", "overlap"]
 
+KVCacheKind = Literal["full", "8-bit"]
+
 Priority = Literal["age", "accuracy-error"]
 
 SHARED = (
@@ -151,6 +153,12 @@ class Online:
         4096, ROLLOUTS, "Maximum tokens of a rollout with its prompt; longer prompts are left out.", bounds=FROM_ONE
     )
     rollouts_in_flight: int = setting(256, ROLLOUTS, "Maximum rollouts generated at a time.", bounds=FROM_ONE)
+    kv_cache: KVCacheKind = setting(
+        "full",
+        ROLLOUTS,
+        "Caches of keys and values in generation: full, or 8-bit, in about half of the memory of 16 bits, where every "
+        "layer has plain attention; contexts are then generated in batches of one length.",
+    )
     schedule: Schedule = setting(
         "fixed",
         ROLLOUTS,
