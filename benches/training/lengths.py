@@ -36,7 +36,7 @@ import record
 from karl_fast.train.chat_template import Text
 
 SEGMENT = 256
-LENGTHS = {"qwen3": (1024, 2048, 4096, 8192, 16_384), "qwen3_5": (1024, 2048)}
+LENGTHS = {"qwen3": (1024, 2048, 4096, 8192, 16_384), "qwen3_5": (1024,)}
 MOST = {"qwen3": 8192, "qwen3_5": 1024}
 """Tokens up to which mlx-lm runs."""
 
