@@ -5,8 +5,8 @@ use super::report::{Made, RecordCounts};
 use crate::error::{Error, Result};
 use crate::parallel::share;
 
-/// Writer of the lines that are made of one trajectory.
-pub(crate) type Reshape<'a> = dyn Fn(&[u8], &mut Vec<u8>) -> RecordCounts + Sync + 'a;
+/// Writer of the lines that are made of one trajectory; `None` if it has values of other types than it needs.
+pub(crate) type Reshape<'a> = dyn Fn(&[u8], &mut Vec<u8>) -> Option<RecordCounts> + Sync + 'a;
 
 /// Run every unit on some thread and write its lines; return the merged account.
 ///
@@ -52,7 +52,10 @@ fn reshaped(lines: &[u8], reshape: &Reshape<'_>, made: &mut Made) -> Vec<u8> {
     let mut out = Vec::new();
     made.rewarded = 0;
     for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let counts = reshape(line, &mut out);
+        let Some(counts) = reshape(line, &mut out) else {
+            made.note("no_trajectory");
+            continue;
+        };
         made.records += counts.written;
         made.rewarded += counts.rewarded;
         made.notes_of("prompt_without_calls", counts.without_calls);

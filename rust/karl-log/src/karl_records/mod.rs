@@ -70,10 +70,10 @@ pub fn convert_to_karl(
     convert_to(sources, target, &settings, Some(&reshape), watch)
 }
 
-/// Write the records of a trajectory.
-fn records(line: &[u8], scored: Option<(Version, [f64; 3])>, out: &mut Vec<u8>) -> RecordCounts {
-    let mut counts = RecordCounts::default();
-    let _is_trajectory = with_trajectory(line, |trajectory| {
+/// Write the records of a trajectory; `None` if it is none.
+fn records(line: &[u8], scored: Option<(Version, [f64; 3])>, out: &mut Vec<u8>) -> Option<RecordCounts> {
+    with_trajectory(line, |trajectory| {
+        let mut counts = RecordCounts::default();
         let calls = calls(trajectory);
         let session = Session::new(trajectory, &calls);
         for (number, prompt) in prompts(&trajectory.messages).iter().enumerate() {
@@ -87,8 +87,8 @@ fn records(line: &[u8], scored: Option<(Version, [f64; 3])>, out: &mut Vec<u8>) 
                 }
             }
         }
-    });
-    counts
+        counts
+    })
 }
 
 /// Return whether every record of a file is one of ours.
@@ -106,4 +106,22 @@ fn is_ours(path: &Path) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_of_other_types_are_no_trajectory() {
+        let record = |source: serde_json::Value| {
+            let messages = json!([{"role": "user", "content": "go"}]);
+            let line = json!({"id": "s", "source": source, "messages": messages}).to_string();
+            records(line.as_bytes(), None, &mut Vec::new()).map(|counts| counts.without_calls)
+        };
+        assert_eq!(record(json!({"cwd": "/shop"})), Some(1));
+        assert_eq!(record(json!({"cwd": 5})), None);
+    }
 }
