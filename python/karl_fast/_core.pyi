@@ -1,6 +1,6 @@
 """Types of the extension module; held against the built module by ``mypy.stubtest``."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NotRequired, TypedDict, final, type_check_only
 
@@ -67,6 +67,7 @@ __all__ = [
     "gumbel_keys",
     "importance_log_weights",
     "inclusion",
+    "karl_backfill",
     "karl_column_rewards",
     "karl_efficiency",
     "karl_longest_failure",
@@ -76,6 +77,7 @@ __all__ = [
     "karl_rewards",
     "karl_rewards_in",
     "karl_stored",
+    "karl_stored_rewards",
     "kl_categorical",
     "kl_categorical_gradient",
     "kl_estimate",
@@ -1035,6 +1037,22 @@ def karl_column_rewards(calls: Calls, version: Literal["v1", "v2"], weights: lis
 def karl_stored(
     lines: list[bytes], version: Literal["v1", "v2"]
 ) -> list[tuple[str | None, str | None, float | None] | None]: ...
+def karl_stored_rewards(
+    path: str | Path,
+    version: Literal["v1", "v2"],
+    odd: Callable[[bytes], tuple[bool, tuple[Hashable, float] | None]],
+) -> tuple[list[tuple[Hashable, float]], bytes]: ...
+def karl_backfill(
+    path: str | Path,
+    new: str | Path,
+    *,
+    version: Literal["v1", "v2"],
+    weights: list[float],
+    force: bool,
+    baselines: dict[Hashable, tuple[float, float]],
+    rewarded: bytes,
+    line: Callable[[bytes], bytes],
+) -> tuple[int, int, int]: ...
 def karl_outcome(outcome: object) -> tuple[float, dict[str, Any]]: ...
 def karl_process(trajectory: object, version: Literal["v1", "v2"]) -> tuple[float, dict[str, Any]]: ...
 def karl_efficiency(

@@ -266,16 +266,15 @@ def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypa
             file.write('{"id": "late"}\n')
 
     writer = threading.Thread(target=tap)
-    score = backfill.compute_reward
+    measured = backfill.measured
 
-    def slow(given: Any, **settings: Any) -> Any:
-        if not waiting.is_set():
-            writer.start()
-            assert waiting.wait(10)
-            time.sleep(0.05)
-        return score(given, **settings)
+    def slow(*given: Any) -> Any:
+        writer.start()
+        assert waiting.wait(10)
+        time.sleep(0.05)
+        return measured(*given)
 
-    monkeypatch.setattr(backfill, "compute_reward", slow)
+    monkeypatch.setattr(backfill, "measured", slow)
     assert reward.backfill_rewards(path=store)["scored"] == 3
     writer.join()
     assert store.read_text().splitlines()[-1] == '{"id": "late"}'

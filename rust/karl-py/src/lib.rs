@@ -124,8 +124,10 @@ mod _core {
     #[pymodule_export]
     use super::reward::karl::{
         karl_column_rewards, karl_efficiency, karl_longest_failure, karl_outcome, karl_process, karl_reward,
-        karl_rewards, karl_rewards_in, karl_stored,
+        karl_rewards, karl_rewards_in,
     };
+    #[pymodule_export]
+    use super::reward::store::{karl_backfill, karl_stored, karl_stored_rewards};
     #[pymodule_export]
     use super::reward::{composite, shaped};
     #[pymodule_export]

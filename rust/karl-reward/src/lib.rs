@@ -35,6 +35,7 @@ pub mod fault;
 pub mod formula;
 mod python;
 pub mod record;
+pub mod reward;
 pub mod signal;
 pub mod version;
 
@@ -44,8 +45,9 @@ pub use fault::Fault;
 pub use formula::outcome::OUTCOME;
 pub use python::round4;
 pub use record::{
-    Counts, Event, Events, Node, PARAMS, Record, Reward, SCORES, TRAJECTORY, Trajectory, Value, efficiency,
-    longest_failure, outcome, process, said, score,
+    Counts, Event, Events, Node, PARAMS, Record, TRAJECTORY, Trajectory, Value, efficiency, longest_failure,
+    outcome, process, said, score,
 };
+pub use reward::{Reward, SCORES};
 pub use signal::{Component, Signal};
 pub use version::Version;

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from karl_fast import _core
 from karl_fast.reward.baselines.table import NEUTRAL, Baselines, counts, measured
-from karl_fast.reward.engine.records import compute_advantage, compute_reward
-from karl_fast.reward.engine.store import REFUSED, domain_of, held, record_of, rewrite, stored_reward, told
+from karl_fast.reward.engine.records import compute_advantage, compute_reward, weights
+from karl_fast.reward.engine.store import REFUSED, domain_of, held, plainly, record_of, replace, stored_reward
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
     from pathlib import Path
 
     from karl_fast.reward.engine.records import Version
@@ -25,8 +27,9 @@ def backfill(store: Path, *, force: bool, version: Version) -> dict[str, Any]:
     if not store.exists():
         return {"total": 0, "scored": 0, "skipped": 0, "errors": 0}
     with held(store):
-        run = Run(force, version, measured(Rewards(store, version), version))
-        rewrite(store, run.lines(store), lambda: run.scored > 0)
+        rewards, rewarded = _core.karl_stored_rewards(store, version, partial(stored_pair, version=version))
+        run = Run(force, version, measured(rewards, version))
+        replace(store, partial(run.write, store, rewarded))
     return {
         "total": run.total,
         "scored": run.scored,
@@ -36,18 +39,12 @@ def backfill(store: Path, *, force: bool, version: Version) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Rewards:
-    """Domain and reward of each rewarded record of a store, read again for each iteration."""
-
-    path: Path
-    version: Version
-
-    def __iter__(self) -> Iterator[tuple[Hashable, float]]:
-        """Iterate from the first line."""
-        for _, found in told(self.path, self.version):
-            if found is not None and counts(found.domain, found.reward):
-                yield found.domain, found.reward
+def stored_pair(line: bytes, version: Version) -> tuple[bool, tuple[Hashable, float] | None]:
+    """Return whether a line has a reward, and its domain and reward if they count for a baseline."""
+    found = plainly(line, version)
+    if found is None or found.reward is None:
+        return False, None
+    return True, (found.domain, found.reward) if counts(found.domain, found.reward) else None
 
 
 @dataclass
@@ -61,18 +58,30 @@ class Run:
     scored: int = 0
     skipped: int = 0
 
-    def lines(self, path: Path) -> Iterator[bytes]:
-        """Yield the lines of the new store."""
-        for line, found in told(path, self.version):
-            self.total += 1
-            if found is not None and found.reward is not None and not self.force:
-                self.skipped += 1
-                yield line
-            else:
-                yield self.line(line)
+    def write(self, store: Path, rewarded: bytes, new: Path) -> bool:
+        """Write the lines of the new store; return whether a record was scored."""
+        means, deviations = self.baselines.means, self.baselines.deviations
+        total, scored, skipped = _core.karl_backfill(
+            store,
+            new,
+            version=self.version,
+            weights=weights(),
+            force=self.force,
+            baselines={domain: (mean, deviations.get(domain, 1.0)) for domain, mean in means.items()},
+            rewarded=rewarded,
+            line=self.line,
+        )
+        self.total += total
+        self.scored += scored
+        self.skipped += skipped
+        return self.scored > 0
 
     def line(self, line: bytes) -> bytes:
-        """Return a line with its reward, or unchanged."""
+        """Return a line with its reward, or unchanged.
+
+        Only for lines that the interpreter decides: nested deeper than 128 levels, with an integer of more than 640
+        digits, or with a domain that is no text of Unicode. All others are written by Rust, with the same bytes.
+        """
         try:
             record = record_of(line)
             if stored_reward(record) is not None and not self.force:

@@ -135,8 +135,8 @@ def append(path: Path, late: bytes) -> None:
         file.write(late)
 
 
-def rewrite(path: Path, lines: Iterator[bytes], changed: Callable[[], bool]) -> None:
-    """Replace the lines of a file atomically, if any changed.
+def replace(path: Path, write: Callable[[Path], bool]) -> None:
+    """Replace a file atomically by what ``write`` writes to the path it gets, if that returns true.
 
     Raises:
         OSError: the file cannot be written; the old one is kept.
@@ -144,11 +144,10 @@ def rewrite(path: Path, lines: Iterator[bytes], changed: Callable[[], bool]) -> 
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         new = Path(file.name)
         try:
-            file.writelines(lines)
-            file.flush()
+            changed = write(new)
             os.fsync(file.fileno())
             new.chmod(path.stat().st_mode)
-            if changed():
+            if changed:
                 new.replace(path)
         finally:
             new.unlink(missing_ok=True)

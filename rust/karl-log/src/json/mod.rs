@@ -1,5 +1,6 @@
 //! JSON texts: the fast scan for wanted values, the reference parser, and their shared parts.
 
+pub(crate) mod dumps;
 pub(crate) mod duplicate_keys;
 pub(crate) mod elements;
 pub(crate) mod number_text;

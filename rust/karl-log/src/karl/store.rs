@@ -1,9 +1,16 @@
 //! Fields of a store's records that concern their reward, for records of the usual shape.
 
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
 use karl_reward::{Node, Value, Version};
 
 use super::fast::scan;
 use super::lazy::Raw;
+use super::text::{blocks, lines, pieces};
+use crate::cancel::Watch;
+use crate::error::{Error, Result};
 use crate::json::project::Scan;
 use crate::json::reference;
 use crate::json::scalar::LARGEST;
@@ -12,8 +19,16 @@ use crate::parallel;
 /// Paths of these fields.
 const PATHS: [&str; 6] = ["outcome.reward_score", "skill.domain", "domain", "channel", "outcome", "skill"];
 
+type Slots = [Option<Range<usize>>; PATHS.len()];
+
 /// Number of lines in one work item.
 const PIECE: usize = 256;
+
+/// Bytes of a store that are read at a time.
+pub(super) const BLOCK: u64 = 8 << 20;
+
+/// Bytes of a store in one work item.
+pub(super) const SHARE: usize = 1 << 18;
 
 /// Fields of a record of a store.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,10 +54,65 @@ pub fn stored(lines: &[&[u8]], version: Version, threads: usize) -> Vec<Option<S
     parallel::map(lines.chunks(PIECE).collect(), threads, piece).into_iter().flatten().collect()
 }
 
+/// Reward of a line of a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoredReward {
+    /// None: it has none, or is no record.
+    None,
+    /// Its domain, if named and not empty, and its reward.
+    Of(Option<String>, f64),
+    /// Line that is not as nearly all are.
+    Odd,
+}
+
+/// Read the reward of each line of a store, in order; `visit` is called for many lines at a time.
+///
+/// Memory: 8 MiB, or the longest line. A line without a reward is not validated: it has none if it is damaged too.
+///
+/// # Errors
+/// [`Error::Io`] if the file cannot be read; [`Error::Interrupted`] on cancellation; the error of `visit`.
+pub fn stored_rewards(
+    path: &Path,
+    version: Version,
+    threads: usize,
+    watch: &Watch,
+    mut visit: impl FnMut(Vec<(&[u8], StoredReward)>) -> Result<()>,
+) -> Result<()> {
+    let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+    blocks(file, BLOCK, path, watch, |text| {
+        let found = parallel::map(pieces(text, SHARE), threads, |piece| rewards_of(piece, version));
+        found.into_iter().try_for_each(&mut visit)
+    })
+}
+
+fn rewards_of(text: &[u8], version: Version) -> Vec<(&[u8], StoredReward)> {
+    let mut scan = scan(&PATHS.map(str::to_owned));
+    lines(text).map(|line| (line, stored_reward(line, version, &mut scan))).collect()
+}
+
+fn stored_reward(line: &[u8], version: Version, scan: &mut Scan) -> StoredReward {
+    let line = line.trim_ascii_end();
+    let mut slots = [const { None }; PATHS.len()];
+    match scan.object(line, &mut slots) {
+        Err(_) => StoredReward::Odd,
+        Ok(_) if slots[0].as_ref().is_none_or(|reward| &line[reward.clone()] == b"null") => {
+            StoredReward::None
+        }
+        Ok(scanned) => match facts(line, scanned.end, slots, version) {
+            Some(Stored { domain, reward: Some(reward), .. }) => StoredReward::Of(domain, reward),
+            _ => StoredReward::Odd,
+        },
+    }
+}
+
 fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
     let line = line.trim_ascii_end();
     let mut slots = [const { None }; PATHS.len()];
     let end = scan.object(line, &mut slots).ok()?.end;
+    facts(line, end, slots, version)
+}
+
+fn facts(line: &[u8], end: usize, slots: Slots, version: Version) -> Option<Stored> {
     let [reward, within, beside, channel, outcome, skill] = slots.map(|slot| Raw::at(line, slot));
     if end != line.len() || outcome.is_some_and(|raw| !raw.is_object()) || reference::check(line).is_err() {
         return None;
@@ -61,7 +131,7 @@ fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
 struct UnexpectedType;
 
 /// Return a text, or `None` if absent.
-fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, UnexpectedType> {
+fn name(raw: Option<Raw<'_>>) -> std::result::Result<Option<String>, UnexpectedType> {
     match raw.map(|raw| raw.value()) {
         None => Ok(None),
         Some(Ok(Value::Text(text))) => Ok(Some(text.into_owned())),
@@ -70,7 +140,7 @@ fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, UnexpectedType> {
 }
 
 /// Return a float small enough to be squared, or `None` if absent.
-fn reward_of(raw: Option<Raw<'_>>) -> Result<Option<f64>, UnexpectedType> {
+fn reward_of(raw: Option<Raw<'_>>) -> std::result::Result<Option<f64>, UnexpectedType> {
     match raw.map(|raw| raw.value()) {
         None | Some(Ok(Value::Null)) => Ok(None),
         Some(Ok(Value::Float(reward))) if reward.abs() <= LARGEST => Ok(Some(reward)),

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use ::karl_reward::{
-    self as karl, Columns, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version,
-    longest_failure,
+    self as karl, Columns, Component, Events, Fault, Node, Reward, SCORES, Signal, Trajectory, Value,
+    Version, longest_failure,
 };
 use karl_core::Offsets;
-use karl_log::karl::{Raw, Stored, rewards, rewards_in, stored};
+use karl_log::karl::{Raw, rewards, rewards_in};
 use numpy::{Element, IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyBytesMethods, PyDict};
+use pyo3::types::PyDict;
 
 use super::object::Object;
 use crate::boundary::array::{Column, column, threads};
@@ -102,22 +102,6 @@ fn slice<'a, T: Element + Cell>(column: Option<&'a Column<'_, T>>) -> PyResult<O
     column.map(Column::as_slice).transpose()
 }
 
-/// Return channel, domain and reward of each line of a store; None for a line that is not as nearly all are.
-#[pyfunction]
-pub(crate) fn karl_stored(
-    py: Python<'_>,
-    lines: Vec<Bound<'_, PyBytes>>,
-    version: &str,
-) -> PyResult<Vec<Option<StoredLine>>> {
-    let version = parse(version)?;
-    let lines: Vec<&[u8]> = lines.iter().map(PyBytesMethods::as_bytes).collect();
-    let found = py.detach(|| stored(&lines, version, threads()));
-    let line = |found: Option<Stored>| found.map(|line| (line.channel, line.domain, line.reward));
-    Ok(found.into_iter().map(line).collect())
-}
-
-type StoredLine = (Option<String>, Option<String>, Option<f64>);
-
 /// Return the outcome's score and components.
 #[pyfunction]
 pub(crate) fn karl_outcome<'py>(
@@ -164,7 +148,7 @@ fn duration(timing: &Object<'_>) -> Result<Value<'static>, Fault> {
     duration.map_or(Ok(Value::Absent), |duration| duration.value())
 }
 
-fn parse(version: &str) -> PyResult<Version> {
+pub(super) fn parse(version: &str) -> PyResult<Version> {
     match version {
         "v1" => Ok(Version::V1),
         "v2" => Ok(Version::V2),

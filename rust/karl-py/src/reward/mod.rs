@@ -2,6 +2,7 @@
 
 pub(crate) mod karl;
 mod object;
+pub(crate) mod store;
 
 use karl_core::reward::{self, AsymmetricScale};
 use numpy::{IntoPyArray, PyArray1};

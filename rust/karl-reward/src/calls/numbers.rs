@@ -8,6 +8,7 @@ use super::words::Words;
 use crate::formula::measures::{Waste, Writes};
 use crate::formula::process::longest_run;
 use crate::formula::{Measures, MeasuresV2, SignalsV1, SignalsV2, V2, composite, entropy};
+use crate::reward::Reward;
 
 /// A trajectory and what its record says of it.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,20 @@ impl Numbers<'_> {
     pub fn reward_v2(&self, ledger: &mut Ledger) -> f64 {
         let Ok(signals) = SignalsV2::of(&Planned { numbers: self, plan: Plan::of(self.calls, ledger) });
         composite(signals.scores(self.flags), V2)
+    }
+
+    /// Return the reward of v1 with its signals and components.
+    #[must_use]
+    pub fn scored_v1(&self, weights: [f64; 3]) -> Reward {
+        let Ok(signals) = SignalsV1::of(self);
+        Reward::v1(&signals, self.flags, weights)
+    }
+
+    /// Return the reward of v2 with its signals and components. The ledger has to hold every file.
+    #[must_use]
+    pub fn scored_v2(&self, ledger: &mut Ledger) -> Reward {
+        let Ok(signals) = SignalsV2::of(&Planned { numbers: self, plan: Plan::of(self.calls, ledger) });
+        Reward::v2(&signals, self.flags)
     }
 
     fn total(&self) -> u32 {

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::python::clip;
+use crate::signal::{Component, Signal};
 
 /// The terms of each flag: false, true, not set.
 const DELTAS: [[f64; 3]; 4] = [[0.35, -0.35, 0.0], [0.25, -0.25, 0.0], [-0.10, 0.20, 0.0], [0.0, 0.20, 0.0]];
@@ -22,4 +23,17 @@ pub const OUTCOME: [&str; 4] = ["correction_detected", "redo_detected", "build_s
 pub(crate) fn score(flags: [Option<bool>; 4]) -> f64 {
     let deltas = flags.iter().zip(DELTAS).map(|(flag, delta)| delta[flag.map_or(2, usize::from)]);
     clip(deltas.fold(0.5, |score, delta| score + delta))
+}
+
+/// Return the signal of the flags: a component for each flag that is set, and their number.
+pub(crate) fn signal(flags: [Option<bool>; 4]) -> Signal {
+    const NAMES: [&str; 4] = ["r_no_correction", "r_no_redo", "r_build_pass", "r_session_continued"];
+    let mut components = Vec::with_capacity(11);
+    for (at, flag) in flags.iter().enumerate() {
+        let good = |truth: bool| f64::from(truth == (at > 1));
+        components.extend(flag.map(|truth| Component { name: NAMES[at], value: good(truth), whole: false }));
+    }
+    let available = components.len() as f64;
+    components.push(Component { name: "outcome_signals_available", value: available, whole: true });
+    Signal { score: score(flags), components }
 }

@@ -12,7 +12,7 @@ mod value;
 
 pub use events::{Event, Events, PARAMS, longest_failure};
 pub use node::Node;
-pub use score::{Record, Reward, SCORES, score};
+pub use score::{Record, score};
 pub use signals::{efficiency, outcome, process, said};
 pub use trajectory::{Counts, TRAJECTORY, Trajectory};
 pub use value::Value;

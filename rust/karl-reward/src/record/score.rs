@@ -4,39 +4,17 @@ use super::canonical;
 use super::files::Files;
 use super::measures::Measured;
 use super::node::{Node, value_of, values};
-use super::signals::{flags, outcome, said};
+use super::signals::{flags, said};
 use super::trajectory::Trajectory;
 use super::value::Value;
 use crate::fault::Fault;
-use crate::formula::{SignalsV1, SignalsV2, V2, composite};
-use crate::python::round4;
-use crate::signal::{Component, Signal};
+use crate::formula::{SignalsV1, SignalsV2};
+use crate::reward::Reward;
 use crate::version::Version;
 
 /// The keys that are looked at: of KARL's records the first three, of a canonical trajectory the first and the others.
 const KEYS: [&str; 6] =
     ["outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds"];
-
-/// Keys of the signals in a record, in the order of the weights; v1 has the first three.
-pub const SCORES: [&str; 6] = [
-    "outcome_score",
-    "process_score",
-    "efficiency_score",
-    "verification_score",
-    "consistency_score",
-    "motion_score",
-];
-
-/// A record's reward. Scores are rounded to four decimals.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reward {
-    /// The weighted sum of the signals.
-    pub score: f64,
-    /// The signals in the order of the weights: three of v1, six of v2.
-    pub signals: Vec<f64>,
-    /// Components of the signals, in KARL's order; those of motion are left out, as in KARL.
-    pub components: Vec<Component>,
-}
 
 /// Parsed values of a record, before it is scored.
 #[derive(Clone, Debug)]
@@ -82,32 +60,15 @@ impl<'a> Record<'a> {
     /// # Errors
     /// The [`Fault`] of the class of what KARL raises.
     pub fn reward(&self, weights: [f64; 3]) -> Result<Reward, Fault> {
-        let said = self.outcome.as_ref().map_err(|fault| *fault)?;
-        let (outcome, flags) = (outcome(said), flags(said));
+        let flags = flags(self.outcome.as_ref().map_err(|fault| *fault)?);
         let duration = self.duration.as_ref().map_err(|fault| *fault);
         if self.trajectory.version == Version::V1 {
             let measured = Measured { trajectory: &self.trajectory, duration, files: &Files::default() };
-            let signals = SignalsV1::of(&measured)?;
-            let score = composite(signals.scores(flags), weights);
-            return Ok(Reward::of(score, [outcome, signals.process.into(), signals.efficiency.into()]));
+            return Ok(Reward::v1(&SignalsV1::of(&measured)?, flags, weights));
         }
         let files = &Files::of_events(&self.trajectory.events);
-        let signals = SignalsV2::of(&Measured { trajectory: &self.trajectory, duration, files })?;
-        let score = composite(signals.scores(flags), V2);
-        let SignalsV2 { process, efficiency, verification, consistency, motion } = signals;
-        let [process, efficiency, verification] = [process.into(), efficiency.into(), verification.into()];
-        let [consistency, motion] = [consistency.into(), motion.into()];
-        Ok(Reward::of(score, [outcome, process, efficiency, verification, consistency, motion]))
-    }
-}
-
-impl Reward {
-    fn of<const S: usize>(score: f64, signals: [Signal; S]) -> Self {
-        Self {
-            score,
-            signals: signals.iter().map(|signal| round4(signal.score)).collect(),
-            components: signals.into_iter().flat_map(|signal| signal.components).collect(),
-        }
+        let measured = Measured { trajectory: &self.trajectory, duration, files };
+        Ok(Reward::v2(&SignalsV2::of(&measured)?, flags))
     }
 }
 

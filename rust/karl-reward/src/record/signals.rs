@@ -6,9 +6,9 @@ use super::node::{Node, values};
 use super::trajectory::Trajectory;
 use super::value::Value;
 use crate::fault::Fault;
-use crate::formula::outcome::{OUTCOME, score};
+use crate::formula::outcome::{OUTCOME, signal};
 use crate::formula::{efficiency as efficiency_formula, process as process_formula};
-use crate::signal::{Component, Signal};
+use crate::signal::Signal;
 use crate::version::Version;
 
 /// Return the values of the outcome's keys; absent where there is no outcome.
@@ -27,16 +27,7 @@ pub(super) fn flags(values: &[Value<'_>; 4]) -> [Option<bool>; 4] {
 /// Return the signal of the outcome ([`formula::outcome`](crate::formula::outcome)).
 #[must_use]
 pub fn outcome(values: &[Value<'_>; 4]) -> Signal {
-    const NAMES: [&str; 4] = ["r_no_correction", "r_no_redo", "r_build_pass", "r_session_continued"];
-    let flags = flags(values);
-    let mut components = Vec::with_capacity(11);
-    for (at, flag) in flags.iter().enumerate() {
-        let good = |truth: bool| f64::from(truth == (at > 1));
-        components.extend(flag.map(|truth| Component { name: NAMES[at], value: good(truth), whole: false }));
-    }
-    let available = components.len() as f64;
-    components.push(Component { name: "outcome_signals_available", value: available, whole: true });
-    Signal { score: score(flags), components }
+    signal(flags(values))
 }
 
 /// Return the signal of the calls' success ([`formula::process`](crate::formula::process)).
