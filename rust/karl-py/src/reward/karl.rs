@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ::karl_reward::{
-    self as karl, Columns, Component, Events, Fault, Node, Reward, SCORES, Signal, Trajectory, Value,
-    Version, longest_failure,
+    self as karl, Columns, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version,
+    longest_failure,
 };
 use karl_core::Offsets;
 use karl_log::karl::{Raw, rewards, rewards_in};
