@@ -96,8 +96,9 @@ def backfill_rewards(force: bool = False, *, path: str | Path | None = None, ver
 
     The store is replaced whole or not at all, and only where a record was scored, under the lock that KARL's writers
     take; what a waiting writer appends to the old file is carried over, which KARL loses. A writer that opened the old
-    file and takes more than ten milliseconds to write once the lock is free is not seen. Memory: 8 MiB or the longest
-    line, and two numbers a domain.
+    file and takes more than ten milliseconds to write once the lock is free is not seen. Cost: two passes over the
+    lines, on all cores. Memory: 8 MiB of lines or the longest line, and what they become; a byte a line, and the
+    rewards that the store holds.
 
     Args:
         force: also score the records that have a reward.

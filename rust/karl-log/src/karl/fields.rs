@@ -67,9 +67,13 @@ impl Fields {
             let _ = Raw(outcome).parts(true, |before, value| {
                 let key = quoted(before);
                 let key = &key[1..key.len() - 1];
-                let at = self.ends.iter().position(|(name, _)| name.as_bytes() == key);
-                push(key, at.map_or(value.0, |at| self.value(at)));
-                at.into_iter().for_each(|at| placed[at] = true);
+                match self.ends.iter().position(|(name, _)| name.as_bytes() == key) {
+                    None => push(key, value.0),
+                    Some(at) => {
+                        push(key, self.value(at));
+                        placed[at] = true;
+                    }
+                }
                 Ok(())
             });
         }

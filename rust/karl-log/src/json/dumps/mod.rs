@@ -4,7 +4,7 @@
 //! last value. Most lines of a store have that form already, for `json.dumps` wrote them: a text is validated as it is
 //! read, and only the bytes that differ are written anew.
 //!
-//! Buys rewards written into a store at ten times the speed of KARL (`benches/record/reward.json`, store).
+//! Buys most of the speed of a backfill, which spent its time in Python's `json` before (`benches/record/reward.json`, store).
 
 mod float;
 mod members;
