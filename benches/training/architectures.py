@@ -24,8 +24,8 @@ from tests.unit.train.parts import adapted
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.views import checkpointed
-from karl_fast.rl.forward import Forward
 from karl_fast.rl.generate import draw
+from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.rollout import Packed
 from karl_fast.train.memory import of_model

@@ -27,10 +27,10 @@ from mlx.utils import tree_map
 import record
 from karl_fast.modeling import graph_memory, views
 from karl_fast.modeling.activations import parabola
-from karl_fast.modeling.carrier import Carrier
 from karl_fast.modeling.load import adapt
 from karl_fast.modeling.parameters import flat
 from karl_fast.modeling.segment_memory import MARGIN
+from karl_fast.modeling.stateful_model import Carrier
 from karl_fast.modeling.views import training
 from karl_fast.train.memory import largest, of_model
 from karl_fast.train.scorer import Scorer

@@ -23,7 +23,7 @@ from tests.unit.train import zoo
 from tests.unit.train.parts import adapted, examples
 
 from karl_fast.errors import KarlError, ModelError
-from karl_fast.modeling.carried import carried
+from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.rl.generate import draw
 from karl_fast.rl.policy import LanguageModel

@@ -13,7 +13,7 @@ from karl_fast import _core
 from karl_fast.errors import DataSetError, FileError, NothingToTrainError
 from karl_fast.evaluation.rollouts import SIDES
 from karl_fast.resampling.comparison import FEW
-from karl_fast.reward.rule import reward
+from karl_fast.reward.validate import reward
 from karl_fast.train.evaluation import paired_nats
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import DataSetError, FileError, NothingToTrainError
-from karl_fast.reward.rule import reward
+from karl_fast.reward.validate import reward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from karl_fast._user_code import here, within
 from karl_fast.errors import RewardError, UsageError
 from karl_fast.reward.composite import weighed
 from karl_fast.reward.functions import Function, judged
-from karl_fast.reward.rule import CAME, LENGTH, RAISED, NoReward
 from karl_fast.reward.signals import GROUPWISE
+from karl_fast.reward.validate import CAME, LENGTH, RAISED, NoReward
 from karl_fast.settings.validation import Stored
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.reward.rule import Reward
+    from karl_fast.reward.validate import Reward
     from karl_fast.settings.sample import Settings
 
 WINDOW = 64 << 20

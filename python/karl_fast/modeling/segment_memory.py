@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling.activations import parabola
-from karl_fast.modeling.borders import Borders
 from karl_fast.modeling.graph_memory import traced
 from karl_fast.modeling.layers import replaced
 from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.segment_boundaries import Borders
 from karl_fast.modeling.segments import cut
 from karl_fast.modeling.states import leaves
 from karl_fast.modeling.views import training
@@ -29,8 +29,8 @@ from karl_fast.modeling.views import training
 if TYPE_CHECKING:
     import mlx.core as mx
 
-    from karl_fast.modeling.carrier import Carrier
     from karl_fast.modeling.layers import Call
+    from karl_fast.modeling.stateful_model import Carrier
     from karl_fast.modeling.states import State
 
 MARGIN = 1.05

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling import chunked_logp as chunked
-from karl_fast.modeling.borders import Borders, Cotangents
 from karl_fast.modeling.chunked_logp import scored
 from karl_fast.modeling.flat_gradients import Sum, joined
 from karl_fast.modeling.layers import derived, recomputing, replaced, seeding
+from karl_fast.modeling.segment_boundaries import Borders, Cotangents
 from karl_fast.modeling.segments import cut
 from karl_fast.modeling.views import chunkwise
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.borders import Key
-    from karl_fast.modeling.carrier import Carrier
     from karl_fast.modeling.pullback import Arrays, Columns
+    from karl_fast.modeling.segment_boundaries import Key
     from karl_fast.modeling.segments import Segment
+    from karl_fast.modeling.stateful_model import Carrier
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
 from karl_fast.objective.named import Recipe
 from karl_fast.objective.recipe_table import table
 from karl_fast.objective.recipes import names, recipe
-from karl_fast.objective.score import scored
+from karl_fast.objective.scored_batch import scored
 from karl_fast.objective.toml import from_toml, to_toml
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from karl_fast.errors import UsageError
 from karl_fast.reward.functions import Function, column_of, scored
-from karl_fast.reward.rule import LARGEST
+from karl_fast.reward.validate import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -17,12 +17,12 @@ from karl_fast._suggest import nearest, question
 from karl_fast._text import counted
 from karl_fast._user_code import function, raised
 from karl_fast.errors import ArgumentError, RewardError, UsageError
-from karl_fast.reward.rule import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward
+from karl_fast.reward.validate import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.reward.rule import Reward
+    from karl_fast.reward.validate import Reward
 
 Scorer: TypeAlias = Callable[..., Sequence[float | None]]
 """``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""

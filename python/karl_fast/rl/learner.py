@@ -11,7 +11,7 @@ import numpy as np
 
 from karl_fast.modeling import pullback
 from karl_fast.modeling.flat_gradients import Sum, bounded, norm
-from karl_fast.rl.forward import Pass
+from karl_fast.rl.logprobs import Pass
 from karl_fast.rl.prepare_batch import Preparer, finite
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from karl_fast.objective.base import Objective
     from karl_fast.objective.batch import Scored
     from karl_fast.objective.evaluation import Evaluation
-    from karl_fast.rl.forward import Forward
     from karl_fast.rl.log_z_trainer import Partition
+    from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.prepare_batch import Passes, Prepared
 
 

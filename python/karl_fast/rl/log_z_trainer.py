@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.rl.forward import Forward
+    from karl_fast.rl.logprobs import Forward
 
 
 class Partition:

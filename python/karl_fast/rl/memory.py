@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._text import in_gigabytes
 from karl_fast.errors import UsageError
 from karl_fast.modeling.activations import MARGIN, Activations
-from karl_fast.modeling.carried import carried
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
+from karl_fast.modeling.segment_support import carried
 from karl_fast.rl.kv_cache import arrays
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prefill import PREFILL

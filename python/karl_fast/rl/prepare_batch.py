@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karl_fast.objective.base import Objective
     from karl_fast.objective.batch import Batch, Scored
-    from karl_fast.rl.forward import Forward
+    from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.rollout import Packed, Rollout
 
 

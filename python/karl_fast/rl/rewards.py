@@ -18,13 +18,13 @@ import numpy as np
 from karl_fast._text import counted
 from karl_fast.reward.composite import weighed
 from karl_fast.reward.functions import answers
-from karl_fast.reward.rule import CAME, INFINITE, LENGTH, RAISED, NoReward
+from karl_fast.reward.validate import CAME, INFINITE, LENGTH, RAISED, NoReward
 from karl_fast.rl.timeouts import CallError, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from karl_fast.reward.rule import Reward
+    from karl_fast.reward.validate import Reward
     from karl_fast.rl.rollout import Rollout
 
 ENVIRONMENT = "environment"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import TemplateError
-from karl_fast.reward.rule import shown
+from karl_fast.reward.validate import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

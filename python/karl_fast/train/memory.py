@@ -35,8 +35,8 @@ from karl_fast.train.settings import GB
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from karl_fast.modeling.carrier import Carrier
     from karl_fast.modeling.segment_memory import SweepNeed
+    from karl_fast.modeling.stateful_model import Carrier
     from karl_fast.train.settings import Training
 
     Sweeps = Callable[[int, int, int], SweepNeed]

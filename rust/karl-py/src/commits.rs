@@ -6,9 +6,9 @@ use karl_log::commits::convert_commits as run;
 use karl_log::convert::settings::{ConvertSettings, Rate};
 use pyo3::prelude::*;
 
+use crate::atomic_output::Target;
 use crate::boundary::enter::enter;
 use crate::convert::ConversionFacts;
-use crate::place::Target;
 use crate::protection::{Names, protection};
 
 /// Convert the commits of repositories to one file of synthetic trajectories.

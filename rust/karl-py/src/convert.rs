@@ -11,10 +11,10 @@ use karl_log::log::Account;
 use karl_reward::Version;
 use pyo3::prelude::*;
 
+use crate::atomic_output::Target;
 use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
 use crate::log::{BadRow, shown};
-use crate::place::Target;
 use crate::protection::{Names, protection};
 
 /// The account of a conversion, as a dictionary.

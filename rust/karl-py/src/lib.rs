@@ -10,6 +10,7 @@
 
 mod advantage;
 mod archive;
+mod atomic_output;
 mod boundary;
 mod commits;
 mod convert;
@@ -24,7 +25,6 @@ mod logsumexp;
 mod objective;
 mod outcomes;
 mod pairs;
-mod place;
 mod protection;
 mod replay;
 mod resampling;
@@ -58,6 +58,8 @@ mod _core {
     use super::advantage::{empg::empg, gigpo::gigpo, set_score::set_scores};
     #[pymodule_export]
     use super::archive::collect;
+    #[pymodule_export]
+    use super::atomic_output::Target;
     #[pymodule_export]
     use super::boundary::build_info::build_facts;
     #[pymodule_export]
@@ -108,8 +110,6 @@ mod _core {
     use super::outcomes::{outcome_components, outcomes};
     #[pymodule_export]
     use super::pairs::pairs;
-    #[pymodule_export]
-    use super::place::Target;
     #[pymodule_export]
     use super::protection::pseudonymous;
     #[pymodule_export]

@@ -7,9 +7,9 @@ use karl_log::outcomes::reward::weight;
 use karl_log::outcomes::{Component, OutcomesReport, OutcomesSettings, run};
 use pyo3::prelude::*;
 
+use crate::atomic_output::Target;
 use crate::boundary::enter::enter;
 use crate::convert::{ConversionFacts, FileFacts, kind_of};
-use crate::place::Target;
 use crate::protection::{Names, protection};
 
 /// The account of a run of outcomes, as a dictionary.

@@ -6,10 +6,10 @@ use karl_log::input::source::Source;
 use karl_log::pairs::{PairShape, PairsReport, PairsSettings, pairs as run};
 use pyo3::prelude::*;
 
+use crate::atomic_output::Target;
 use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
 use crate::convert::{ConversionFacts, Named, kind_of, named};
-use crate::place::Target;
 use crate::protection::{Names, protection};
 
 /// The account of a search for pairs, as a dictionary.

@@ -14,8 +14,8 @@ from karl_fast.errors import ModelError
 from karl_fast.rl import factory as parts
 from karl_fast.rl import rl
 from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
-from karl_fast.rl.forward import Forward
 from karl_fast.rl.generate import Generation, draw
+from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rollout import Packed, Prompt
 from karl_fast.rl.turn import Ask, Turn, key

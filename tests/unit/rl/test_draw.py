@@ -63,7 +63,7 @@ def test_what_is_drawn_is_a_function_of_the_seed(policy: Any) -> None:
 
 @pytest.mark.parametrize("temperature", [1.0, TEMPERATURE])
 def test_log_probabilities_of_a_draw_are_those_of_the_training_forward(language: Any, temperature: float) -> None:
-    from karl_fast.rl.forward import Forward
+    from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.rollout import Packed
 
     contexts = [language.encode([{"role": "user", "content": text}]) for text in ("flight", "a longer question")]

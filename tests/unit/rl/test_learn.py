@@ -17,8 +17,8 @@ from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import ForwardKL, NoKL, ReverseKL
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
-from karl_fast.rl.forward import Forward
 from karl_fast.rl.learner import PolicyLearner
+from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.objective_batch import batch, looks_at_old, looks_at_turns
 from karl_fast.rl.prepare_batch import Passes, Prepared, Preparer

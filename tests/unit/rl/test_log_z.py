@@ -14,8 +14,8 @@ import mlx.nn as nn
 
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.log_z_head import LogZHead
-from karl_fast.rl.forward import Forward
 from karl_fast.rl.log_z_trainer import Partition
+from karl_fast.rl.logprobs import Forward
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -18,8 +18,8 @@ from karl_fast.errors import (
     UsageError,
 )
 from karl_fast.rl import rl
-from karl_fast.rl.forward import Forward
 from karl_fast.rl.generate import draw
+from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.settings import Alarms, Replay
 from tests.unit.rl.conftest import EXAMPLES, lines

@@ -14,9 +14,9 @@ import mlx.core as mx
 
 from karl_fast.modeling.flat_gradients import norm
 from karl_fast.objective import recipe
-from karl_fast.rl.forward import Forward
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
+from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.memory import Sizes, of_policy
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prepare_batch import Passes

@@ -78,7 +78,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> N
 
 
 def logp(policy: Any, *, reference: bool) -> Any:
-    from karl_fast.rl.forward import Forward
+    from karl_fast.rl.logprobs import Forward
 
     tokens = np.arange(5, 17, dtype=np.int32)[None]
     mask = np.ones((1, 11), np.bool_)

@@ -12,10 +12,10 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 import mlx.core as mx
 from mlx.utils import tree_map
 
-from karl_fast.modeling.at_once import AtOnce
 from karl_fast.modeling.flat_gradients import norm
 from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.segments import cut, shares
+from karl_fast.modeling.shared_prefix import AtOnce
 from karl_fast.modeling.states import read
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import checkpointed

@@ -15,10 +15,10 @@ import mlx.core as mx
 from mlx.utils import tree_map
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling import borders
-from karl_fast.modeling.carried import carried
+from karl_fast.modeling import segment_boundaries as borders
 from karl_fast.modeling.flat_gradients import Sum, Trained, norm
 from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import cut
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import checkpointed

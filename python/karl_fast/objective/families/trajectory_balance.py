@@ -32,7 +32,7 @@ from karl_fast.objective.axes.balance import (
 from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.log_z import GroupOptimum, LogZ
 from karl_fast.objective.base import Objective, column
-from karl_fast.objective.score import scored
+from karl_fast.objective.scored_batch import scored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

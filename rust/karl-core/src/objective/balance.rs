@@ -5,7 +5,7 @@ use super::log_ratio::Power;
 use super::rollouts::{PIECE, Part, Rollouts};
 use super::row_sums::{Groups, RowFacts, fill_rows, row_facts};
 use super::statistics::Evaluation;
-use super::stats::sum_of_kept_differences;
+use super::token_sums::sum_of_kept_differences;
 use crate::check::{check_length, check_range};
 use crate::error::Result;
 

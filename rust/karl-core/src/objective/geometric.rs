@@ -8,8 +8,8 @@ use super::lane::Lane;
 use super::pieces::{Room, Unit, local, own_ratios};
 use super::rollouts::PIECE;
 use super::statistics::Sums;
-use super::stats::sum;
 use super::steps::fill_advantages;
+use super::token_sums::sum;
 use crate::numeric::exp::exp;
 
 /// Tokens are clipped before the geometric mean of their ratios is taken: one that was has no gradient.

@@ -9,7 +9,7 @@ use super::pieces::Room;
 use super::rollouts::{PIECE, Part, Rollouts};
 use super::row_sums::add_drift;
 use super::statistics::{Evaluation, Sums};
-use super::stats::sum;
+use super::token_sums::sum;
 use crate::check::check_length;
 use crate::error::Result;
 use crate::numeric::simd::{Kernel, wide};

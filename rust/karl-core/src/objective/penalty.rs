@@ -3,7 +3,7 @@
 use super::lane::Lane;
 use super::pieces::Room;
 use super::rollouts::Part;
-use super::stats::sum;
+use super::token_sums::sum;
 
 /// The axis: with `d = logp - logp_ref`, what is added to the loss of a token.
 ///

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::lane::Lane;
 use super::rollouts::{PIECE, Part, first_kept};
 use super::statistics::Sums;
-use super::stats::sum;
+use super::token_sums::sum;
 
 /// Scratch memory for a piece.
 pub(super) struct Room<T> {

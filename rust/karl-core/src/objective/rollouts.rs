@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use super::stats::sum_of_kept;
+use super::token_sums::sum_of_kept;
 use crate::check::check_length;
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;

@@ -2,7 +2,7 @@
 
 use super::lane::Lane;
 use super::rollouts::Part;
-use super::stats::{Ratios, sum_of_kept_differences};
+use super::token_sums::{Ratios, sum_of_kept_differences};
 
 /// How far the policy has moved from the behaviour policy and from the reference, over the tokens that count.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use super::lane::Lane;
 use super::pieces::Room;
 use super::rollouts::Part;
 use super::statistics::Sums;
-use super::stats::sum;
+use super::token_sums::sum;
 use super::update::{Bounded, Delight, Flip, Rule, SoftGate, Update, Variance};
 use crate::numeric::float::Real;
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use karl_core::rng::id128;
 
-use super::entire::EntireMetadata;
+use super::entire_metadata::EntireMetadata;
 use super::report::Made;
 
 /// Facts about a file's session, before it is written.

@@ -18,7 +18,7 @@ mod classify;
 mod claude;
 mod codex;
 mod copies;
-mod entire;
+mod entire_metadata;
 mod json;
 mod json_type;
 pub mod kind;
@@ -42,7 +42,7 @@ mod value_hash;
 
 use self::classify::sorted;
 use self::claude::Transcripts;
-pub(crate) use self::entire::EntireMetadata;
+pub(crate) use self::entire_metadata::EntireMetadata;
 pub use self::kind::Kind;
 use self::one_file::Documents;
 use self::output::Output;

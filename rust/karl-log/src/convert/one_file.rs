@@ -7,7 +7,7 @@ use karl_core::rng::id128;
 use serde_json::Value;
 
 use super::codex::{ItemTrail, REPEATED, Rollout};
-use super::entire::EntireMetadata;
+use super::entire_metadata::EntireMetadata;
 use super::json::{inside, mended};
 use super::json_type::{OBJECT, damaged};
 use super::kind::{Alone, Kind};

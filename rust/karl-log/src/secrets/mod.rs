@@ -9,7 +9,7 @@
 //! replace a scanner. A text that is JSON stays JSON with all of its other bytes, at any depth of the secret.
 
 mod assigned;
-mod beside;
+mod aws_key_pairs;
 mod code;
 mod commands;
 mod cursor;

@@ -12,7 +12,7 @@ use super::families::{COUNT, FAMILIES};
 use super::family::Family;
 use super::randomness::is_dull;
 use super::secret::{MARK, NAMES, Secret, floor, merged};
-use super::{assigned, beside, pem, shapes, url};
+use super::{assigned, aws_key_pairs, pem, shapes, url};
 
 /// Meaning of a sign.
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ pub(super) fn beside_ids(text: &str, found: &mut Vec<Secret>) {
     let ids: Vec<_> =
         found.iter().filter(|one| one.family == "aws-access-key" && one.key == 0).cloned().collect();
     for id in ids {
-        beside::secret_keys(text, id.from, id.to, found);
+        aws_key_pairs::secret_keys(text, id.from, id.to, found);
     }
 }
 

@@ -19,11 +19,11 @@ use pyo3::prelude::*;
 
 use self::failed::FailedRow;
 use self::strata::{StrataDraw, Stratum, strata};
+use crate::atomic_output::Target;
 use crate::boundary::array::column;
 use crate::boundary::enter::enter;
 use crate::boundary::error::{UsageError, to_python};
 use crate::log::Log;
-use crate::place::Target;
 use crate::protection::{Names, pseudonyms_of};
 use crate::selection::Selection;
 

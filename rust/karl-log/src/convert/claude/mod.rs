@@ -29,7 +29,7 @@ use self::merge::{abandoned, counted, live, threads};
 use self::resumed::{Kin, kin};
 use self::row::{LineKind, Row};
 use self::session::SessionMeta;
-use super::entire::EntireMetadata;
+use super::entire_metadata::EntireMetadata;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
 use super::settings::{ConvertSettings, Rate};

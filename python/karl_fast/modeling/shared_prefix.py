@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling import chunked_logp as chunked
-from karl_fast.modeling.borders import Borders
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.segment_boundaries import Borders
 from karl_fast.modeling.segments import shares, width
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import chunkwise
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.carrier import Carrier
     from karl_fast.modeling.pullback import Arrays, Columns
+    from karl_fast.modeling.stateful_model import Carrier
 
 
 def sweep(

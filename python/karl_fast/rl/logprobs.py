@@ -11,11 +11,11 @@ import numpy as np
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import chunked_logp as chunked
-from karl_fast.modeling.at_once import sweep
-from karl_fast.modeling.carried import carried
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.pullback import Traced, spread
+from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import width
+from karl_fast.modeling.shared_prefix import sweep
 from karl_fast.modeling.sweep import Reference
 from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.carrier import Carrier
     from karl_fast.modeling.pullback import Arrays, Columns, Trace
+    from karl_fast.modeling.stateful_model import Carrier
     from karl_fast.modeling.sweep import Sweep
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed

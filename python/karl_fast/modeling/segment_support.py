@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import KarlError, ModelError
-from karl_fast.modeling.carrier import Carrier
 from karl_fast.modeling.chunked_logp import backward, forward
 from karl_fast.modeling.flat_gradients import joined, norm
+from karl_fast.modeling.stateful_model import Carrier
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import DIFFERENT, training
 
