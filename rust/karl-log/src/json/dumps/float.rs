@@ -62,7 +62,7 @@ fn finite(out: &mut Vec<u8>, value: f64) -> std::io::Result<()> {
 mod tests {
     use super::push_float;
 
-    /// By CPython 3.11's `repr`.
+    /// By `CPython` 3.11's `repr`.
     #[test]
     fn floats_are_written_as_python_writes_them() {
         let cases = [

@@ -71,7 +71,7 @@ mod tests {
         dumper.object(text).map(|found| String::from_utf8(found.text.to_vec()).unwrap())
     }
 
-    /// By CPython 3.11: `json.dumps(json.loads(text))`.
+    /// By `CPython` 3.11: `json.dumps(json.loads(text))`.
     #[test]
     fn texts_become_what_python_writes() {
         let cases = [
