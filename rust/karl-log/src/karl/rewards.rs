@@ -21,8 +21,8 @@ const READ: u64 = 16 << 20;
 /// Compute [`rewards`] of a file, plain or packed. Memory: 16 MiB, or the longest line if that is longer.
 ///
 /// # Errors
-/// [`Error::Io`] if the file cannot be read, or its compressed data is damaged; [`Error::Unread`] if its
-/// format is not supported; [`Error::Interrupted`] on cancellation.
+/// [`Error::Io`](crate::Error::Io) if the file cannot be read, or its compressed data is damaged; [`Error::Unread`](crate::Error::Unread) if its
+/// format is not supported; [`Error::Interrupted`](crate::Error::Interrupted) on cancellation.
 pub fn rewards_in(
     path: &Path,
     version: Version,
