@@ -45,7 +45,7 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     if asked is None and (told := drawn(log.inputs)):
         return f"; {told}", REDRAW
     if told := unrated(log.inputs, field, asked):
-        return f"; {told}", RATE
+        return f"; {told}", rated(log.inputs)
     one = record(log)
     if more := _followed(log, field, asked, one):
         return held(keys), more
@@ -276,5 +276,9 @@ def unrated(files: Sequence[Mapping[str, Any]], field: str, asked: str | None) -
 TRAJECTORY = "trajectory"
 """The format that `convert` writes."""
 
-RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
-"""Hint for trajectories without rewards."""
+
+def rated(files: Iterable[Mapping[str, Any]]) -> str:
+    """Return the hint for trajectories without rewards."""
+    if all("synthetic" in file["keys"] for file in files):
+        return "they are synthetic: --reward synthetic draws them, with a reward of 1 each"
+    return "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"

@@ -119,6 +119,8 @@ def test_the_command_and_its_errors(shop: tuple[Path, dict[str, str]], tmp_path:
     assert done.returncode == 0
     assert "commits   10 read" in done.stderr
     assert "reverted 1" in done.stderr
+    none = karl("sample", out, "-o", tmp_path / "data", "-k", "1")
+    assert (none.returncode, "hint: they are synthetic: --reward synthetic" in none.stderr) == (4, True)
     assert karl(*arguments).returncode == 5
     assert karl(*arguments, "--force", "--allow-secrets").returncode == 0
     assert SECRET in out.read_text()
