@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from karl_fast.evaluation.rollouts import RolloutSettings
+    from karl_fast.evaluation.settings import RolloutSettings
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Prompt, Rollout
 

@@ -26,7 +26,7 @@ from karl_fast.errors import CheckpointError, KarlError, OutputTakenError, Overl
 from karl_fast.evaluation import evidence as evidences
 from karl_fast.evaluation import learned_from
 from karl_fast.evaluation.records import Records
-from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, RolloutSettings, adapter_hash, evaluate_rollouts
+from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
 from karl_fast.export.read import open_source
 from karl_fast.modeling.load import require_adapter
 from karl_fast.rl.config import prompts
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karl_fast.evaluation.evidence import Evidence
+    from karl_fast.evaluation.settings import RolloutSettings
 
 By = Literal["rollouts", "rewards", "likelihood"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.reward.functions import Scorer
+    from karl_fast.reward.scorer import Scorer
 
 
 @dataclass(frozen=True)

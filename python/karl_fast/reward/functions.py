@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +19,12 @@ from karl_fast.errors import ArgumentError, RewardError, UsageError
 from karl_fast.reward.validate import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from numpy.typing import NDArray
 
+    from karl_fast.reward.scorer import Scorer
     from karl_fast.reward.validate import Reward
-
-Scorer: TypeAlias = Callable[..., Sequence[float | None]]
-"""``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karl_fast.reward.engine.records import Version
-    from karl_fast.reward.functions import Scorer
+    from karl_fast.reward.scorer import Scorer
 
 OF_VERSION: dict[Version, tuple[str, ...]] = {
     "v1": ("outcome", "process", "efficiency"),
