@@ -67,7 +67,7 @@ def policy(seed: int) -> Any:
     """For `model = "digits.py:policy"`; MLX is seeded already."""
     from mlx_lm.models.cache import make_prompt_cache
 
-    from karl_fast.rl.policy import Snapshot
+    from karl_fast.rl.language_model import Snapshot
 
     class Qwen:
         ends, trained_head = Digits.eos_token_ids, True

@@ -105,8 +105,8 @@ def built(sizes: dict[str, int], vocabulary: int) -> Any:
 def ours(model: Any) -> Callable[[Job], int]:
     """Return a function that makes a job, and returns the number of tokens."""
     from karl_fast.rl.generate import Generation
+    from karl_fast.rl.language_model import LanguageModel
     from karl_fast.rl.next_token import Decoder
-    from karl_fast.rl.policy import LanguageModel
     from karl_fast.rl.turn import Ask, Turn, key
 
     policy = LanguageModel(SimpleNamespace(model=model, tokenizer=None, ends=frozenset(), config={}))

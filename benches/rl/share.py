@@ -24,7 +24,7 @@ import record
 
 def main() -> None:
     from karl_fast.rl.generate import draw
-    from karl_fast.rl.policy import LanguageModel
+    from karl_fast.rl.language_model import LanguageModel
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, default=1000)

@@ -25,8 +25,8 @@ from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.views import checkpointed
 from karl_fast.rl.generate import draw
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
-from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.rollout import Packed
 from karl_fast.train.memory import of_model
 from karl_fast.train.scorer import Scorer

@@ -26,7 +26,7 @@ from karl_fast.errors import KarlError, ModelError
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.rl.generate import draw
-from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.train.batching import padded
 from karl_fast.train.memory import of_model
 from karl_fast.train.scorer import Scorer

@@ -35,8 +35,8 @@ from karl_fast.modeling.flat_gradients import norm
 from karl_fast.modeling.load import load
 from karl_fast.modeling.segments import cut
 from karl_fast.rl import Online, rl
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
-from karl_fast.rl.policy import LanguageModel
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.data_order import Order, units_of
 

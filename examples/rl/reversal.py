@@ -14,7 +14,7 @@ from pathlib import Path
 import mlx.core as mx
 import mlx.nn as nn
 
-from karl_fast.rl.policy import Snapshot
+from karl_fast.rl.language_model import Snapshot
 
 SYMBOLS = 8
 ARROW, END = SYMBOLS, SYMBOLS + 1

@@ -15,8 +15,6 @@ from karl_fast.errors import FULL, FileError, OutputExistsError, OutputForeignEr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karl_fast.log import Log
-
 
 def data_set(out: str | Path, *, force: bool) -> _core.Target:
     """Return the place of a data set; refuse one that is known to be unwritable.
@@ -30,15 +28,6 @@ def data_set(out: str | Path, *, force: bool) -> _core.Target:
     target = _core.Target.data_set(Path(out), force=force)
     check_around(out)
     return target
-
-
-def refuse_own(out: str | Path, log: Log) -> None:
-    """Refuse an output that a log is read from.
-
-    Raises:
-        OutputExistsError: it is a file of the log, or the folder of one.
-    """
-    refuse_read(out, (file["path"] for file in log.inputs))
 
 
 def refuse_read(out: str | Path, files: Iterable[str]) -> None:

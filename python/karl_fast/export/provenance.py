@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from karl_fast import _core
     from karl_fast.log import Log
-    from karl_fast.log.parquet_in import LeftOut
+    from karl_fast.log.parquet_columns import LeftOut
 
 
 def inputs(log: Log) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
-from karl_fast._output_path import advise, data_set, refuse_own
+from karl_fast._output_path import advise, data_set, refuse_read
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
@@ -88,7 +88,7 @@ def export(
     from karl_fast.export.manifest import given
 
     target = data_set(out, force=force)
-    refuse_own(out, log)
+    refuse_read(out, (file["path"] for file in log.inputs))
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(

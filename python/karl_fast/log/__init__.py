@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-    from karl_fast.log.parquet_in import Needed
+    from karl_fast.log.parquet_columns import Needed
     from karl_fast.log.reward_functions import Scorers
     from karl_fast.settings.choices import Choices
 

@@ -19,7 +19,7 @@ from karl_fast.log.temporary_copies import NOWHERE, kept
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karl_fast.log.parquet_in import LeftOut, Needed
+    from karl_fast.log.parquet_columns import LeftOut, Needed
 
 PACKED = (".gz", ".zst", ".zstd")
 """Suffixes of packed files."""

@@ -12,17 +12,17 @@ from urllib.parse import unquote
 from karl_fast._text import clean
 from karl_fast.errors import ColumnError, LogChangedError
 from karl_fast.log.arrow_json import FormlessError, objects, writer
+from karl_fast.log.parquet_columns import LeftOut
 from karl_fast.log.parquet_int96 import wrapped
 from karl_fast.log.parquet_out import _pyarrow, damage, refuse_doubled, unreadable
 from karl_fast.log.spool import temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Iterator
 
     from karl_fast.log.arrow_json import Texts, Writer
+    from karl_fast.log.parquet_columns import Needed
 
-    Needed = Callable[[list[str]], Collection[str] | None]
-    """Function from the columns of a table to those that have to be kept; None for all."""
 
 ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
 """Limits of what is in memory at a time: rows, and about how many bytes of them, and of a column of the file."""
@@ -35,13 +35,6 @@ TRL = ("step", "prompt", "completion", "advantage")
 
 TRL_REWARD = "trl_reward"
 """The column that the sum of TRL's reward functions is put in."""
-
-
-class LeftOut(NamedTuple):
-    """A column that is not needed and has a type without a JSON form."""
-
-    column: str
-    type: str
 
 
 class Lines(NamedTuple):

@@ -11,7 +11,7 @@ from karl_fast.errors import FileError
 if TYPE_CHECKING:
     import contextlib
 
-    from karl_fast.log.parquet_in import LeftOut, Needed
+    from karl_fast.log.parquet_columns import LeftOut, Needed
 
 NOWHERE = "it is a link to what is not there"
 """Reason to skip a broken link."""

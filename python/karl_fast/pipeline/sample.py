@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast._output_path import data_set, refuse_own
+from karl_fast._output_path import data_set, refuse_read
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
 from karl_fast.export.provenance import hints, inputs, run
@@ -108,7 +108,7 @@ def sample(
     how = plan(settings, "held" if out is None else "unread")
     with _opened(logs, settings, progress) as log:
         if out is not None:
-            refuse_own(out, log)
+            refuse_read(out, (file["path"] for file in log.inputs))
         selection = select(log)
         if not selection.available:
             raise _nothing(log, selection)

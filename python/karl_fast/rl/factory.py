@@ -21,11 +21,11 @@ from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import chosen
 from karl_fast.rl.episode import Budget
 from karl_fast.rl.held_out import HeldOut
+from karl_fast.rl.language_model import LanguageModel, Snapshot
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.policy import LanguageModel, Snapshot
 from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rewards import ENVIRONMENT, RewardFunctions, Weighted
 from karl_fast.rl.settings import Online

@@ -19,7 +19,7 @@ from karl_fast.modeling.shared_prefix import sweep
 from karl_fast.modeling.sweep import Reference
 from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
-from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.language_model import LanguageModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

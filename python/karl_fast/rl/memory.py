@@ -26,7 +26,7 @@ from karl_fast.modeling.activations import MARGIN, Activations
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
 from karl_fast.modeling.segment_support import carried
 from karl_fast.rl.kv_cache import arrays
-from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.prefill import PREFILL
 from karl_fast.train.length_budget import SHORTEST, in_segments
 from karl_fast.train.memory import largest, limit_bytes, of_model

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from karl_fast.settings.sample import Settings
+    from karl_fast.settings.fields import SampleFields
     from karl_fast.train.settings import Training
 
 TRAIN_FILE = "train.toml"
@@ -22,7 +22,7 @@ TRAIN_FILE = "train.toml"
 
 
 def dumps(
-    settings: Settings,
+    settings: SampleFields,
     folder: str | Path | None = None,
     logs: Iterable[str | Path] = (),
     out: str | Path | None = None,

@@ -77,7 +77,7 @@ def language(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     from mlx.utils import tree_map
 
     from karl_fast.modeling.load import adapt, load
-    from karl_fast.rl.policy import LanguageModel
+    from karl_fast.rl.language_model import LanguageModel
     from karl_fast.train.settings import Training
 
     loaded = load(str(made(tmp_path_factory.mktemp("rl") / request.param, *KINDS[request.param])))

@@ -14,8 +14,8 @@ import pytest
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.episode import Budget
 from karl_fast.rl.generate import Generation, draw
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prefill import Prefill
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt

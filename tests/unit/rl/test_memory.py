@@ -17,9 +17,9 @@ from karl_fast.errors import UsageError
 from karl_fast.modeling.load import adapt
 from karl_fast.rl import rl
 from karl_fast.rl.generate import Generation
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.memory import RoundMemory, Sizes, of_policy
 from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.settings import Online
 from karl_fast.rl.setup import prepare
 from karl_fast.rl.turn import Ask, Turn, key

@@ -12,7 +12,7 @@ import pytest
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.rl import rl
 from karl_fast.rl.generate import draw
-from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.language_model import LanguageModel
 from tests.unit.rl.conftest import lines
 from tests.unit.train.conftest import KINDS, made
 

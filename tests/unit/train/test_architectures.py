@@ -18,9 +18,9 @@ from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import linear_keys
 from karl_fast.modeling.views import checkpointed
 from karl_fast.rl.generate import draw
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.memory import Sizes, of_policy
-from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.rollout import Packed
 from karl_fast.rl.settings import Online
 from karl_fast.train import Training

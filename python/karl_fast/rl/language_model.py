@@ -1,0 +1,136 @@
+"""A language model of mlx-lm as a policy, and a snapshot of its parameters as the reference."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import ModelError
+from karl_fast.modeling.positions import positions
+from karl_fast.modeling.views import adapters_off, same, split
+from karl_fast.rl.kv_cache import repeat
+from karl_fast.rl.quantized_cache import group_sizes, quantized
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import mlx.core as mx
+
+    from karl_fast.rl.policy import Message
+
+MARK = "\u241fkarl\u241f"
+"""Placeholder for a turn of the policy when a template is asked for the text after it."""
+
+
+class LanguageModel:
+    """A model of mlx-lm, with adapters or without, as a policy."""
+
+    def __init__(self, loaded: Any, kept: Snapshot | None = None, *, eight_bits: bool = False) -> None:
+        """Wrap the result of `karl_fast.modeling.load.load`, already adapted.
+
+        `kept` is the reference; None for the model without its adapters. With `eight_bits` caches are quantised.
+        """
+        self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
+        self._body, self._head = split(loaded.model)
+        self.trained_head, self.kept = False, kept
+        self.positions = positions(loaded.model, loaded.config)
+        self._group_sizes: list[int] | None = None
+        self._check_caches()
+        if eight_bits:
+            self._group_sizes = group_sizes(self._kind, self.caches(), self.body)
+
+    @property
+    def _kind(self) -> str:
+        """Type of the model."""
+        return str(getattr(self.model, "model_type", type(self.model).__name__))
+
+    def _check_caches(self) -> None:
+        """Raise where the model does not compute the same token by token, which drawing does, as all at once."""
+        import mlx.core as mx
+
+        kind = self._kind
+        tokens, caches = mx.array([[1, 2, 3, 4]]), self.caches()
+        try:
+            self.body(tokens[:, :3], cache=caches)
+            repeat(caches, 1, mx.array([0, 0]))
+            last = self.body(mx.array([[4], [4]]), cache=caches)
+            agrees = same(self.body(tokens)[:, -1:], last[1:])
+        except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+            said = f"mlx-lm raised: {' '.join(str(error).split())[:200]}"
+            raise ModelError(f"the caches of model type {kind} do not work over a group: {said}") from error
+        if not agrees:
+            raise ModelError(f"the model type {kind} computes other hidden states with its caches than without them")
+
+    def caches(self) -> list[Any]:
+        """Make the caches of mlx-lm for the model: keys and values, whole or rotating, recurrent states, or both."""
+        from mlx_lm.models.cache import make_prompt_cache
+
+        found: list[Any] = make_prompt_cache(self.model)
+        return found if self._group_sizes is None else quantized(found, self._group_sizes)
+
+    def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """Map tokens to hidden states. [B, T] -> [B, T, E]"""
+        hidden: mx.array = self._body(tokens, cache=cache)
+        return hidden
+
+    def head(self, hidden: mx.array) -> mx.array:
+        """Map hidden states to logits. [B, T, E] -> [B, T, V]"""
+        logits: mx.array = self._head(hidden)
+        return logits
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """Return the chat template up to the start of the assistant's turn."""
+        tokens = self.tokenizer.apply_chat_template(
+            [dict(message) for message in messages], add_generation_prompt=True, return_dict=False
+        )
+        return [int(token) for token in tokens]
+
+    def answer(self, messages: Sequence[Message], last: int | None) -> list[int]:
+        """Return the tokens of the template after a turn: its end, the answer, and the start of the next turn."""
+        turns = [{"role": "user", "content": "."}, {"role": "assistant", "content": MARK}]
+        text = self.tokenizer.apply_chat_template(
+            [*turns, *map(dict, messages)], add_generation_prompt=True, tokenize=False
+        )
+        _, mark, tail = text.rpartition(MARK)
+        if not mark:
+            raise ModelError("the chat template drops what the assistant said, so turns cannot be joined")
+        tokens = [int(token) for token in self.tokenizer.encode(tail, add_special_tokens=False)]
+        return tokens[1:] if last is not None and tokens[:1] == [last] else tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of one turn, without its end token."""
+        kept = tokens[:-1] if len(tokens) and tokens[-1] in self.ends else tokens
+        return str(self.tokenizer.decode(list(kept)))
+
+    @contextlib.contextmanager
+    def reference(self) -> Iterator[None]:
+        """Take the kept weights; without any, disable adapters, which gives the base model bit for bit."""
+        with adapters_off(self.model) if self.kept is None else self.kept.held():
+            yield
+
+
+class Snapshot:
+    """Snapshot of the trainable parameters of a model, as a reference later."""
+
+    def __init__(self, model: Any) -> None:
+        import mlx.core as mx
+
+        from karl_fast.modeling.parameters import flat, place
+
+        trained = flat(model.trainable_parameters())
+        self._places = [place(model, name) for name in trained]
+        self._kept = [mx.array(array) for array in trained.values()]
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Set the parameters of the snapshot within this context."""
+        now = [holder[key] for holder, key in self._places]
+        self._put(self._kept)
+        try:
+            yield
+        finally:
+            self._put(now)
+
+    def _put(self, arrays: list[mx.array]) -> None:
+        for (holder, key), array in zip(self._places, arrays, strict=True):
+            holder[key] = array
