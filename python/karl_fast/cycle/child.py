@@ -30,7 +30,7 @@ KILOBYTES = 1 if sys.platform == "darwin" else 1024
 
 
 @dataclass(frozen=True)
-class Finished:
+class ChildResult:
     """End of a command.
 
     Attributes:
@@ -48,7 +48,7 @@ class Finished:
     peak_bytes: int
 
 
-def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], object]) -> Finished:
+def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], object]) -> ChildResult:
     """Run a command with `--json` to its end, and pass on the lines of its report.
 
     The command holds the lock of the cycle too: if the cycle is killed, no other one begins while the command still
@@ -86,7 +86,7 @@ def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], 
         out.seek(0)
         result = _object(out.read())
     seconds = time.monotonic() - began
-    return Finished(code, result, _error(code, lines), round(seconds, 3), usage.ru_maxrss * KILOBYTES)
+    return ChildResult(code, result, _error(code, lines), round(seconds, 3), usage.ru_maxrss * KILOBYTES)
 
 
 def _environment() -> dict[str, str]:

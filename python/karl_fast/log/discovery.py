@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import json
 import os
 import shlex
 import stat
@@ -15,6 +14,7 @@ from karl_fast._suggest import beside
 from karl_fast._text import counted
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.temporary_copies import NOWHERE, kept
+from karl_fast.log.written_data_sets import is_output, origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -274,15 +274,6 @@ def around(parquet: str) -> str:
     return f"{glob.escape(str(Path(parquet).parent))}/*{PARQUET}"
 
 
-def origin(folder: str) -> str:
-    """Return a hint for a data set given as a log, with the inputs in its manifest."""
-    inputs = (_manifest(folder) or {}).get("inputs")
-    files = [file for file in inputs if isinstance(file, dict)] if isinstance(inputs, list) else []
-    paths = [file["path"] for file in files if isinstance(file.get("path"), str)]
-    others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
-    return "give what it was drawn from" + (f": {paths[0]}{others}" if paths else "")
-
-
 def _is_special(path: Path) -> bool:
     """Return whether a path is a pipe, a socket or a device, which are skipped in folders."""
     try:
@@ -294,35 +285,6 @@ def _is_special(path: Path) -> bool:
 def _unlisted(error: OSError) -> None:
     # Passed over in silence, its logs would be lost.
     raise FileError(f"cannot list {error.filename}: {error.strerror}", error.errno, error.filename) from error
-
-
-MANIFEST_MAX = 1 << 28
-"""The largest file that is looked into for a manifest of ours, in bytes."""
-
-
-def is_output(folder: str) -> bool:
-    """Return whether a folder is a data set that karl-fast wrote, and so not a log.
-
-    Raises:
-        FileError: its manifest exists and cannot be read.
-    """
-    return _manifest(folder) is not None
-
-
-def _manifest(folder: str) -> dict[str, Any] | None:
-    path = Path(folder, "manifest.json")
-    try:
-        facts = path.stat()
-        # Somebody else's may be a pipe that never ends, or larger than memory.
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MANIFEST_MAX:
-            return None
-        manifest = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):
-        return None
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
-    ours = isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
-    return manifest if ours else None
 
 
 def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:

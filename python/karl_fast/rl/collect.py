@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from karl_fast.rl.environment import Stage
 from karl_fast.rl.episode import Budget, Episode
-from karl_fast.rl.generate import Generation
+from karl_fast.rl.episode_loop import EpisodeLoop
 from karl_fast.rl.timeouts import Guard
-from karl_fast.rl.turn import Ask, Later, key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from karl_fast.rl.environment import Environment
-    from karl_fast.rl.finished import Finished
+    from karl_fast.rl.finished_rollouts import FinishedRollouts
     from karl_fast.rl.next_token import Decoder
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rewards import RewardFunctions
     from karl_fast.rl.rollout import Prompt, Rollout
-    from karl_fast.rl.turn import Turn
-
-
-THREADS = 16
-"""Environments that answer at a time, with `schedule = "overlap"`."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class Collector:
         seed: int,
         version: int,
         drawn: Callable[[list[Rollout]], None] = lambda _: None,
-        finished: Finished | None = None,
+        finished: FinishedRollouts | None = None,
     ) -> tuple[list[Rollout], list[str]]:
         """Draw a group for each prompt.
 
@@ -119,7 +112,9 @@ class Collector:
             episode.begin(self.policy, tokens)
             yield episode
 
-    def _drawn(self, episodes: list[Episode], seed: int, version: int, finished: Finished | None) -> dict[str, Rollout]:
+    def _drawn(
+        self, episodes: list[Episode], seed: int, version: int, finished: FinishedRollouts | None
+    ) -> dict[str, Rollout]:
         """Generate the rollouts of some episodes, and record them: with `overlap` each as soon as it is finished."""
         found: dict[str, Rollout] = {}
 
@@ -129,48 +124,11 @@ class Collector:
                 finished.add([*fresh.values()])
             found.update(fresh)
 
-        at_once = (lambda episode: finish([episode])) if self.sampling.overlap else lambda episode: None
-        self._speak(episodes, seed, at_once)
+        overlap = self.sampling.overlap
+        at_once = (lambda episode: finish([episode])) if overlap else lambda episode: None
+        EpisodeLoop(self.policy, episodes, seed, at_once).run(self.decoder, self.sampling.rows, overlap=overlap)
         finish([episode for episode in episodes if episode.id not in found])
         return found
-
-    def _speak(self, episodes: list[Episode], seed: int, finish: Callable[[Episode], None]) -> None:
-        """Generate all turns of some episodes, and let their environments answer; `finish` is called after each."""
-
-        def ask(number: int) -> Ask:
-            episode = episodes[number]
-            noise = key(seed, *map(int, episode.id.split("-")))
-            return Ask(number, episode.tokens, episode.room, noise, episode.drawn, last=episode.last_turn)
-
-        def go_on(number: int) -> Ask | None:
-            if episodes[number].finish is None:
-                return ask(number)
-            finish(episodes[number])
-            return None
-
-        def answer(asked: Ask, turn: Turn) -> Ask | None:
-            episodes[asked.rollout].hear(self.policy, turn)
-            return go_on(asked.rollout)
-
-        def later(asked: Ask, turn: Turn) -> Ask | Later | None:
-            episode = episodes[asked.rollout]
-            text = episode.say(self.policy, turn)
-            if episode.stage is None:
-                return go_on(asked.rollout)
-            work = threads.submit(episode.stage.answer, text)
-
-            def then() -> Ask | None:
-                episode.answered(self.policy, *work.result())
-                return go_on(asked.rollout)
-
-            return Later(work, then)
-
-        live = [ask(number) for number, episode in enumerate(episodes) if episode.finish is None]
-        overlap, threads = self.sampling.overlap, ThreadPoolExecutor(THREADS)
-        try:
-            Generation(self.decoder, self.sampling.rows, overlap=overlap)(live, later if overlap else answer)
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C no answer is waited for
 
 
 def _id(group: int, member: int) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.collect import Collector
     from karl_fast.rl.curriculum import Curriculum
-    from karl_fast.rl.finished import Finished
+    from karl_fast.rl.finished_rollouts import FinishedRollouts
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.settings import Online
 
@@ -58,7 +58,7 @@ def gather(
     first: int,
     version: int,
     drawn: Callable[[list[Rollout]], None],
-    finished: Finished | None = None,
+    finished: FinishedRollouts | None = None,
 ) -> Gathered:
     """Draw the groups of a round.
 

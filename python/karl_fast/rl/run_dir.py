@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from karl_fast import _atomic, _seen
 from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
 from karl_fast.modeling import checkpoint, trackers
-from karl_fast.rl import finished, held_out, rollout_log, run_state
+from karl_fast.rl import finished_rollouts, held_out, rollout_log, run_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, trackers.FILE, rollout_log.FILE
 BEST = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen.FILE)
 """Files of the best adapter."""
 
-OWN = (*FILES, finished.FILE, checkpoint.FOLDER, run_state.FOLDER, held_out.BEST)
+OWN = (*FILES, finished_rollouts.FILE, checkpoint.FOLDER, run_state.FOLDER, held_out.BEST)
 
 
 def free(out: Path, *, resume: bool, force: bool, adapter: str = "") -> None:

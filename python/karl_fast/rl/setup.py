@@ -13,11 +13,11 @@ from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, State
 from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
-from karl_fast.rl import curriculum, factory, finished, held_out, memory, rollout_log, run_dir, run_state
+from karl_fast.rl import curriculum, factory, finished_rollouts, held_out, memory, rollout_log, run_dir, run_state
 from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.collect import Collector
 from karl_fast.rl.config import prompts as read_prompts
-from karl_fast.rl.finished import Finished
+from karl_fast.rl.finished_rollouts import FinishedRollouts
 from karl_fast.rl.replay_buffer import Buffer
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class OnlineRun:
     progress: run_state.Progress = field(default_factory=run_state.Progress)
     trackers: list[Tracker] = field(init=False)
     journal: rollout_log.Journal = field(init=False)
-    finished: Finished = field(init=False)
+    finished: FinishedRollouts = field(init=False)
 
     @property
     def policy(self) -> Policy:
@@ -244,5 +244,7 @@ def _open(run: OnlineRun, *, anew: bool) -> None:
             run.journal.finish()
             raise CheckpointError(f"{out / FILE} is shorter than when the checkpoint was made")
         file.truncate(now.metrics_bytes)
-    run.finished = Finished(out / finished.FILE, run.identity, {one.id: one for one in run.asked.prompts})
+    run.finished = FinishedRollouts(
+        out / finished_rollouts.FILE, run.identity, {one.id: one for one in run.asked.prompts}
+    )
     run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]

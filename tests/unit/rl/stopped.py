@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PHASES = {
     "going on": "_go_on",
     "rollouts": "Generation.__call__",
-    "record": "Finished.add",
+    "record": "FinishedRollouts.add",
     "rewards": "RewardFunctions.__call__",
     "log-probabilities": "Preparer.__call__",
     "step": "PolicyLearner._step",

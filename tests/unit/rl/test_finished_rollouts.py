@@ -11,7 +11,7 @@ from karl_fast.rl import rl
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import prompts as read_prompts
 from karl_fast.rl.episode import Budget
-from karl_fast.rl.finished import FILE, Finished
+from karl_fast.rl.finished_rollouts import FILE, FinishedRollouts
 from karl_fast.rl.generate import Generation
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.prepare_batch import Preparer
@@ -111,13 +111,13 @@ def test_with_overlap_each_finished_rollout_is_read(
     collector = Collector(Decoder(reversal.policy(0), 1.0), rewards, sampling, Again)
     how = {"first": 8, "seed": 3, "version": 5}
     path, by_id = tmp_path / FILE, {one.id: one for one in prompts}
-    record = Finished(path, {"of": 1}, by_id)
+    record = FinishedRollouts(path, {"of": 1}, by_id)
     wanted, _ = collector(prompts, finished=record, **how)  # type: ignore[arg-type]
     record.finish()
     cut = path.read_bytes().splitlines(keepends=True)
     assert len(cut) == 17
     path.write_bytes(b"".join(cut[:12]) + cut[12][:-30])  # eleven whole rollouts, and a part of one
-    record = Finished(path, {"of": 1}, by_id)
+    record = FinishedRollouts(path, {"of": 1}, by_id)
     found, _ = collector(prompts, finished=record, **how)  # type: ignore[arg-type]
     assert drawn == [16, 5]
     assert [*map(same, found)] == [*map(same, wanted)]
@@ -128,7 +128,7 @@ def test_with_overlap_each_finished_rollout_is_read(
     assert all((one.entropy == by_rollout[one.id].entropy).all() for one in kept)
     record.finish()
     assert len(path.read_bytes().splitlines()) == 17
-    other = Finished(path, {"of": 2}, by_id)
+    other = FinishedRollouts(path, {"of": 2}, by_id)
     assert not other.rollouts
     other.finish()
     assert not path.exists()
@@ -149,13 +149,13 @@ def test_half_a_surrogate_pair_is_written_as_its_escape_and_read_back(tmp_path: 
     texts = ["a \ud800 \\ud83d \U0001f600", "\udfff\\"]
     said = [one.but(messages=({"role": "assistant", "content": text},)) for one, text in zip(drawn, texts, strict=True)]
     by_id = {one.id: one for one in prompts}
-    record = Finished(tmp_path / FILE, {}, by_id)
+    record = FinishedRollouts(tmp_path / FILE, {}, by_id)
     record.add(said)
     record.finish()
     journal = Journal(tmp_path / "rollouts.jsonl", 0)
     journal.write(line(one, 0)(one.logp, learned=True) for one in said)
     journal.finish()
-    again = Finished(tmp_path / FILE, {}, by_id)
+    again = FinishedRollouts(tmp_path / FILE, {}, by_id)
     assert [again.rollouts[one.id].messages for one in said] == [one.messages for one in said]
     assert [one.messages for one in groups(journal.path, [0], by_id)[0]] == [one.messages for one in said]
     again.finish()

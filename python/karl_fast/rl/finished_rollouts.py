@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FILE = "finished.jsonl"
 
 
-class Finished:
+class FinishedRollouts:
     """The finished rollouts of a run since its last checkpoint, by id."""
 
     def __init__(self, path: Path, identity: Mapping[str, Any], prompts: Mapping[str, Prompt]) -> None:
