@@ -166,7 +166,7 @@ def timed(kind: str, prompt: int, length: int | None) -> dict[str, Any]:
     loaded: Any = SimpleNamespace(model=adapted(zoo.built(kind)).eval(), tokenizer=None, ends=frozenset(), config={})
     policy, (tokens, mask) = LanguageModel(loaded), group(prompt)
     both = {name: Forward(policy, 1.0, segment_length=length) for name in ("shared", "alone")}
-    both["alone"].__dict__["_carries"] = False
+    both["alone"].__dict__["_uncarried"] = "a reason"
     _ = both["shared"].carrier
     best: dict[str, tuple[float, int, Any]] = {}
     for _ in range(3):

@@ -92,6 +92,11 @@ def width(mask: NDArray[np.bool_]) -> int:
     return int(np.flatnonzero(mask.any(0)).max(initial=-1)) + 1
 
 
+def alike(mask: NDArray[np.bool_], length: int, tokens: NDArray[np.int32]) -> bool:
+    """Return whether several rows pass through a segment of at most so many tokens as one."""
+    return len(mask) > 1 and any(len(one.rows) < len(one.members) for one in cut(mask, length, tokens)[1])
+
+
 def shares(mask: NDArray[np.bool_], tokens: NDArray[np.int32]) -> bool:
     """Return whether rows that pass whole have a common prefix that is worth a segment of its own."""
     inputs = width(mask)

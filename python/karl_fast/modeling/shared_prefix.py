@@ -11,7 +11,7 @@ from karl_fast.modeling import chunked_logp as chunked
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.segment_boundaries import Borders
-from karl_fast.modeling.segments import shares, width
+from karl_fast.modeling.segments import alike, shares, width
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import chunkwise
 
@@ -25,6 +25,28 @@ if TYPE_CHECKING:
     from karl_fast.modeling.stateful_model import Carrier
 
 
+class Sharing:
+    """Decision to compute common prefixes once, and the remark of the first batch that has one and may not."""
+
+    def __init__(self, obstacle: Callable[[], str | None]) -> None:
+        """Take a function that returns the reason why prefixes cannot be shared; asked where rows have one."""
+        self._obstacle = obstacle
+        self._why: str | None = None
+        self._remarked = False
+
+    def __call__(self) -> bool:
+        """Return whether the rows of a batch that have a common prefix may share it."""
+        self._why = self._obstacle()
+        return self._why is None
+
+    def remark(self) -> str | None:
+        """Return the remark once; None where there is none, or it was returned before."""
+        if self._why is None or self._remarked:
+            return None
+        self._remarked = True
+        return f"each row computes by itself the prefix that it has in common with others: {self._why}"
+
+
 def sweep(
     carrier: Callable[[], Carrier],
     head: Any,
@@ -33,7 +55,7 @@ def sweep(
     mask: NDArray[np.bool_],
     *,
     length: int | None,
-    may_share: Callable[[], bool],
+    sharing: Sharing,
     **how: Any,
 ) -> Sweep | None:
     """Return the way of a batch in segments, or at once with common prefixes; None for whole rows without any.
@@ -42,13 +64,13 @@ def sweep(
         carrier: the model with the states that segments carry on.
         head, chunk_rows, tokens, mask: as for `Sweep`.
         length: tokens of a segment; None for whole rows.
-        may_share: whether a common prefix of rows may be computed once; asked where there are rows to share one.
+        sharing: of common prefixes.
         how: further arguments of `Sweep`.
     """
     shared = (head, chunk_rows, tokens, mask)
     if length is not None and width(mask) > length:
-        return Sweep(carrier(), *shared, length=length, share=len(mask) > 1 and may_share(), **how)
-    if shares(mask, tokens) and may_share():
+        return Sweep(carrier(), *shared, length=length, share=alike(mask, length, tokens) and sharing(), **how)
+    if shares(mask, tokens) and sharing():
         return AtOnce(carrier(), *shared, length=width(mask), share=True, **how)
     return None
 

@@ -14,6 +14,7 @@ from karl_fast._user_code import function, within
 from karl_fast.errors import TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.checkpoint import Checkpoints
+from karl_fast.modeling.prefixes import LEAST_TOKENS
 from karl_fast.reward.engine.records import overrides
 from karl_fast.reward.functions import Function
 from karl_fast.rl import run_dir
@@ -243,6 +244,13 @@ def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
     # MLX gathers past the end of an embedding without an error.
     remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
     return remark
+
+
+def unshared(settings: Online, sizes: Sizes) -> str | None:
+    """Return a remark if micro-batches are too small for rollouts to share their prompt."""
+    if settings.micro_batch > 1 or sizes.prompt <= LEAST_TOKENS:
+        return None
+    return "micro_batch is 1, so that each rollout computes its prompt by itself; of 2 or more, they share it"
 
 
 SHORT = 32

@@ -15,7 +15,7 @@ from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.pullback import Traced, spread
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import width
-from karl_fast.modeling.shared_prefix import sweep
+from karl_fast.modeling.shared_prefix import Sharing, sweep
 from karl_fast.modeling.sweep import Reference
 from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
@@ -53,6 +53,7 @@ class Forward:
         self._compiled = Compiled(policy.model, on=compile)
         self._shape = Shape(rounded if compile else int)
         self._rows: int | None = None
+        self.sharing = Sharing(self._obstacle)
 
     def head(self, hidden: mx.array) -> mx.array:
         """Compute logits of softmax(logits / T), in float32."""
@@ -125,20 +126,23 @@ class Forward:
         if "divergence" in names and self.divergence is not None:
             other = Reference(self.policy.reference, self._reference_head, self.divergence)
         shared = (lambda: self.carrier, self.head, self.chunk_rows(), tokens, mask)
-        how: Any = {"length": self.segment_length, "may_share": self._may_share, "names": names, "reference": other}
+        how: Any = {"length": self.segment_length, "sharing": self.sharing, "names": names, "reference": other}
         return sweep(*shared, **how)
 
-    def _may_share(self) -> bool:
-        return not self.policy.trained_head and not self._compiled.on and self._carries
+    def _obstacle(self) -> str | None:
+        """Return why rollouts with a common prefix compute it each; None if they share it."""
+        if self.policy.trained_head:
+            return "the head of the policy is trained"
+        return "compile is true" if self._compiled.on else self._uncarried
 
     @cached_property
-    def _carries(self) -> bool:
-        """True if the states of the policy can be carried on."""
+    def _uncarried(self) -> str | None:
+        """The reason why the states of the policy cannot be carried on; None if they can."""
         try:
             _ = self.carrier
-        except ModelError:
-            return False
-        return True
+        except ModelError as error:
+            return str(error)
+        return None
 
     def trace(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...] = ("logp",)) -> Trace:
         """Prepare quantities of tokens, and their gradient in the trainable parameters, joined.

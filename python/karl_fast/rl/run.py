@@ -60,6 +60,11 @@ class LastMetrics:
         if self.viewer is not None:
             self.viewer.judged(line, failures)
 
+    def noted(self, remark: str) -> None:
+        """Pass it on."""
+        if self.viewer is not None:
+            self.viewer.noted(remark)
+
 
 def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: Viewer | None = None) -> Finished:
     """Train a policy on the rewards of its rollouts.

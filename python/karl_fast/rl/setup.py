@@ -44,6 +44,9 @@ class Viewer(Protocol):
     def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
         """Report an evaluation of held-out prompts: its line of held_out.jsonl, and its failures."""
 
+    def noted(self, remark: str) -> None:
+        """Report a remark on how steps are computed."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -169,7 +172,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     judged = _fitting(settings, policy, unseen) if unseen else None
     longest = max(asked.longest, judged.longest if judged else 0)
     sizes = memory.sizes_of(settings, longest)
-    remarks = [factory.positions(policy, settings, sizes), start_remark]
+    remarks = [factory.positions(policy, settings, sizes), factory.unshared(settings, sizes), start_remark]
     divergence = recipe.objective.reads_divergence is not None
     plan = memory.of_policy(policy, settings, config, divergence=divergence).settled(sizes)
     settings = replace(settings, training=plan.memory.settings)

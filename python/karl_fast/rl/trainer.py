@@ -63,6 +63,8 @@ def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Ga
     for tracker in run.trackers:
         tracker.log(metrics)
     viewer.said(metrics, gathered.rollouts, gathered.said)
+    if remark := run.learner.forward.sharing.remark():
+        viewer.noted(remark)
     alarm = None
     try:
         run.monitor.look(metrics)

@@ -76,6 +76,9 @@ class _Nobody:
     def saved(self, place: Path) -> None:
         """Do nothing."""
 
+    def noted(self, remark: str) -> None:
+        """Do nothing."""
+
 
 def train(
     data: str | Path,

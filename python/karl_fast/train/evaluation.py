@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,12 +59,14 @@ class LossEvaluation:
         by: loss of the rows of each domain, by name; empty by default.
         difference: loss of the adapter less that of the other, with an interval; None without another.
         account: account of the rows.
+        remarks: on how the losses were computed.
     """
 
     whole: Loss
     by: dict[str, Loss]
     difference: Difference | None
     account: dict[str, Any]
+    remarks: list[str] = field(default_factory=list)
 
 
 def evaluate(
@@ -117,18 +119,21 @@ def evaluate(
         raise _no_field(by, rows, file)
     if against is not None and str(against) != BASE:
         require_adapter(str(against), BASE)
-    examples, nats, counts, account = _scored(rows, str(model), adapter_path, settings, str(file))
-    other = None
+    found = _scored(rows, str(model), adapter_path, settings, str(file))
+    examples, nats, counts = found.examples, found.nats, found.counts
+    remarks, other = found.remarks, None
     if against is not None:
         path = None if str(against) == BASE else against
-        _, other, _, _ = _scored(rows, str(model), path, settings, str(file))
+        beside = _scored(rows, str(model), path, settings, str(file))
+        remarks, other = list(dict.fromkeys(remarks + beside.remarks)), beside.nats
     names = np.array(["" if by is None else _named(rows[one.row], by) for one in examples])
     domains = [] if by is None else np.unique(names).tolist()
     return LossEvaluation(
         _loss(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
         {name: _loss(examples, nats, counts, other, names == name) for name in domains},
         None if other is None else difference(nats - other, counts, _clusters(examples)),
-        account,
+        found.account,
+        remarks,
     )
 
 
@@ -158,18 +163,27 @@ def paired_nats(
     rows, file = source.rows(split), str(source.folder / f"{split}.jsonl")
     if not rows:
         raise NothingToTrainError(f"{file} has no rows to judge by")
-    examples, nats, counts, _ = _scored(rows, model, adapter_path, settings, file)
-    _, other, _, _ = _scored(rows, model, against, settings, file)
-    _, numbers = np.unique(np.array(_clusters(examples)), return_inverse=True)
-    sums = (np.bincount(numbers, weights=column).astype(np.float64) for column in (other - nats, counts))
+    found, other = (_scored(rows, model, path, settings, file) for path in (adapter_path, against))
+    _, numbers = np.unique(np.array(_clusters(found.examples)), return_inverse=True)
+    columns = (other.nats - found.nats, found.counts)
+    sums = (np.bincount(numbers, weights=column).astype(np.float64) for column in columns)
     return tuple(sums)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Examples with their losses in nats and counts of learned tokens, the account of the rows, and remarks."""
+
+    examples: list[Example]
+    nats: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    account: dict[str, Any]
+    remarks: list[str]
 
 
 def _scored(
     rows: list[dict[str, Any]], model: str, adapter_path: str | Path | None, settings: Training, place: str
-) -> tuple[list[Example], NDArray[np.float64], NDArray[np.int64], dict[str, Any]]:
-    from dataclasses import asdict
-
+) -> _Scored:
     loaded = load(model, None if adapter_path is None else str(adapter_path))
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
     texts = rendered(rows, renderer)
@@ -177,8 +191,10 @@ def _scored(
         settings = replace(settings, max_seq_length=max(2, longest({place: texts})))
     examples, account = prepared(rows, texts, settings, place)
     chosen = validation.batches(examples, settings.batch_size, -1, settings.seed)
-    nats, counts = _scorer(loaded.model, settings, max(map(len, examples))).losses(examples, chosen)
-    return examples, nats, counts, asdict(account)
+    scorer = _scorer(loaded.model, settings, max(map(len, examples)))
+    nats, counts = scorer.losses(examples, chosen)
+    remark = scorer.sharing.remark()
+    return _Scored(examples, nats, counts, asdict(account), [] if remark is None else [remark])
 
 
 def _scorer(model: Any, settings: Training, longest: int) -> Scorer:

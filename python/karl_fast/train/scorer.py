@@ -13,7 +13,7 @@ from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.layers import drops
 from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.segment_support import carried
-from karl_fast.modeling.shared_prefix import sweep
+from karl_fast.modeling.shared_prefix import Sharing, sweep
 from karl_fast.modeling.views import adapters_off, split
 from karl_fast.train.batching import padded
 
@@ -33,6 +33,7 @@ class Scorer:
 
     Attributes:
         segment_length: tokens of a row that pass at a time; longer rows pass in segments. None for whole rows.
+        sharing: of the common prefixes of rows.
     """
 
     def __init__(self, model: Any, segment_length: int | None = None) -> None:
@@ -42,6 +43,7 @@ class Scorer:
         self.body, self.head = split(model)
         self.vocabulary = int(model(mx.array([[1]])).shape[-1])  # a shape is known without computing
         self.rows = chunk_rows(self.vocabulary)
+        self.sharing = Sharing(self._obstacle)
 
     @cached_property
     def carrier(self) -> Carrier:
@@ -53,13 +55,13 @@ class Scorer:
         return carried(self.model, self.body, self.head)
 
     @cached_property
-    def carries(self) -> bool:
-        """True if the states of the model can be carried on."""
+    def uncarried(self) -> str | None:
+        """The reason why the states of the model cannot be carried on; None if they can."""
         try:
             _ = self.carrier
-        except ModelError:
-            return False
-        return True
+        except ModelError as error:
+            return str(error)
+        return None
 
     def long(self, batch: Padded) -> bool:
         """Return whether a batch passes in segments."""
@@ -77,7 +79,7 @@ class Scorer:
         """Compute the same under the model without its adapters. [N]"""
         import mlx.core as mx
 
-        _ = self.carries  # the carrier is found with the adapters on, whose parameters it holds
+        _ = self.uncarried  # the carrier is found with the adapters on, whose parameters it holds
         with adapters_off(self.model):
             found = self.logp(batch)
             mx.eval(found)
@@ -106,11 +108,11 @@ class Scorer:
     def _sweep(self, batch: Padded, seed: int | None) -> Sweep | None:
         """Return the way of a batch in segments, or with common prefixes; None where it passes whole."""
         shared = (lambda: self.carrier, self.head, self.rows, np.array(batch.tokens), batch.mask)
-        return sweep(*shared, length=self.segment_length, may_share=self._may_share, seed=seed)
+        return sweep(*shared, length=self.segment_length, sharing=self.sharing, seed=seed)
 
-    def _may_share(self) -> bool:
-        """Return whether rows with a common prefix have the same states: not with dropout."""
-        return self.carries and not drops(self.model)
+    def _obstacle(self) -> str | None:
+        """Return why rows with a common prefix do not have the same states, or none to carry on; None if they do."""
+        return "dropout leaves out other numbers in each" if drops(self.model) else self.uncarried
 
     def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the negative log-likelihood of each example in nats, and its number of tokens; 0 for those not chosen.

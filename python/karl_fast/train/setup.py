@@ -51,6 +51,10 @@ class Viewer(Protocol):
         """Report a checkpoint on the disk."""
         ...
 
+    def noted(self, remark: str) -> None:
+        """Report a remark on how steps are computed."""
+        ...
+
 
 @dataclass
 class Run:

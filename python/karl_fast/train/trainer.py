@@ -38,6 +38,8 @@ def train(run: Run, viewer: Viewer) -> int:
         left = run.batches - (state.step - 1) * settings.grad_accumulation_steps
         batches = [next(run.order) for _ in range(min(settings.grad_accumulation_steps, left))]
         gradient = run.learner.gradient(batches)
+        if remark := run.learner.scorer.sharing.remark():
+            viewer.noted(remark)
         rate = _update(run, gradient)
         state.epoch, state.batch = run.order.epoch, run.order.batch
         state.tokens += gradient.learned if gradient.finite else 0

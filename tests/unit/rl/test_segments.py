@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,18 +12,25 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
 import mlx.core as mx
 
+from karl_fast.cli.reports.rl import Lines
 from karl_fast.modeling.flat_gradients import norm
+from karl_fast.modeling.shared_prefix import Sharing
 from karl_fast.objective import recipe
+from karl_fast.rl import rl
+from karl_fast.rl.factory import unshared
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.logprobs import Forward
-from karl_fast.rl.memory import Sizes, of_policy
+from karl_fast.rl.memory import Sizes, of_policy, sizes_of
 from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
 from tests.unit.train.parts import adapted, built
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAMES = ("logp", "entropy", "divergence")
 
@@ -85,7 +92,7 @@ def test_a_group_computes_its_prompt_once(
 
     def passed(*, share: bool) -> tuple[dict[str, np.ndarray], dict[str, mx.array], np.ndarray]:
         forward = Forward(policy, 0.8, divergence="reverse", segment_length=length if share else None)
-        forward.__dict__["_carries"] = share
+        forward.__dict__["_uncarried"] = None if share else "a reason"
         trace = forward.trace(tokens, mask, NAMES)
         if share:
             segments = trace.sweep.segments
@@ -101,6 +108,32 @@ def test_a_group_computes_its_prompt_once(
     np.testing.assert_allclose(reference, base, atol=2e-5)
     far: Any = norm({name: gradient[name] - one for name, one in whole.items()}) / norm(whole)
     assert far.item() < 1e-5
+
+
+def test_the_reason_why_rollouts_share_nothing_is_given(
+    policy: LanguageModel, group: tuple[np.ndarray, np.ndarray]
+) -> None:
+    forward = Forward(policy, 1.0, compile=True)
+    forward.trace(*group)
+    assert str(forward.sharing.remark()).endswith(": compile is true")
+    assert forward.sharing.remark() is None
+    alone = Forward(policy, 1.0, compile=True)
+    alone.trace(group[0][:1], group[1][:1])
+    assert alone.sharing.remark() is None
+
+
+def test_a_round_prints_why_its_rollouts_share_nothing(
+    online: Callable[..., Online], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sharing, "remark", lambda _: "a reason")
+    rl(online(rounds=1), viewer=Lines())
+    assert "warning   a reason" in capsys.readouterr().err.splitlines()
+
+
+def test_a_micro_batch_of_one_rollout_is_remarked_on(online: Callable[..., Online]) -> None:
+    for size, prompt, remarked in ((1, 65, True), (1, 64, False), (2, 65, False)):
+        settings = online(micro_batch=size)
+        assert (unshared(settings, sizes_of(settings, prompt)) is not None) == remarked
 
 
 def rollout(row: int, tokens: np.ndarray, start: int, reward: float) -> Rollout:

@@ -161,6 +161,7 @@ def test_g_the_cache_is_bounded_and_somebody_may_watch(tiny_model: Path, tmp_pat
             told.append(values)
 
         def saved(self, place: Path) -> None: ...
+        def noted(self, remark: str) -> None: ...
 
     train(data, tiny_model, tmp_path / "adapter", Training(iters=5, cache_limit=0.0005, **QUICK), viewer=Viewer())
     assert told == lines(tmp_path / "adapter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,8 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 import mlx.core as mx
 from mlx.utils import tree_map
 
+from karl_fast.cli.commands.eval import _lines
+from karl_fast.cli.reports.train_viewer import Lines
 from karl_fast.modeling.flat_gradients import norm
 from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.segments import cut, shares
@@ -19,6 +21,7 @@ from karl_fast.modeling.shared_prefix import AtOnce
 from karl_fast.modeling.states import read
 from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import checkpointed
+from karl_fast.train import evaluate, train
 from karl_fast.train.batching import Padded, padded
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import Example
@@ -28,6 +31,10 @@ from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
 from tests.unit.train import zoo
 from tests.unit.train.parts import adapted, built
+from tests.unit.train.test_defects import QUICK, chat, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KINDS = {"qwen3": 1e-5, "gemma3_text": 4e-5, "qwen3_5": 1e-5, "mamba2": 4e-5, "llama4": 1e-5, "qwen3_moe": 1e-5}
 """Types of models, and the relative difference: a whole pass of gemma3_text itself is 2e-5 from one in float64."""
@@ -62,7 +69,7 @@ def pulled(model: Any, batch: Padded, coefficients: Any, length: int | None, kin
     """Log-probabilities and their gradient, by a way through the model of a kind."""
     scorer = Scorer(model, length)
     if kind is Traced:
-        scorer.__dict__["carries"] = False
+        scorer.__dict__["uncarried"] = "a reason"
     trace = scorer.trace(batch)
     assert type(trace) is kind
     logp = trace.outputs()["logp"]
@@ -92,7 +99,7 @@ def test_a_prefix_that_is_computed_once_gives_the_gradient_of_every_row(
 def test_a_pass_without_a_gradient_shares_prefixes_too(batch: Padded) -> None:
     model = adapted(built("qwen3"))
     alone = Scorer(model)
-    alone.__dict__["carries"] = False
+    alone.__dict__["uncarried"] = "a reason"
     wanted, reference = np.array(alone.trained_logp(batch)), np.array(alone.reference(batch))
     for length in (None, 48):
         scorer = Scorer(model, length)
@@ -180,7 +187,46 @@ def test_a_step_is_that_of_rows_that_share_nothing(recipe: str, length: int | No
     settings = Training(recipe=recipe, batch_size=6, **more)
     learner, alone = (Learner(model, rows, Objective(settings, rows), length) for _ in range(2))
     alone.scorer = Scorer(model)
-    alone.scorer.__dict__["carries"] = False
+    alone.scorer.__dict__["uncarried"] = "a reason"
     found, wanted = learner.gradient([list(range(6))]), alone.gradient([list(range(6))])
     assert found.loss == pytest.approx(wanted.loss, rel=1e-5)
     assert distance(found.values, wanted.values) < 2e-5
+
+
+def test_the_reason_why_rows_share_nothing_is_given_once(batch: Padded) -> None:
+    model = adapted(built("qwen3"), Training(lora_dropout=0.1))
+    for length in (None, 48):
+        scorer = Scorer(model, length)
+        assert scorer.sharing.remark() is None
+        scorer.trace(batch, seed=1)
+        assert "dropout" in str(scorer.sharing.remark())
+        scorer.trace(batch, seed=1)
+        assert scorer.sharing.remark() is None
+    scorer = Scorer(adapted(zoo.built("gemma3n")))
+    scorer.trace(batch)
+    assert "gemma3n cannot be trained in segments: its layers share" in str(scorer.sharing.remark())
+
+
+@pytest.mark.parametrize("length", [None, 48])
+def test_there_is_no_remark_where_rows_have_nothing_in_common(length: int | None) -> None:
+    random, model = np.random.default_rng(2), adapted(built("qwen3"), Training(lora_dropout=0.1))
+    texts = [Text(random.integers(4, zoo.VOCABULARY, 90).astype(np.int32), np.arange(90) > 0) for _ in range(3)]
+    scorer = Scorer(model, length)
+    scorer.trace(padded([Example(text, row) for row, text in enumerate(texts)]), seed=1)
+    assert scorer.sharing.remark() is None
+
+
+def test_a_run_prints_why_rows_share_nothing(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "the same long question for all rows " * 8
+    data = write(tmp_path / "data", [chat(f"{asked}{n}", f"answer {n}") for n in range(8)])
+    settings = Training(**QUICK | {"max_seq_length": 512, "iters": 2, "lora_dropout": 0.1})
+    train(data, tiny_model, tmp_path / "adapter", settings, viewer=Lines(1))
+    printed = " ".join(capsys.readouterr().err.split())
+    wanted = "warning each row computes by itself the prefix that it has in common with others: dropout"
+    assert printed.count(wanted) == 1
+    monkeypatch.setattr(Scorer, "_obstacle", lambda _: "a reason")
+    found = evaluate(data, tiny_model, tmp_path / "adapter", against="base", split="train", settings=settings)
+    assert [one.rpartition(": ")[2] for one in found.remarks] == ["a reason"]
+    assert list(_lines(found))[-1] == f"warning   {found.remarks[0]}"

@@ -165,6 +165,7 @@ def _lines(found: LossEvaluation) -> Iterator[str]:
         yield f"          {_loss(loss)}  {counted(loss.rows, 'row')}  {clean(name)}"
     if found.difference:
         yield f"differs   {_difference(found)}"
+    yield from (f"warning   {remark}" for remark in found.remarks)
 
 
 def _loss(loss: Loss) -> str:

@@ -45,6 +45,9 @@ class Silent:
     def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
         """Do nothing."""
 
+    def noted(self, remark: str) -> None:
+        """Do nothing."""
+
     def stopped(self, word: str) -> str:
         """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
@@ -82,6 +85,10 @@ class Lines(Silent):
         for sentence in summed(failures):
             self.say(sentence)
         self.say(held_out(line))
+
+    def noted(self, remark: str) -> None:
+        """Print a remark."""
+        self.say(f"warning   {remark}")
 
     def _remarked(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Print the remarks on a round beside its numbers."""

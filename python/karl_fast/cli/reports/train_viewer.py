@@ -37,6 +37,9 @@ class Quiet:
     def saved(self, place: Path) -> None:
         """Print nothing for a checkpoint."""
 
+    def noted(self, remark: str) -> None:
+        """Do nothing."""
+
     def stopped(self, word: str) -> str:
         """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
@@ -69,6 +72,10 @@ class Lines(Quiet):
             self.say(f"step {step:>6}  skipped: its gradient is not finite")
         elif step % self.every == 0 or step == self.steps:
             self.say(line_of(values))
+
+    def noted(self, remark: str) -> None:
+        """Print a remark."""
+        self.say(f"warning   {remark}")
 
 
 class Bar(Lines):
