@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The rules are for English. `tests/golden/next_turn.json` holds labels of real turns, and
-//! `tests/next_turn.rs` measures every rule by them. A turn that no rule matches is not judged, nor one that
+//! `tests/all/next_turn.rs` measures every rule by them. A turn that no rule matches is not judged, nor one that
 //! matches rules of both kinds.
 
 mod own_words;

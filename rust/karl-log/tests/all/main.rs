@@ -1,0 +1,25 @@
+//! Tests of the crate from outside, in one program: linking one is quicker than linking twenty.
+#![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
+
+mod accounting;
+mod archive;
+mod compressed;
+mod directory;
+mod export;
+mod fetch;
+mod formats;
+mod git_outcomes;
+mod group_cap;
+mod json_corpus;
+mod json_scan;
+mod json_test_suite;
+mod layouts;
+mod lines;
+mod logs;
+mod mixed_layouts;
+mod next_turn;
+mod order;
+mod reread;
+mod secrets;
+mod truncated;
+mod values;
