@@ -5,6 +5,7 @@
 | shuffle | every prompt once, in a new order each pass |
 | pass-rate | those with a mean outcome nearest to a half; unseen ones count as a half |
 | paced | the same, by PACED's regression intercept, ``t`` times ``mean(r / t - (logp - logp_old))`` |
+| | unseen ones by a head that learns this intercept from the prompt, where the recipe has one |
 | stages | shuffled, from the levels of the current stage (`karl_fast.curriculum.EASY_TO_HARD`) |
 """
 
@@ -21,7 +22,7 @@ from karl_fast.curriculum import EASY_TO_HARD, nearest_rate
 from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +36,9 @@ WANTED = 0.5
 PACED_TEMPERATURE = 0.05
 """beta of PACED (arXiv:2602.12642)."""
 
+CANDIDATES = 8
+"""Unseen prompts that are guessed for each one to choose: a guess is a forward pass over the prompt."""
+
 
 @dataclass
 class Curriculum:
@@ -46,6 +50,9 @@ class Curriculum:
         seed: of all shuffles.
         asked: number of prompts taken in order so far, by level.
         rates: what each prompt's rollouts were worth, by its number.
+        head: estimates of the mean outcome of prompts by a learned log Z; None where there is none.
+        guesses: estimates of unseen prompts in this round, by number.
+        taken: numbers of the prompts chosen in this round.
     """
 
     prompts: Sequence[Prompt]
@@ -56,6 +63,9 @@ class Curriculum:
     schedule: Schedule = EASY_TO_HARD
     asked: dict[str, int] = field(default_factory=dict)
     rates: dict[int, float] = field(default_factory=dict)
+    head: Callable[[Sequence[Prompt]], NDArray[np.float64]] | None = None
+    guesses: dict[int, float] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.order == "stages":
@@ -97,15 +107,37 @@ class Curriculum:
 
     def _nearest(self, count: int, round: int, also: int) -> list[Prompt]:
         """Choose the nearest prompts; ties are shuffled, so that unseen prompts are not in the order of the file."""
+        if also == 0:
+            self.guesses, self.taken = {}, set()
         shuffled = np.random.default_rng([self.seed, round, also]).permutation(len(self.prompts))
-        rates = np.array([self.estimate(self.prompts[place]) for place in shuffled])
-        found = nearest_rate(rates, min(count, len(rates)), target=WANTED)
-        places = [int(shuffled[place]) for place in found]
-        return [self.prompts[places[place % len(places)]] for place in range(count)]
+        pool = self._pool([self.prompts[place] for place in shuffled], count)
+        rates = np.array([self.estimate(prompt) for prompt in pool])
+        found = [pool[place] for place in nearest_rate(rates, min(count, len(rates)), target=WANTED)]
+        self.taken |= {prompt.number for prompt in found}
+        return [found[place % len(found)] for place in range(count)]
+
+    def _pool(self, shuffled: list[Prompt], count: int) -> list[Prompt]:
+        """Return the prompts to choose from: all, or with a head those seen and some unseen ones, which it guesses.
+
+        The mean error of the head on prompts that were seen is taken off its guesses: before it has learned, unseen
+        prompts then count as the mean of the others, and not as whatever it began with.
+        """
+        seen = [prompt for prompt in shuffled if prompt.number in self.rates]
+        unseen = [prompt for prompt in shuffled if prompt.number not in self.rates.keys() | self.taken]
+        unseen = unseen[: CANDIDATES * count]
+        if self.head is None or not seen or not unseen:
+            return shuffled
+        probes = seen[:count]
+        values = self.head([*probes, *unseen])
+        error = float(np.mean(values[: len(probes)] - [self.rates[prompt.number] for prompt in probes]))
+        guesses = values[len(probes) :] - error
+        self.guesses |= {prompt.number: float(guess) for prompt, guess in zip(unseen, guesses, strict=True)}
+        return [*seen, *unseen]
 
     def estimate(self, prompt: Prompt) -> float:
         """Return the estimated mean outcome of a prompt, from 0 to 1."""
-        return min(1.0, max(0.0, self.rates.get(prompt.number, WANTED)))
+        unseen = self.guesses.get(prompt.number, WANTED)
+        return min(1.0, max(0.0, self.rates.get(prompt.number, unseen)))
 
     def learn(self, rollouts: Sequence[Rollout], drifts: NDArray[np.float64]) -> None:
         """Update the statistics with the rollouts of a round.
@@ -149,8 +181,15 @@ def round_up(number: int, by: int) -> int:
     return -(-number // by)
 
 
-def of(settings: Online, prompts: Sequence[Prompt]) -> Curriculum:
-    """Make the curriculum of a run."""
+def of(
+    settings: Online, prompts: Sequence[Prompt], head: Callable[[Sequence[Prompt]], NDArray[np.float64]] | None = None
+) -> Curriculum:
+    """Make the curriculum of a run; `head` estimates the mean outcome of prompts."""
     return Curriculum(
-        prompts, settings.curriculum, settings.training.seed, settings.prompts_per_round, settings.stage_field
+        prompts,
+        settings.curriculum,
+        settings.training.seed,
+        settings.prompts_per_round,
+        settings.stage_field,
+        head=head,
     )

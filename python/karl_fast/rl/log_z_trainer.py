@@ -14,12 +14,14 @@ from karl_fast.modeling.parameters import flat
 from karl_fast.modeling.pullback import Traced
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.rl.logprobs import Forward
+    from karl_fast.rl.policy import Policy
 
 
 class Partition:
@@ -70,6 +72,16 @@ class Partition:
             return {"log_z": log_z}, {name: joined(part) for name, part in tree.items()}
 
         return Traced(["log_z"], len(mask), gradient)
+
+    def log_z(self, policy: Policy, prompts: Iterable[Sequence[int]]) -> NDArray[np.float64]:
+        """Return log Z of prompts, given as tokens, one forward pass each. [P]"""
+        import mlx.core as mx
+
+        def of(tokens: Sequence[int]) -> float:
+            hidden = policy.body(mx.array([tokens])).astype(mx.float32)
+            return float(np.array(self.head(hidden, mx.ones((1, len(tokens)), dtype=mx.bool_)))[0])
+
+        return np.array([of(tokens) for tokens in prompts], dtype=np.float64)
 
     def update(self, gradient: dict[str, mx.array]) -> None:
         """Make one step of the head, with a gradient joined to vectors."""

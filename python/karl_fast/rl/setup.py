@@ -13,7 +13,17 @@ from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, State
 from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
-from karl_fast.rl import curriculum, factory, finished_rollouts, held_out, memory, rollout_log, run_dir, run_state
+from karl_fast.rl import (
+    curriculum,
+    factory,
+    finished_rollouts,
+    head_estimate,
+    held_out,
+    memory,
+    rollout_log,
+    run_dir,
+    run_state,
+)
 from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.collect import Collector
 from karl_fast.rl.config import prompts as read_prompts
@@ -181,14 +191,15 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     collector = Collector(decoder, reward_functions, factory.sampling(settings), make)
     with within(began):
         identity, seen_before = factory.identity(settings, recipe), factory.seen_before(settings)
+    learner = factory.learner(settings, recipe, policy)
     run = OnlineRun(
         settings=settings,
         out=began / settings.out,
         recipe=recipe,
         asked=asked,
         collector=collector,
-        learner=factory.learner(settings, recipe, policy),
-        curriculum=curriculum.of(settings, asked.prompts),
+        learner=learner,
+        curriculum=curriculum.of(settings, asked.prompts, head_estimate.of(settings, learner)),
         buffer=Buffer(settings.replay),
         monitor=AlarmMonitor(settings.alarms),
         identity=identity,

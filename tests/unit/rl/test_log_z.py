@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -72,3 +73,37 @@ def test_the_gradient_of_log_z_reaches_the_prompts_hidden_states_unless_it_is_de
             assert (name == "log_z" or not detached) == (float(mx.abs(value).max()) > 0)
             if name in found:
                 np.testing.assert_allclose(np.array(found[name][vector]), np.array(value), atol=1e-5)
+
+
+def test_log_z_of_prompts_is_that_of_the_trace(reversal: ModuleType) -> None:
+    policy = reversal.policy(seed=1)
+    partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
+    tokens = np.array([[1, 2, 8, 3, 4], [1, 2, 3, 4, 8], [5, 8, 1, 8, 0]], dtype=np.int32)
+    mask = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [0, 1, 1, 0]], dtype=np.bool_)
+    prompts = [row[:length].tolist() for row, length in zip(tokens, mask.argmax(1) + 1, strict=True)]
+    wanted = partition.trace(Forward(policy, 1.0), tokens, mask).outputs()["log_z"]
+    assert partition.log_z(policy, prompts) == pytest.approx(wanted, abs=1e-5)
+    assert len({*wanted.tolist()}) == 3
+    assert partition.log_z(policy, []).shape == (0,)
+
+
+def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(reversal: ModuleType) -> None:
+    from karl_fast.objective import recipe
+    from karl_fast.rl import Online, head_estimate
+
+    policy = reversal.policy(seed=1)
+    partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
+    prompts = [SimpleNamespace(messages=({"role": "user", "content": text},)) for text in ("012", "3")]
+
+    def of(name: str = "paced", **choices: Any) -> Any:
+        objective, forward = recipe(name).objective, SimpleNamespace(policy=policy)
+        learner: Any = SimpleNamespace(objective=objective, partition=partition, forward=forward)
+        return head_estimate.of(Online(**{"curriculum": "paced"} | choices), learner)
+
+    tokens = [policy.encode(prompt.messages) for prompt in prompts]
+    assert of()(prompts) == pytest.approx(0.05 * partition.log_z(policy, tokens))
+    assert of("flowrl") is None  # of scores within groups
+    assert of("oapl") is None  # no nats
+    assert of(curriculum="pass-rate") is None
+    assert of(outcome="correct") is None
+    assert of(overlong_tokens=4) is None

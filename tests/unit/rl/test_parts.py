@@ -23,7 +23,10 @@ from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Alarms, Online, Replay
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 LEVELS = ("easy", "medium", "hard")
 
@@ -77,6 +80,43 @@ def test_the_intercept_is_the_mean_outcome_less_what_the_policy_has_moved() -> N
     rollouts = [rollout(asked()[0], 0, value) for value in (1.0, 0.0, 1.0, float("nan"))]
     order.learn(rollouts, np.array([0.2, -0.4, 0.1, 9.0]))
     assert order.rates[0] == pytest.approx(2 / 3 - 0.05 * (0.2 - 0.4 + 0.1) / 3)
+
+
+def headed(values: dict[int, float], count: int, asked_of: list[list[int]]) -> Curriculum:
+    """A curriculum whose head knows a value of each prompt; what it is asked of is kept."""
+
+    def head(prompts: Sequence[Prompt]) -> NDArray[np.float64]:
+        asked_of.append([prompt.number for prompt in prompts])
+        return np.array([values[prompt.number] for prompt in prompts])
+
+    return Curriculum(asked(count), "paced", 0, per_round=2, head=head)
+
+
+def test_unseen_prompts_are_guessed_by_the_head_less_its_error_on_seen_ones() -> None:
+    asked_of: list[list[int]] = []
+    order = headed({0: 0.1, 1: 0.5, 2: 0.4, 3: 0.7, 4: 0.2, 5: -0.3}, 6, asked_of)
+    first = order.choose(2, 0)
+    assert asked_of == []  # nothing was seen: all count as a half
+    assert [order.estimate(prompt) for prompt in first] == [0.5, 0.5]
+    order.rates = {0: 0.0, 1: 0.2}  # the head is 0.2 too high on average
+    assert [prompt.number for prompt in order.choose(2, 1)] == [3, 1]
+    assert sorted(asked_of[0][:2]) == [0, 1]
+    assert sorted(asked_of[0][2:]) == [2, 3, 4, 5]
+    guesses = [order.estimate(prompt) for prompt in asked()]
+    assert guesses == pytest.approx([0.0, 0.2, 0.2, 0.5, 0.0, 0.0])
+    assert 3 not in {prompt.number for prompt in order.choose(2, 1, also=1)}  # another draw asks another prompt
+    assert 3 in {prompt.number for prompt in order.choose(2, 2)}
+
+
+def test_few_unseen_prompts_are_guessed_and_others_wait() -> None:
+    asked_of: list[list[int]] = []
+    order = headed({number: number / 100 for number in range(100)}, 100, asked_of)
+    order.rates = {number: number / 100 for number in range(10)}
+    chosen = {prompt.number for prompt in order.choose(2, 1)}
+    (numbers,) = asked_of
+    assert len(numbers) == 2 + 8 * 2
+    nearest = sorted(numbers[2:], key=lambda number: abs(number / 100 - 0.5))[:2]
+    assert chosen == {*nearest}
 
 
 def test_replay_keeps_what_differs_and_forgets_what_is_old() -> None:

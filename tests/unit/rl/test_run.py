@@ -66,6 +66,11 @@ VARIANTS = {
     "replay by accuracy error": {"replay": Replay(groups=1, priority="accuracy-error"), "curriculum": "paced"},
     "draws": {"recipe": "dapo", "draws": 3, "curriculum": "paced", "overlong_tokens": 2},
     "learned log z": {"recipe": "flowrl", "micro_batch": 5},
+    "guesses of log z": {
+        "recipe": "paced",
+        "curriculum": "paced",
+        "replay": Replay(groups=1, priority="accuracy-error"),
+    },
 }
 
 
