@@ -174,6 +174,7 @@ class BadRow(TypedDict):
     line: int
     offset: int
     key: NotRequired[str]
+    value: NotRequired[str]
 
 @type_check_only
 class BesideFacts(TypedDict):
@@ -201,6 +202,7 @@ class InputFacts(TypedDict):
     duplicate_keys: int
     without_id: int
     unusable_domains: int
+    orders: list[tuple[str, int, int]]
 
 @type_check_only
 class DomainFacts(TypedDict):
@@ -224,6 +226,7 @@ class SelectionFacts(TypedDict):
     ungrouped: int
     inverse_temperature: float
     wanted_ess: float | None
+    tempered_share: float
     reached_ess: float
     reached_share: float
     note: str | None
@@ -313,6 +316,7 @@ class Log:
     def hashes(self, whole: bool) -> list[str]: ...
     def component(self, index: int) -> NDArray[np.float64]: ...
     def keys(self) -> NDArray[np.uint64]: ...
+    def order(self) -> NDArray[np.float64] | None: ...
     def codes(self, name: str) -> NDArray[np.int64]: ...
     def names(self, name: str) -> list[str]: ...
     def distinct(self, name: str) -> int: ...
@@ -359,10 +363,12 @@ class Selection:
         eps: float,
         min_reward: float | None = None,
         drop_constant_groups: bool,
+        variance_top_p: float | None = None,
         dedup: bool,
         partition_by: str,
         ess: float | None = None,
         inverse_temperature: float | None = None,
+        half_life: float | None = None,
         sampler: str,
         seed: int,
         threads: int,
@@ -436,6 +442,7 @@ def read(
     messages: str | None = None,
     domain: str | None = None,
     partition: str | None = None,
+    order: str | None = None,
     max_line_bytes: int,
     compare: str | None = None,
     domain_asked: bool,
@@ -476,6 +483,7 @@ def columns_needed(
     messages: str | None = None,
     domain: str | None = None,
     partition: str | None = None,
+    order: str | None = None,
 ) -> list[str] | None: ...
 
 # convert

@@ -16,6 +16,7 @@ from karl_fast._pseudonyms import names
 from karl_fast.export.draw_record import drawn, law, threshold
 from karl_fast.export.name_counts import LISTED, domains, mixed_numbers, named, strata
 from karl_fast.export.provenance import inputs, run
+from karl_fast.log.order import newest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,7 @@ SCHEMA = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
 
 READ_AND_WRITTEN = {
-    *("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes", "hash_inputs"),
+    *("format", "id", "group", "reward", "messages", "domain", "order_by", "strict", "max_line_bytes", "hash_inputs"),
     *("seed", "shape", "split", "allow_secrets", "pseudonyms", "max_tokens", "tokenizer", "max_per_group"),
 }
 """Settings that apply to rows chosen by the caller."""
@@ -170,6 +171,7 @@ def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[s
         "score": "given" if log.core.weighted else settings.score,
         **_baseline(settings),
         **_shaping(settings),
+        **_recency(log, facts),
         "inverse_temperature": facts["inverse_temperature"],
         "ess_wanted_share": facts["wanted_ess"],
         "ess_reached_share": facts["reached_share"],
@@ -185,7 +187,20 @@ def _baseline(settings: Settings) -> Manifest:
     """Return the baseline of the score advantage; empty for other scores."""
     if settings.score != "advantage":
         return {}
-    return {"baseline": {"kind": settings.baseline, "by": settings.baseline_by}}
+    moving = {"order_by": settings.order_by, "alpha": settings.ema_alpha, "start": settings.ema_start}
+    more = moving if settings.baseline == "ema" else {}
+    return {"baseline": {"kind": settings.baseline, "by": settings.baseline_by} | more}
+
+
+def _recency(log: Log, facts: _core.SelectionFacts) -> Manifest:
+    """Return the factor of age on the weights, and the share of ESS before it; empty if none."""
+    if log.settings.recency_half_life is None:
+        return {}
+    law = {"half_life": log.settings.recency_half_life, "order_by": log.settings.order_by, "newest": newest(log)}
+    return {"recency": law | {"formula": AGED, "ess_share_before": facts["tempered_share"]}}
+
+
+AGED = "the weight of a row is multiplied by 2^(-(newest - order_by) / half_life) before it is normalised"
 
 
 def _shaping(settings: Settings) -> Manifest:

@@ -25,7 +25,7 @@ def inputs(log: Log) -> list[dict[str, Any]]:
         covers = "whole stream"
     return [
         {
-            **file,
+            **{name: fact for name, fact in file.items() if name != "orders"},
             "fields": dict(file["fields"]),
             "dropped": dict(file["dropped"]),
             "xxh3_128": digest,

@@ -10,6 +10,7 @@ from karl_fast import _core
 from karl_fast.errors import BadRowError
 from karl_fast.log.discovery import files, listed
 from karl_fast.log.log import Log
+from karl_fast.log.order import refuse_unordered
 from karl_fast.settings.choices import named
 from karl_fast.settings.sample import Settings
 
@@ -51,7 +52,7 @@ def read(
             ``PackedError`` or ``EncodingError``, where it may hold some that nothing here reads, and ``ColumnError``,
             where a column of Parquet is needed that JSON has no form for.
         RewardError: a function of ``reward`` is not there, or its file does not run.
-        BadRowError: with ``strict``, for the first row that is no record.
+        BadRowError: with ``strict``, for the first row that is no record; with ``order_by``, for a record without one.
         UsageError: a field path or setting that means nothing.
     """
     settings = (settings or Settings()).replace(**choices)
@@ -66,6 +67,7 @@ def read(
                 found.files,
                 **columns(settings),
                 partition=settings.partition_field,
+                order=settings.order_by,
                 max_line_bytes=settings.max_line_bytes,
                 domain_asked=settings.domain_asked,
                 compare=_compared(settings) if settings.dedup or fingerprint else None,
@@ -73,6 +75,8 @@ def read(
                 threads=settings.threads,
                 progress=progress,
             )
+        if settings.order_by is not None:
+            refuse_unordered(core, settings.order_by)
         if settings.strict:
             refuse_bad_rows(core)
         if scorers is not None:
@@ -86,7 +90,9 @@ def _needed(settings: Settings) -> Needed | None:
     """Return which columns of Parquet have to be kept: all where whole records are written, scored or compared."""
     if settings.shape == "raw" or settings.functions or settings.dedup:
         return None
-    return partial(_core.columns_needed, **columns(settings), partition=settings.partition_field)
+    return partial(
+        _core.columns_needed, **columns(settings), partition=settings.partition_field, order=settings.order_by
+    )
 
 
 def columns(settings: Settings) -> dict[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karl_fast.settings.sample import Settings
     from karl_fast.typing import ArrowArray, ArrowStream
 
-SETTLED = ("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes")
+SETTLED = ("format", "id", "group", "reward", "messages", "domain", "order_by", "strict", "max_line_bytes")
 """Settings that can only be chosen when a log is read."""
 
 

@@ -9,6 +9,7 @@ from karl_fast import _core
 from karl_fast.errors import UsageError
 from karl_fast.log.discovery import why_no_groups
 from karl_fast.log.field_hints import first, fitting, held, lacking, likeliest, records
+from karl_fast.log.order import half_life_of
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from karl_fast.log import Log
 
 
-GROUP_RULES = ("drop_constant_groups", "max_per_group")
+GROUP_RULES = ("drop_constant_groups", "variance_top_p", "max_per_group")
 """Rules that leave every row where no row has a group."""
 
 
@@ -57,10 +58,12 @@ def select(log: Log) -> _core.Selection:
         eps=settings.eps,
         min_reward=settings.min_reward,
         drop_constant_groups=settings.drop_constant_groups,
+        variance_top_p=settings.variance_top_p,
         dedup=settings.dedup,
         partition_by="field" if settings.partition_field else settings.partition_by,
         ess=settings.wanted_ess,
         inverse_temperature=settings.tempered_by,
+        half_life=half_life_of(log),
         sampler=settings.sampler,
         seed=settings.seed,
         threads=settings.threads,
@@ -78,10 +81,27 @@ def _advantages(log: Log) -> NDArray[np.float64]:
     codes = log.groups if settings.baseline_by == "group" else log.domains
     if settings.baseline == "mean":
         scores = centre(rewards, codes)
+    elif settings.baseline == "ema":
+        scores = _over_ema(log, rewards, codes)
     else:  # the validation of settings has seen that there is a temperature
         scores = partition_baseline(rewards, codes, inverse_temperature=settings.inverse_temperature or 1.0)
     # A row without a domain has none to be compared with, as one that is alone in its group.
     return np.where((codes < 0) & ~np.isnan(rewards), 0.0, scores)
+
+
+def _over_ema(log: Log, rewards: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the reward of each record less the moving mean of those before it; equal times are in id order. [B]"""
+    import numpy as np
+
+    from karl_fast.advantage import ema_baseline
+
+    settings, times = log.settings, log.core.order()
+    assert times is not None, "settings.order_by"
+    order = np.argsort(times, kind="stable")
+    found = ema_baseline(rewards[order], codes[order], alpha=settings.ema_alpha, start=settings.ema_start)
+    scores = np.empty(len(order))
+    scores[order] = found.advantages
+    return scores
 
 
 def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:

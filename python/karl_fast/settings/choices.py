@@ -35,17 +35,22 @@ class Choices(TypedDict, total=False):
     reward: dict[str, float | Signal] | None
     messages: str | None
     domain: str | None
+    order_by: str | None
     shaping: AsymmetricScale | None
     score: Score
     baseline: BaselineKind
     baseline_by: BaselineBy
+    ema_alpha: float
+    ema_start: float
     ddof: int
     eps: float
     ess: float | None
     inverse_temperature: float | None
+    recency_half_life: str | None
     partition_by: str
     min_reward: float | None
     drop_constant_groups: bool
+    variance_top_p: float | None
     max_per_group: int | None
     dedup: bool
     sampler: Sampler

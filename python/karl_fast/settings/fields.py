@@ -64,6 +64,9 @@ class SampleFields:
     )
     messages: str | None = setting(None, READ, "Path of the conversation.")
     domain: str | None = setting(None, READ, "Path of a category to report by.")
+    order_by: str | None = setting(
+        None, READ, "Path of what orders records in time: a number or an RFC 3339 time, in every record."
+    )
     shaping: AsymmetricScale | None = setting(
         None,
         TARGET,
@@ -75,9 +78,16 @@ class SampleFields:
         "raw", TARGET, "What is tempered: the reward, its advantage within the group, or over a --baseline."
     )
     baseline: BaselineKind = setting(
-        "mean", TARGET, "advantage: less the mean reward, or less (1/b) log mean exp(b r) at --inverse-temperature b."
+        "mean",
+        TARGET,
+        "advantage: less the mean reward, less (1/b) log mean exp(b r) at --inverse-temperature b, or (ema) less a "
+        "moving mean of the rewards before it by --order-by.",
     )
     baseline_by: BaselineBy = setting("group", TARGET, "advantage: the rows that have one baseline.")
+    ema_alpha: float = setting(
+        0.1, TARGET, "ema: the weight of the newest reward in the moving mean.", bounds=Range(low=0, high=1)
+    )
+    ema_start: float = setting(0.5, TARGET, "ema: the baseline of the first row of a group or domain.")
     ddof: int = setting(
         0,
         TARGET,
@@ -94,6 +104,13 @@ class SampleFields:
     inverse_temperature: float | None = setting(
         None, TARGET, "b of exp(b * score), instead of --ess.", bounds=FROM_ZERO
     )
+    recency_half_life: str | None = setting(
+        None,
+        TARGET,
+        "Halve the weight of a row with each such age, from the newest by --order-by: 14d (s, m, h, d, w), or a number "
+        "in the field's own unit.",
+        form=values.RECENCY,
+    )
     partition_by: str = setting(
         "global",
         TARGET,
@@ -102,6 +119,12 @@ class SampleFields:
     )
     min_reward: float | None = setting(None, RULES, "Drop rows with a smaller reward.")
     drop_constant_groups: bool = setting(False, RULES, "Drop groups whose rewards are all equal.")
+    variance_top_p: float | None = setting(
+        None,
+        RULES,
+        "Keep the fewest groups that hold this share of the variance of rewards; groups without any are dropped.",
+        bounds=SHARE,
+    )
     max_per_group: int | None = setting(None, RULES, "Draw at most so many rows of a group.", bounds=COUNT)
     dedup: bool = setting(False, RULES, "Of records in a group that teach the same, keep one.")
     sampler: Sampler = setting(
@@ -171,7 +194,8 @@ class SampleFields:
     def streams(self) -> bool:
         """True if a row's place in the draw depends on that row alone, so that one pass over a pipe suffices."""
         by_itself = self.sampler == "weighted-reservoir" and self.score == "raw" and self.partition_by == "global"
-        of_others = self.dedup or self.drop_constant_groups or self.per or self.max_per_group or self.functions
+        of_groups = self.drop_constant_groups or self.variance_top_p or self.max_per_group
+        of_others = of_groups or self.dedup or self.per or self.functions or self.order_by
         return by_itself and self.inverse_temperature is not None and self.k is not None and not of_others
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
+from karl_fast.settings.half_life import half_life
 from karl_fast.settings.schema import is_a, validate
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ STARTED_AT = "started_at"
 """Field of a trajectory with the time at which it began."""
 
 Score = Literal["raw", "centre", "zscore", "leave-one-out", "advantage"]
-BaselineKind = Literal["mean", "partition"]
+BaselineKind = Literal["mean", "partition", "ema"]
 BaselineBy = Literal["group", "domain"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
@@ -59,7 +60,7 @@ def weight_of(component: float | Signal) -> float:
     return component.get("weight", 1.0) if isinstance(component, dict) else component
 
 
-TEXTS = ("format", "id", "group", "messages", "domain", "partition_by", "tokenizer", "pseudonyms")
+TEXTS = ("format", "id", "group", "messages", "domain", "order_by", "partition_by", "tokenizer", "pseudonyms")
 """Settings that are a text, which is UTF-8 and not empty."""
 
 FILES = {"tokenizer", "pseudonyms"}
@@ -80,13 +81,20 @@ STRATA = ("domain", "group")
 RIVALS = (("k", "fraction"), ("ess", "inverse_temperature"))
 """Alternatives for one thing: given in a stronger layer (a flag over a file), one replaces the other."""
 
-BASELINE = ("baseline", "baseline_by")
+EMA = ("ema_alpha", "ema_start")
+"""Settings of the baseline ema."""
+
+BASELINE = ("baseline", "baseline_by", *EMA)
 """Settings of the score advantage."""
+
+UNWEIGHED = ("shaping", "ess", "inverse_temperature", "recency_half_life")
+"""Settings of weights, which a draw of all rows alike has no use for."""
 
 USELESS = {
     ("sampler", "all"): ("k", "fraction", "per"),
-    ("sampler", "reservoir"): ("shaping", "score", *BASELINE, "ess", "inverse_temperature", "partition_by"),
+    ("sampler", "reservoir"): (*UNWEIGHED, "score", *BASELINE, "partition_by"),
     **{("score", name): BASELINE for name in ("raw", "centre", "zscore", "leave-one-out")},
+    **{("baseline", name): EMA for name in ("mean", "partition")},
     ("sampler", "weighted-reservoir"): ("partition_by",),
     **{("sampler", name): ("max_per_group", "per") for name in REPLACING},
     ("shape", "raw"): ("max_tokens", "tokenizer"),
@@ -109,7 +117,19 @@ def check(settings: SampleFields) -> None:
         UsageError: the first that does.
     """
     validate(settings)
-    for part in (_temperature, _baseline, _budget, _sampler, _strata, _reward, _texts, _format, _tokens, _split):
+    for part in (
+        _temperature,
+        _baseline,
+        _order,
+        _budget,
+        _sampler,
+        _strata,
+        _reward,
+        _texts,
+        _format,
+        _tokens,
+        _split,
+    ):
         part(settings)
 
 
@@ -155,13 +175,37 @@ def _temperature(settings: SampleFields) -> None:
 
 def _baseline(settings: SampleFields) -> None:
     if settings.score != "advantage":
-        given = [name for name in BASELINE if getattr(settings, name) != getattr(type(settings), name)]
-        if given:
+        if given := _given(settings, BASELINE):
             raise UsageError(f"{given[0]} is of the score advantage, and score is {settings.score}", given[0], "score")
     elif settings.baseline == "partition" and not settings.inverse_temperature:
         error = UsageError("the baseline partition is taken at an inverse temperature above 0", "baseline")
         error.hint = "give --inverse-temperature, which is that of the target too"
         raise error
+    elif settings.baseline != "ema" and (given := _given(settings, EMA)):
+        raise UsageError(
+            f"{given[0]} is of the baseline ema, and baseline is {settings.baseline}", given[0], "baseline"
+        )
+
+
+def _given(settings: SampleFields, names: Sequence[str]) -> list[str]:
+    """Return the names of settings that differ from their defaults."""
+    return [name for name in names if getattr(settings, name) != getattr(type(settings), name)]
+
+
+def _order(settings: SampleFields) -> None:
+    """Check the settings that need an order of the records: their places in files are none."""
+    if settings.recency_half_life is not None:
+        try:
+            half_life(settings.recency_half_life)
+        except ValueError as error:
+            came = settings.recency_half_life
+            raise UsageError(f"recency_half_life is {came!r}, wanted {error}", "recency_half_life") from error
+    needs = {"baseline": settings.baseline == "ema", "recency_half_life": settings.recency_half_life is not None}
+    name = next((name for name, needed in needs.items() if needed), None)
+    if name is not None and settings.order_by is None:
+        missing = UsageError(f"{name} is {getattr(settings, name)}, which needs an order of the records", name)
+        missing.hint = f"name the field of their time: --order-by {STARTED_AT}"
+        raise missing
 
 
 def _budget(settings: SampleFields) -> None:
@@ -173,7 +217,7 @@ def _budget(settings: SampleFields) -> None:
 
 def _sampler(settings: SampleFields) -> None:
     if settings.sampler == "reservoir":
-        given = [name for name in ("shaping", "ess", "inverse_temperature") if getattr(settings, name) is not None]
+        given = [name for name in UNWEIGHED if getattr(settings, name) is not None]
         given += ["score"] * (settings.score != "raw") + ["partition_by"] * (settings.partition_by != "global")
         if given:
             raise UsageError(

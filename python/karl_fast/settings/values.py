@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from karl_fast.errors import UsageError
+from karl_fast.settings.half_life import WANTED, half_life
 from karl_fast.settings.schema import Form, is_a
 from karl_fast.settings.shaping import AsymmetricScale
 from karl_fast.settings.validation import Signal
@@ -110,6 +111,16 @@ def _scale(value: Any) -> AsymmetricScale:
         raise ValueError("scales above 0 and a finite centre") from error
 
 
+def _recency(text: str) -> str:
+    half_life(text)
+    return text
+
+
+def _recency_number(value: Any) -> str:
+    _number(value)
+    return _recency(str(value))
+
+
 def shares(text: str) -> tuple[float, float, float]:
     """Parse `0.9,0.1,0` as three numbers.
 
@@ -160,6 +171,7 @@ def _functions(value: Any) -> dict[str, float]:
     return value
 
 
+RECENCY = Form("TIME", WANTED, _recency, _recency_number)
 REWARD = Form("PATH[=WEIGHT],...", "a weight for each path, like {'outcome': 1.0}", weights, _weights)
 SHAPING = Form("up=A[,down=B][,centre=C]", "an AsymmetricScale", scale, _scale)
 PER = Form("FIELD=HOW", DEAL, deal, _deal)

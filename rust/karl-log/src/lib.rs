@@ -42,6 +42,7 @@ pub mod read;
 pub mod rejects;
 pub mod secrets;
 pub mod stream;
+mod time;
 
 pub use cancel::Watch;
 pub use columns::Place;

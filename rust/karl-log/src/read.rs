@@ -74,7 +74,8 @@ pub fn read_in_ranges(
     if inputs.iter().all(|input| input.source.codec == Codec::Plain) {
         watch.expect(inputs.iter().map(|input| input.source.size).sum());
     }
-    let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
+    let ordered = settings.wishes.overrides.order.is_some();
+    let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len) + usize::from(ordered);
     let (rows, vocabulary, tasks, tallies) = loop {
         let tasks: Vec<RangeTask> =
             inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
@@ -86,9 +87,10 @@ pub fn read_in_ranges(
         }
     };
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
-    let columns = columns(rows, vocabulary, components, settings.threads);
+    let mut columns = columns(rows, vocabulary, components, settings.threads);
+    let order = if ordered { columns.components.pop() } else { None };
     let mut log = Log::new(inputs, tallies, columns, settings.scan.compare)?;
-    (log.skipped, log.refused) = (skipped, refused);
+    (log.skipped, log.refused, log.order) = (skipped, refused, order);
     Ok(log)
 }
 

@@ -28,6 +28,8 @@ pub enum Reason {
     RewardNotANumber,
     /// Reward that is not finite, or has a magnitude above 1e100.
     RewardInfinite,
+    /// Order that is missing, or neither a finite number nor an RFC 3339 time.
+    BadOrder,
     /// Rollout that failed for reasons outside the model, so its reward is meaningless; not damage.
     FailedRollout,
     /// Duplicate key; a reason with `--strict` only.
@@ -49,6 +51,7 @@ impl Reason {
             Self::BadCategory => "bad_category",
             Self::RewardNotANumber => "reward_not_a_number",
             Self::RewardInfinite => "reward_infinite",
+            Self::BadOrder => "bad_order",
             Self::FailedRollout => "failed_rollout",
             Self::DuplicateKey => "duplicate_key",
         }
@@ -66,6 +69,32 @@ pub struct Bad {
     pub offset: u64,
     /// Path of the duplicate key, if that is the reason.
     pub key: Option<String>,
+    /// Beginning of the value as written, if the reason is a bad order and there is one.
+    pub value: Option<String>,
+}
+
+/// First place of each kind of order in a file, or in a range of it: number of the line, and offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderKinds {
+    /// Of an order that is a number.
+    pub number: Option<(u64, u64)>,
+    /// Of an order that is a time.
+    pub time: Option<(u64, u64)>,
+}
+
+impl OrderKinds {
+    /// Take in the kind of an order at its place.
+    pub(crate) fn push(&mut self, is_time: bool, place: (u64, u64)) {
+        let first = if is_time { &mut self.time } else { &mut self.number };
+        first.get_or_insert(place);
+    }
+
+    /// Add those of the next range of the file.
+    pub(crate) fn add(&mut self, next: Self, lines_before: u64) {
+        let moved = |place: Option<(u64, u64)>| place.map(|(line, offset)| (line + lines_before, offset));
+        self.number = self.number.or(moved(next.number));
+        self.time = self.time.or(moved(next.time));
+    }
 }
 
 /// Counts of a file, or of a range of it, besides its rows.
@@ -83,6 +112,8 @@ pub(crate) struct Tally {
     pub(crate) duplicate_keys: u64,
     pub(crate) without_id: u64,
     pub(crate) unusable_domains: u64,
+    /// First place of each kind of order.
+    pub(crate) orders: OrderKinds,
     /// True if reading stopped at a record that spans several lines; its end cannot be found in a range.
     pub(crate) beyond: bool,
     /// End of the last record, or start of the last rejected row.
@@ -91,19 +122,24 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn bad(&mut self, offset: u64, reason: Reason) {
-        self.count(offset, reason, None);
+        self.count(offset, reason, (None, None));
     }
 
     /// Count a record with a duplicate key.
     pub(crate) fn bad_key(&mut self, offset: u64, key: Option<String>) {
-        self.count(offset, Reason::DuplicateKey, key);
+        self.count(offset, Reason::DuplicateKey, (key, None));
     }
 
-    fn count(&mut self, offset: u64, reason: Reason, key: Option<String>) {
+    /// Count a record with a bad order, with its value.
+    pub(crate) fn bad_order(&mut self, offset: u64, value: Option<String>) {
+        self.count(offset, Reason::BadOrder, (None, value));
+    }
+
+    fn count(&mut self, offset: u64, reason: Reason, (key, value): (Option<String>, Option<String>)) {
         *self.bad.entry(reason).or_default() += 1;
         self.reached = self.reached.max(offset);
         if self.places.len() < PLACES_KEPT {
-            self.places.push(Bad { reason, line: self.lines, offset, key });
+            self.places.push(Bad { reason, line: self.lines, offset, key, value });
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn stream(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let shared = reward.iter().flatten().map(|path| Component::at(path).is_some()).collect();
-    let overrides = Overrides { id, group, reward, messages, domain, partition: None };
+    let overrides = Overrides { id, group, reward, messages, domain, partition: None, order: None };
     let scan = extract::ScanSettings { compare: None, domain_asked, strict };
     let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let shaping = asymmetric(shaping)?;

@@ -155,6 +155,8 @@ def _groups(groups: dict[str, Any]) -> str:
 
 def _target(target: dict[str, Any]) -> str:
     wanted = f" (wanted {target['ess_wanted_share']:.1%})" if target["ess_wanted_share"] is not None else ""
+    if (recency := target.get("recency")) is not None:
+        wanted = f", {recency['ess_share_before']:.1%} without age{wanted}"
     head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {scores(target)}"
     ess = f"ESS {target['ess_rows']:,.1f} rows = {target['ess_reached_share']:.1%}{wanted}"
     return f"{head}{_z(target['log_z'])}\n          {ess}, top row {target['largest_weight_share']:.2%}"

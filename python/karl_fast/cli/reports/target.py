@@ -12,7 +12,9 @@ def scores(target: Manifest) -> str:
     """Return the kind of scores, such as `raw scores`, and their source if not the plain reward."""
     baseline, shaping = target.get("baseline"), target.get("shaping")
     over = "" if baseline is None else f" over the {baseline['kind']} of each {baseline['by']}"
+    recency = target.get("recency")
+    aged = "" if recency is None else f", halved with each {recency['half_life']} of age by {recency['order_by']}"
     if shaping is None:
-        return f"{target['score']} scores{over}"
+        return f"{target['score']} scores{over}{aged}"
     numbers = ", ".join(f"{name} {shaping[name]:g}" for name in ("up", "down", "centre"))
-    return f"{target['score']} scores{over} of shaped rewards ({numbers})"
+    return f"{target['score']} scores{over} of shaped rewards ({numbers}){aged}"

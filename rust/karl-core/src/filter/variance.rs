@@ -42,7 +42,7 @@ pub fn top<R: Real>(
     check_not_infinite("rewards", rewards)?;
     check_most("ddof", usize::from(ddof), 1)?;
     let differ = differing(rewards, groups, threads);
-    let kept = chosen(&variances(rewards, groups, &differ, ddof, threads)?, top)?;
+    let kept = kept(rewards, groups, &differ, top, ddof, threads)?;
     let verdict = |(differ, kept): (bool, bool)| match (differ, kept) {
         (_, true) => Reason::Kept,
         (true, false) => Reason::LowVariance,
@@ -55,6 +55,18 @@ pub fn top<R: Real>(
         Some(group) => verdicts[group],
     };
     Ok(each(rewards.len(), threads, reason))
+}
+
+/// Return whether each group is kept; `differ` is whether its present rewards differ.
+pub(super) fn kept<R: Real>(
+    rewards: &[R],
+    groups: &Groups,
+    differ: &[bool],
+    top: Top,
+    ddof: u8,
+    threads: usize,
+) -> Result<Vec<bool>> {
+    chosen(&variances(rewards, groups, differ, ddof, threads)?, top)
 }
 
 /// Return the variance of each group by two compensated passes; exactly 0 where the rewards are equal.

@@ -4,12 +4,13 @@
 //!
 //! ```text
 //! missing reward -> missing group -> missing log-weight -> duplicate -> below minimum -> constant group, group of one
-//! -> (draw) -> over group cap
+//! -> low variance -> (draw) -> over group cap
 //! ```
 //!
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
 //! order decides, and a draw may not depend on how a log was cut into files.
 
+use super::variance::{self, Top};
 use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::check::{check_finite, check_length};
 use crate::error::Result;
@@ -36,11 +37,13 @@ pub enum Verdict {
     ConstantGroup,
     /// Its group has no other present reward.
     GroupOfOne,
+    /// Its group is beyond those that hold the wanted share of the variance of rewards.
+    LowVariance,
 }
 
 impl Verdict {
     /// All verdicts, in the order of the rules; `Verdict::ALL[v as usize] == v`.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Kept,
         Self::MissingReward,
         Self::MissingGroup,
@@ -49,6 +52,7 @@ impl Verdict {
         Self::BelowMinimum,
         Self::ConstantGroup,
         Self::GroupOfOne,
+        Self::LowVariance,
     ];
 
     /// Return the name used in manifests.
@@ -63,21 +67,22 @@ impl Verdict {
             Self::BelowMinimum => "below_minimum",
             Self::ConstantGroup => "constant_group",
             Self::GroupOfOne => "group_of_one",
+            Self::LowVariance => "low_variance",
         }
     }
 }
 
 /// Count the rows of each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
 #[must_use]
-pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 8] {
-    let mut counts = [0; 8];
+pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 9] {
+    let mut counts = [0; 9];
     for block in parallel::map(verdicts.len(), threads, |rows| counted(&verdicts[rows])) {
         counts.iter_mut().zip(block).for_each(|(count, more)| *count += more);
     }
     counts
 }
 
-fn counted(verdicts: &[Verdict]) -> [usize; 8] {
+fn counted(verdicts: &[Verdict]) -> [usize; 9] {
     Verdict::ALL.map(|one| verdicts.iter().filter(|&&verdict| verdict == one).count())
 }
 
@@ -88,6 +93,9 @@ pub struct Rules {
     pub min_reward: Option<f64>,
     /// Rows of groups without any difference in reward are dropped (DAPO), and so are groups of one.
     pub drop_constant_groups: bool,
+    /// Rows of groups beyond the fewest that hold this share of the variance of rewards are dropped (RAGEN-2), after the
+    /// constant groups, which hold none.
+    pub variance_top_p: Option<f64>,
     /// Of rows with one content in one group, the first stays.
     pub dedup: bool,
 }
@@ -99,7 +107,8 @@ impl Rules {
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) for columns that differ in rows, or `dedup` without fingerprints;
-    /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite.
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite; else as
+    /// [`variance_top`](super::variance_top).
     pub fn mark(
         &self,
         verdicts: &mut [Verdict],
@@ -110,7 +119,7 @@ impl Rules {
     ) -> Result<()> {
         check_length("verdicts", verdicts.len(), rewards.len())?;
         check_length("groups", groups.rows(), rewards.len())?;
-        let needed = self.drop_constant_groups;
+        let needed = self.drop_constant_groups || self.variance_top_p.is_some();
         let constancy =
             if needed { ConstantGroups::of(rewards, groups, threads) } else { ConstantGroups::default() };
         self.mark_with(verdicts, rewards, groups, fingerprints, &constancy, threads)
@@ -132,8 +141,11 @@ impl Rules {
         if let Some(minimum) = self.min_reward {
             below_minimum(verdicts, rewards, minimum, threads)?;
         }
-        if self.drop_constant_groups {
+        if self.drop_constant_groups || self.variance_top_p.is_some() {
             mark_constant(verdicts, groups, constancy, threads);
+        }
+        if let Some(share) = self.variance_top_p {
+            low_variance(verdicts, rewards, groups, share, constancy, threads)?;
         }
         Ok(())
     }
@@ -228,6 +240,24 @@ fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &Constant
         constant(row).is_some_and(|group| !constancy.is_comparable(group))
     });
     mark(verdicts, Verdict::ConstantGroup, threads, |row| constant(row).is_some());
+}
+
+/// Mark rows of groups beyond the fewest that hold a share of the variance of rewards, with `ddof` 0.
+///
+/// A group is judged by all its present rewards in the log, as [`constant_group`] does; a row without a group is not
+/// marked.
+fn low_variance(
+    verdicts: &mut [Verdict],
+    rewards: &[f64],
+    groups: &Groups,
+    share: f64,
+    constancy: &ConstantGroups,
+    threads: usize,
+) -> Result<()> {
+    let differ: Vec<bool> = (0..groups.len()).map(|group| !constancy.is_constant(group)).collect();
+    let kept = variance::kept(rewards, groups, &differ, Top::Share(share), 0, threads)?;
+    mark(verdicts, Verdict::LowVariance, threads, |row| groups.code(row).is_some_and(|group| !kept[group]));
+    Ok(())
 }
 
 /// Set `verdict` on kept rows for which `drops` holds.

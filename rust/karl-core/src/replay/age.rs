@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{check_counts, check_finite, check_length, check_not_negative};
+use crate::check::{check_counts, check_finite, check_length, check_not_negative, check_positive};
 use crate::error::{Error, Result};
 use crate::logsumexp;
 use crate::numeric::float::Real;
@@ -49,12 +49,44 @@ impl Decay {
 
     fn log_weight(&self, age: i64) -> f64 {
         match *self {
-            Self::Exponential(rate) => -rate * age as f64,
+            Self::Exponential(rate) => exponential(rate, age as f64),
             Self::Window(max_age) if age > max_age => f64::NEG_INFINITY,
             Self::Window(_) => 0.0,
             Self::Power(exponent) => -exponent * libm::log1p(age as f64),
         }
     }
+}
+
+/// Return the log-weight of an age.
+fn exponential(rate: f64, age: f64) -> f64 {
+    -rate * age
+}
+
+/// Return the log-weight of each row by its age, the time since which the newest came: it halves with every half-life.
+///
+/// ```text
+/// log w_i = -ln 2 * age_i / half_life,    age_i = max_j t_j - t_i
+/// ```
+///
+/// This is [`Decay::Exponential`] at the rate `ln 2 / half_life`, over ages that are any numbers. Times and the half-life
+/// have one unit. Shapes: times and result `[B]`. Cost: two passes.
+///
+/// # Errors
+/// [`Error::NotFinite`] for a time that is not finite; [`Error::Positive`] for a half-life that is not a finite number
+/// above 0.
+pub fn recency(times: &[f64], half_life: f64, threads: usize) -> Result<Vec<f64>> {
+    check_finite("times", times)?;
+    check_positive("half_life", half_life)?;
+    let newest = times.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let rate = std::f64::consts::LN_2 / half_life;
+    let mut weights = vec![0.0; times.len()];
+    parallel::fill(&mut weights, threads, |first, block| {
+        block
+            .iter_mut()
+            .zip(&times[first..])
+            .for_each(|(weight, time)| *weight = exponential(rate, newest - time));
+    });
+    Ok(weights)
 }
 
 /// Distribution of the ages of a draw by these weights.

@@ -9,7 +9,7 @@
 mod age;
 mod priority;
 
-pub use age::{AgeDistribution, Decay, age_distribution};
+pub use age::{AgeDistribution, Decay, age_distribution, recency};
 pub use priority::{
     accuracy_error, delight, delight_gate, importance_log_weights, kondo_price, largest, prioritised,
     surprisal,

@@ -32,7 +32,7 @@ impl Selection {
         let finite = || self.target.log_z().filter(|log| log.is_finite());
         let numbered = finite().count() == filled;
         let rows = if numbered { 0 } else { self.verdicts.len() };
-        let scores = self.scores(rewards);
+        let scores = self.exponents(rewards);
         let is_alone = |&row: &usize| codes[row] == Groups::NONE && self.verdicts[row] == Verdict::Kept;
         let alone = || (0..rows).filter(is_alone).map(|row| self.target.inverse_temperature * scores[row]);
         LogZRange {

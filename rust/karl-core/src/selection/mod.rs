@@ -13,6 +13,7 @@
 //! drawn, and the target is a distribution over those. A shaped reward is for scores alone: rules and counts see the
 //! reward as it is.
 
+mod factored;
 mod log_z;
 
 pub use log_z::LogZRange;
@@ -81,6 +82,19 @@ pub struct Selection {
     pub constant: ConstantCount,
     /// The distribution over the rows that passed the rules.
     pub target: Boltzmann,
+    /// Factors on the weights beside those of the score, which the target includes; None without some.
+    pub factored: Option<Factored>,
+}
+
+/// Factors on the weights, and what the target was without them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Factored {
+    /// Target of the scores alone: its temperature is that of the selection.
+    pub before: Boltzmann,
+    /// Logarithm of the factor of each row. `[B]`
+    log_factors: Vec<f64>,
+    /// Log-weight of each row up to its scope, `b s_i + log f_i`. `[B]`
+    exponents: Vec<f64>,
 }
 
 /// Scores, filters and tempers the rows of a log.
@@ -201,12 +215,15 @@ fn weigh(
 ) -> Result<Selection> {
     let constant = count_constant(population.rewards, constancy, settings.threads);
     let rows = Rows { scores: &scores, verdicts: &verdicts, scopes: population.scopes };
-    let mut target = Boltzmann::fit(rows, settings.temperature, settings.threads)?;
-    if settings.sampler == Sampler::WeightedReservoir {
-        target = target.of_stream(rows)?;
-    }
+    let target = fit(rows, settings.temperature, settings)?;
     let scores = if let Cow::Owned(scores) = scores { Some(scores) } else { None };
-    Ok(Selection { scores, verdicts, constant, target })
+    Ok(Selection { scores, verdicts, constant, target, factored: None })
+}
+
+/// Fit a target, summed as the sampler sums it.
+fn fit(rows: Rows<'_>, temperature: Temperature, settings: &SelectionSettings) -> Result<Boltzmann> {
+    let target = Boltzmann::fit(rows, temperature, settings.threads)?;
+    if settings.sampler == Sampler::WeightedReservoir { target.of_stream(rows) } else { Ok(target) }
 }
 
 impl Selection {
@@ -219,7 +236,11 @@ impl Selection {
     /// Return the rows as the target sees them.
     #[must_use]
     pub fn rows<'a>(&'a self, population: &Population<'a>) -> Rows<'a> {
-        Rows { scores: self.scores(population.rewards), verdicts: &self.verdicts, scopes: population.scopes }
+        Rows {
+            scores: self.exponents(population.rewards),
+            verdicts: &self.verdicts,
+            scopes: population.scopes,
+        }
     }
 
     /// Return the rows with their weights and keys, for a sampler.

@@ -1,10 +1,13 @@
 //! Each rule by hand, and the order they count in.
 
-use Verdict::{BelowMinimum, Duplicate, GroupOfOne, Kept, MissingGroup, MissingReward};
+use karl_core::filter::variance::{self, Top};
 use karl_core::filter::{
-    ConstantCount, below_minimum, constant_groups, missing_group, missing_reward, tally,
+    ConstantCount, Reason, below_minimum, constant_groups, missing_group, missing_reward, tally,
 };
-use karl_core::{Groups, Rules, Verdict};
+use karl_core::rng::uniform;
+use karl_core::{Error, Groups, Key, Purpose, Rules, Verdict};
+
+use Verdict::{BelowMinimum, Duplicate, GroupOfOne, Kept, MissingGroup, MissingReward};
 
 const NAN: f64 = f64::NAN;
 
@@ -18,10 +21,10 @@ fn marked(rules: Rules, rewards: &[f64], ids: &[i64], prints: &[u128]) -> Vec<Ve
 #[test]
 fn a_row_counts_under_the_first_rule_that_drops_it() {
     // Row 1 is a duplicate, below the minimum and in a constant group; row 2 the last two; row 3 has a group of its own.
-    let rules = Rules { min_reward: Some(0.5), drop_constant_groups: true, dedup: true };
+    let rules = Rules { min_reward: Some(0.5), drop_constant_groups: true, dedup: true, ..Rules::default() };
     let verdicts = marked(rules, &[0.1, 0.1, 0.1, 0.9, NAN], &[1, 1, 1, 2, 1], &[5, 5, 6, 5, 5]);
     assert_eq!(verdicts, [BelowMinimum, Duplicate, BelowMinimum, GroupOfOne, MissingReward]);
-    assert_eq!(tally(&verdicts, 1), [0, 1, 0, 0, 1, 2, 0, 1]);
+    assert_eq!(tally(&verdicts, 1), [0, 1, 0, 0, 1, 2, 0, 1, 0]);
 }
 
 #[test]
@@ -130,7 +133,48 @@ fn verdicts_have_the_names_of_the_manifest() {
         "below_minimum",
         "constant_group",
         "group_of_one",
+        "low_variance",
     ];
     assert_eq!(names, wanted);
     assert!(Verdict::ALL.iter().enumerate().all(|(index, &verdict)| verdict as usize == index));
+}
+
+#[test]
+fn the_rule_of_variance_keeps_the_groups_of_the_filter_and_drops_those_without_any() {
+    let rows = 4_000_usize;
+    let number = |row| uniform(11, Key::of_index(row), Purpose::Draw);
+    let ids: Vec<i64> = (0..4_000).map(|row| row % 501 - 1).collect();
+    let reward = |row| match row % 13 {
+        0 => NAN,
+        _ if row % 501 < 100 => 0.5,
+        _ => (number(row) * 4.0).floor(),
+    };
+    let rewards: Vec<f64> = (0..rows).map(reward).collect();
+    let groups = Groups::from_ids(&ids).unwrap();
+    for share in [1.0, 0.9, 0.3, 1e-9] {
+        let rules = Rules { variance_top_p: Some(share), ..Rules::default() };
+        let found = marked(rules, &rewards, &ids, &[]);
+        let filter = variance::top(&rewards, &groups, Top::Share(share), 0, 2).unwrap();
+        for ((row, verdict), reason) in found.iter().enumerate().zip(filter) {
+            let wanted: &[Verdict] = match reason {
+                Reason::Kept => &[Kept],
+                Reason::LowVariance => &[Verdict::LowVariance],
+                Reason::ConstantGroup => &[Verdict::ConstantGroup, GroupOfOne],
+                Reason::MissingReward => &[MissingReward],
+                _ if rewards[row].is_nan() => &[MissingReward],
+                _ => &[Kept], // without a group
+            };
+            assert!(wanted.contains(verdict), "{share} {row} {verdict:?} {reason:?}");
+        }
+        assert_eq!(found.contains(&Verdict::LowVariance), share < 1.0);
+        assert!(found.contains(&Verdict::ConstantGroup) && found.contains(&Kept));
+    }
+}
+
+#[test]
+fn a_share_of_variance_outside_of_0_to_1_is_refused() {
+    let groups = Groups::from_ids(&[1, 1]).unwrap();
+    let rules = Rules { variance_top_p: Some(1.5), ..Rules::default() };
+    let error = rules.mark(&mut [Kept; 2], &[0.0, 1.0], &groups, None, 1).unwrap_err();
+    assert!(matches!(error, Error::Range { what: "p", .. }), "{error}");
 }

@@ -5,6 +5,7 @@ mod distribution;
 mod diversity;
 mod errors;
 mod exp;
+mod factors;
 mod filter;
 mod golden;
 mod laws;

@@ -10,14 +10,14 @@ use karl_core::{
     Temperature, Verdict, select,
 };
 
-const REWARDS: [f64; 8] = [1.0, 0.0, 0.5, 0.5, f64::NAN, 0.9, 0.2, 0.7];
-const IDS: [i64; 8] = [1, 1, 2, 2, 1, 3, 3, 3];
+pub(crate) const REWARDS: [f64; 8] = [1.0, 0.0, 0.5, 0.5, f64::NAN, 0.9, 0.2, 0.7];
+pub(crate) const IDS: [i64; 8] = [1, 1, 2, 2, 1, 3, 3, 3];
 
-fn keys(rows: usize) -> Keys {
+pub(crate) fn keys(rows: usize) -> Keys {
     Keys::of_indices(rows)
 }
 
-fn settings() -> SelectionSettings {
+pub(crate) fn settings() -> SelectionSettings {
     SelectionSettings {
         shaping: None,
         score: Score::Raw,
@@ -60,7 +60,7 @@ fn drawn(rewards: &[f64], groups: &Groups, settings: &SelectionSettings) -> Draw
 }
 
 /// All rows in one group.
-fn whole(rows: usize) -> Groups<'static> {
+pub(crate) fn whole(rows: usize) -> Groups<'static> {
     Groups::from_codes(vec![0; rows], usize::from(rows > 0)).unwrap()
 }
 
@@ -70,9 +70,9 @@ fn drawn_from_eight(settings: &SelectionSettings) -> Drawn {
 
 #[test]
 fn rows_read_are_rows_kept_and_rows_dropped() {
-    let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, dedup: false };
+    let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, ..Rules::default() };
     let Drawn { selection, mut rows, .. } = drawn_from_eight(&SelectionSettings { rules, ..settings() });
-    assert_eq!(tally(&selection.verdicts, 1), [4, 1, 0, 0, 0, 1, 2, 0]);
+    assert_eq!(tally(&selection.verdicts, 1), [4, 1, 0, 0, 0, 1, 2, 0, 0]);
     rows.sort_unstable();
     let kept: Vec<u32> = (0..8).filter(|&row| selection.verdicts[row as usize] == Kept).collect();
     assert_eq!(rows, kept);
@@ -94,7 +94,7 @@ fn the_pipeline_is_its_stages_in_a_row() {
 fn scores_see_the_shaped_reward_and_rules_the_reward_as_it_is() {
     let scale = AsymmetricScale::new(2.0, 0.5, 0.5).unwrap();
     let shaped = scale.apply(&REWARDS).unwrap();
-    let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, dedup: false };
+    let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, ..Rules::default() };
     for score in [Score::Raw, Score::Centre, Score::LeaveOneOut, Score::ZScore { ddof: 0, eps: 1e-6 }] {
         let plain = SelectionSettings { rules, score, ..settings() };
         let Drawn { selection, logs, .. } =

@@ -55,7 +55,7 @@ fn weighted(rewards: &[f64], given: &[f64], rules: Rules) -> Result<Found> {
 #[test]
 fn rows_without_a_weight_are_dropped_by_name() {
     let Found { selection, mut rows, .. } = weighted(&REWARDS, &GIVEN, Rules::default()).unwrap();
-    assert_eq!(tally(&selection.verdicts, 1), [3, 1, 0, 2, 0, 0, 0, 0]);
+    assert_eq!(tally(&selection.verdicts, 1), [3, 1, 0, 2, 0, 0, 0, 0, 0]);
     let missing = (selection.verdicts[1], selection.verdicts[4]);
     assert_eq!(missing, (Verdict::MissingLogWeight, Verdict::MissingLogWeight));
     rows.sort_unstable();

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::convert::time::milliseconds;
 use crate::detect::sidecar::read;
 use crate::input::source::Source;
 use crate::json::reference;
+use crate::time::milliseconds;
 
 /// Facts about a session.
 #[derive(Clone, Debug)]

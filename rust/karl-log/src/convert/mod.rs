@@ -36,7 +36,6 @@ pub mod settings;
 mod swe_agent;
 mod swe_bench;
 mod text_parts;
-mod time;
 mod unpack;
 mod value_hash;
 
@@ -52,7 +51,6 @@ pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;
 pub(crate) use self::run::{Reshape, run};
 pub use self::settings::{ConvertSettings, Rate};
-pub(crate) use self::time::milliseconds;
 use crate::atomic_output::Target;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};

@@ -6,8 +6,8 @@ use serde_json::{Map, Number, Value, json};
 use super::message::Message;
 use super::report::Made;
 use super::settings::Rate;
-use super::time::milliseconds;
 use crate::karl::Raw;
+use crate::time::milliseconds;
 
 /// Start of every line of the format.
 pub(super) const MARK: &[u8] = b"{\"karl_fast_trajectory\":";

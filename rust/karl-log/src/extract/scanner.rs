@@ -16,6 +16,7 @@ use crate::format::{Component, Field, Fields};
 use crate::framing::record_texts::{Text, each_record};
 use crate::framing::{Texts, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::doubled;
+use crate::json::order::{Order, order};
 use crate::json::project::{Fault, Path, PathTree, Scan};
 use crate::json::reference;
 use crate::json::scalar::{Name, Reward, reward};
@@ -27,6 +28,8 @@ struct RowFlags {
     named: bool,
     /// True if its domain is not a name.
     domain_lost: bool,
+    /// Its order, where one was asked for.
+    order: Option<Order>,
 }
 
 /// Scanner of the records of a file, with the slot of each field.
@@ -41,6 +44,7 @@ pub(crate) struct Scanner {
     costs: Vec<bool>,
     domain: Vec<Slot>,
     partition: Vec<Slot>,
+    order: Option<Slot>,
     failed: Option<Slot>,
     compare: Option<Compare>,
     fields: Fields,
@@ -63,6 +67,7 @@ impl Scanner {
         let reward = seats(&mut fields.reward.iter());
         let domain = seats(&mut fields.domain.iter());
         let partition = seats(&mut fields.partition.iter());
+        let order = fields.order.as_ref().map(|field| Slot::new(field, &mut paths));
         let values = vec![None; paths.len()];
         let scan = Scan::new(PathTree::new(&paths));
         let rewards = Vec::new();
@@ -75,6 +80,7 @@ impl Scanner {
             costs: fields.outcomes().iter().map(|one| one.is_some_and(Component::is_cost)).collect(),
             domain,
             partition,
+            order,
             failed,
             compare: settings.compare,
             fields: fields.clone(),
@@ -136,13 +142,17 @@ impl Scanner {
         let record = &bytes[..scanned.end];
         tally.duplicate_keys += u64::from(scanned.duplicate);
         match self.row(record, offset, rows) {
-            Ok(RowFlags { named, domain_lost }) => {
+            Ok(RowFlags { named, domain_lost, order }) => {
                 tally.rows += 1;
                 tally.without_id += u64::from(!named);
                 tally.unusable_domains += u64::from(domain_lost);
+                if let Some(order) = order {
+                    tally.orders.push(order.is_time(), (tally.lines, offset));
+                }
                 tally.reached = offset + scanned.end as u64;
             }
             Err(Reason::DuplicateKey) => tally.bad_key(offset, doubled(record)),
+            Err(Reason::BadOrder) => tally.bad_order(offset, self.order_text(record)),
             Err(reason) => tally.bad(offset, reason),
         }
         Ok(scanned.end)
@@ -177,6 +187,10 @@ impl Scanner {
             domain => (domain?, false),
         };
         let partition = joined(&self.partition, found, Reason::BadCategory)?;
+        let order =
+            self.order.as_ref().map(|slot| order(slot.raw(found)).ok_or(Reason::BadOrder)).transpose()?;
+        // Behind the components of the reward, which are a column each.
+        rewards.extend(order.map(Order::value));
         rows.push(&ScannedRow {
             id: id.as_ref().map_or(digest, |id| id128(id)),
             digest: upper(digest),
@@ -194,7 +208,13 @@ impl Scanner {
         });
         let named = id.is_some();
         self.rewards = rewards;
-        Ok(RowFlags { named, domain_lost })
+        Ok(RowFlags { named, domain_lost, order })
+    }
+
+    /// Return the beginning of the value that is no order; None if there is none.
+    fn order_text(&self, record: &[u8]) -> Option<String> {
+        let raw = self.order.as_ref()?.raw(FieldValues { record, values: &self.values })?;
+        Some(String::from_utf8_lossy(raw).chars().take(ORDER_SHOWN).collect())
     }
 
     fn read_rewards(&self, found: FieldValues<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
@@ -211,6 +231,9 @@ impl Scanner {
         Ok(())
     }
 }
+
+/// Characters of a bad order that are kept for its error.
+const ORDER_SHOWN: usize = 40;
 
 /// Return the kept half of a digest: enough to order records of one id, and to detect a changed one.
 pub(crate) fn upper(digest: u128) -> u64 {

@@ -21,6 +21,8 @@ pub struct Overrides {
     pub domain: Option<String>,
     /// Category over which log Z is computed.
     pub partition: Option<String>,
+    /// Order: a number or a time.
+    pub order: Option<String>,
 }
 
 /// Fields of the records of one file.
@@ -36,6 +38,8 @@ pub struct Fields {
     pub domain: Option<Field>,
     /// Category over which log Z is computed.
     pub partition: Option<Field>,
+    /// Order of the records: a number or a time.
+    pub order: Option<Field>,
     /// Conversation.
     pub messages: Option<Field>,
     /// Tools.
@@ -72,6 +76,7 @@ impl Fields {
             },
             domain: name(&overrides.domain, format.domain)?,
             partition: name(&overrides.partition, "")?,
+            order: optional(overrides.order.as_deref().unwrap_or_default(), Field::number)?,
             messages: optional(overrides.messages.as_deref().unwrap_or(format.messages), Field::value)?,
             tools: optional(format.tools, Field::value)?,
             prompt: optional(format.prompt, Field::value)?,
@@ -106,6 +111,7 @@ impl Fields {
             ("text", one(&self.text)),
             ("domain", one(&self.domain)),
             ("partition", one(&self.partition)),
+            ("order", one(&self.order)),
             ("failed", path(&self.failed)),
             ("truncated", path(&self.truncated)),
         ];
@@ -117,7 +123,7 @@ impl Fields {
     pub fn roots(&self) -> Vec<&str> {
         let several = self.group.iter().chain(&self.reward);
         let single = [&self.domain, &self.partition, &self.messages, &self.tools, &self.prompt];
-        let last = [&self.completion, &self.text];
+        let last = [&self.completion, &self.text, &self.order];
         let fields = several.chain(single.into_iter().flatten()).chain(last.into_iter().flatten());
         let made = fields.flat_map(Field::choices).map(|choice| &choice.path);
         let plain = self.id.iter().chain(&self.failed).chain(&self.truncated);

@@ -4,6 +4,7 @@ pub(crate) mod dumps;
 pub(crate) mod duplicate_keys;
 pub(crate) mod elements;
 pub(crate) mod number_text;
+pub(crate) mod order;
 pub mod project;
 pub mod reference;
 pub mod scalar;

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::annotation::Annotation;
 use super::call::{BASH, event, tool_counts, tool_name, utc};
 use super::prompt::Prompt;
-use crate::convert::milliseconds;
 use crate::karl::Raw;
 use crate::outcomes::{Call, Component, Outcome, Ran, Trajectory, checks};
+use crate::time::milliseconds;
 
 /// Channel of the records, which tells them from those of KARL's taps (`live`) and its extractor (`backfill`).
 pub(super) const CHANNEL: &str = "karl-fast";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rejects::{Bad, PLACES_KEPT, Reason, Tally};
+use crate::rejects::{Bad, OrderKinds, PLACES_KEPT, Reason, Tally};
 
 /// Counts of one file.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,8 @@ pub struct Account {
     /// Records with a domain that is a list, an object or invalid text, if the caller did not name the
     /// domain: they have none.
     pub unusable_domains: u64,
+    /// First place of each kind of order.
+    pub orders: OrderKinds,
 }
 
 impl Account {
@@ -42,5 +44,6 @@ impl Account {
         self.duplicate_keys += tally.duplicate_keys;
         self.without_id += tally.without_id;
         self.unusable_domains += tally.unusable_domains;
+        self.orders.add(tally.orders, lines_before);
     }
 }

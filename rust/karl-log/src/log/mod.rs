@@ -54,6 +54,8 @@ pub struct Log {
     pub domain: Category,
     /// Category over which log Z is computed.
     pub partition: Category,
+    /// Order of the records, if a field of it was named: a number, or seconds since 1970 of a time. `[B]`
+    pub order: Option<Vec<f64>>,
     /// Part of each record that was hashed.
     pub compare: Option<Compare>,
     /// Hash, if requested.
@@ -94,6 +96,7 @@ impl Log {
             group: columns.group,
             domain: columns.domain,
             partition: columns.partition,
+            order: None,
             compare,
             fingerprints: compare.map(|_| columns.fingerprints),
             streamed: None,

@@ -10,7 +10,7 @@ use super::edits::{Written, edits};
 use super::session::{FileEdit, NamedCommit, SessionWork};
 use super::shell::{CommandLine, command, shell_edits};
 use super::trajectory::{Call, Text, Trajectory};
-use crate::convert::milliseconds;
+use crate::time::milliseconds;
 
 /// Tool call, with its result.
 #[derive(Debug)]

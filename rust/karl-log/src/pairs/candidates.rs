@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::request::words;
-use crate::convert::milliseconds;
+use crate::time::milliseconds;
 
 /// Reason of a pair: the user went back in a session, and another branch was kept.
 const REWOUND: &str = "rewound";

@@ -2,7 +2,9 @@
 
 use karl_core::rng::id128;
 use karl_log::format::Overrides;
+use karl_log::log::Account;
 use karl_log::read::ReadSettings;
+use karl_log::rejects::OrderKinds;
 
 use crate::logs::{bad, log, log_with, settings};
 
@@ -153,6 +155,27 @@ fn every_component_has_its_column_and_one_bad_one_spoils_the_row() {
     );
     let row = usize::from(log.components[0][0] > 2.0);
     assert_eq!((log.components[1][row].to_bits(), log.partition.name(row)), (2.0_f64.to_bits(), Some("x")));
+}
+
+#[test]
+fn an_order_is_a_column_beside_the_components_and_a_row_without_one_is_a_bad_row() {
+    let mut settings = ReadSettings { threads: 2, ..settings() };
+    settings.wishes.overrides.order = Some("meta.at".to_owned());
+    let texts = [
+        "{\"id\":1,\"reward\":1,\"meta\":{\"at\":\"1970-01-01T00:00:02Z\"}}\n{\"id\":2,\"reward\":1,\"meta\":{}}\n",
+        "\n{\"id\":3,\"reward\":2,\"meta\":{\"at\":7}}\n{\"id\":4,\"meta\":{\"at\":\"soon\"}}\n",
+    ];
+    let log = log_with(&texts, &settings);
+    let mut orders: Vec<(f64, f64)> =
+        log.components[0].iter().copied().zip(log.order.clone().unwrap()).collect();
+    orders.sort_by(|a, b| a.0.total_cmp(&b.0));
+    assert_eq!((orders, log.components.len()), (vec![(1.0, 2.0), (2.0, 7.0)], 1));
+    let [first, second] = &log.accounts[..] else { panic!("two files") };
+    assert_eq!(first.orders, OrderKinds { number: None, time: Some((1, 0)) });
+    assert_eq!(second.orders, OrderKinds { number: Some((2, 1)), time: None });
+    let value = |account: &Account| (account.places[0].reason.name(), account.places[0].value.clone());
+    assert_eq!(value(first), ("bad_order", None));
+    assert_eq!(value(second), ("bad_order", Some("\"soon\"".to_owned())));
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl Draft {
                 let log_weight = |row| selection.inner.target.log_weight(&rows, row);
                 let facts = export::RowFacts {
                     rewards: population.rewards,
-                    scores: rows.scores,
+                    scores: selection.inner.scores(population.rewards),
                     log_weight: &log_weight,
                 };
                 let draw = if selection.settings.sampler.replaces() {

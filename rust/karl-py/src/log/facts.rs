@@ -8,7 +8,7 @@ use karl_log::detect::Input;
 use karl_log::detect::sidecar::SidecarNumber;
 use karl_log::input::pipe::Origin;
 use karl_log::log::Account;
-use karl_log::rejects::Bad;
+use karl_log::rejects::{Bad, OrderKinds};
 use karl_log::secrets::redacted;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -38,6 +38,8 @@ pub(super) struct InputFacts {
     duplicate_keys: u64,
     without_id: u64,
     unusable_domains: u64,
+    /// Kinds of order that its records have, each with the line and the offset of the first.
+    orders: Vec<(&'static str, u64, u64)>,
 }
 
 /// A number that a format took from a file beside the log, or why it could not.
@@ -110,12 +112,14 @@ pub(crate) struct BadRow {
     line: u64,
     offset: u64,
     key: Option<String>,
+    value: Option<String>,
 }
 
 impl BadRow {
     pub(crate) fn new(bad: &Bad) -> Self {
         let key = bad.key.as_deref().map(redacted);
-        Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset, key }
+        let value = bad.value.as_deref().map(redacted);
+        Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset, key, value }
     }
 }
 
@@ -132,8 +136,17 @@ impl<'py> IntoPyObject<'py> for BadRow {
         if let Some(key) = self.key {
             facts.set_item("key", key)?;
         }
+        if let Some(value) = self.value {
+            facts.set_item("value", value)?;
+        }
         Ok(facts)
     }
+}
+
+/// Return the kinds of order that there are, each with its first place.
+fn kinds(orders: OrderKinds) -> Vec<(&'static str, u64, u64)> {
+    let all = [("number", orders.number), ("time", orders.time)];
+    all.into_iter().filter_map(|(kind, place)| place.map(|(line, offset)| (kind, line, offset))).collect()
 }
 
 impl InputFacts {
@@ -165,6 +178,7 @@ impl InputFacts {
             duplicate_keys: account.duplicate_keys,
             without_id: account.without_id,
             unusable_domains: account.unusable_domains,
+            orders: kinds(account.orders),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::boundary::error::to_python;
 /// The columns of a table that are looked into; none where records are known by all of theirs, for want of an id.
 #[pyfunction]
 #[pyo3(signature = (
-    columns, *, format=None, id=None, group=None, reward=None, messages=None, domain=None, partition=None
+    columns, *, format=None, id=None, group=None, reward=None, messages=None, domain=None, partition=None, order=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "as those of read")]
 pub(crate) fn columns_needed(
@@ -21,8 +21,9 @@ pub(crate) fn columns_needed(
     messages: Option<String>,
     domain: Option<String>,
     partition: Option<String>,
+    order: Option<String>,
 ) -> PyResult<Option<Vec<String>>> {
-    let wishes = wishes(format, Overrides { id, group, reward, messages, domain, partition }, 0)?;
+    let wishes = wishes(format, Overrides { id, group, reward, messages, domain, partition, order }, 0)?;
     let format = wishes.format.unwrap_or_else(|| by_keys(&columns));
     let fields = Fields::new(format, &wishes.overrides, Some(1)).map_err(to_python)?;
     let identified = fields.id.iter().any(|path| columns.iter().any(|column| *column == path.segments()[0]));

@@ -51,7 +51,7 @@ pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
 #[pyfunction]
 #[pyo3(signature = (
     files, *, format=None, id=None, group=None, reward=None, messages=None, domain=None, partition=None,
-    max_line_bytes, compare=None, domain_asked, strict, threads, progress=None
+    order=None, max_line_bytes, compare=None, domain_asked, strict, threads, progress=None
 ))]
 #[allow(
     clippy::too_many_arguments,
@@ -67,6 +67,7 @@ pub(crate) fn read(
     messages: Option<String>,
     domain: Option<String>,
     partition: Option<String>,
+    order: Option<String>,
     max_line_bytes: usize,
     compare: Option<&str>,
     domain_asked: bool,
@@ -74,7 +75,7 @@ pub(crate) fn read(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
-    let overrides = Overrides { id, group, reward, messages, domain, partition };
+    let overrides = Overrides { id, group, reward, messages, domain, partition, order };
     let scan = extract::ScanSettings { compare: compared(compare)?, domain_asked, strict };
     let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let inner = enter(py, progress.as_ref(), |watch| {
@@ -135,6 +136,11 @@ impl Log {
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<u64>>> {
         let flat: Vec<u64> = self.inner.keys.iter().flat_map(Key::words).collect();
         flat.into_pyarray(py).reshape([self.inner.len(), 3])
+    }
+
+    /// Return the order of each record; None if no field of it was named. `[B]`
+    fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.inner.order.as_ref().map(|order| order.clone().into_pyarray(py))
     }
 
     /// Return a category (group, domain, partition) as codes; -1 where a record has none. `[B]`

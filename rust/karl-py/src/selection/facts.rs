@@ -36,6 +36,8 @@ pub(super) struct SelectionFacts {
     pub(super) ungrouped: u64,
     pub(super) inverse_temperature: f64,
     pub(super) wanted_ess: Option<f64>,
+    /// ESS of the scores alone, as a share of the kept rows.
+    pub(super) tempered_share: f64,
     pub(super) reached_ess: f64,
     pub(super) reached_share: f64,
     pub(super) note: Option<&'static str>,

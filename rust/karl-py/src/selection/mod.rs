@@ -4,11 +4,12 @@ mod columns;
 mod facts;
 
 use karl_core::filter::{Rules, Verdict, tally};
+use karl_core::replay::recency;
 use karl_core::selection::LogZRange;
 use karl_core::sketch::Moments;
 use karl_core::stream::StreamSummary as Stream;
 use karl_core::summary::Summary;
-use karl_core::target::{Note, Tempered, temper};
+use karl_core::target::{Note, Tempered};
 use karl_core::{Groups, Population, Score, SelectionSettings, select, select_scored, select_weighted};
 use pyo3::prelude::*;
 
@@ -32,18 +33,20 @@ pub(crate) struct Selection {
     /// The rewards, where they are not the log's own column.
     rewards: Option<Vec<f64>>,
     /// Number of rows of each verdict, in the order of `Verdict::ALL`.
-    verdicts: [usize; 8],
+    verdicts: [usize; 9],
     expected_reward: f64,
 }
 
 #[pymethods]
 impl Selection {
     /// Scores, judges and tempers every record of a log; where it has log-weights, those are taken instead of score,
-    /// temperature and partition. `scores` stand in the place of those that `score` would give.
+    /// temperature and partition. `scores` stand in the place of those that `score` would give. With `half_life` weights
+    /// fall with the age of a record by the order of the log.
     #[new]
     #[pyo3(signature = (
-        log, *, weights, shaping=None, score, scores=None, ddof, eps, min_reward=None, drop_constant_groups, dedup,
-        partition_by, ess=None, inverse_temperature=None, sampler, seed, threads
+        log, *, weights, shaping=None, score, scores=None, ddof, eps, min_reward=None, drop_constant_groups,
+        variance_top_p=None, dedup, partition_by, ess=None, inverse_temperature=None, half_life=None, sampler, seed,
+        threads
     ))]
     #[allow(
         clippy::too_many_arguments,
@@ -60,10 +63,12 @@ impl Selection {
         eps: f64,
         min_reward: Option<f64>,
         drop_constant_groups: bool,
+        variance_top_p: Option<f64>,
         dedup: bool,
         partition_by: &str,
         ess: Option<f64>,
         inverse_temperature: Option<f64>,
+        half_life: Option<f64>,
         sampler: &str,
         seed: u64,
         threads: usize,
@@ -71,7 +76,7 @@ impl Selection {
         let settings = SelectionSettings {
             shaping: asymmetric(shaping)?,
             score: score_by_name(score, ddof, eps)?,
-            rules: Rules { min_reward, drop_constant_groups, dedup },
+            rules: Rules { min_reward, drop_constant_groups, variance_top_p, dedup },
             temperature: temperature(ess, inverse_temperature)?,
             sampler: sampler_by_name(sampler)?,
             seed,
@@ -88,6 +93,13 @@ impl Selection {
                         (Some(given), _) => select_weighted(population, given, &settings)?,
                         (None, Some(scores)) => select_scored(population, scores, &settings)?,
                         (None, None) => select(population, &settings)?,
+                    };
+                    let inner = match half_life {
+                        Some(half_life) => {
+                            let times = table.order.as_deref().unwrap_or_default();
+                            inner.times(population, recency(times, half_life, threads)?, &settings)?
+                        }
+                        None => inner,
                     };
                     let expected =
                         inner.target.expected(&inner.rows(population), population.rewards, threads);
@@ -116,6 +128,7 @@ impl Selection {
     /// Return the numbers that a manifest holds.
     fn facts(&self) -> SelectionFacts {
         let (target, table) = (&self.inner.target, &self.log.get().inner);
+        let tempered = self.inner.tempered();
         SelectionFacts {
             verdicts: self.verdicts(),
             kept: self.available(),
@@ -124,11 +137,12 @@ impl Selection {
                 Some(streamed) => streamed.ungrouped,
                 None => table.group.codes().iter().filter(|&&code| code == Groups::NONE).count() as u64,
             },
-            inverse_temperature: target.inverse_temperature,
-            wanted_ess: target.wanted_ess,
+            inverse_temperature: tempered.inverse_temperature,
+            wanted_ess: tempered.wanted_ess,
+            tempered_share: tempered.reached_share,
             reached_ess: target.reached_ess,
             reached_share: target.reached_share,
-            note: target.note.map(Note::name),
+            note: tempered.note.map(Note::name),
             log_z: self.log_z(),
             largest_weight_share: target.top_share,
             expected_reward: self.expected_reward,
@@ -146,8 +160,7 @@ impl Selection {
         };
         let rows = enter(py, None, |_| {
             self.with(|population| {
-                let rows = self.inner.rows(population);
-                temper(rows, population.rewards, &inverse_temperatures, self.settings.threads)
+                self.inner.temper(population, &inverse_temperatures, self.settings.threads)
             })
         })?;
         Ok(rows.iter().map(fact).collect())

@@ -41,7 +41,7 @@ proptest! {
         minimum in prop::option::of(-2.0..2.0),
         (drop_constant_groups, dedup) in (any::<bool>(), any::<bool>()),
     ) {
-        let rules = Rules { min_reward: minimum, drop_constant_groups, dedup };
+        let rules = Rules { min_reward: minimum, drop_constant_groups, dedup, ..Rules::default() };
         let prints = &prints[..rewards.len()];
         let mut verdicts = vec![Verdict::Kept; rewards.len()];
         missing_reward(&mut verdicts, &rewards, 1).unwrap();

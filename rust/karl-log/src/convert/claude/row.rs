@@ -5,8 +5,8 @@ use karl_core::rng::id128;
 use crate::columns::PackedPlace;
 use crate::convert::json::inside;
 use crate::convert::lines::Keys;
-use crate::convert::time::milliseconds;
 use crate::json::project::Fault;
+use crate::time::milliseconds;
 
 /// Role of a line in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::convert::lineage::{Trace, hash};
 use crate::convert::report::INTERRUPTION;
 use crate::convert::text_parts::{kept, list, text};
-use crate::convert::time::milliseconds;
 use crate::convert::value_hash::hash_of;
+use crate::time::milliseconds;
 
 /// Content keys of an item; a session that is written again has new timestamps and may have new item ids.
 const SAID: [&str; 10] =
