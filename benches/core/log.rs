@@ -9,11 +9,11 @@ use divan::counter::{BytesCount, ItemsCount};
 use karl_bench::{Folder, Kind, counted, lines, number, rewards};
 use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
-use karl_log::export::{Draw, ExportSettings, Prepared, RowFacts, Shape, draft};
+use karl_log::export::{Draw, ExportSettings, Prepared, SelectionValues, Shape, draft};
 use karl_log::framing::Lines;
 use karl_log::json::project::{Path, PathTree, Scan};
 use karl_log::json::reference;
-use karl_log::json::scalar::{Reward, reward};
+use karl_log::json::scalar::{RewardValue, reward};
 use karl_log::secrets::redacted;
 
 const KINDS: [Kind; 2] = [Kind::Big, Kind::Small];
@@ -75,7 +75,7 @@ fn split_lines(bencher: Bencher, kind: Kind) {
 #[divan::bench]
 fn parse_rewards(bencher: Bencher) {
     let texts: Vec<String> = (0..100_000).map(|index| format!("{:.4}", number(index))).collect();
-    let is_number = |text: &&String| matches!(reward(Some(text.as_bytes())), Reward::Value(_));
+    let is_number = |text: &&String| matches!(reward(Some(text.as_bytes())), RewardValue::Value(_));
     bencher
         .counter(ItemsCount::new(texts.len()))
         .bench(|| counted(|| texts.iter().filter(is_number).count()));
@@ -95,7 +95,7 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let numbers = rewards(log.len());
     let keys = gumbel::keys(&numbers, &log.keys, 7).unwrap();
     let log_weight = |row: usize| numbers[row];
-    let facts = RowFacts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
+    let facts = SelectionValues { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
     let draw = || Draw::Ranked { ranking: Ranking::new(keys.clone()).unwrap(), count: 250, strata: None };
     let settings = ExportSettings {
         shape,

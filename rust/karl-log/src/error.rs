@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Reason why a log could not be read or a data set not written. One damaged record is never an error: it is
-/// a counted [`Reason`](crate::rejects::Reason).
+/// a counted [`RejectReason`](crate::rejects::RejectReason).
 #[derive(Debug)]
 pub enum Error {
     /// Error of the operating system.

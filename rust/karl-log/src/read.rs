@@ -10,18 +10,18 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::cancel::Watch;
 use crate::columns::{NameTables, RowBins, RowSink, ThreadRows, columns};
-use crate::detect::{Input, Layout, Wishes, probe, records};
+use crate::detect::{FileLayout, Input, Wishes, probe, records};
 use crate::error::{DOCUMENT, Error, Result, by_name};
 use crate::extract;
 use crate::extract::Scanner;
 use crate::framing::byte_ranges::{RANGE, RangeTask, lines, ranges};
-use crate::framing::{Batch, Pieces, StreamError, Texts};
+use crate::framing::{Batch, Pieces, StreamError, TextBatch};
 use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream};
 use crate::input::unpack::is_damage;
 use crate::log::Log;
 use crate::parallel::share;
-use crate::rejects::{Reason, Tally};
+use crate::rejects::{FileTally, RejectReason};
 
 /// Settings of reading.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ pub fn read_in_ranges(
 /// Return the ranges of a file of lines; any other is one range, and so is one with a record that spans
 /// several ranges.
 pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
-    if input.layout == Layout::Lines && !input.in_one {
+    if input.layout == FileLayout::Lines && !input.in_one {
         ranges(at, &input.source, range)
     } else {
         vec![RangeTask::whole(at)]
@@ -108,7 +108,7 @@ pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
 /// unknown.
 pub(crate) fn read_again<'a>(
     inputs: &mut [Input],
-    done: impl Iterator<Item = (&'a RangeTask, &'a Tally)>,
+    done: impl Iterator<Item = (&'a RangeTask, &'a FileTally)>,
     watch: &Watch,
 ) -> bool {
     let mut again = false;
@@ -129,8 +129,8 @@ fn run<'v>(
     settings: &ReadSettings,
     rows: impl Fn() -> RowBins<'v> + Sync,
     watch: &Watch,
-) -> Result<(Vec<ThreadRows>, Vec<Tally>)> {
-    let done: Vec<Mutex<Option<Result<Tally>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+) -> Result<(Vec<ThreadRows>, Vec<FileTally>)> {
+    let done: Vec<Mutex<Option<Result<FileTally>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let rows = share(tasks.len(), settings.threads, |queue| {
         let mut rows = rows();
         while let Some(at) = queue.take() {
@@ -145,7 +145,7 @@ fn run<'v>(
     // A skipped range comes after a failed one: the failure is found first.
     let results =
         done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-    Ok((rows, results.collect::<Result<Vec<Tally>>>()?))
+    Ok((rows, results.collect::<Result<Vec<FileTally>>>()?))
 }
 
 fn one(
@@ -154,9 +154,9 @@ fn one(
     settings: &ReadSettings,
     rows: &mut RowBins<'_>,
     watch: &Watch,
-) -> Result<Tally> {
+) -> Result<FileTally> {
     let mut scanner = Scanner::new(task.input, &input.fields, settings.scan);
-    let mut tally = Tally::default();
+    let mut tally = FileTally::default();
     let read = pieces(input, task, settings.wishes.max_line_bytes, watch)
         .and_then(|pieces| scan_all(pieces, &mut scanner, rows, &mut tally, watch));
     end(read, &input.source.name, input.source.codec, &mut tally)?;
@@ -168,12 +168,12 @@ pub(crate) fn scan_all(
     mut pieces: Pieces<Stream<'_>>,
     scanner: &mut Scanner,
     rows: &mut impl RowSink,
-    tally: &mut Tally,
+    tally: &mut FileTally,
     watch: &Watch,
 ) -> std::result::Result<(), StreamError> {
     let mut clock = Clock { watch, bytes: 0 };
     while let Some(Batch { texts, passed }) = pieces.next().map_err(StreamError::Read)? {
-        if matches!(texts, Texts::Beyond) {
+        if matches!(texts, TextBatch::Beyond) {
             return Err(StreamError::Beyond);
         }
         tally.lines += passed;
@@ -190,12 +190,12 @@ pub(crate) fn end(
     read: std::result::Result<(), StreamError>,
     name: &str,
     codec: Codec,
-    tally: &mut Tally,
+    tally: &mut FileTally,
 ) -> Result<()> {
     match read {
         Err(StreamError::Read(error)) if codec != Codec::Plain && is_damage(&error) => {
             tally.lines += 1;
-            tally.bad(tally.reached, Reason::DamagedStream);
+            tally.bad(tally.reached, RejectReason::DamagedStream);
             Ok(())
         }
         Err(StreamError::Read(error)) => Err(Error::io("read", Path::new(name), error)),
@@ -233,7 +233,7 @@ pub(crate) fn pieces<'w>(
     limit: usize,
     watch: &'w Watch,
 ) -> std::result::Result<Pieces<Stream<'w>>, StreamError> {
-    if input.layout == Layout::Lines {
+    if input.layout == FileLayout::Lines {
         return lines(&input.source, task, limit, watch);
     }
     let stream = input.source.stream(watch).map_err(StreamError::Read)?;

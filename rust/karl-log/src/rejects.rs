@@ -7,7 +7,7 @@ pub(crate) const PLACES_KEPT: usize = 20;
 
 /// Reason to reject a row. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum RejectReason {
     /// The stream ends inside the record, or inside the array of records: a torn write.
     Torn,
     /// Not a JSON object.
@@ -36,7 +36,7 @@ pub enum Reason {
     DuplicateKey,
 }
 
-impl Reason {
+impl RejectReason {
     /// Return the name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -62,7 +62,7 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
     /// Reason.
-    pub reason: Reason,
+    pub reason: RejectReason,
     /// Number of the line, or of the element of the array, from 1.
     pub line: u64,
     /// Offset of the first byte in the unpacked file.
@@ -99,11 +99,11 @@ impl OrderKinds {
 
 /// Counts of a file, or of a range of it, besides its rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct FileTally {
     /// Number of records.
     pub(crate) rows: u64,
     /// Rejected rows, by reason.
-    pub(crate) bad: BTreeMap<Reason, u64>,
+    pub(crate) bad: BTreeMap<RejectReason, u64>,
     /// Places of the first of them.
     pub(crate) places: Vec<Bad>,
     pub(crate) lines: u64,
@@ -120,22 +120,22 @@ pub(crate) struct Tally {
     pub(crate) reached: u64,
 }
 
-impl Tally {
-    pub(crate) fn bad(&mut self, offset: u64, reason: Reason) {
+impl FileTally {
+    pub(crate) fn bad(&mut self, offset: u64, reason: RejectReason) {
         self.count(offset, reason, (None, None));
     }
 
     /// Count a record with a duplicate key.
     pub(crate) fn bad_key(&mut self, offset: u64, key: Option<String>) {
-        self.count(offset, Reason::DuplicateKey, (key, None));
+        self.count(offset, RejectReason::DuplicateKey, (key, None));
     }
 
     /// Count a record with a bad order, with its value.
     pub(crate) fn bad_order(&mut self, offset: u64, value: Option<String>) {
-        self.count(offset, Reason::BadOrder, (None, value));
+        self.count(offset, RejectReason::BadOrder, (None, value));
     }
 
-    fn count(&mut self, offset: u64, reason: Reason, (key, value): (Option<String>, Option<String>)) {
+    fn count(&mut self, offset: u64, reason: RejectReason, (key, value): (Option<String>, Option<String>)) {
         *self.bad.entry(reason).or_default() += 1;
         self.reached = self.reached.max(offset);
         if self.places.len() < PLACES_KEPT {

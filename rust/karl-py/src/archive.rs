@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use karl_log::archive::{AgentFile, Collected, Form, collect as run};
+use karl_log::archive::{AgentFile, Collected, FileForm, collect as run};
 use pyo3::prelude::*;
 
 use crate::boundary::enter::enter;
@@ -40,11 +40,11 @@ pub(crate) fn collect(
     Ok(CollectedFacts::new(collected))
 }
 
-fn form_of(name: &str, rows: Option<PathBuf>) -> PyResult<Form> {
+fn form_of(name: &str, rows: Option<PathBuf>) -> PyResult<FileForm> {
     match (name, rows) {
-        ("lines", None) => Ok(Form::Lines),
-        ("document", None) => Ok(Form::Document),
-        ("rows", Some(rows)) => Ok(Form::Rows(rows)),
+        ("lines", None) => Ok(FileForm::Lines),
+        ("document", None) => Ok(FileForm::Document),
+        ("rows", Some(rows)) => Ok(FileForm::Rows(rows)),
         _ => {
             Err(UsageError::new_err(format!("form is {name:?}, wanted lines, document, or rows with a file")))
         }

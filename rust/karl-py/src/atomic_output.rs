@@ -13,13 +13,13 @@ use pyo3::prelude::*;
 use crate::boundary::enter::enter;
 
 /// The place of an output, and what was there when this was made.
-#[pyclass(frozen, module = "karl_fast._core")]
-pub(crate) struct Target {
-    pub(crate) inner: atomic_output::Target,
+#[pyclass(frozen, module = "karl_fast._core", name = "Target")]
+pub(crate) struct OutputTarget {
+    pub(crate) inner: atomic_output::OutputTarget,
 }
 
 #[pymethods]
-impl Target {
+impl OutputTarget {
     /// Return the place of a data set, a directory.
     #[staticmethod]
     #[pyo3(signature = (path, *, force))]
@@ -52,7 +52,8 @@ impl Target {
     #[staticmethod]
     #[pyo3(signature = (path, *, force))]
     fn parquet(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
-        enter(py, None, |_| atomic_output::Target::look(&path, &PARQUET, force)).map(|inner| Self { inner })
+        enter(py, None, |_| atomic_output::OutputTarget::look(&path, &PARQUET, force))
+            .map(|inner| Self { inner })
     }
 
     /// The path as it was given.

@@ -6,10 +6,10 @@ use karl_log::commits::convert_commits as run;
 use karl_log::convert::settings::{ConvertSettings, Rate};
 use pyo3::prelude::*;
 
-use crate::atomic_output::Target;
+use crate::atomic_output::OutputTarget;
 use crate::boundary::enter::enter;
 use crate::convert::ConversionFacts;
-use crate::protection::{Names, protection};
+use crate::protection::{PseudonymNames, protection};
 
 /// Convert the commits of repositories to one file of synthetic trajectories.
 #[pyfunction]
@@ -18,9 +18,9 @@ use crate::protection::{Names, protection};
 pub(crate) fn convert_commits(
     py: Python<'_>,
     repositories: Vec<PathBuf>,
-    target: &Target,
+    target: &OutputTarget,
     allow_secrets: bool,
-    pseudonyms: Option<Names>,
+    pseudonyms: Option<PseudonymNames>,
     max_line_bytes: usize,
     threads: usize,
     progress: Option<Py<PyAny>>,

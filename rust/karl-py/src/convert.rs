@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use karl_log::convert::report::{Counts, Mistyped};
+use karl_log::convert::report::{CountsByName, Mistyped};
 use karl_log::convert::settings::{ConvertSettings, Rate};
-use karl_log::convert::{Kind, Report, convert as run};
+use karl_log::convert::{Report, TranscriptKind, convert as run};
 use karl_log::input::source::Source;
 use karl_log::karl_records::convert_to_karl;
 use karl_log::log::Account;
 use karl_reward::Version;
 use pyo3::prelude::*;
 
-use crate::atomic_output::Target;
+use crate::atomic_output::OutputTarget;
 use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
-use crate::log::{BadRow, shown};
-use crate::protection::{Names, protection};
+use crate::log::{RejectedRow, shown};
+use crate::protection::{PseudonymNames, protection};
 
 /// The account of a conversion, as a dictionary.
 #[derive(IntoPyObject)]
@@ -64,20 +64,20 @@ pub(crate) struct FileFacts {
     format: &'static str,
     lines_read: u64,
     bad: Named,
-    bad_lines: Vec<BadRow>,
+    bad_lines: Vec<RejectedRow>,
 }
 
 /// Return the name of each kind of transcript and what it reads.
 #[pyfunction]
 pub(crate) fn transcripts() -> Vec<(&'static str, &'static str)> {
-    Kind::ALL.into_iter().map(|kind| (kind.name(), kind.about())).collect()
+    TranscriptKind::ALL.into_iter().map(|kind| (kind.name(), kind.about())).collect()
 }
 
 /// Return the kind of the transcripts with these keys in their lines; None where no kind matches.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "a list is taken as a vector")]
 pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
-    Kind::by_keys(&keys).map(Kind::name)
+    TranscriptKind::by_keys(&keys).map(TranscriptKind::name)
 }
 
 /// Convert transcripts to one file of trajectories, or of KARL's records; `files` are as `read` takes them.
@@ -87,13 +87,13 @@ pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
 pub(crate) fn convert(
     py: Python<'_>,
     files: Vec<(PathBuf, String, bool)>,
-    target: &Target,
+    target: &OutputTarget,
     format: Option<&str>,
     to: &str,
     rate: &str,
     weights: [f64; 3],
     allow_secrets: bool,
-    pseudonyms: Option<Names>,
+    pseudonyms: Option<PseudonymNames>,
     max_line_bytes: usize,
     threads: usize,
     progress: Option<Py<PyAny>>,
@@ -118,12 +118,12 @@ pub(crate) fn convert(
 }
 
 /// Return the kind of transcripts of a name.
-pub(crate) fn kind_of(format: Option<&str>) -> PyResult<Option<Kind>> {
+pub(crate) fn kind_of(format: Option<&str>) -> PyResult<Option<TranscriptKind>> {
     let unknown = |name: &str| {
-        let known: Vec<_> = Kind::ALL.into_iter().map(Kind::name).collect();
+        let known: Vec<_> = TranscriptKind::ALL.into_iter().map(TranscriptKind::name).collect();
         UsageError::new_err(format!("format is {name:?}, wanted {}", known.join(", ")))
     };
-    format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()
+    format.map(|name| TranscriptKind::by_name(name).ok_or_else(|| unknown(name))).transpose()
 }
 
 /// Return whether KARL's records are written, by the name of the format.
@@ -150,7 +150,7 @@ fn rate_of(name: &str, weights: [f64; 3]) -> PyResult<Rate> {
 impl ConversionFacts {
     pub(crate) fn new(report: Report) -> Self {
         let accounts = || report.made.files.iter().map(|(_, _, account)| account);
-        let mut bad = Counts::new();
+        let mut bad = CountsByName::new();
         for (reason, count) in accounts().flat_map(|account| &account.bad) {
             *bad.entry(reason.name()).or_default() += count;
         }
@@ -206,11 +206,11 @@ impl FileFacts {
             format,
             lines_read: account.read,
             bad: account.bad.iter().map(|(reason, &count)| (reason.name(), count)).collect(),
-            bad_lines: account.places.iter().map(BadRow::new).collect(),
+            bad_lines: account.places.iter().map(RejectedRow::new).collect(),
         }
     }
 }
 
-pub(crate) fn named(counts: &Counts) -> Named {
+pub(crate) fn named(counts: &CountsByName) -> Named {
     counts.iter().map(|(&name, &count)| (name, count)).collect()
 }

@@ -1,10 +1,10 @@
 //! Bindings of `karl_core::filter`.
 
 use karl_core::Offsets;
-use karl_core::filter::length::Form;
+use karl_core::filter::length::PenaltyForm;
 use karl_core::filter::tokens::{self, RatioTokens};
-use karl_core::filter::variance::{self, Top};
-use karl_core::filter::{self, Reason, age, length};
+use karl_core::filter::variance::{self, TopGroups};
+use karl_core::filter::{self, MaskReason, age, length};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
@@ -22,10 +22,10 @@ pub(crate) struct Filtered<'py> {
 }
 
 impl<'py> Filtered<'py> {
-    fn new(py: Python<'py>, reasons: Vec<Reason>) -> Self {
-        let counts = Reason::ALL.into_iter().zip(filter::counts(&reasons));
-        let told = counts.filter(|&(reason, count)| reason == Reason::Kept || count > 0);
-        let keep: Vec<bool> = reasons.iter().map(|&reason| reason == Reason::Kept).collect();
+    fn new(py: Python<'py>, reasons: Vec<MaskReason>) -> Self {
+        let counts = MaskReason::ALL.into_iter().zip(filter::counts(&reasons));
+        let told = counts.filter(|&(reason, count)| reason == MaskReason::Kept || count > 0);
+        let keep: Vec<bool> = reasons.iter().map(|&reason| reason == MaskReason::Kept).collect();
         Self {
             counts: told.map(|(reason, count)| (reason.name(), count)).collect(),
             keep: keep.into_pyarray(py),
@@ -37,7 +37,7 @@ impl<'py> Filtered<'py> {
 /// Return the name of each reason code, by its number.
 #[pyfunction]
 pub(crate) fn reasons() -> Vec<&'static str> {
-    Reason::ALL.into_iter().map(Reason::name).collect()
+    MaskReason::ALL.into_iter().map(MaskReason::name).collect()
 }
 
 /// Drop groups with equal outcomes.
@@ -114,8 +114,8 @@ pub(crate) fn variance_top<'py>(
 ) -> PyResult<Filtered<'py>> {
     let (py, rewards, ddof) = (rewards.py(), reals("rewards", rewards)?, freedom(ddof)?);
     let top = match (p, k) {
-        (Some(share), None) => Top::Share(share),
-        (None, Some(k)) => Top::Count(count("k", k)?),
+        (Some(share), None) => TopGroups::Share(share),
+        (None, Some(k)) => TopGroups::Count(count("k", k)?),
         _ => return Err(UsageError::new_err("give either p or k")),
     };
     let kept = with_reals!(&rewards, |values| {
@@ -156,10 +156,10 @@ pub(crate) fn soft_overlong_penalty<'py>(
     let lengths = column::<i64>("lengths", lengths)?;
     let (most, cache) = (small_count("max_tokens", max_tokens)?, small_count("cache_tokens", cache_tokens)?);
     let form = match (form, factor) {
-        ("dapo", None) => Form::Dapo,
+        ("dapo", None) => PenaltyForm::Dapo,
         ("dapo", Some(_)) => return Err(UsageError::new_err("the form dapo takes no factor")),
-        ("verl", factor) => Form::Verl(factor.unwrap_or(1.0)),
-        ("openrlhf", factor) => Form::OpenRlhf(factor.unwrap_or(1.0)),
+        ("verl", factor) => PenaltyForm::Verl(factor.unwrap_or(1.0)),
+        ("openrlhf", factor) => PenaltyForm::OpenRlhf(factor.unwrap_or(1.0)),
         _ => {
             let message = format!("form is {form:?}, wanted one of dapo, verl, openrlhf");
             return Err(UsageError::new_err(message));
@@ -187,7 +187,7 @@ pub(crate) fn stale<'py>(
 
 /// The tokens of rollouts under two policies, as Python hands them over.
 #[derive(FromPyObject)]
-pub(crate) struct Given<'py>(
+pub(crate) struct TokenArguments<'py>(
     Bound<'py, PyAny>,
     Bound<'py, PyAny>,
     Bound<'py, PyAny>,
@@ -197,7 +197,7 @@ pub(crate) struct Given<'py>(
 /// Calls a kernel on `RatioTokens` and advantages, whatever the three columns of numbers hold.
 macro_rules! with_tokens {
     ($py:expr, $given:expr, $advantages:expr, |$tokens:ident, $values:ident| $work:expr) => {{
-        let Given(logp, logp_old, offsets, mask) = $given;
+        let TokenArguments(logp, logp_old, offsets, mask) = $given;
         let (logp, logp_old) = (reals("logp", logp)?, reals("logp_old", logp_old)?);
         let (offsets, advantages) = (column::<i64>("offsets", offsets)?, reals("advantages", $advantages)?);
         let mask = mask.as_ref().map(|mask| flags("mask", mask)).transpose()?;
@@ -217,7 +217,7 @@ macro_rules! with_tokens {
 #[pyfunction]
 pub(crate) fn low_ratio_negatives<'py>(
     py: Python<'py>,
-    tokens: Given<'py>,
+    tokens: TokenArguments<'py>,
     advantages: &Bound<'py, PyAny>,
     delta: f64,
 ) -> PyResult<Filtered<'py>> {
@@ -231,7 +231,7 @@ pub(crate) fn low_ratio_negatives<'py>(
 #[pyfunction]
 pub(crate) fn probability_difference<'py>(
     py: Python<'py>,
-    tokens: Given<'py>,
+    tokens: TokenArguments<'py>,
     advantages: &Bound<'py, PyAny>,
     low: f64,
     high: f64,

@@ -59,7 +59,7 @@ mod _core {
     #[pymodule_export]
     use super::archive::collect;
     #[pymodule_export]
-    use super::atomic_output::Target;
+    use super::atomic_output::OutputTarget;
     #[pymodule_export]
     use super::boundary::build_info::build_facts;
     #[pymodule_export]

@@ -7,10 +7,10 @@ use karl_log::outcomes::reward::weight;
 use karl_log::outcomes::{Component, OutcomesReport, OutcomesSettings, run};
 use pyo3::prelude::*;
 
-use crate::atomic_output::Target;
+use crate::atomic_output::OutputTarget;
 use crate::boundary::enter::enter;
 use crate::convert::{ConversionFacts, FileFacts, kind_of};
-use crate::protection::{Names, protection};
+use crate::protection::{PseudonymNames, protection};
 
 /// The account of a run of outcomes, as a dictionary.
 #[derive(IntoPyObject)]
@@ -44,7 +44,7 @@ pub(crate) fn outcome_components() -> Vec<(&'static str, bool, f64)> {
 pub(crate) fn outcomes(
     py: Python<'_>,
     files: Vec<(PathBuf, String, bool)>,
-    target: &Target,
+    target: &OutputTarget,
     format: Option<&str>,
     rate: bool,
     reports: Vec<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) fn outcomes(
     after_days: u32,
     pull_requests: Vec<PathBuf>,
     allow_secrets: bool,
-    pseudonyms: Option<Names>,
+    pseudonyms: Option<PseudonymNames>,
     max_line_bytes: usize,
     threads: usize,
     progress: Option<Py<PyAny>>,

@@ -6,11 +6,11 @@ use karl_log::input::source::Source;
 use karl_log::pairs::{PairShape, PairsReport, PairsSettings, pairs as run};
 use pyo3::prelude::*;
 
-use crate::atomic_output::Target;
+use crate::atomic_output::OutputTarget;
 use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
 use crate::convert::{ConversionFacts, Named, kind_of, named};
-use crate::protection::{Names, protection};
+use crate::protection::{PseudonymNames, protection};
 
 /// The account of a search for pairs, as a dictionary.
 #[derive(IntoPyObject)]
@@ -31,11 +31,11 @@ pub(crate) struct PairFacts {
 pub(crate) fn pairs(
     py: Python<'_>,
     files: Vec<(PathBuf, String, bool)>,
-    target: &Target,
+    target: &OutputTarget,
     format: Option<&str>,
     shape: &str,
     allow_secrets: bool,
-    pseudonyms: Option<Names>,
+    pseudonyms: Option<PseudonymNames>,
     max_line_bytes: usize,
     threads: usize,
     progress: Option<Py<PyAny>>,

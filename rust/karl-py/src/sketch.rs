@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use karl_core::sketch::{self, Entry, Law};
+use karl_core::sketch::{self, Law, TopEntry};
 use karl_core::{Key, Keys};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::PyClass;
@@ -131,7 +131,7 @@ impl Top {
         let (entries, inclusion, threshold) = compute(py, || {
             let mut state = self.inner.lock();
             let (entries, threshold) = state.drawn();
-            let entries: Vec<Entry> = entries.to_vec();
+            let entries: Vec<TopEntry> = entries.to_vec();
             let inclusion: Vec<f64> = entries.iter().map(|one| state.inclusion(one, threshold)).collect();
             Ok((entries, inclusion, threshold))
         })?;

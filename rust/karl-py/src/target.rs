@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::boundary::array::{groups, reals, threads, widened, with_reals};
 use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
-use crate::boundary::grouping::{Given, Grouping, score};
+use crate::boundary::grouping::{Grouping, OptionalArgument, score};
 
 type Doubles<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -150,8 +150,8 @@ pub(crate) fn regression_intercept<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
     log_ratio: &Bound<'py, PyAny>,
-    group_ids: Given<'_, 'py>,
-    offsets: Given<'_, 'py>,
+    group_ids: OptionalArgument<'_, 'py>,
+    offsets: OptionalArgument<'_, 'py>,
     temperature: f64,
 ) -> PyResult<Doubles<'py>> {
     let log_ratio = reals("log_ratio", log_ratio)?;
@@ -260,8 +260,8 @@ pub(crate) fn tpo_target<'py>(
     py: Python<'py>,
     logp_old: &Bound<'py, PyAny>,
     rewards: &Bound<'py, PyAny>,
-    group_ids: Given<'_, 'py>,
-    offsets: Given<'_, 'py>,
+    group_ids: OptionalArgument<'_, 'py>,
+    offsets: OptionalArgument<'_, 'py>,
     temperature: f64,
     anchored: bool,
 ) -> PyResult<Doubles<'py>> {

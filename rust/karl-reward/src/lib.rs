@@ -40,14 +40,14 @@ pub mod signal;
 pub mod version;
 
 pub use calls::{Call, Ledger, Numbers, ToolKind, Tools, Words};
-pub use columns::{Columns, scores};
+pub use columns::{TrajectoryColumns, scores};
 pub use fault::Fault;
 pub use formula::outcome::OUTCOME;
 pub use python::round4;
 pub use record::{
-    Counts, Event, Events, Node, PARAMS, Record, TRAJECTORY, Trajectory, Value, efficiency, longest_failure,
-    outcome, process, said, score,
+    Event, Events, Node, PARAMS, Record, TRAJECTORY, ToolCounts, TrajectoryCalls, Value, efficiency,
+    longest_failure, outcome, process, said, score,
 };
 pub use reward::{Reward, SCORES};
-pub use signal::{Component, Signal};
+pub use signal::{Signal, SignalComponent};
 pub use version::Version;

@@ -3,7 +3,7 @@
 use crate::formula::outcome::signal;
 use crate::formula::{SignalsV1, SignalsV2, V2, composite};
 use crate::python::round4;
-use crate::signal::{Component, Signal};
+use crate::signal::{Signal, SignalComponent};
 
 /// Keys of the signals in a record, in the order of the weights; v1 has the first three.
 pub const SCORES: [&str; 6] = [
@@ -23,7 +23,7 @@ pub struct Reward {
     /// The signals in the order of the weights: three of v1, six of v2.
     pub signals: Vec<f64>,
     /// Components of the signals, in KARL's order; those of motion are left out, as in KARL.
-    pub components: Vec<Component>,
+    pub components: Vec<SignalComponent>,
 }
 
 impl Reward {

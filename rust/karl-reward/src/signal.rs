@@ -4,7 +4,7 @@ use crate::python::{clip, round4};
 
 /// A named part of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Component {
+pub struct SignalComponent {
     /// KARL's name of it.
     pub name: &'static str,
     /// Rounded to four decimals.
@@ -19,7 +19,7 @@ pub struct Signal {
     /// The score.
     pub score: f64,
     /// The parts, in KARL's order.
-    pub components: Vec<Component>,
+    pub components: Vec<SignalComponent>,
 }
 
 /// A signal as the formula gives it, without memory of its own: what only the score is read of costs nothing more.
@@ -39,7 +39,7 @@ impl<const N: usize> Parts<N> {
 
 impl<const N: usize> From<Parts<N>> for Signal {
     fn from(Parts { score, parts }: Parts<N>) -> Self {
-        let part = |(name, value)| Component { name, value: round4(value), whole: false };
+        let part = |(name, value)| SignalComponent { name, value: round4(value), whole: false };
         Self { score, components: parts.map(part).to_vec() }
     }
 }

@@ -13,7 +13,7 @@ use crate::numeric::sum::sum;
 
 /// Unit of the statistics of trajectory advantages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
+pub enum StatisticsUnit {
     /// Each trajectory once, as the paper has it.
     #[default]
     Trajectory,
@@ -52,7 +52,7 @@ pub struct Gigpo {
     /// Factor of the step advantage: the paper's omega.
     pub step_weight: f64,
     /// Unit of the statistics of trajectory advantages.
-    pub unit: Unit,
+    pub unit: StatisticsUnit,
     /// Scaling of both advantages.
     pub norm: Norm,
 }
@@ -137,8 +137,10 @@ fn episode<R: Real>(steps: Steps<'_, R>, owner: &[u32], how: Gigpo, threads: usi
     let totals: Vec<f64> = steps.trajectories.rows().map(total).collect();
     let each = |values: &[f64]| owner.iter().map(|&number| values[number as usize]).collect::<Vec<f64>>();
     match how.unit {
-        Unit::Trajectory => Ok(each(&how.norm.apply(&totals, Layout::from(steps.groups), threads)?)),
-        Unit::Step => {
+        StatisticsUnit::Trajectory => {
+            Ok(each(&how.norm.apply(&totals, Layout::from(steps.groups), threads)?))
+        }
+        StatisticsUnit::Step => {
             let code = |&number: &u32| code(steps.groups, number as usize);
             let codes: Vec<u32> = owner.iter().map(code).collect();
             let groups = Groups::from_codes(codes, steps.groups.len())?;

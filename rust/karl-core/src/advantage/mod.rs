@@ -57,7 +57,7 @@ pub use baseline::{Ema, ema_baseline, fixed_baseline};
 pub use centre::centre;
 pub use empg::{Empg, empg};
 pub use gdpo::Gdpo;
-pub use gigpo::{Credit, Gigpo, Norm, Steps, Unit, gigpo};
+pub use gigpo::{Credit, Gigpo, Norm, StatisticsUnit, Steps, gigpo};
 pub use leave_one_out::leave_one_out;
 pub use maxrl::maxrl;
 pub use returns::discounted_returns;
@@ -66,7 +66,7 @@ pub use shrinkage::{Shrunk, shrunk};
 pub use soft_baseline::partition_baseline;
 pub use trainers::{CONVENTIONS, Convention, Missing, Single, Singleton};
 pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
-pub use zscore::{Extent, zscore, zscore_over};
+pub use zscore::{DeviationScope, zscore, zscore_over};
 
 use std::borrow::Cow;
 

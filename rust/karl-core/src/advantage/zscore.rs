@@ -39,7 +39,7 @@ pub fn zscore<'a, R: Real>(
 
 /// Rows over which the standard deviation is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
+pub enum DeviationScope {
     /// The group; so is the mean.
     #[default]
     Group,
@@ -66,21 +66,21 @@ pub enum Extent {
 pub fn zscore_over<'a, R: Real>(
     rewards: &[R],
     groups: impl Into<Layout<'a>>,
-    extent: Extent,
+    extent: DeviationScope,
     (ddof, eps): (u8, f64),
     threads: usize,
 ) -> Result<Vec<f64>> {
     check_not_negative("eps", eps)?;
     let layout = groups.into();
     layout.check("rewards", rewards.len())?;
-    if extent == Extent::Group {
+    if extent == DeviationScope::Group {
         return score(rewards, layout, &ZScore { ddof, eps }, threads);
     }
     check_not_infinite("rewards", rewards)?;
     let whole = GlobalStats::of(rewards, |row| if layout.has(row) { 1.0 } else { 0.0 }, threads);
     let divisor = whole.deviation(ddof) + eps;
     match extent {
-        Extent::Global => score(rewards, layout, &Global { whole, divisor }, threads),
+        DeviationScope::Global => score(rewards, layout, &Global { whole, divisor }, threads),
         _ => score(rewards, layout, &BatchScaled { divisor }, threads),
     }
 }

@@ -1,6 +1,6 @@
 //! Rollouts of a policy too old.
 
-use super::Reason;
+use super::MaskReason;
 use super::groups::each;
 use crate::error::{Error, Result};
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Outside`] for a version from after `now`; [`Error::Negative`] for a negative `max_age`.
-pub fn stale(versions: &[i64], now: i64, max_age: i64, threads: usize) -> Result<Vec<Reason>> {
+pub fn stale(versions: &[i64], now: i64, max_age: i64, threads: usize) -> Result<Vec<MaskReason>> {
     if let Some(index) = versions.iter().position(|&version| version > now) {
         let (value, low, high) = (versions[index] as f64, f64::NEG_INFINITY, now as f64);
         return Err(Error::Outside { what: "versions", index, value, low, high });
@@ -25,6 +25,6 @@ pub fn stale(versions: &[i64], now: i64, max_age: i64, threads: usize) -> Result
         return Err(Error::Negative { what: "max_age", value: max_age as f64 });
     }
     let oldest = now.saturating_sub(max_age);
-    let reason = |row: usize| if versions[row] < oldest { Reason::Stale } else { Reason::Kept };
+    let reason = |row: usize| if versions[row] < oldest { MaskReason::Stale } else { MaskReason::Kept };
     Ok(each(versions.len(), threads, reason))
 }

@@ -1,6 +1,6 @@
 //! Groups that teach nothing, and what a filter leaves of the others.
 
-use super::Reason;
+use super::MaskReason;
 use crate::check::{check_length, check_not_infinite};
 use crate::error::{Error, Result};
 use crate::group::Groups;
@@ -95,7 +95,7 @@ fn by_bucket<R: Real>(values: &[R], groups: &Groups, room: Scratch<'_>, threads:
 ///
 /// A group is judged by its *outcomes*, never by the reward after shaping: the length penalties of a group that
 /// failed as a whole still differ, and a filter by the deviation of the shaped reward keeps it. With `rewards`, such
-/// groups get [`Reason::PhantomGroup`]. Equality is exact, max against min. A group of one is constant. Outcomes that
+/// groups get [`MaskReason::PhantomGroup`]. Equality is exact, max against min. A group of one is constant. Outcomes that
 /// are NaN are missing: left out of their group, and dropped. So are missing rewards, where those are given.
 /// Shapes: all `[B]`. Cost: one pass a column, and one over the rows.
 /// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.2.
@@ -108,7 +108,7 @@ pub fn constant<O: Real, R: Real>(
     rewards: Option<&[R]>,
     groups: &Groups,
     threads: usize,
-) -> Result<Vec<Reason>> {
+) -> Result<Vec<MaskReason>> {
     check_length("outcomes", outcomes.len(), groups.rows())?;
     check_not_infinite("outcomes", outcomes)?;
     let shaped = rewards.unwrap_or_default();
@@ -119,17 +119,17 @@ pub fn constant<O: Real, R: Real>(
     let looks =
         if rewards.is_some() { differing(shaped, groups, threads) } else { vec![false; groups.len()] };
     let verdict = |(differ, look): (bool, bool)| match (differ, look) {
-        (true, _) => Reason::Kept,
-        (false, true) => Reason::PhantomGroup,
-        (false, false) => Reason::ConstantGroup,
+        (true, _) => MaskReason::Kept,
+        (false, true) => MaskReason::PhantomGroup,
+        (false, false) => MaskReason::ConstantGroup,
     };
     // A byte a group: a look-up for each row stays in cache.
     let judged = differing(outcomes, groups, threads).into_iter();
-    let verdicts: Vec<Reason> = judged.zip(looks).map(verdict).collect();
+    let verdicts: Vec<MaskReason> = judged.zip(looks).map(verdict).collect();
     let reason = |row: usize| match groups.code(row) {
-        None => Reason::MissingGroup,
-        _ if outcomes[row].widen().is_nan() => Reason::MissingOutcome,
-        _ if shaped.get(row).is_some_and(|reward| reward.widen().is_nan()) => Reason::MissingReward,
+        None => MaskReason::MissingGroup,
+        _ if outcomes[row].widen().is_nan() => MaskReason::MissingOutcome,
+        _ if shaped.get(row).is_some_and(|reward| reward.widen().is_nan()) => MaskReason::MissingReward,
         Some(group) => verdicts[group],
     };
     Ok(each(outcomes.len(), threads, reason))
@@ -147,14 +147,14 @@ pub fn constant<O: Real, R: Real>(
 ///
 /// # Errors
 /// [`Error::Length`] for columns that differ in rows.
-pub fn mixed(right: &[bool], groups: &Groups, threads: usize) -> Result<Vec<Reason>> {
+pub fn mixed(right: &[bool], groups: &Groups, threads: usize) -> Result<Vec<MaskReason>> {
     check_length("right", right.len(), groups.rows())?;
     let counts = groups.fold(threads, [0_usize; 2], |counts, _, row| counts[usize::from(right[row])] += 1);
     let reason = |row: usize| match groups.code(row).map(|group| counts[group]) {
-        None => Reason::MissingGroup,
-        Some([0, _]) => Reason::AllRight,
-        Some([_, 0]) => Reason::AllWrong,
-        Some(_) => Reason::Kept,
+        None => MaskReason::MissingGroup,
+        Some([0, _]) => MaskReason::AllRight,
+        Some([_, 0]) => MaskReason::AllWrong,
+        Some(_) => MaskReason::Kept,
     };
     Ok(each(right.len(), threads, reason))
 }
@@ -241,8 +241,12 @@ pub fn starved<R: Real>(
 }
 
 /// Return the reason of each row.
-pub(super) fn each(rows: usize, threads: usize, reason: impl Fn(usize) -> Reason + Sync) -> Vec<Reason> {
-    let mut reasons = vec![Reason::Kept; rows];
+pub(super) fn each(
+    rows: usize,
+    threads: usize,
+    reason: impl Fn(usize) -> MaskReason + Sync,
+) -> Vec<MaskReason> {
+    let mut reasons = vec![MaskReason::Kept; rows];
     parallel::fill(&mut reasons, threads, |first, block| {
         block.iter_mut().zip(first..).for_each(|(given, row)| *given = reason(row));
     });

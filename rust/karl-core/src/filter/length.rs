@@ -1,6 +1,6 @@
 //! Rollouts that fill the limit of tokens, and the soft penalty before it.
 
-use super::Reason;
+use super::MaskReason;
 use super::groups::each;
 use crate::check::{check_counts, check_length, check_most, check_not_negative};
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ pub fn overlong(
     max_tokens: u32,
     truncated: Option<&[bool]>,
     threads: usize,
-) -> Result<Vec<Reason>> {
+) -> Result<Vec<MaskReason>> {
     check_counts("lengths", lengths)?;
     let flags = truncated.unwrap_or_default();
     if truncated.is_some() {
@@ -31,13 +31,13 @@ pub fn overlong(
         Some(&cut) => cut || lengths[row] > limit,
         None => lengths[row] >= limit,
     };
-    let reason = |row| if drops(row) { Reason::Overlong } else { Reason::Kept };
+    let reason = |row| if drops(row) { MaskReason::Overlong } else { MaskReason::Kept };
     Ok(each(lengths.len(), threads, reason))
 }
 
 /// The form of the penalty: papers and trainers differ beyond the limit, where responses should not be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Form {
+pub enum PenaltyForm {
     /// Eq. 13 of DAPO; TRL: never below -1.
     Dapo,
     /// verl: a straight line without a floor, times a factor.
@@ -65,7 +65,7 @@ pub fn soft_overlong_penalty(
     lengths: &[i64],
     max_tokens: u32,
     cache_tokens: u32,
-    form: Form,
+    form: PenaltyForm,
     threads: usize,
 ) -> Result<Vec<f64>> {
     check_counts("lengths", lengths)?;
@@ -74,9 +74,9 @@ pub fn soft_overlong_penalty(
         return Err(Error::Positive { what: "cache_tokens", value: 0.0 });
     }
     let (factor, most) = match form {
-        Form::Dapo => (1.0, 1.0),
-        Form::Verl(factor) => (factor, f64::INFINITY),
-        Form::OpenRlhf(factor) => (factor, 1.0),
+        PenaltyForm::Dapo => (1.0, 1.0),
+        PenaltyForm::Verl(factor) => (factor, f64::INFINITY),
+        PenaltyForm::OpenRlhf(factor) => (factor, 1.0),
     };
     check_not_negative("factor", factor)?;
     let (free, stretch) = (i64::from(max_tokens - cache_tokens), f64::from(cache_tokens));

@@ -10,7 +10,7 @@
 //! | [`age`] | rollouts of a policy too old |
 //! | [`tokens`] | rollouts and tokens that the policy has moved too far from (SAMPO, DPPO) |
 //!
-//! The functions of the last five are pure: columns in, one [`Reason`] a row (or a token) out. Nothing is dropped
+//! The functions of the last five are pure: columns in, one [`MaskReason`] a row (or a token) out. Nothing is dropped
 //! twice and nothing unnamed, so rows = kept + the counts of all reasons.
 
 pub mod age;
@@ -31,7 +31,7 @@ pub use verdict::{
 /// Reason for which a mask drops a row or a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Reason {
+pub enum MaskReason {
     /// It is not dropped.
     #[default]
     Kept,
@@ -65,8 +65,8 @@ pub enum Reason {
     BelowLow,
 }
 
-impl Reason {
-    /// All reasons; `Reason::ALL[r as usize] == r`.
+impl MaskReason {
+    /// All reasons; `MaskReason::ALL[r as usize] == r`.
     pub const ALL: [Self; 15] = [
         Self::Kept,
         Self::MissingGroup,
@@ -108,9 +108,9 @@ impl Reason {
     }
 }
 
-/// Count the rows of each reason, in the order of [`Reason::ALL`]. The counts add up to the rows. Cost: linear.
+/// Count the rows of each reason, in the order of [`MaskReason::ALL`]. The counts add up to the rows. Cost: linear.
 #[must_use]
-pub fn counts(reasons: &[Reason]) -> [usize; 15] {
+pub fn counts(reasons: &[MaskReason]) -> [usize; 15] {
     // Four tables, so that a run of one reason is not one chain of additions to one place.
     let mut tables = [[0; 15]; 4];
     for four in reasons.chunks(4) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Reason;
+use super::MaskReason;
 use super::groups::each;
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative};
 use crate::error::{Error, Result};
@@ -48,10 +48,10 @@ impl<'a, L: Real, O: Real> RatioTokens<'a, L, O> {
     }
 
     /// Keep the tokens that the mask does not take.
-    fn keep_others(&self, tokens: Range<usize>, reasons: &mut [Reason]) {
+    fn keep_others(&self, tokens: Range<usize>, reasons: &mut [MaskReason]) {
         if let Some(mask) = self.mask {
             let others = reasons.iter_mut().zip(&mask[tokens]).filter(|&(_, &taken)| !taken);
-            others.for_each(|(reason, _)| *reason = Reason::Kept);
+            others.for_each(|(reason, _)| *reason = MaskReason::Kept);
         }
     }
 
@@ -97,14 +97,14 @@ pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
     advantages: &[A],
     delta: f64,
     threads: usize,
-) -> Result<Vec<Reason>> {
+) -> Result<Vec<MaskReason>> {
     check_advantages(advantages, &tokens.offsets)?;
     check_finite("delta", &[delta])?;
     let reason = |row: usize| match advantages[row].widen() {
-        advantage if advantage.is_nan() => Reason::MissingAdvantage,
-        advantage if advantage >= 0.0 => Reason::Kept,
-        _ if tokens.mean_fall(tokens.offsets.row(row)) <= delta => Reason::Kept,
-        _ => Reason::LowRatio,
+        advantage if advantage.is_nan() => MaskReason::MissingAdvantage,
+        advantage if advantage >= 0.0 => MaskReason::Kept,
+        _ if tokens.mean_fall(tokens.offsets.row(row)) <= delta => MaskReason::Kept,
+        _ => MaskReason::LowRatio,
     };
     Ok(each(advantages.len(), threads, reason))
 }
@@ -129,23 +129,23 @@ pub fn probability_difference<L: Real, O: Real, A: Real>(
     advantages: &[A],
     (low, high): (f64, f64),
     threads: usize,
-) -> Result<Vec<Reason>> {
+) -> Result<Vec<MaskReason>> {
     check_advantages(advantages, &tokens.offsets)?;
     check_not_negative("low", low)?;
     check_not_negative("high", high)?;
-    let mut reasons = vec![Reason::Kept; tokens.logp.len()];
+    let mut reasons = vec![MaskReason::Kept; tokens.logp.len()];
     parallel::fill(&mut reasons, threads, |first, block| {
         for (row, part) in tokens.within(first..first + block.len()) {
             let reasons = &mut block[part.start - first..part.end - first];
             let (new, old) = (&tokens.logp[part.clone()], &tokens.logp_old[part.clone()]);
             match advantages[row].widen() {
                 up if up > 0.0 => {
-                    wide(Far { to: new, from: old, bound: high, reason: Reason::AboveHigh, reasons });
+                    wide(Far { to: new, from: old, bound: high, reason: MaskReason::AboveHigh, reasons });
                 }
                 down if down < 0.0 => {
-                    wide(Far { to: old, from: new, bound: low, reason: Reason::BelowLow, reasons });
+                    wide(Far { to: old, from: new, bound: low, reason: MaskReason::BelowLow, reasons });
                 }
-                missing if missing.is_nan() => reasons.fill(Reason::MissingAdvantage),
+                missing if missing.is_nan() => reasons.fill(MaskReason::MissingAdvantage),
                 _ => (),
             }
             tokens.keep_others(part.clone(), &mut block[part.start - first..part.end - first]);
@@ -159,8 +159,8 @@ struct Far<'a, T, F> {
     to: &'a [T],
     from: &'a [F],
     bound: f64,
-    reason: Reason,
-    reasons: &'a mut [Reason],
+    reason: MaskReason,
+    reasons: &'a mut [MaskReason],
 }
 
 impl<T: Real, F: Real> Kernel for Far<'_, T, F> {
@@ -170,7 +170,7 @@ impl<T: Real, F: Real> Kernel for Far<'_, T, F> {
     fn run(self) {
         for ((given, to), from) in self.reasons.iter_mut().zip(self.to).zip(self.from) {
             let far = exp(to.widen()) - exp(from.widen()) > self.bound;
-            *given = if far { self.reason } else { Reason::Kept };
+            *given = if far { self.reason } else { MaskReason::Kept };
         }
     }
 }

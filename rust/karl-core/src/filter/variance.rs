@@ -1,6 +1,6 @@
 //! The groups that hold most of the variance of reward.
 
-use super::Reason;
+use super::MaskReason;
 use super::groups::{differing, each};
 use crate::check::{check_length, check_most, check_not_infinite, check_range};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::numeric::sum::{Compensated, sum};
 
 /// Number of groups to keep, of those with differing rewards, largest variance first.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Top {
+pub enum TopGroups {
     /// The fewest that hold this share of the sum of the variances, in [0, 1]; 1 keeps all that have any.
     Share(f64),
     /// This many.
@@ -34,24 +34,24 @@ pub enum Top {
 pub fn top<R: Real>(
     rewards: &[R],
     groups: &Groups,
-    top: Top,
+    top: TopGroups,
     ddof: u8,
     threads: usize,
-) -> Result<Vec<Reason>> {
+) -> Result<Vec<MaskReason>> {
     check_length("rewards", rewards.len(), groups.rows())?;
     check_not_infinite("rewards", rewards)?;
     check_most("ddof", usize::from(ddof), 1)?;
     let differ = differing(rewards, groups, threads);
     let kept = kept(rewards, groups, &differ, top, ddof, threads)?;
     let verdict = |(differ, kept): (bool, bool)| match (differ, kept) {
-        (_, true) => Reason::Kept,
-        (true, false) => Reason::LowVariance,
-        (false, false) => Reason::ConstantGroup,
+        (_, true) => MaskReason::Kept,
+        (true, false) => MaskReason::LowVariance,
+        (false, false) => MaskReason::ConstantGroup,
     };
-    let verdicts: Vec<Reason> = differ.into_iter().zip(kept).map(verdict).collect();
+    let verdicts: Vec<MaskReason> = differ.into_iter().zip(kept).map(verdict).collect();
     let reason = |row: usize| match groups.code(row) {
-        None => Reason::MissingGroup,
-        _ if rewards[row].widen().is_nan() => Reason::MissingReward,
+        None => MaskReason::MissingGroup,
+        _ if rewards[row].widen().is_nan() => MaskReason::MissingReward,
         Some(group) => verdicts[group],
     };
     Ok(each(rewards.len(), threads, reason))
@@ -62,7 +62,7 @@ pub(super) fn kept<R: Real>(
     rewards: &[R],
     groups: &Groups,
     differ: &[bool],
-    top: Top,
+    top: TopGroups,
     ddof: u8,
     threads: usize,
 ) -> Result<Vec<bool>> {
@@ -101,12 +101,12 @@ fn variances<R: Real>(
 }
 
 /// Return for each group whether it is kept.
-fn chosen(variances: &[f64], top: Top) -> Result<Vec<bool>> {
+fn chosen(variances: &[f64], top: TopGroups) -> Result<Vec<bool>> {
     let mut order: Vec<usize> = (0..variances.len()).filter(|&group| variances[group] > 0.0).collect();
     order.sort_by(|&a, &b| variances[b].total_cmp(&variances[a]));
     let count = match top {
-        Top::Count(count) => count.min(order.len()),
-        Top::Share(share) => {
+        TopGroups::Count(count) => count.min(order.len()),
+        TopGroups::Share(share) => {
             check_range("p", share, 0.0, 1.0)?;
             prefix(order.iter().map(|&group| variances[group]), share)
         }

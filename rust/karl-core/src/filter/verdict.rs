@@ -10,7 +10,7 @@
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
 //! order decides, and a draw may not depend on how a log was cut into files.
 
-use super::variance::{self, Top};
+use super::variance::{self, TopGroups};
 use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::check::{check_finite, check_length};
 use crate::error::Result;
@@ -255,7 +255,7 @@ fn low_variance(
     threads: usize,
 ) -> Result<()> {
     let differ: Vec<bool> = (0..groups.len()).map(|group| !constancy.is_constant(group)).collect();
-    let kept = variance::kept(rewards, groups, &differ, Top::Share(share), 0, threads)?;
+    let kept = variance::kept(rewards, groups, &differ, TopGroups::Share(share), 0, threads)?;
     mark(verdicts, Verdict::LowVariance, threads, |row| groups.code(row).is_some_and(|group| !kept[group]));
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use super::lane::Lane;
 use super::log_ratio::Power;
-use super::rollouts::{PIECE, Part, Rollouts};
-use super::row_sums::{Groups, RowFacts, fill_rows, row_facts};
+use super::rollouts::{PIECE, RolloutPart, Rollouts};
+use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
 use super::statistics::Evaluation;
 use super::token_sums::sum_of_kept_differences;
 use crate::check::{check_length, check_range};
@@ -157,7 +157,11 @@ enum Choice {
 impl Choice {
     /// Return a piece with the mask of the tokens that are left in.
     #[inline(always)]
-    fn within<'a, T: Lane>(self, piece: &Part<'a, T>, room: &'a mut [bool; PIECE]) -> Part<'a, T> {
+    fn within<'a, T: Lane>(
+        self,
+        piece: &RolloutPart<'a, T>,
+        room: &'a mut [bool; PIECE],
+    ) -> RolloutPart<'a, T> {
         let Some(old) = piece.old else { return *piece };
         let given = piece.logp.iter().zip(old).zip(piece.keep);
         for (chosen, ((&logp, &old), &keep)) in room.iter_mut().zip(given) {
@@ -168,7 +172,7 @@ impl Choice {
             };
             *chosen = keep & !beyond;
         }
-        Part { keep: &room[..piece.len()], ..*piece }
+        RolloutPart { keep: &room[..piece.len()], ..*piece }
     }
 }
 
@@ -184,7 +188,7 @@ struct Chosen {
 
 impl Chosen {
     #[inline(always)]
-    fn of<T: Lane>(part: &Part<'_, T>, anchor: Anchor) -> Self {
+    fn of<T: Lane>(part: &RolloutPart<'_, T>, anchor: Anchor) -> Self {
         let other = match anchor {
             Anchor::None => None,
             Anchor::Behaviour => part.old,
@@ -221,11 +225,11 @@ impl Formula<'_> {
     }
 }
 
-impl<T: Lane> RowFacts<T> for Formula<'_> {
+impl<T: Lane> RowSummary<T> for Formula<'_> {
     type Row = Row;
 
     #[inline(always)]
-    fn of(&self, row: usize, part: &Part<'_, T>) -> Row {
+    fn of(&self, row: usize, part: &RolloutPart<'_, T>) -> Row {
         let objective = self.objective;
         let chosen = match self.choice(row) {
             None => Chosen::of(part, objective.anchor),
@@ -265,7 +269,7 @@ fn add_log_z(rows: &mut [Row], objective: &Balance<'_>) {
             }
         }
         LogZ::GroupOptimum(groups) => {
-            let groups = Groups::of(groups, |row| rows[row].counted);
+            let groups = RolloutGroups::of(groups, |row| rows[row].counted);
             for members in groups.members() {
                 let weights: f64 = members.iter().map(|&row| rows[row].weight).sum();
                 let total: f64 = members.iter().map(|&row| rows[row].weight * rows[row].residual).sum();

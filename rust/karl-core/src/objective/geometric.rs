@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::advantages::Advantages;
 use super::clip::Clip;
 use super::lane::Lane;
-use super::pieces::{Room, Unit, local, own_ratios};
+use super::pieces::{RatioUnit, Room, local, own_ratios};
 use super::rollouts::PIECE;
 use super::statistics::Sums;
 use super::steps::fill_advantages;
@@ -17,7 +17,7 @@ use crate::numeric::exp::exp;
 pub(super) fn geometric<T: Lane>(
     clip: &Clip,
     advantages: Advantages<'_>,
-    unit: &Unit<'_, T>,
+    unit: &RatioUnit<'_, T>,
     kept: usize,
     sums: &mut Sums,
     room: &mut Room<T>,
@@ -67,7 +67,7 @@ pub(super) fn geometric<T: Lane>(
 #[inline(always)]
 fn credits<T: Lane>(
     advantages: Advantages<'_>,
-    unit: &Unit<'_, T>,
+    unit: &RatioUnit<'_, T>,
     places: Range<usize>,
     room: &mut Room<T>,
 ) {

@@ -6,7 +6,7 @@ use super::aggregate::{Aggregate, Weight};
 use super::chunks;
 use super::lane::Lane;
 use super::pieces::Room;
-use super::rollouts::{PIECE, Part, Rollouts};
+use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::add_drift;
 use super::statistics::{Evaluation, Sums};
 use super::token_sums::sum;
@@ -142,7 +142,7 @@ impl<T: Lane> Kernel for SumBlock<'_, '_, T> {
 /// Write the coefficients of a row, and return the sum of its terms.
 #[inline(always)]
 fn add_row<T: Lane>(
-    part: &Part<'_, T>,
+    part: &RolloutPart<'_, T>,
     values: &[T],
     term: Term,
     each: f64,

@@ -2,7 +2,7 @@
 
 use super::lane::Lane;
 use super::pieces::Room;
-use super::rollouts::Part;
+use super::rollouts::RolloutPart;
 use super::token_sums::sum;
 
 /// The axis: with `d = logp - logp_ref`, what is added to the loss of a token.
@@ -42,7 +42,7 @@ impl Penalty {
     #[inline(always)]
     pub(super) fn add<T: Lane>(
         self,
-        part: &Part<'_, T>,
+        part: &RolloutPart<'_, T>,
         weight: f64,
         room: &mut Room<T>,
         out: &mut [T],

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use super::rollouts::{PIECE, Part, first_kept};
+use super::rollouts::{PIECE, RolloutPart, first_kept};
 use super::statistics::Sums;
 use super::token_sums::sum;
 
@@ -26,7 +26,12 @@ impl<T: Lane> Room<T> {
 /// Fill in the ratio of each token of a piece, of which `kept` count, and take in how far it has moved. A masked token
 /// has the ratio of the first which is not, and so moves no statistic.
 #[inline(always)]
-pub(super) fn own_ratios<T: Lane>(piece: &Part<'_, T>, kept: usize, sums: &mut Sums, room: &mut Room<T>) {
+pub(super) fn own_ratios<T: Lane>(
+    piece: &RolloutPart<'_, T>,
+    kept: usize,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+) {
     let n = piece.len();
     let Some(old) = piece.old else {
         room.log_ratios[..n].fill(T::default());
@@ -51,7 +56,7 @@ pub(super) fn own_ratios<T: Lane>(piece: &Part<'_, T>, kept: usize, sums: &mut S
 
 /// Take in how far the tokens of a rollout have moved, and their own ratios where `ratios` says so.
 #[inline(always)]
-pub(super) fn drift<T: Lane>(part: &Part<'_, T>, ratios: bool, sums: &mut Sums, room: &mut Room<T>) {
+pub(super) fn drift<T: Lane>(part: &RolloutPart<'_, T>, ratios: bool, sums: &mut Sums, room: &mut Room<T>) {
     if part.old.is_none() {
         return;
     }
@@ -68,10 +73,10 @@ pub(super) fn drift<T: Lane>(part: &Part<'_, T>, ratios: bool, sums: &mut Sums, 
 
 /// A rollout, or the part of it that shares a ratio.
 #[derive(Clone, Copy)]
-pub(super) struct Unit<'a, T> {
+pub(super) struct RatioUnit<'a, T> {
     pub(super) row: usize,
     pub(super) tokens: &'a Range<usize>,
-    pub(super) part: Part<'a, T>,
+    pub(super) part: RolloutPart<'a, T>,
     pub(super) weight: f64,
     /// True if negative advantages of the rollout count as 0.
     pub(super) masked: bool,

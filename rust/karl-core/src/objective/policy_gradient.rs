@@ -9,8 +9,8 @@ use super::geometric::geometric;
 use super::lane::Lane;
 use super::log_ratio::Power;
 use super::penalty::Penalty;
-use super::pieces::{Room, Unit, drift, local, own_ratios};
-use super::rollouts::{PIECE, Part, Rollouts};
+use super::pieces::{RatioUnit, Room, drift, local, own_ratios};
+use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::statistics::{Evaluation, Sums};
 use super::steps::{fill_advantages, steps};
 use super::token_sums::sum;
@@ -151,9 +151,9 @@ impl<T: Lane> Batch<'_, T> {
         sums.rollouts += 1;
         let moved = part.sum_log_ratio();
         sums.moved(moved);
-        let unit = Unit { row, tokens: &tokens, part, weight: self.weight.of(kept), masked: false };
+        let unit = RatioUnit { row, tokens: &tokens, part, weight: self.weight.of(kept), masked: false };
         let masked = self.masks(&unit, moved, kept);
-        let unit = Unit { masked, ..unit };
+        let unit = RatioUnit { masked, ..unit };
         match self.objective.ratio {
             Ratio::Token => match self.objective.update.geometric() {
                 Some(clip) => geometric(&clip, self.advantages, &unit, kept, sums, room, out),
@@ -179,7 +179,7 @@ impl<T: Lane> Batch<'_, T> {
 
     /// Return whether the policy has fallen away from the rollout so far that its negative advantages count as 0.
     #[inline(always)]
-    fn masks(&self, unit: &Unit<'_, T>, moved: f64, kept: usize) -> bool {
+    fn masks(&self, unit: &RatioUnit<'_, T>, moved: f64, kept: usize) -> bool {
         let Some(delta) = self.objective.mask_negatives else { return false };
         let log_ratio = match self.objective.ratio {
             Ratio::OnPolicy => 0.0,
@@ -198,7 +198,7 @@ impl<T: Lane> Batch<'_, T> {
     #[inline(always)]
     fn by_turn(
         &self,
-        unit: &Unit<'_, T>,
+        unit: &RatioUnit<'_, T>,
         turns: Turns<'_>,
         sums: &mut Sums,
         room: &mut Room<T>,
@@ -212,7 +212,7 @@ impl<T: Lane> Batch<'_, T> {
             if kept > 0 {
                 let log_ratio = if counts { part.sum_log_ratio() / kept as f64 } else { 0.0 };
                 let share = Some(if counts { 1.0 / kept as f64 } else { 0.0 });
-                let turn = Unit { tokens: &tokens, part, ..*unit };
+                let turn = RatioUnit { tokens: &tokens, part, ..*unit };
                 self.shared(&turn, Shared { log_ratio, share }, sums, room, &mut out[place]);
             }
         }
@@ -220,7 +220,7 @@ impl<T: Lane> Batch<'_, T> {
 
     /// Each token has a ratio of its own.
     #[inline(always)]
-    fn own(&self, unit: &Unit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+    fn own(&self, unit: &RatioUnit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
         for (tokens, credit) in self.advantages.spans(unit.row, unit.tokens.clone()) {
             let place = local(unit.tokens, &tokens);
             let (part, out) = (unit.part.cut(place.clone()), &mut out[place]);
@@ -243,7 +243,14 @@ impl<T: Lane> Batch<'_, T> {
 
     /// All tokens share a ratio.
     #[inline(always)]
-    fn shared(&self, unit: &Unit<'_, T>, shared: Shared, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+    fn shared(
+        &self,
+        unit: &RatioUnit<'_, T>,
+        shared: Shared,
+        sums: &mut Sums,
+        room: &mut Room<T>,
+        out: &mut [T],
+    ) {
         let ratio = exp(shared.log_ratio);
         sums.ratios.push(ratio, unit.part.kept() as u64);
         let detached = self.objective.update.detached();
@@ -279,10 +286,10 @@ impl<T: Lane> Batch<'_, T> {
     #[inline(always)]
     fn alike(
         &self,
-        part: &Part<'_, T>,
+        part: &RolloutPart<'_, T>,
         ratio: f64,
         advantage: f64,
-        unit: &Unit<'_, T>,
+        unit: &RatioUnit<'_, T>,
         sums: &mut Sums,
     ) -> f64 {
         let advantage = if unit.masked && advantage < 0.0 { 0.0 } else { advantage };
@@ -295,7 +302,7 @@ impl<T: Lane> Batch<'_, T> {
     }
 
     #[inline(always)]
-    fn penalise(&self, unit: &Unit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+    fn penalise(&self, unit: &RatioUnit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
         if self.objective.penalty == Penalty::None {
             return;
         }

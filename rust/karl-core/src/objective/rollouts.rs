@@ -96,8 +96,8 @@ impl<'a, T: Lane> Rollouts<'a, T> {
 
     /// Return some tokens.
     #[inline(always)]
-    pub(super) fn part(&self, tokens: Range<usize>) -> Part<'a, T> {
-        Part {
+    pub(super) fn part(&self, tokens: Range<usize>) -> RolloutPart<'a, T> {
+        RolloutPart {
             logp: &self.logp[tokens.clone()],
             old: self.old.map(|old| &old[tokens.clone()]),
             reference: self.reference.map(|reference| &reference[tokens.clone()]),
@@ -108,14 +108,14 @@ impl<'a, T: Lane> Rollouts<'a, T> {
 
 /// Some tokens of one rollout.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'a, T> {
+pub(super) struct RolloutPart<'a, T> {
     pub(super) logp: &'a [T],
     pub(super) old: Option<&'a [T]>,
     pub(super) reference: Option<&'a [T]>,
     pub(super) keep: &'a [bool],
 }
 
-impl<T: Lane> Part<'_, T> {
+impl<T: Lane> RolloutPart<'_, T> {
     #[inline(always)]
     pub(super) fn cut(&self, tokens: Range<usize>) -> Self {
         Self {

@@ -5,21 +5,21 @@ use std::ops::Range;
 use super::chunks;
 use super::lane::Lane;
 use super::pieces::{Room, drift};
-use super::rollouts::{Part, Rollouts};
+use super::rollouts::{RolloutPart, Rollouts};
 use super::statistics::{Statistics, Sums};
 use crate::numeric::simd::{Kernel, wide};
 
 /// A formula of a few numbers of each rollout. Mark `of` `#[inline(always)]`: it is compiled at the width of its caller.
-pub(super) trait RowFacts<T>: Sync {
+pub(super) trait RowSummary<T>: Sync {
     /// The numbers of a rollout.
     type Row: Default + Clone + Send;
 
     /// Compute those of a rollout, by its number and its tokens.
-    fn of(&self, row: usize, part: &Part<'_, T>) -> Self::Row;
+    fn of(&self, row: usize, part: &RolloutPart<'_, T>) -> Self::Row;
 }
 
 /// Return the numbers of each rollout, and how far the tokens have moved from the behaviour policy, each by its own ratio.
-pub(super) fn row_facts<T: Lane, F: RowFacts<T>>(
+pub(super) fn row_facts<T: Lane, F: RowSummary<T>>(
     rollouts: &Rollouts<'_, T>,
     threads: usize,
     formula: &F,
@@ -32,14 +32,14 @@ pub(super) fn row_facts<T: Lane, F: RowFacts<T>>(
     (found, sums.statistics(rollouts.old.is_some(), false))
 }
 
-struct Facts<'a, 'b, T, F: RowFacts<T>> {
+struct Facts<'a, 'b, T, F: RowSummary<T>> {
     rollouts: &'b Rollouts<'a, T>,
     rows: Range<usize>,
     out: &'b mut [F::Row],
     formula: &'b F,
 }
 
-impl<T: Lane, F: RowFacts<T>> Kernel for Facts<'_, '_, T, F> {
+impl<T: Lane, F: RowSummary<T>> Kernel for Facts<'_, '_, T, F> {
     type Output = Sums;
 
     #[inline(always)]
@@ -59,7 +59,12 @@ impl<T: Lane, F: RowFacts<T>> Kernel for Facts<'_, '_, T, F> {
 
 /// Take in a rollout with tokens that count, and how far these have moved, each by its own ratio.
 #[inline(always)]
-pub(super) fn add_drift<T: Lane>(part: &Part<'_, T>, kept: usize, sums: &mut Sums, room: &mut Room<T>) {
+pub(super) fn add_drift<T: Lane>(
+    part: &RolloutPart<'_, T>,
+    kept: usize,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+) {
     sums.tokens += kept as u64;
     sums.rollouts += 1;
     sums.moved(part.sum_log_ratio());
@@ -71,7 +76,7 @@ pub(super) fn fill_rows<T: Lane>(
     rollouts: &Rollouts<'_, T>,
     column: &mut [T],
     threads: usize,
-    fill: impl Fn(usize, &Part<'_, T>, &mut [T]) + Sync,
+    fill: impl Fn(usize, &RolloutPart<'_, T>, &mut [T]) + Sync,
 ) {
     let size = |rows: &Range<usize>| rollouts.tokens(rows);
     chunks::map(&rollouts.offsets, column, threads, size, |rows, mut out| {
@@ -84,12 +89,12 @@ pub(super) fn fill_rows<T: Lane>(
 }
 
 /// Rollouts by group: those that count, each without a group by itself.
-pub(super) struct Groups {
+pub(super) struct RolloutGroups {
     rows: Vec<usize>,
     starts: Vec<usize>,
 }
 
-impl Groups {
+impl RolloutGroups {
     /// Gather the rollouts of each group, in the order of the rows; a negative number is that of no group.
     pub(super) fn of(groups: &[i64], counted: impl Fn(usize) -> bool) -> Self {
         let mut rows: Vec<usize> = (0..groups.len()).filter(|&row| counted(row)).collect();

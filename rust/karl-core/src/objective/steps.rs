@@ -6,17 +6,17 @@ use super::advantages::TokenAdvantages;
 use super::clip::Clip;
 use super::lane::Lane;
 use super::pieces::Room;
-use super::rollouts::Part;
+use super::rollouts::RolloutPart;
 use super::statistics::Sums;
 use super::token_sums::sum;
-use super::update::{Bounded, Delight, Flip, Rule, SoftGate, Update, Variance};
+use super::update::{Bounded, Delight, Flip, SoftGate, Update, UpdateRule, Variance};
 use crate::numeric::float::Real;
 
 /// Write the coefficients of a piece of known ratios and advantages; return the sum of its terms.
 #[inline(always)]
 pub(super) fn steps<T: Lane>(
     update: &Update,
-    piece: &Part<'_, T>,
+    piece: &RolloutPart<'_, T>,
     weight: f64,
     sums: &mut Sums,
     room: &mut Room<T>,
@@ -74,9 +74,9 @@ fn narrow<T: Lane, A: Real>(values: &[A], out: &mut [T]) {
 
 /// Write the coefficients under one rule.
 #[inline(always)]
-fn under<T: Lane, R: Rule<T>>(
+fn under<T: Lane, R: UpdateRule<T>>(
     rule: R,
-    piece: &Part<'_, T>,
+    piece: &RolloutPart<'_, T>,
     weight: f64,
     sums: &mut Sums,
     room: &mut Room<T>,

@@ -2,8 +2,8 @@
 
 use super::lane::Lane;
 use super::log_ratio::Power;
-use super::rollouts::{Part, Rollouts};
-use super::row_sums::{Groups, RowFacts, fill_rows, row_facts};
+use super::rollouts::{RolloutPart, Rollouts};
+use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
 use super::statistics::Evaluation;
 use crate::check::{check_length, check_range};
 use crate::error::Result;
@@ -21,12 +21,12 @@ pub struct TargetPolicy<'a> {
     pub denominator: f64,
 }
 
-impl<T: Lane> RowFacts<T> for Power {
+impl<T: Lane> RowSummary<T> for Power {
     /// The log-probability of a candidate, and its number of tokens.
     type Row = (f64, usize);
 
     #[inline(always)]
-    fn of(&self, _: usize, part: &Part<'_, T>) -> Self::Row {
+    fn of(&self, _: usize, part: &RolloutPart<'_, T>) -> Self::Row {
         let kept = part.kept();
         (Self::of(*self, part.kept_sum(), kept.max(1)), kept)
     }
@@ -57,7 +57,7 @@ pub fn target_policy<T: Lane>(
     check_range("denominator", denominator, 1.0, f64::MAX)?;
     let (rows, statistics) = row_facts(rollouts, threads, &length);
     let (mut slopes, mut loss) = (vec![0.0; rows.len()], 0.0);
-    for members in Groups::of(groups, |row| rows[row].1 > 0).members() {
+    for members in RolloutGroups::of(groups, |row| rows[row].1 > 0).members() {
         let peak = members.iter().map(|&row| rows[row].0).fold(f64::NEG_INFINITY, f64::max);
         let total: f64 = members.iter().map(|&row| libm::exp(rows[row].0 - peak)).sum();
         let wanted: f64 = members.iter().map(|&row| targets[row]).sum();

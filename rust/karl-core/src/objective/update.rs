@@ -57,7 +57,7 @@ const FLAT: f64 = 20.0;
 
 /// A token under a rule.
 #[derive(Clone, Copy)]
-pub(super) struct Step<T> {
+pub(super) struct TokenStep<T> {
     /// What it adds to the loss, before its weight.
     pub(super) term: T,
     /// Derivative of the term by the log ratio, or by the log-probability for a detached rule; 0 beyond a bound.
@@ -69,11 +69,11 @@ pub(super) struct Step<T> {
 }
 
 /// A rule in the type of the log-probabilities.
-pub(super) trait Rule<T: Lane>: Copy {
+pub(super) trait UpdateRule<T: Lane>: Copy {
     /// True if a token with advantage 0 adds nothing, whatever its ratio.
     const BY_ADVANTAGE: bool = true;
 
-    fn step(self, ratio: T, advantage: T, logp: T) -> Step<T>;
+    fn step(self, ratio: T, advantage: T, logp: T) -> TokenStep<T>;
 }
 
 /// [`Update::Bounded`]: floor and ceiling for a positive and for a negative advantage.
@@ -92,9 +92,9 @@ impl<T: Lane, const DETACHED: bool> Bounded<T, DETACHED> {
     }
 }
 
-impl<T: Lane, const DETACHED: bool> Rule<T> for Bounded<T, DETACHED> {
+impl<T: Lane, const DETACHED: bool> UpdateRule<T> for Bounded<T, DETACHED> {
     #[inline(always)]
-    fn step(self, ratio: T, advantage: T, logp: T) -> Step<T> {
+    fn step(self, ratio: T, advantage: T, logp: T) -> TokenStep<T> {
         let negative = advantage < T::default();
         let floor = if negative { self.floors.1 } else { self.floors.0 };
         let ceiling = if negative { self.ceilings.1 } else { self.ceilings.0 };
@@ -104,7 +104,7 @@ impl<T: Lane, const DETACHED: bool> Rule<T> for Bounded<T, DETACHED> {
         let slope = -(advantage * counted);
         let term = if DETACHED { slope * logp } else { slope };
         let flows = DETACHED | !(below | above);
-        Step {
+        TokenStep {
             term,
             slope: if flows { slope } else { T::default() },
             below,
@@ -118,15 +118,15 @@ impl<T: Lane, const DETACHED: bool> Rule<T> for Bounded<T, DETACHED> {
 #[derive(Clone, Copy)]
 pub(super) struct Variance<T>(pub(super) T);
 
-impl<T: Lane> Rule<T> for Variance<T> {
+impl<T: Lane> UpdateRule<T> for Variance<T> {
     const BY_ADVANTAGE: bool = false;
 
     #[inline(always)]
-    fn step(self, ratio: T, advantage: T, _: T) -> Step<T> {
+    fn step(self, ratio: T, advantage: T, _: T) -> TokenStep<T> {
         let (gain, apart) = (ratio * advantage, ratio - T::ONE);
         let price = self.0 * apart;
         let slope = (price + price) * ratio - gain;
-        Step { term: price * apart - gain, slope, below: false, above: false, bound: false }
+        TokenStep { term: price * apart - gain, slope, below: false, above: false, bound: false }
     }
 }
 
@@ -148,16 +148,16 @@ impl<T: Lane> SoftGate<T> {
     }
 }
 
-impl<T: Lane> Rule<T> for SoftGate<T> {
+impl<T: Lane> UpdateRule<T> for SoftGate<T> {
     #[inline(always)]
-    fn step(self, ratio: T, advantage: T, _: T) -> Step<T> {
+    fn step(self, ratio: T, advantage: T, _: T) -> TokenStep<T> {
         let steepness = if advantage > T::default() { self.positive } else { self.negative };
         let within = ratio <= self.flat;
         let ratio = if within { ratio } else { self.flat };
         let (gate, fall) = sigmoid(steepness * (ratio - T::ONE));
         let four = T::narrow(4.0) * advantage;
         let slope = if within { -(four * (gate * fall) * ratio) } else { T::default() };
-        Step { term: -(four / steepness * gate), slope, below: false, above: false, bound: false }
+        TokenStep { term: -(four / steepness * gate), slope, below: false, above: false, bound: false }
     }
 }
 
@@ -191,9 +191,9 @@ impl<T: Lane> Flip<T> {
     }
 }
 
-impl<T: Lane> Rule<T> for Flip<T> {
+impl<T: Lane> UpdateRule<T> for Flip<T> {
     #[inline(always)]
-    fn step(self, ratio: T, advantage: T, logp: T) -> Step<T> {
+    fn step(self, ratio: T, advantage: T, logp: T) -> TokenStep<T> {
         let gain = advantage > T::default();
         let dropped = if gain { ratio > self.most } else { ratio < self.least };
         let weight = if gain { T::ONE / ratio } else { ratio };
@@ -201,7 +201,7 @@ impl<T: Lane> Rule<T> for Flip<T> {
         let slope = if dropped { T::default() } else { -(weight * advantage) };
         let below = if gain { ratio < self.inverse } else { dropped };
         let above = if gain { dropped } else { ratio > self.bound };
-        Step { term: slope * logp, slope, below, above, bound: false }
+        TokenStep { term: slope * logp, slope, below, above, bound: false }
     }
 }
 
@@ -209,12 +209,12 @@ impl<T: Lane> Rule<T> for Flip<T> {
 #[derive(Clone, Copy)]
 pub(super) struct Delight<T>(pub(super) T);
 
-impl<T: Lane> Rule<T> for Delight<T> {
+impl<T: Lane> UpdateRule<T> for Delight<T> {
     #[inline(always)]
-    fn step(self, _: T, advantage: T, logp: T) -> Step<T> {
+    fn step(self, _: T, advantage: T, logp: T) -> TokenStep<T> {
         let (gate, _) = sigmoid(-(advantage * logp) * self.0);
         let slope = -(gate * advantage);
-        Step { term: slope * logp, slope, below: false, above: false, bound: false }
+        TokenStep { term: slope * logp, slope, below: false, above: false, bound: false }
     }
 }
 
@@ -241,8 +241,8 @@ impl Update {
 
     /// Return the step of tokens that share a ratio and an advantage, in f64; the rule is not detached.
     #[inline(always)]
-    pub(super) fn shared(&self, ratio: f64, advantage: f64) -> Step<f64> {
-        let still = Step { term: 0.0, slope: 0.0, below: false, above: false, bound: false };
+    pub(super) fn shared(&self, ratio: f64, advantage: f64) -> TokenStep<f64> {
+        let still = TokenStep { term: 0.0, slope: 0.0, below: false, above: false, bound: false };
         match *self {
             Self::Variance { strength } => Variance(strength).step(ratio, advantage, 0.0),
             _ if advantage == 0.0 => still,

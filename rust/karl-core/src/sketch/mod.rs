@@ -20,5 +20,5 @@ mod var_opt;
 
 pub use log_sum_exp::LogSumExp;
 pub use moments::Moments;
-pub use top::{Entry, Law, TopK};
+pub use top::{Law, TopEntry, TopK};
 pub use var_opt::VarOptSketch;

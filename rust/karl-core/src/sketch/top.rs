@@ -65,7 +65,7 @@ impl Law {
 
 /// An item that is held.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Entry {
+pub struct TopEntry {
     /// The rank, by which items are ordered.
     pub rank: f64,
     /// The item.
@@ -74,7 +74,7 @@ pub struct Entry {
     pub size: f64,
 }
 
-impl Entry {
+impl TopEntry {
     /// Compare by falling rank; a total order, so that a state has one form.
     fn order(&self, other: &Self) -> Ordering {
         let by_rank = other.rank.total_cmp(&self.rank).then(self.key.cmp(&other.key));
@@ -107,7 +107,7 @@ pub struct TopK {
     seed: u64,
     hashes: Hashes,
     /// Among others the items of the k + 1 largest ranks.
-    held: Vec<Entry>,
+    held: Vec<TopEntry>,
     /// A rank that k + 1 items have reached.
     least: f64,
 }
@@ -143,7 +143,7 @@ impl TopK {
     fn push(&mut self, key: Key, size: f64) {
         let rank = self.law.rank(size, self.hashes.uniform(key));
         if rank >= self.least && rank > f64::NEG_INFINITY {
-            self.held.push(Entry { rank, key, size });
+            self.held.push(TopEntry { rank, key, size });
             if self.held.len() >= self.room().saturating_mul(2).max(64) {
                 self.tidy();
             }
@@ -156,7 +156,7 @@ impl TopK {
 
     /// Leave the k + 1 largest, each once, in their order.
     fn tidy(&mut self) {
-        self.held.sort_unstable_by(Entry::order);
+        self.held.sort_unstable_by(TopEntry::order);
         self.held.dedup();
         self.held.truncate(self.room());
         if self.held.len() == self.room() {
@@ -182,7 +182,7 @@ impl TopK {
 
     /// Return the k items drawn, by falling rank, and the rank of the next; all items that have a weight, and no
     /// rank, where there are no more.
-    pub fn drawn(&mut self) -> (&[Entry], Option<f64>) {
+    pub fn drawn(&mut self) -> (&[TopEntry], Option<f64>) {
         self.tidy();
         let next = self.held.get(self.k).map(|next| next.rank);
         (&self.held[..self.held.len().min(self.k)], next)
@@ -194,7 +194,7 @@ impl TopK {
     /// gumbel  1 - exp(-w exp(-threshold))        uniform  -threshold        priority  min(1, w / threshold)
     /// ```
     #[must_use]
-    pub fn inclusion(&self, entry: &Entry, threshold: Option<f64>) -> f64 {
+    pub fn inclusion(&self, entry: &TopEntry, threshold: Option<f64>) -> f64 {
         let Some(threshold) = threshold else { return 1.0 };
         match self.law {
             Law::Gumbel => inclusion(entry.size, Some(threshold)),
@@ -244,7 +244,7 @@ impl TopK {
         let mut state = Self::new(law, bytes.count()?, bytes.number()?);
         while !bytes.is_empty() {
             let (key, size) = (bytes.key()?, bytes.float()?);
-            let entry = Entry { rank: law.rank(size, state.hashes.uniform(key)), key, size };
+            let entry = TopEntry { rank: law.rank(size, state.hashes.uniform(key)), key, size };
             let follows = state.held.last().is_none_or(|last| last.order(&entry).is_lt());
             bytes.require(law.holds(size) && follows, "an item is out of place")?;
             state.held.push(entry);

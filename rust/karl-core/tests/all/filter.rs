@@ -1,8 +1,8 @@
 //! Each rule by hand, and the order they count in.
 
-use karl_core::filter::variance::{self, Top};
+use karl_core::filter::variance::{self, TopGroups};
 use karl_core::filter::{
-    ConstantCount, Reason, below_minimum, constant_groups, missing_group, missing_reward, tally,
+    ConstantCount, MaskReason, below_minimum, constant_groups, missing_group, missing_reward, tally,
 };
 use karl_core::rng::uniform;
 use karl_core::{Error, Groups, Key, Purpose, Rules, Verdict};
@@ -154,13 +154,13 @@ fn the_rule_of_variance_keeps_the_groups_of_the_filter_and_drops_those_without_a
     for share in [1.0, 0.9, 0.3, 1e-9] {
         let rules = Rules { variance_top_p: Some(share), ..Rules::default() };
         let found = marked(rules, &rewards, &ids, &[]);
-        let filter = variance::top(&rewards, &groups, Top::Share(share), 0, 2).unwrap();
+        let filter = variance::top(&rewards, &groups, TopGroups::Share(share), 0, 2).unwrap();
         for ((row, verdict), reason) in found.iter().enumerate().zip(filter) {
             let wanted: &[Verdict] = match reason {
-                Reason::Kept => &[Kept],
-                Reason::LowVariance => &[Verdict::LowVariance],
-                Reason::ConstantGroup => &[Verdict::ConstantGroup, GroupOfOne],
-                Reason::MissingReward => &[MissingReward],
+                MaskReason::Kept => &[Kept],
+                MaskReason::LowVariance => &[Verdict::LowVariance],
+                MaskReason::ConstantGroup => &[Verdict::ConstantGroup, GroupOfOne],
+                MaskReason::MissingReward => &[MissingReward],
                 _ if rewards[row].is_nan() => &[MissingReward],
                 _ => &[Kept], // without a group
             };

@@ -2,8 +2,8 @@
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of a test are small")]
 
 use karl_core::filter::tokens::{RatioTokens, low_ratio_negatives, probability_difference};
-use karl_core::filter::variance::{Top, top};
-use karl_core::filter::{Reason, age, counts, groups, length};
+use karl_core::filter::variance::{TopGroups, top};
+use karl_core::filter::{MaskReason, age, counts, groups, length};
 use karl_core::{Groups, Key, Offsets, Purpose, rng};
 
 const ROWS: usize = 40_000; // 5000 rollouts of 8
@@ -28,7 +28,7 @@ fn masks_are_the_same_for_any_number_of_threads() {
         [
             groups::constant(&rewards, Some(&new), &ids, threads),
             groups::mixed(&right, &ids, threads),
-            top(&rewards, &ids, Top::Share(0.6), 1, threads),
+            top(&rewards, &ids, TopGroups::Share(0.6), 1, threads),
             length::overlong(&numbers, 2, None, threads),
             age::stale(&numbers, 2, 1, threads),
             low_ratio_negatives(&tokens, &advantages, 0.0, threads),
@@ -45,9 +45,9 @@ fn masks_are_the_same_for_any_number_of_threads() {
 
 #[test]
 fn codes_have_one_name_each() {
-    for (code, reason) in Reason::ALL.into_iter().enumerate() {
+    for (code, reason) in MaskReason::ALL.into_iter().enumerate() {
         assert_eq!(reason as usize, code);
-        assert_eq!(Reason::ALL.iter().filter(|other| other.name() == reason.name()).count(), 1);
+        assert_eq!(MaskReason::ALL.iter().filter(|other| other.name() == reason.name()).count(), 1);
     }
 }
 

@@ -13,9 +13,9 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use karl_log::json::project::{Fault, Path, PathTree, Scan, Scanned, scan};
+use karl_log::json::project::{Path, PathTree, Scan, ScanFault, Scanned, scan};
 use karl_log::json::reference::{check, lookup, parse};
-use karl_log::json::scalar::{Name, Reward, name, reward};
+use karl_log::json::scalar::{Name, RewardValue, name, reward};
 use serde_json::Value;
 
 /// Wanted paths of every text: plain keys, nested ones, one inside another, one with a dot, one beyond ASCII.
@@ -45,7 +45,7 @@ impl Paths {
     }
 
     /// Check law 4: compare a new scan with a used one.
-    fn scan_both(&self, text: &[u8]) -> [Result<Found, Fault>; 2] {
+    fn scan_both(&self, text: &[u8]) -> [Result<Found, ScanFault>; 2] {
         let mut values = vec![None; self.list.len()];
         let new = scan(text, &self.wanted, &mut values).map(|scanned| (scanned, values.clone()));
         let used = self.used.borrow_mut().object(text, &mut values);
@@ -122,24 +122,24 @@ fn same_name(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
 
 fn same_reward(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
     let wanted = match trusted {
-        Some(Value::Null) if raw.is_some_and(|raw| raw.ends_with(b"Infinity")) => Reward::Infinite,
-        None | Some(Value::Null) => Reward::Missing,
-        Some(Value::Bool(truth)) => Reward::Value(f64::from(u8::from(*truth))),
+        Some(Value::Null) if raw.is_some_and(|raw| raw.ends_with(b"Infinity")) => RewardValue::Infinite,
+        None | Some(Value::Null) => RewardValue::Missing,
+        Some(Value::Bool(truth)) => RewardValue::Value(f64::from(u8::from(*truth))),
         Some(Value::Number(number)) => match number.to_string().parse::<f64>() {
-            Ok(value) if value.abs() <= 1e100 => Reward::Value(value + 0.0),
-            _ => Reward::Infinite,
+            Ok(value) if value.abs() <= 1e100 => RewardValue::Value(value + 0.0),
+            _ => RewardValue::Infinite,
         },
-        Some(_) => Reward::NotANumber,
+        Some(_) => RewardValue::NotANumber,
     };
     match (reward(raw), wanted) {
-        (Reward::Value(found), Reward::Value(wanted)) => found.to_bits() == wanted.to_bits(),
+        (RewardValue::Value(found), RewardValue::Value(wanted)) => found.to_bits() == wanted.to_bits(),
         (found, wanted) => found == wanted,
     }
 }
 
 /// Check law 3 for one value.
 fn no_better_than_trusted(raw: &[u8]) -> bool {
-    parse(raw).is_ok() || (name(Some(raw)) == Name::Bad && reward(Some(raw)) == Reward::NotANumber)
+    parse(raw).is_ok() || (name(Some(raw)) == Name::Bad && reward(Some(raw)) == RewardValue::NotANumber)
 }
 
 /// Write one line for comparison with another parser: the text, whether the reference parser accepts its
@@ -158,7 +158,7 @@ pub(crate) fn print(out: &mut impl Write, paths: &Paths, text: &[u8]) -> io::Res
         };
         let raw = Some(&text[range.clone()]);
         let reward = match reward(raw) {
-            Reward::Value(value) => format!("{:016x}", value.to_bits()),
+            RewardValue::Value(value) => format!("{:016x}", value.to_bits()),
             other => format!("{other:?}"),
         };
         let name = match name(raw) {

@@ -19,7 +19,7 @@ pub const CATALOGUE: &str = "catalogue";
 /// hexadecimal.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Entry {
+pub struct CatalogueEntry {
     /// Agent that wrote the file.
     pub agent: String,
     /// The agent's file.
@@ -83,10 +83,10 @@ pub struct Catalogue {
     path: PathBuf,
     file: File,
     size: u64,
-    latest: HashMap<String, Entry>,
+    latest: HashMap<String, CatalogueEntry>,
     members: HashMap<String, Stored>,
     streams: HashMap<(String, String), String>,
-    pending: Vec<Entry>,
+    pending: Vec<CatalogueEntry>,
 }
 
 impl Catalogue {
@@ -131,7 +131,7 @@ impl Catalogue {
         self.file.set_len(self.size).map_err(|error| self.failed(error))
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: CatalogueEntry) {
         let stored = self.members.entry(entry.url.clone()).or_default();
         stored.end = stored.end.max(entry.offset + entry.length);
         stored.path.clone_from(&entry.path);
@@ -143,12 +143,12 @@ impl Catalogue {
 
     /// Return the last entry of an agent's file.
     #[must_use]
-    pub fn latest(&self, path: &str) -> Option<&Entry> {
+    pub fn latest(&self, path: &str) -> Option<&CatalogueEntry> {
         self.latest.get(path)
     }
 
     /// Return the last entry of each of the agents' files.
-    pub fn files(&self) -> impl Iterator<Item = &Entry> {
+    pub fn files(&self) -> impl Iterator<Item = &CatalogueEntry> {
         self.latest.values()
     }
 
@@ -159,7 +159,7 @@ impl Catalogue {
     }
 
     /// Return the last entry of a file of the archive.
-    pub(super) fn of_url(&self, url: &str) -> Option<&Entry> {
+    pub(super) fn of_url(&self, url: &str) -> Option<&CatalogueEntry> {
         self.latest(&self.members.get(url)?.path)
     }
 
@@ -171,7 +171,7 @@ impl Catalogue {
     }
 
     /// Add an entry, to be written by [`Catalogue::write`].
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: CatalogueEntry) {
         self.add(entry.clone());
         self.pending.push(entry);
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use karl_core::rng::id128;
 
-use super::catalogue::{Catalogue, Entry};
-use super::fault::Fault;
-use super::frame::Written;
-use super::member::{Member, each_line};
-use super::part::{Part, State, identity, part};
+use super::catalogue::{Catalogue, CatalogueEntry};
+use super::fault::ArchiveFault;
+use super::frame::WrittenFrame;
+use super::member::{ArchiveMember, each_line};
+use super::part::{ReadPart, State, identity, part};
 use super::report::Collected;
 use super::source::{AgentFile, BLOCK, END, ends, hex};
 use crate::cancel::Watch;
@@ -38,7 +38,7 @@ pub(super) struct Collector<'a> {
     pub(super) report: Collected,
 }
 
-type Outcome<T> = std::result::Result<T, Fault>;
+type Outcome<T> = std::result::Result<T, ArchiveFault>;
 
 impl<'a> Collector<'a> {
     pub(super) fn new(archive: &'a Path, catalogue: Catalogue, watch: &'a Watch) -> Self {
@@ -55,10 +55,10 @@ impl<'a> Collector<'a> {
             Ok(true) => self.report.grown += 1,
             Ok(false) => self.report.unchanged += 1,
             Err(fault) if fault.is_absent() => self.report.unchanged += 1,
-            Err(Fault::Read(error)) => self.fail(file, error.to_string()),
-            Err(Fault::Archive(error @ Error::Layout { .. })) => self.fail(file, error.to_string()),
-            Err(Fault::Archive(error)) => return Err(error),
-            Err(Fault::Write(error)) => return Err(Error::io("write", self.archive, error)),
+            Err(ArchiveFault::Read(error)) => self.fail(file, error.to_string()),
+            Err(ArchiveFault::Archive(error @ Error::Layout { .. })) => self.fail(file, error.to_string()),
+            Err(ArchiveFault::Archive(error)) => return Err(error),
+            Err(ArchiveFault::Write(error)) => return Err(Error::io("write", self.archive, error)),
         }
         if self.catalogue.pending() >= BATCH { self.keep() } else { Ok(()) }
     }
@@ -95,28 +95,28 @@ impl<'a> Collector<'a> {
         let url = self.url(file, path, known.as_ref(), &first_line);
         let known = known.filter(|known| known.url == url);
         let part = part(file, known.as_ref())?;
-        if matches!(part, Part::Nothing) {
+        if matches!(part, ReadPart::Nothing) {
             return Ok(false);
         }
         let committed = self.catalogue.committed(&url);
-        let mut member = Member::open(self.archive.join(&url), committed.unwrap_or_default())?;
+        let mut member = ArchiveMember::open(self.archive.join(&url), committed.unwrap_or_default())?;
         let mut entry = known.or_else(|| self.catalogue.of_url(&url).cloned()).unwrap_or_default();
-        entry = Entry { agent: file.agent.clone(), path: path.to_owned(), first_line, url, ..entry };
+        entry = CatalogueEntry { agent: file.agent.clone(), path: path.to_owned(), first_line, url, ..entry };
         entry.offset = committed.unwrap_or_default();
         let is_recovered = self.enter_recovered(&mut entry, &mut member);
         let (written, state) = match part {
-            Part::Bytes { file, from, to }
+            ReadPart::Bytes { file, from, to }
                 if is_recovered || entry.is_mixed || (from == 0 && committed.is_some()) =>
             {
                 self.again(&mut member, &file, if is_recovered { 0 } else { from }, to)?
             }
-            Part::Bytes { file, from, to } => self.copy(&mut member, &file, from, to)?,
-            Part::Lines { lines, state } => {
+            ReadPart::Bytes { file, from, to } => self.copy(&mut member, &file, from, to)?,
+            ReadPart::Lines { lines, state } => {
                 let (written, _) = self.merge(&mut member, lines)?;
                 member.accept()?;
                 (written, state)
             }
-            Part::Nothing => return Ok(is_recovered),
+            ReadPart::Nothing => return Ok(is_recovered),
         };
         entry.length = member.end - entry.offset;
         let has_grown = entry.length > 0;
@@ -125,7 +125,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Return the file of the archive that takes the lines of an agent's file.
-    fn url(&self, file: &AgentFile, path: &str, known: Option<&Entry>, first_line: &str) -> String {
+    fn url(&self, file: &AgentFile, path: &str, known: Option<&CatalogueEntry>, first_line: &str) -> String {
         let same = known.filter(|known| known.first_line == first_line).map(|known| known.url.as_str());
         if let Some(url) = same.or_else(|| self.catalogue.stream(path, first_line)) {
             return url.to_owned();
@@ -141,16 +141,22 @@ impl<'a> Collector<'a> {
     }
 
     /// Enter frames taken over from a killed collection; return whether there are any.
-    fn enter_recovered(&mut self, entry: &mut Entry, member: &mut Member) -> bool {
+    fn enter_recovered(&mut self, entry: &mut CatalogueEntry, member: &mut ArchiveMember) -> bool {
         let Some(written) = member.recovered.take() else { return false };
-        let recovered = Entry { length: member.end - entry.offset, ..entry.clone() };
+        let recovered = CatalogueEntry { length: member.end - entry.offset, ..entry.clone() };
         entry.offset = member.end;
         self.enter(recovered, State::default(), written);
         true
     }
 
     /// Copy bytes that were appended, or all of a new file.
-    fn copy(&self, member: &mut Member, file: &File, from: u64, to: u64) -> Outcome<(Written, State)> {
+    fn copy(
+        &self,
+        member: &mut ArchiveMember,
+        file: &File,
+        from: u64,
+        to: u64,
+    ) -> Outcome<(WrittenFrame, State)> {
         let before = ends(file, from)?;
         let mut last = Vec::new();
         let written = member.append(|frame| {
@@ -174,7 +180,13 @@ impl<'a> Collector<'a> {
     }
 
     /// Read lines that may be there already, and add those that are not.
-    fn again(&mut self, member: &mut Member, file: &File, from: u64, to: u64) -> Outcome<(Written, State)> {
+    fn again(
+        &mut self,
+        member: &mut ArchiveMember,
+        file: &File,
+        from: u64,
+        to: u64,
+    ) -> Outcome<(WrittenFrame, State)> {
         let before = ends(file, to)?;
         let mut at = file;
         at.seek(SeekFrom::Start(from))?;
@@ -186,7 +198,7 @@ impl<'a> Collector<'a> {
 
     /// Write the lines of a stream that the archive does not have; return also whether the stream has all lines of
     /// the archive.
-    fn merge(&mut self, member: &mut Member, stream: impl Read) -> Outcome<(Written, bool)> {
+    fn merge(&mut self, member: &mut ArchiveMember, stream: impl Read) -> Outcome<(WrittenFrame, bool)> {
         let mut lines = member.lines()?;
         let (mut unmatched, mut duplicates) = (lines.seen.len(), 0);
         self.report.reread += u64::from(unmatched > 0);
@@ -210,7 +222,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Add an entry of a frame.
-    fn enter(&mut self, entry: Entry, state: State, written: Written) {
+    fn enter(&mut self, entry: CatalogueEntry, state: State, written: WrittenFrame) {
         self.report.lines += written.lines;
         self.report.bytes += written.bytes;
         self.report.packed_bytes += entry.length;
@@ -221,7 +233,7 @@ impl<'a> Collector<'a> {
             Some(directory) if entry.length > 0 => self.snapshot(directory),
             _ => entry.repository,
         };
-        self.catalogue.push(Entry {
+        self.catalogue.push(CatalogueEntry {
             size: state.size,
             modified: state.modified,
             head: state.head,
@@ -257,12 +269,12 @@ impl<'a> Collector<'a> {
 /// Accept a frame. Of a file that changed while it was read, keep the whole records; the next collection reads it
 /// again.
 fn settle(
-    member: &mut Member,
+    member: &mut ArchiveMember,
     file: &File,
     to: u64,
-    written: Written,
+    written: WrittenFrame,
     is_same: bool,
-) -> Outcome<(Written, State)> {
+) -> Outcome<(WrittenFrame, State)> {
     match State::of(file, to) {
         Ok(state) if is_same => {
             member.accept()?;

@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// Fault of the agent's file, which leaves it to the next collection, or of the archive, which ends this one.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum ArchiveFault {
     /// The agent's file cannot be read.
     Read(io::Error),
     /// The archive's file cannot be written.
@@ -15,19 +15,19 @@ pub(super) enum Fault {
     Archive(Error),
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for ArchiveFault {
     fn from(error: io::Error) -> Self {
         Self::Read(error)
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for ArchiveFault {
     fn from(error: Error) -> Self {
         Self::Archive(error)
     }
 }
 
-impl Fault {
+impl ArchiveFault {
     /// Return whether the file may be read a moment later: it changed while it was read.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof)

@@ -10,7 +10,7 @@ const LONGEST: usize = 1 << 20;
 
 /// Facts about a session.
 #[derive(Debug, Default)]
-pub(super) struct LineFacts {
+pub(super) struct SessionFacts {
     /// Session.
     pub(super) id: Option<String>,
     /// Session that started this one.
@@ -23,7 +23,7 @@ pub(super) struct LineFacts {
 
 /// Lines that pass by, with the part of the last one.
 pub(super) struct FactScanner {
-    pub(super) facts: LineFacts,
+    pub(super) facts: SessionFacts,
     part: Vec<u8>,
     directory: Finder<'static>,
     link: Finder<'static>,
@@ -50,7 +50,7 @@ struct Keys {
 impl FactScanner {
     pub(super) fn new() -> Self {
         Self {
-            facts: LineFacts::default(),
+            facts: SessionFacts::default(),
             part: Vec::new(),
             directory: Finder::new(br#""cwd""#),
             link: Finder::new(br#""pr-link""#),
@@ -94,7 +94,7 @@ impl FactScanner {
     }
 }
 
-impl LineFacts {
+impl SessionFacts {
     fn take(&mut self, keys: &Keys) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let own = |key: &str| text(&keys.payload[key]).or_else(|| text(&keys.data[key]));

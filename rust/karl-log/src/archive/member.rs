@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use karl_core::rng::id128;
 
-use super::fault::Fault;
-use super::frame::{self, Frame, Written};
+use super::fault::ArchiveFault;
+use super::frame::{self, OpenFrame, WrittenFrame};
 use super::source::is_record;
 use crate::atomic_output::sync;
 use crate::error::{Error, Result};
@@ -16,24 +16,24 @@ use crate::input::codec::Codec;
 use crate::input::unpack::{undamaged, unpacked};
 
 /// File of an archive, open at its end.
-pub(super) struct Member {
+pub(super) struct ArchiveMember {
     path: PathBuf,
     file: File,
     /// End of the frames that are whole.
     pub(super) end: u64,
     /// Content of frames taken over from a collection that was killed.
-    pub(super) recovered: Option<Written>,
+    pub(super) recovered: Option<WrittenFrame>,
 }
 
 /// Lines of the whole frames.
-pub(super) struct Lines {
+pub(super) struct MemberLines {
     /// Their hashes, and whether the agent's file has the line too.
     pub(super) seen: HashMap<u128, bool>,
     /// Whether the last one has no line break.
     pub(super) is_open: bool,
 }
 
-impl Member {
+impl ArchiveMember {
     /// Open or make a file; take over what a killed collection left behind the bytes that have entries.
     pub(super) fn open(path: PathBuf, committed: u64) -> Result<Self> {
         let io = |error| Error::io("write", &path, error);
@@ -58,7 +58,7 @@ impl Member {
     }
 
     /// Take over frames without an entry: as they are if they are whole, else the whole records in them.
-    fn recover(&mut self, size: u64) -> Result<Written> {
+    fn recover(&mut self, size: u64) -> Result<WrittenFrame> {
         let frames = self.part(self.end, size).and_then(|frames| unpacked(frames, Codec::Zstd));
         match frames.and_then(frame::read) {
             Ok(written) => {
@@ -70,7 +70,7 @@ impl Member {
     }
 
     /// Replace what follows the whole frames by the whole records in it that are not in these.
-    pub(super) fn salvage(&mut self) -> Result<Written> {
+    pub(super) fn salvage(&mut self) -> Result<WrittenFrame> {
         let io = |error| Error::io("read", &self.path, error);
         let (mut kept, mut lines) = (Vec::new(), self.lines()?);
         let all = undamaged(&self.path, Codec::Zstd).map_err(io)?;
@@ -88,14 +88,14 @@ impl Member {
         let written = self.append(|frame| if kept.is_empty() { Ok(()) } else { frame.write(&kept) });
         self.accept()?;
         written.map_err(|fault| match fault {
-            Fault::Archive(error) => error,
-            Fault::Read(error) | Fault::Write(error) => self.failed(error),
+            ArchiveFault::Archive(error) => error,
+            ArchiveFault::Read(error) | ArchiveFault::Write(error) => self.failed(error),
         })
     }
 
     /// Read the lines of the whole frames.
-    pub(super) fn lines(&self) -> Result<Lines> {
-        let mut lines = Lines { seen: HashMap::new(), is_open: false };
+    pub(super) fn lines(&self) -> Result<MemberLines> {
+        let mut lines = MemberLines { seen: HashMap::new(), is_open: false };
         if self.end == 0 {
             return Ok(lines);
         }
@@ -120,28 +120,28 @@ impl Member {
     /// Write a frame behind the others, and sync it. If that fails, nothing of it stays.
     pub(super) fn append(
         &mut self,
-        fill: impl FnOnce(&mut Frame<'_>) -> std::result::Result<(), Fault>,
-    ) -> std::result::Result<Written, Fault> {
+        fill: impl FnOnce(&mut OpenFrame<'_>) -> std::result::Result<(), ArchiveFault>,
+    ) -> std::result::Result<WrittenFrame, ArchiveFault> {
         let written = self.frame(fill);
         if written.is_err() {
             // Best effort: the next collection takes over what stays.
             let _ = self.cut();
         }
         written.map_err(|fault| match fault {
-            Fault::Write(error) => self.failed(error).into(),
+            ArchiveFault::Write(error) => self.failed(error).into(),
             fault => fault,
         })
     }
 
     fn frame(
         &self,
-        fill: impl FnOnce(&mut Frame<'_>) -> std::result::Result<(), Fault>,
-    ) -> std::result::Result<Written, Fault> {
-        (&self.file).seek(SeekFrom::Start(self.end)).map_err(Fault::Write)?;
-        let mut frame = Frame::new(&self.file);
+        fill: impl FnOnce(&mut OpenFrame<'_>) -> std::result::Result<(), ArchiveFault>,
+    ) -> std::result::Result<WrittenFrame, ArchiveFault> {
+        (&self.file).seek(SeekFrom::Start(self.end)).map_err(ArchiveFault::Write)?;
+        let mut frame = OpenFrame::new(&self.file);
         fill(&mut frame)?;
         let written = frame.end()?;
-        self.file.sync_data().map_err(Fault::Write)?;
+        self.file.sync_data().map_err(ArchiveFault::Write)?;
         Ok(written)
     }
 

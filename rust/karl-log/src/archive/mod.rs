@@ -23,11 +23,11 @@ mod source;
 
 use std::path::Path;
 
-pub use self::catalogue::{CATALOGUE, Catalogue, Entry};
+pub use self::catalogue::{CATALOGUE, Catalogue, CatalogueEntry};
 use self::collector::Collector;
 use self::lock::Lock;
 pub use self::report::Collected;
-pub use self::source::{AgentFile, Form};
+pub use self::source::{AgentFile, FileForm};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 

@@ -7,14 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use karl_core::rng::id128;
 use twox_hash::XxHash3_128;
 
-use super::catalogue::Entry;
+use super::catalogue::CatalogueEntry;
 use super::document;
-use super::source::{AgentFile, BLOCK, Form, end_of_lines, ends, first_line, hex};
+use super::source::{AgentFile, BLOCK, FileForm, end_of_lines, ends, first_line, hex};
 use crate::input::codec::{Codec, MAGIC};
 use crate::input::unpack::unpacked;
 
 /// Part to read.
-pub(super) enum Part {
+pub(super) enum ReadPart {
     /// Bytes between two offsets of a plain file of lines.
     Bytes { file: File, from: u64, to: u64 },
     /// All lines of any other file.
@@ -51,7 +51,7 @@ impl State {
 /// Return the hash of the first line of a file of lines, which identifies it; empty for other files, of which every
 /// line may change.
 pub(super) fn identity(file: &AgentFile) -> io::Result<String> {
-    if file.form != Form::Lines {
+    if file.form != FileForm::Lines {
         return Ok(String::new());
     }
     let (mut plain, codec) = open(file)?;
@@ -60,46 +60,50 @@ pub(super) fn identity(file: &AgentFile) -> io::Result<String> {
 }
 
 /// Return the part of a file that is new since its last entry.
-pub(super) fn part(file: &AgentFile, known: Option<&Entry>) -> io::Result<Part> {
+pub(super) fn part(file: &AgentFile, known: Option<&CatalogueEntry>) -> io::Result<ReadPart> {
     let is_known = |state: &State| {
         known.is_some_and(|known| known.complete == state.complete && known.head == state.head)
     };
     match &file.form {
-        Form::Lines => match open(file)? {
+        FileForm::Lines => match open(file)? {
             (plain, Codec::Plain) => appended(plain, known),
             (mut packed, codec) => {
                 let state = whole(&packed)?;
                 packed.rewind()?;
                 Ok(if is_known(&state) {
-                    Part::Nothing
+                    ReadPart::Nothing
                 } else {
-                    Part::Lines { lines: unpacked(packed, codec)?, state }
+                    ReadPart::Lines { lines: unpacked(packed, codec)?, state }
                 })
             }
         },
-        Form::Document => {
+        FileForm::Document => {
             let text = fs::read(&file.path)?;
             let state = State::of_all(hex(id128(&text)), text.len() as u64);
             if is_known(&state) {
-                return Ok(Part::Nothing);
+                return Ok(ReadPart::Nothing);
             }
-            Ok(Part::Lines { lines: Box::new(Cursor::new(document::lines(&text)?)), state })
+            Ok(ReadPart::Lines { lines: Box::new(Cursor::new(document::lines(&text)?)), state })
         }
-        Form::Rows(lines) => {
+        FileForm::Rows(lines) => {
             let lines = File::open(lines)?;
             let state = whole(&lines)?;
             (&lines).rewind()?;
-            Ok(if is_known(&state) { Part::Nothing } else { Part::Lines { lines: Box::new(lines), state } })
+            Ok(if is_known(&state) {
+                ReadPart::Nothing
+            } else {
+                ReadPart::Lines { lines: Box::new(lines), state }
+            })
         }
     }
 }
 
 /// Return the bytes of a plain file behind those that were collected; all of them if these are no longer there, or may
 /// not be: a file of the same size and ends that was written since then is read again.
-fn appended(file: File, known: Option<&Entry>) -> io::Result<Part> {
+fn appended(file: File, known: Option<&CatalogueEntry>) -> io::Result<ReadPart> {
     let facts = file.metadata()?;
     let size = facts.len();
-    let is_same = |known: &&Entry| {
+    let is_same = |known: &&CatalogueEntry| {
         let complete = known.complete.filter(|&complete| complete <= size);
         complete.is_some_and(|complete| {
             ends(&file, complete).is_ok_and(|(head, tail)| head == known.head && tail == known.tail)
@@ -111,11 +115,11 @@ fn appended(file: File, known: Option<&Entry>) -> io::Result<Part> {
         known.size == size && known.modified.is_some_and(|before| before != modified(&facts))
     });
     Ok(if to > from {
-        Part::Bytes { file, from, to }
+        ReadPart::Bytes { file, from, to }
     } else if is_written && to > 0 {
-        Part::Bytes { file, from: 0, to }
+        ReadPart::Bytes { file, from: 0, to }
     } else {
-        Part::Nothing
+        ReadPart::Nothing
     })
 }
 

@@ -29,12 +29,12 @@ pub struct AgentFile {
     /// Place in the archive, without the suffix of its packing.
     pub name: String,
     /// Form of its content.
-    pub form: Form,
+    pub form: FileForm,
 }
 
 /// Form of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FileForm {
     /// Lines, appended by the agent.
     Lines,
     /// One JSON document, rewritten as a whole.

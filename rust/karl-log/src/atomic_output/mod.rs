@@ -23,4 +23,4 @@ mod target;
 pub(crate) use folder::{is_absent, sync};
 pub use kind::{OutputKind, PARQUET};
 pub(crate) use parents::Parents;
-pub use target::Target;
+pub use target::OutputTarget;

@@ -8,10 +8,10 @@ use super::folder::is_absent;
 use super::hidden::Hidden;
 use super::identity::Identity;
 use super::rename::{exchange, rename_new};
-use super::target::Target;
+use super::target::OutputTarget;
 use crate::error::{Error, Result};
 
-impl Target {
+impl OutputTarget {
     /// Swap the new output with the old one; remove the old one if it is unchanged since the first look.
     pub(super) fn replace(&self, new: &Hidden, old: &Identity) -> Result<()> {
         match exchange(&new.path, &self.path) {
@@ -80,21 +80,21 @@ mod tests {
     };
 
     /// Return a finished directory, an older output, and the target with its first look.
-    fn staged(folder: &Path) -> (Hidden, Target) {
+    fn staged(folder: &Path) -> (Hidden, OutputTarget) {
         let path = folder.join("out");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("old"), "").unwrap();
-        let target = Target::look(&path, &OURS, true).unwrap();
+        let target = OutputTarget::look(&path, &OURS, true).unwrap();
         let new = target.hidden_directory().unwrap();
         fs::write(new.path().join("new"), "").unwrap();
         (Hidden { print: Identity::of(new.path()).unwrap(), path: new.keep() }, target)
     }
 
-    type Replace = fn(&Target, &Hidden, &Identity) -> Result<()>;
+    type Replace = fn(&OutputTarget, &Hidden, &Identity) -> Result<()>;
 
-    const WAYS: [Replace; 2] = [Target::replace, Target::replace_by_two_renames];
+    const WAYS: [Replace; 2] = [OutputTarget::replace, OutputTarget::replace_by_two_renames];
 
-    fn replace(way: Replace, new: Hidden, target: &Target) -> Result<()> {
+    fn replace(way: Replace, new: Hidden, target: &OutputTarget) -> Result<()> {
         let Present::Ours(old) = &target.found else { panic!("{target:?}") };
         let done = way(target, &new, old);
         drop(new);
@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn an_error_of_the_system_keeps_its_number_and_loses_the_path_of_nobody() {
-        let target = Target { shown: "/proc/out".into(), path: "/proc/out".into(), found: Present::Nothing };
+        let target =
+            OutputTarget { shown: "/proc/out".into(), path: "/proc/out".into(), found: Present::Nothing };
         let error = target.hidden_directory().unwrap_err();
         let Error::Io { source, .. } = error else { panic!("{error}") };
         assert!(source.raw_os_error().is_some() && !source.to_string().contains("path"), "{source}");

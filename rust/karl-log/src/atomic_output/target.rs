@@ -19,7 +19,7 @@ const NAME_KEPT: usize = 50;
 
 /// Place of an output, and its contents at the first look.
 #[derive(Debug)]
-pub struct Target {
+pub struct OutputTarget {
     /// Path as given, for messages.
     pub(super) shown: PathBuf,
     /// Absolute path, independent of the working directory.
@@ -36,7 +36,7 @@ pub(super) enum Present {
     Ours(Identity),
 }
 
-impl Target {
+impl OutputTarget {
     /// Look at a place before any work is done.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::parallel::map;
 
 /// All rows as columns.
 #[derive(Debug, Default)]
-pub(crate) struct Columns {
+pub(crate) struct LogColumns {
     pub(crate) ids: Vec<u128>,
     pub(crate) records: RowLocations,
     pub(crate) components: Vec<Vec<f64>>,
@@ -27,7 +27,7 @@ pub(crate) fn columns(
     vocabulary: NameTables,
     components: usize,
     threads: usize,
-) -> Columns {
+) -> LogColumns {
     let (groups, group) = vocabulary.groups.finish();
     let (domains, domain) = vocabulary.domains.finish();
     let (partitions, partition) = vocabulary.partitions.finish();
@@ -36,7 +36,7 @@ pub(crate) fn columns(
     let bins: Vec<Vec<Bin>> = across(parts);
     let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.ids.len()).sum()).collect();
     let mut codes = RowCodes::default();
-    let mut all = Columns::default();
+    let mut all = LogColumns::default();
     let mut rest = ColumnSlices::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
     let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
     let fill = |(slots, bins): (ColumnSlices, Vec<Bin>)| {
@@ -91,7 +91,7 @@ struct ColumnSlices<'a> {
 impl<'a> ColumnSlices<'a> {
     /// Return the slices of columns of so many rows; columns that no bin has stay empty.
     fn new(
-        all: &'a mut Columns,
+        all: &'a mut LogColumns,
         codes: &'a mut RowCodes,
         bins: &[Vec<Bin>],
         count: usize,
@@ -186,7 +186,7 @@ mod tests {
 
     /// Return columns of ids that differ only in their last bits, some with several records, read by
     /// `threads` threads.
-    fn alike(threads: usize) -> Columns {
+    fn alike(threads: usize) -> LogColumns {
         // Some threads read no rows.
         let vocabulary = NameTables::new();
         let mut parts: Vec<RowBins> = (0..=2 * threads).map(|_| RowBins::new(2, &vocabulary)).collect();

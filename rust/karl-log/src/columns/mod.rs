@@ -16,7 +16,7 @@ mod sort;
 
 pub(crate) use bins::{NameTables, RowBins, ThreadRows};
 pub(crate) use locations::RowLocations;
-pub(crate) use merge::{Columns, columns};
+pub(crate) use merge::{LogColumns, columns};
 pub(crate) use place::PackedPlace;
 pub use place::Place;
 pub(crate) use row::{RowSink, ScannedRow};

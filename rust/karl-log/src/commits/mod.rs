@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use self::answer::answer;
 use self::question::{question, reverted};
 use self::row::{GIT, row};
-use crate::atomic_output::Target;
+use crate::atomic_output::OutputTarget;
 use crate::cancel::Watch;
 use crate::convert::output::Output;
 use crate::convert::{ConvertSettings, Made, Report, run};
@@ -44,7 +44,7 @@ const NO_CHANGE: &str = "no_change";
 /// [`Error::Layout`] for a repository that cannot be read, and if no commit can be used; those of the output.
 pub fn convert_commits(
     repositories: &[PathBuf],
-    target: &Target,
+    target: &OutputTarget,
     settings: &ConvertSettings,
     watch: &Watch,
 ) -> Result<Report> {

@@ -54,16 +54,16 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<TrimmedExample, Fla
         return Err(Flaw::Truncated);
     }
     match held(&mut record, fields)? {
-        Trajectory::Chat { system, messages, tools } => {
+        RecordedTrajectory::Chat { system, messages, tools } => {
             chat(turns(system, messages, fields.reasoning)?, tools)
         }
-        Trajectory::Completion { prompt, completion } => completed(prompt, completion),
-        Trajectory::Text(text) => Ok(whole(Example::Text(text))),
+        RecordedTrajectory::Completion { prompt, completion } => completed(prompt, completion),
+        RecordedTrajectory::Text(text) => Ok(whole(Example::Text(text))),
     }
 }
 
 /// Trajectory as it is in a record.
-pub(crate) enum Trajectory {
+pub(crate) enum RecordedTrajectory {
     /// Conversation, or a prompt and its completion of which one has messages; `system` is the text beside
     /// it.
     Chat { system: Option<String>, messages: Vec<Value>, tools: Option<Value> },
@@ -74,7 +74,7 @@ pub(crate) enum Trajectory {
 }
 
 /// Take a trajectory out of a record unchanged: nothing is trimmed, and messages are not parsed yet.
-pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Trajectory, Flaw> {
+pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
@@ -94,17 +94,19 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Trajectory, Fl
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
             if let Some(system) = beside(record, fields.prompt.as_ref(), &[])? {
                 let messages = joined(prompt.into(), completion.into());
-                return Ok(Trajectory::Chat { system: Some(system), messages, tools });
+                return Ok(RecordedTrajectory::Chat { system: Some(system), messages, tools });
             }
-            return Ok(Trajectory::Completion { prompt, completion });
+            return Ok(RecordedTrajectory::Completion { prompt, completion });
         }
         (_, Some(prompt), Some(completion), _) => joined(prompt, completion),
-        (_, _, _, Some(Value::String(text))) if !text.is_empty() => return Ok(Trajectory::Text(text)),
+        (_, _, _, Some(Value::String(text))) if !text.is_empty() => {
+            return Ok(RecordedTrajectory::Text(text));
+        }
         _ => return Err(Flaw::NoTrajectory),
     };
     let place = fields.messages.as_ref().or(fields.prompt.as_ref());
     let system = beside(record, place, &messages)?;
-    Ok(Trajectory::Chat { system, messages, tools })
+    Ok(RecordedTrajectory::Chat { system, messages, tools })
 }
 
 /// Keys of the last answer beside a conversation that ends before it, if `completion` does not name them.

@@ -11,5 +11,5 @@ pub(crate) mod transcript;
 pub(crate) mod turn;
 
 pub use example::{Example, TrimmedExample, example};
-pub(crate) use example::{Trajectory, held, offered};
+pub(crate) use example::{RecordedTrajectory, held, offered};
 pub use flaw::Flaw;

@@ -11,7 +11,7 @@ use super::report::Made;
 use super::text_parts::{arguments, list, quoted, text};
 use crate::conversation::Flaw;
 use crate::conversation::turn::{THOUGHTS, Turn, turns};
-use crate::conversation::{Trajectory, offered};
+use crate::conversation::{RecordedTrajectory, offered};
 use crate::json::reference;
 
 /// Paths of a message with the expected types.
@@ -45,20 +45,20 @@ impl ChatMessages {
     /// Flaw for which `sample` drops the record too.
     pub(super) fn hear(
         &mut self,
-        held: Trajectory,
+        held: RecordedTrajectory,
         reasoning: &str,
         made: &mut Made,
     ) -> Result<Option<Value>, Flaw> {
         match held {
-            Trajectory::Chat { system, messages, tools } => {
+            RecordedTrajectory::Chat { system, messages, tools } => {
                 self.messages(turns(system, messages, reasoning)?, made)?;
                 return Ok(tools.and_then(offered));
             }
-            Trajectory::Completion { prompt, completion } => {
+            RecordedTrajectory::Completion { prompt, completion } => {
                 self.talk.say(Role::User, &escaped(&prompt), b"");
                 self.talk.say(Role::Assistant, &escaped(&completion), b"");
             }
-            Trajectory::Text(text) => drop(self.talk.say(Role::Assistant, &escaped(&text), b"")),
+            RecordedTrajectory::Text(text) => drop(self.talk.say(Role::Assistant, &escaped(&text), b"")),
         }
         Ok(None)
     }

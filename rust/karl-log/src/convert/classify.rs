@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tempfile::TempPath;
 
-use super::kind::{Alone, Classified, Kind, tell};
+use super::kind::{Alone, Classified, TranscriptKind, tell};
 use super::report::Report;
 use super::settings::ConvertSettings;
 use super::unpack::unpacked;
@@ -81,9 +81,9 @@ pub(super) fn sorted(
         watch.advance(0)?;
         let (path, nothing) = (PathBuf::from(&source.name), if source.size == 0 { EMPTY } else { NOTHING });
         match told {
-            Classified::Transcript(Kind::ClaudeCode) => sorted.sessions.push(source),
-            Classified::Transcript(Kind::Alone(kind)) => sorted.alone.push((kind, source)),
-            Classified::Transcript(Kind::Rollouts(format)) => sorted.logs.push((format, source)),
+            Classified::Transcript(TranscriptKind::ClaudeCode) => sorted.sessions.push(source),
+            Classified::Transcript(TranscriptKind::Alone(kind)) => sorted.alone.push((kind, source)),
+            Classified::Transcript(TranscriptKind::Rollouts(format)) => sorted.logs.push((format, source)),
             Classified::EntireMetadata => {}
             Classified::Refused(why) | Classified::Damaged(why) if source.optional => {
                 report.refused.push((path, why.into_owned()));

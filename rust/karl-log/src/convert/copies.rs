@@ -30,19 +30,19 @@ pub(super) struct Copyable {
 }
 
 /// Records of a part of a file before conversion. Damaged ones are left to the conversion.
-pub(super) struct Seen<'a> {
+pub(super) struct SourceRecords<'a> {
     fields: &'a Fields,
     pub(super) records: Vec<Copyable>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> SourceRecords<'a> {
     /// Create an empty list.
     pub(super) fn of(fields: &'a Fields) -> Self {
         Self { fields, records: Vec::new() }
     }
 }
 
-impl RowSink for Seen<'_> {
+impl RowSink for SourceRecords<'_> {
     fn push(&mut self, row: &ScannedRow<'_>) {
         let place = row.spot.place(row.length);
         let text = mended(row.record, &mut Made::default());

@@ -7,13 +7,13 @@ use crate::detect::{Wishes, keys_of, probe};
 use crate::error::{self, Error, Result};
 use crate::format::{Format, generic::GENERIC, prime_rl::PRIME_RL, tau_bench::TAU_BENCH, trl::TRL};
 use crate::format::{karl::KARL, verifiers::VERIFIERS, verl::VERL};
-use crate::framing::{Extent, Lines, Piece, Window};
+use crate::framing::{Lines, Piece, ValueEnd, Window};
 use crate::input::source::Source;
-use crate::json::project::{Fault, PathTree, scan};
+use crate::json::project::{PathTree, ScanFault, scan};
 
 /// Supported kind of transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TranscriptKind {
     /// Claude Code, from its own folder or as stream-json: sessions span files.
     ClaudeCode,
     /// Files with one session each.
@@ -33,7 +33,7 @@ pub enum Alone {
     Atif,
 }
 
-impl Kind {
+impl TranscriptKind {
     /// Every kind.
     pub const ALL: [Self; 10] = [
         Self::ClaudeCode,
@@ -96,7 +96,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Classified {
     /// Supported transcript.
-    Transcript(Kind),
+    Transcript(TranscriptKind),
     /// Transcript of an unsupported tool.
     Refused(Cow<'static, str>),
     /// Document that is damaged as a whole, or too long.
@@ -122,11 +122,11 @@ const LINES_PROBED: usize = 100;
 /// Kinds of lines, by sets of top-level keys that must all be present.
 const LINES: [(&[&str], Classified); 9] = [
     (&["karl_fast_trajectory"], Classified::Converted),
-    (&["type", "sessionId"], Classified::Transcript(Kind::ClaudeCode)),
-    (&["type", "session_id"], Classified::Transcript(Kind::ClaudeCode)),
-    (&["type", "messageId", "snapshot"], Classified::Transcript(Kind::ClaudeCode)),
-    (&["type", "summary", "leafUuid"], Classified::Transcript(Kind::ClaudeCode)),
-    (&["timestamp", "type", "payload"], Classified::Transcript(Kind::Alone(Alone::Codex))),
+    (&["type", "sessionId"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "session_id"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "messageId", "snapshot"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "summary", "leafUuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["timestamp", "type", "payload"], Classified::Transcript(TranscriptKind::Alone(Alone::Codex))),
     (&["timestamp", "type", "data"], Classified::Refused(COPILOT)),
     (&["sessionId", "projectHash"], Classified::Refused(GEMINI)),
     (&["opencode_table", "row"], Classified::Refused(OPENCODE)),
@@ -139,9 +139,9 @@ const DOCUMENTS: [(&[&str], Classified); 8] = [
     (&["checkpoint_id"], Classified::EntireMetadata),
     (&["task_name", "verifier_result"], Classified::EntireMetadata),
     (&["resolved_ids"], Classified::EntireMetadata),
-    (&["schema_version", "steps"], Classified::Transcript(Kind::Alone(Alone::Atif))),
-    (&["history", "trajectory"], Classified::Transcript(Kind::Alone(Alone::SweAgent))),
-    (&["history"], Classified::Transcript(Kind::Alone(Alone::SweAgent))),
+    (&["schema_version", "steps"], Classified::Transcript(TranscriptKind::Alone(Alone::Atif))),
+    (&["history", "trajectory"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
+    (&["history"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
 ];
 
 /// Detect a file by its beginning.
@@ -174,7 +174,7 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
         input => input?,
     };
     let has = |wanted: &str| input.keys.iter().any(|key| key == wanted);
-    let kind = Kind::Rollouts(input.format);
+    let kind = TranscriptKind::Rollouts(input.format);
     Ok(match input.format.name {
         name if name == KARL.name => {
             Classified::Refused("a store of KARL, which is scored and sampled as it is".into())
@@ -213,11 +213,11 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
         return Ok(Classified::Nothing);
     }
     Ok(match window.value(limit).map_err(io)? {
-        Extent::Kept(length) => one(&window.bytes()[..length]),
-        Extent::Torn(end) => {
+        ValueEnd::Kept(length) => one(&window.bytes()[..length]),
+        ValueEnd::Torn(end) => {
             Classified::Damaged(format!("it ends inside the document that it begins, at byte {end}").into())
         }
-        Extent::Passed => Classified::Damaged(
+        ValueEnd::Passed => Classified::Damaged(
             format!("the document that it begins is longer than a line may be, {limit} bytes").into(),
         ),
     })
@@ -226,7 +226,7 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
 /// Detect the kind of a document.
 fn one(text: &[u8]) -> Classified {
     match scan(text, &PathTree::default(), &mut []) {
-        Err(Fault::Malformed(at)) => Classified::Damaged(
+        Err(ScanFault::Malformed(at)) => Classified::Damaged(
             format!("byte {at} cannot stand there: wanted a document or lines of JSON").into(),
         ),
         _ => keys_of(text).map_or(Classified::Nothing, |keys| by_keys(&DOCUMENTS, &keys)),

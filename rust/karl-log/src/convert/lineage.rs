@@ -34,7 +34,7 @@ pub(super) struct Trace {
 
 /// Files that make one trajectory, or nothing.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Unit {
+pub(super) struct Lineage {
     /// Files in order, each with the number of items repeated from the previous file.
     pub(super) parts: Vec<(usize, usize)>,
     /// True if another file holds all of it.
@@ -53,9 +53,9 @@ pub(super) fn hash(sort: &str, bytes: &[u8]) -> u64 {
 }
 
 /// Return the units of some files, in the order of their first files.
-pub(super) fn units(traces: &[Trace], besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Unit> {
+pub(super) fn units(traces: &[Trace], besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Lineage> {
     let sums: Vec<Vec<u64>> = traces.iter().map(|trace| sums(&trace.items)).collect();
-    let mut units: Vec<Unit> = families(traces)
+    let mut units: Vec<Lineage> = families(traces)
         .into_iter()
         .flat_map(|files| SessionFamily { traces, sums: &sums, files }.units(besides, made))
         .collect();
@@ -105,7 +105,7 @@ struct SessionFamily<'a> {
 }
 
 impl SessionFamily<'_> {
-    fn units(mut self, besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Unit> {
+    fn units(mut self, besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Lineage> {
         self.files.sort_by_key(|&at| (self.traces[at].begun, at));
         let (left, contained): (Vec<usize>, Vec<usize>) =
             self.files.iter().partition(|&&at| self.holder(at).is_none());
@@ -122,7 +122,7 @@ impl SessionFamily<'_> {
         if units.len() > 1 && left.iter().any(|&at| self.traces[at].id.is_some()) {
             self.fork(&mut units, besides, made);
         }
-        units.extend(silent.into_iter().map(|at| Unit { parts: vec![(at, 0)], ..Unit::default() }));
+        units.extend(silent.into_iter().map(|at| Lineage { parts: vec![(at, 0)], ..Lineage::default() }));
         for unit in &mut units {
             let id = &self.traces[unit.parts[0].0].id;
             let same = |at: &usize| {
@@ -148,15 +148,15 @@ impl SessionFamily<'_> {
         self.files.iter().copied().find(holds)
     }
 
-    fn contained(&self, at: usize, made: &mut Made) -> Unit {
+    fn contained(&self, at: usize, made: &mut Made) -> Lineage {
         let equal = |&other: &usize| other != at && self.traces[other].items == self.traces[at].items;
         made.note(if self.files.iter().any(equal) { "copied_session" } else { "session_snapshot" });
-        Unit { parts: vec![(at, 0)], contained: true, ..Unit::default() }
+        Lineage { parts: vec![(at, 0)], contained: true, ..Lineage::default() }
     }
 
     /// Append a file that continues another of the same session.
-    fn joined(&self, files: &[usize], made: &mut Made) -> Vec<Unit> {
-        let mut units: Vec<Unit> = Vec::new();
+    fn joined(&self, files: &[usize], made: &mut Made) -> Vec<Lineage> {
+        let mut units: Vec<Lineage> = Vec::new();
         for &at in files {
             let next = units.iter_mut().find_map(|unit| {
                 let &(last, _) = unit.parts.last()?;
@@ -167,7 +167,7 @@ impl SessionFamily<'_> {
                     made.note("continued_session");
                     unit.parts.push((at, repeated));
                 }
-                None => units.push(Unit { parts: vec![(at, 0)], ..Unit::default() }),
+                None => units.push(Lineage { parts: vec![(at, 0)], ..Lineage::default() }),
             }
         }
         units
@@ -188,7 +188,7 @@ impl SessionFamily<'_> {
     }
 
     /// Set one group, and different ids, for sessions with a common beginning.
-    fn fork(&self, units: &mut [Unit], besides: &[Option<EntireMetadata>], made: &mut Made) {
+    fn fork(&self, units: &mut [Lineage], besides: &[Option<EntireMetadata>], made: &mut Made) {
         made.notes_of("forked_session", units.len() as u64);
         let named = self.files.iter().map(|&at| &self.traces[at]);
         let root = named.clone().find_map(|trace| trace.forked_from.as_ref().or(trace.id.as_ref())).cloned();
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    fn found(traces: &[Trace]) -> (Vec<Unit>, Vec<(&'static str, u64)>) {
+    fn found(traces: &[Trace]) -> (Vec<Lineage>, Vec<(&'static str, u64)>) {
         let mut made = Made::default();
         let units = units(traces, &[], &mut made);
         (units, made.notes.into_iter().collect())

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::framing::StreamError;
 use crate::framing::record_texts::each_record;
-use crate::framing::{Batch, Pieces, Texts};
+use crate::framing::{Batch, Pieces, TextBatch};
 use crate::input::source::Stream;
-use crate::json::project::{Fault, Path, PathTree, Scan};
-use crate::rejects::Tally;
+use crate::json::project::{Path, PathTree, Scan, ScanFault};
+use crate::rejects::FileTally;
 
 /// Pass each record of a stream with its place to `take`, which returns its end.
 ///
@@ -15,12 +15,12 @@ use crate::rejects::Tally;
 /// Errors of the reader, and those of `advance`, which counts bytes.
 pub(super) fn each(
     mut pieces: Pieces<Stream<'_>>,
-    tally: &mut Tally,
+    tally: &mut FileTally,
     advance: impl Fn(u64) -> crate::error::Result<()>,
-    mut take: impl FnMut(&[u8], u64) -> Result<usize, Fault>,
+    mut take: impl FnMut(&[u8], u64) -> Result<usize, ScanFault>,
 ) -> Result<(), StreamError> {
     while let Some(Batch { texts, passed }) = pieces.next_alone().map_err(StreamError::Read)? {
-        if matches!(texts, Texts::Beyond) {
+        if matches!(texts, TextBatch::Beyond) {
             return Err(StreamError::Beyond);
         }
         tally.lines += passed;
@@ -42,12 +42,12 @@ pub(super) fn each(
 type KeyValues<'r, const N: usize> = [Option<&'r [u8]>; N];
 
 /// Keys of objects, looked up together.
-pub(super) struct Keys {
+pub(super) struct ObjectKeys {
     scan: Scan,
     values: Vec<Option<Range<usize>>>,
 }
 
-impl Keys {
+impl ObjectKeys {
     pub(super) fn new(paths: &[&str]) -> Self {
         let paths: Vec<Path> = paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
         let values = vec![None; paths.len()];
@@ -58,7 +58,7 @@ impl Keys {
     pub(super) fn first<'r, const N: usize>(
         &mut self,
         bytes: &'r [u8],
-    ) -> Result<(KeyValues<'r, N>, usize), Fault> {
+    ) -> Result<(KeyValues<'r, N>, usize), ScanFault> {
         let end = self.scan.object(bytes, &mut self.values)?.end;
         let mut found = [None; N];
         for (slot, range) in found.iter_mut().zip(&self.values) {

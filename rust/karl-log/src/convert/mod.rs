@@ -42,20 +42,20 @@ mod value_hash;
 use self::classify::sorted;
 use self::claude::Transcripts;
 pub(crate) use self::entire_metadata::EntireMetadata;
-pub use self::kind::Kind;
+pub use self::kind::TranscriptKind;
 use self::one_file::Documents;
 use self::output::Output;
 pub use self::output::target;
 pub(crate) use self::report::RecordCounts;
 pub use self::report::{Made, Report};
-use self::rollouts::Rollouts;
+use self::rollouts::RolloutLogs;
 pub(crate) use self::run::{Reshape, run};
 pub use self::settings::{ConvertSettings, Rate};
-use crate::atomic_output::Target;
+use crate::atomic_output::OutputTarget;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::input::source::Source;
-use crate::rejects::Reason;
+use crate::rejects::RejectReason;
 
 /// Convert files to one file of trajectories, completely or not at all.
 ///
@@ -68,7 +68,7 @@ use crate::rejects::Reason;
 /// [`Error::Interrupted`].
 pub fn convert(
     sources: Vec<Source>,
-    target: &Target,
+    target: &OutputTarget,
     settings: &ConvertSettings,
     watch: &Watch,
 ) -> Result<Report> {
@@ -81,7 +81,7 @@ pub fn convert(
 /// As [`convert`].
 pub(crate) fn convert_to(
     sources: Vec<Source>,
-    target: &Target,
+    target: &OutputTarget,
     settings: &ConvertSettings,
     reshape: Option<&Reshape<'_>>,
     watch: &Watch,
@@ -94,7 +94,7 @@ pub(crate) fn convert_to(
     let (sorted, _kept) = sorted.unpacked(settings.threads, &mut report, watch)?;
     report.bytes = sorted.sources().map(|source| source.size).sum();
     let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
-    let mut rollouts = Rollouts::look(sorted.logs, settings, watch)?;
+    let mut rollouts = RolloutLogs::look(sorted.logs, settings, watch)?;
     let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
     let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
     let (output, made) = loop {
@@ -115,7 +115,9 @@ pub(crate) fn convert_to(
     if report.made.trajectories == 0 {
         let (path, problem) = report.nothing(target.shown());
         return Err(match report.damage().map(|(_, bad)| bad.reason) {
-            Some(Reason::RewardNotANumber | Reason::RewardInfinite) => Error::Reward { path, problem },
+            Some(RejectReason::RewardNotANumber | RejectReason::RewardInfinite) => {
+                Error::Reward { path, problem }
+            }
             _ => Error::Layout { path, problem },
         });
     }

@@ -10,25 +10,25 @@ use super::codex::{ItemTrail, REPEATED, Rollout};
 use super::entire_metadata::EntireMetadata;
 use super::json::{inside, mended};
 use super::json_type::{OBJECT, damaged};
-use super::kind::{Alone, Kind};
-use super::lineage::{Trace, Unit, hash, units};
-use super::lines::{Keys, each};
+use super::kind::{Alone, TranscriptKind};
+use super::lineage::{Lineage, Trace, hash, units};
+use super::lines::{ObjectKeys, each};
 use super::message::{Conversation, Message};
 use super::record::{Head, write};
 use super::report::{EMPTY, Made, NO_CONVERSATION, Report, count_type};
 use super::settings::ConvertSettings;
-use super::swe_bench::Verdicts;
+use super::swe_bench::SweBenchReports;
 use super::text_parts::text as text_of;
 use super::value_hash::hash_of;
 use super::{atif, swe_agent};
 use crate::cancel::Watch;
-use crate::detect::{Layout, records};
+use crate::detect::{FileLayout, records};
 use crate::error::Result;
 use crate::input::source::Source;
 use crate::json::reference;
 use crate::log::Account;
 use crate::parallel::map;
-use crate::rejects::{Reason, Tally};
+use crate::rejects::{FileTally, RejectReason};
 
 /// Type under which a document is counted.
 const DOCUMENT: &str = "document";
@@ -37,8 +37,8 @@ const DOCUMENT: &str = "document";
 pub(super) struct Documents<'a> {
     files: &'a [(Alone, Source)],
     besides: Vec<Option<EntireMetadata>>,
-    units: Vec<Unit>,
-    verdicts: Verdicts,
+    units: Vec<Lineage>,
+    verdicts: SweBenchReports,
 }
 
 impl<'a> Documents<'a> {
@@ -61,7 +61,7 @@ impl<'a> Documents<'a> {
             }
         };
         let units = units(&traces, &besides, &mut report.made);
-        Ok(Self { files, besides, units, verdicts: Verdicts::default() })
+        Ok(Self { files, besides, units, verdicts: SweBenchReports::default() })
     }
 
     /// Return the number of work units.
@@ -94,7 +94,7 @@ impl<'a> Documents<'a> {
     }
 
     /// Add to a head the facts beside the files of its session, and those of other files.
-    fn settle(&self, unit: &Unit, head: &mut Head) {
+    fn settle(&self, unit: &Lineage, head: &mut Head) {
         let files = if unit.files.is_empty() { vec![unit.parts[0].0] } else { unit.files.clone() };
         let beside = EntireMetadata::last(files.iter().filter_map(|&at| self.besides[at].as_ref()), &head.id);
         let group = unit.group.clone().or_else(|| beside?.group.clone());
@@ -108,10 +108,10 @@ impl<'a> Documents<'a> {
     }
 
     /// Read the files of a Codex session; skip a file contained in another.
-    fn rollout(&self, unit: &Unit, limit: usize, made: &mut Made, watch: &Watch) -> Result<Parsed> {
+    fn rollout(&self, unit: &Lineage, limit: usize, made: &mut Made, watch: &Watch) -> Result<Parsed> {
         let mut rollout = Rollout::default();
         for &(at, repeated) in &unit.parts {
-            let (source, mut tally) = (&self.files[at].1, Tally::default());
+            let (source, mut tally) = (&self.files[at].1, FileTally::default());
             rollout.repeated = repeated;
             lines(
                 source,
@@ -140,10 +140,16 @@ impl<'a> Documents<'a> {
     }
 
     /// Read a document.
-    fn document(&self, kind: Alone, unit: &Unit, made: &mut Made, watch: &Watch) -> Result<Option<Parsed>> {
+    fn document(
+        &self,
+        kind: Alone,
+        unit: &Lineage,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<Option<Parsed>> {
         let at = unit.parts[0].0;
         let source = &self.files[at].1;
-        let (text, mut tally) = (bytes(source, watch)?, Tally { lines: 1, ..Tally::default() });
+        let (text, mut tally) = (bytes(source, watch)?, FileTally { lines: 1, ..FileTally::default() });
         watch.advance(text.len() as u64)?;
         let found = parsed(&text, made).map(|document| {
             tally.rows = 1;
@@ -162,17 +168,17 @@ impl<'a> Documents<'a> {
             found
         });
         if found.is_none() {
-            tally.bad(reference::fault(&text), Reason::Malformed);
+            tally.bad(reference::fault(&text), RejectReason::Malformed);
         }
         self.account(at, &tally, made);
         Ok(found)
     }
 
-    fn account(&self, at: usize, tally: &Tally, made: &mut Made) {
+    fn account(&self, at: usize, tally: &FileTally, made: &mut Made) {
         let (kind, source) = &self.files[at];
         let mut account = Account::default();
         account.add(tally, 0);
-        made.files.push((source.name.clone().into(), Kind::Alone(*kind).name(), account));
+        made.files.push((source.name.clone().into(), TranscriptKind::Alone(*kind).name(), account));
     }
 }
 
@@ -189,15 +195,15 @@ fn take(rollout: &mut Rollout, text: &[u8], made: &mut Made) -> std::result::Res
 fn lines(
     source: &Source,
     limit: usize,
-    tally: &mut Tally,
+    tally: &mut FileTally,
     watch: &Watch,
     advance: impl Fn(u64) -> Result<()>,
     mut take: impl FnMut(&[u8], Option<&[u8]>, u64),
 ) -> Result<()> {
     let io = |error| source.failed("read", error);
     let stream = source.undamaged(watch).map_err(io)?;
-    let pieces = records(stream, &Layout::Lines, limit).map_err(io)?;
-    let mut keys = Keys::new(&["type", "payload.type"]);
+    let pieces = records(stream, &FileLayout::Lines, limit).map_err(io)?;
+    let mut keys = ObjectKeys::new(&["type", "payload.type"]);
     let read = each(pieces, tally, advance, |bytes, offset| {
         let ([kind, inner], end) = keys.first(bytes)?;
         let [kind, inner] = [kind, inner].map(|raw| raw.map_or(&b""[..], inside));
@@ -223,7 +229,7 @@ fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
 fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch) -> Result<Trace> {
     let mut made = Made::default();
     if kind == Alone::Codex {
-        let (mut path, mut tally) = (ItemTrail::default(), Tally::default());
+        let (mut path, mut tally) = (ItemTrail::default(), FileTally::default());
         let limit = settings.max_line_bytes;
         lines(
             source,
@@ -242,7 +248,7 @@ fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch
     let text = bytes(source, watch)?;
     watch.advance(0)?;
     let Some(document) = parsed(&text, &mut made) else { return Ok(Trace::default()) };
-    let (head, talk) = read(kind, &document, source, 0, &Verdicts::default(), &mut made);
+    let (head, talk) = read(kind, &document, source, 0, &SweBenchReports::default(), &mut made);
     let whole = hash_of(&document);
     let (id, links) = match kind {
         Alone::Atif => {
@@ -271,7 +277,7 @@ fn read(
     document: &Value,
     source: &Source,
     digest: u128,
-    verdicts: &Verdicts,
+    verdicts: &SweBenchReports,
     made: &mut Made,
 ) -> Parsed {
     match kind {

@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 use super::record::MARK;
-use crate::atomic_output::{OutputKind, Target};
+use crate::atomic_output::{OutputKind, OutputTarget};
 use crate::error::{Error, Result, without_path};
 use crate::protection::Protection;
 use crate::secrets::SecretCounts;
@@ -23,8 +23,8 @@ const BLOCK: usize = 1 << 18;
 /// Look at the place of a file of trajectories before any work is done.
 ///
 /// # Errors
-/// As [`Target::look`]; [`Error::Io`] if its folder does not exist.
-pub fn target(path: &Path, force: bool) -> Result<Target> {
+/// As [`OutputTarget::look`]; [`Error::Io`] if its folder does not exist.
+pub fn target(path: &Path, force: bool) -> Result<OutputTarget> {
     target_of(path, &KIND, force)
 }
 
@@ -32,8 +32,8 @@ pub fn target(path: &Path, force: bool) -> Result<Target> {
 ///
 /// # Errors
 /// As [`target`].
-pub(crate) fn target_of(path: &Path, kind: &'static OutputKind, force: bool) -> Result<Target> {
-    let target = Target::look(path, kind, force)?;
+pub(crate) fn target_of(path: &Path, kind: &'static OutputKind, force: bool) -> Result<OutputTarget> {
+    let target = OutputTarget::look(path, kind, force)?;
     // Its contents are not listed: a folder may be writable without being readable.
     let inside = fs::metadata(target.folder().join("."));
     inside.map(drop).map_err(|error| Error::io("write into the folder", folder(path), error))?;
@@ -61,7 +61,7 @@ fn is_ours(path: &Path) -> Result<bool> {
 
 /// Hidden file beside the target, until it is complete.
 pub(crate) struct Output<'t> {
-    target: &'t Target,
+    target: &'t OutputTarget,
     protection: Protection,
     state: Mutex<State>,
     moved: Condvar,
@@ -80,8 +80,8 @@ impl<'t> Output<'t> {
     /// Open the hidden file.
     ///
     /// # Errors
-    /// As [`Target::check`]; [`Error::Io`].
-    pub(crate) fn create(target: &'t Target, protection: Protection) -> Result<Self> {
+    /// As [`OutputTarget::check`]; [`Error::Io`].
+    pub(crate) fn create(target: &'t OutputTarget, protection: Protection) -> Result<Self> {
         target.check()?;
         let file = BufWriter::with_capacity(BLOCK, target.hidden_file()?);
         let state = State { file, next: 0, waiting: BTreeMap::new(), held: 0, written: 0, failed: false };
@@ -138,7 +138,7 @@ impl<'t> Output<'t> {
     /// Sync the file and move it to its place; return its length in bytes.
     ///
     /// # Errors
-    /// As [`Target::put_file`]. The target is then unchanged.
+    /// As [`OutputTarget::put_file`]. The target is then unchanged.
     pub(crate) fn finish(self) -> Result<u64> {
         let io = |error| Error::io("write", self.target.shown(), without_path(error));
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::log::Account;
-use crate::rejects::{Bad, Tally};
+use crate::rejects::{Bad, FileTally};
 use crate::secrets;
 
 /// Maximum number of line types reported by name: a log may have any number.
@@ -53,7 +53,7 @@ pub struct Mistyped {
 }
 
 /// Counts by name.
-pub type Counts = BTreeMap<&'static str, u64>;
+pub type CountsByName = BTreeMap<&'static str, u64>;
 
 /// Account of a conversion. Each line of a transcript has one outcome: bad, a duplicate, left out by name, or
 /// used.
@@ -126,27 +126,27 @@ pub struct Made {
     /// Records that were made of the trajectories, where another format than theirs is written.
     pub records: u64,
     /// Messages by role.
-    pub messages: Counts,
+    pub messages: CountsByName,
     /// Tool calls by result: `succeeded`, `failed`, `unknown`, `unanswered`.
-    pub calls: Counts,
+    pub calls: CountsByName,
     /// Lines that became messages or parts of them.
     pub used: u64,
     /// Duplicate lines of a transcript.
     pub duplicates: u64,
     /// Lines left out, by reason.
-    pub dropped: Counts,
+    pub dropped: CountsByName,
     /// Parts of used lines that were left out or repaired.
-    pub notes: Counts,
+    pub notes: CountsByName,
     /// Unsupported message blocks and session items, by kind.
     pub blocks: BTreeMap<String, u64>,
     /// Secrets that were replaced, or that stay in the output, by family.
-    pub secrets: Counts,
+    pub secrets: CountsByName,
     /// First mistyped values, by file and place.
     pub mistyped: Vec<Mistyped>,
     /// Mistyped values without a place yet.
     met: Vec<Mistyped>,
     /// Tallies of work units that are part of a file.
-    pub(super) tallies: Vec<(usize, Tally)>,
+    pub(super) tallies: Vec<(usize, FileTally)>,
 }
 
 /// Records made of one trajectory.

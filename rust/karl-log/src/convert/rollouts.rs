@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use serde_json::Map;
 
 use super::chat::ChatMessages;
-use super::copies::{Copyable, Seen, copies};
+use super::copies::{Copyable, SourceRecords, copies};
 use super::json::mended;
 use super::json_type::{OBJECT, damaged};
-use super::kind::{Kind, MESSAGES};
+use super::kind::{MESSAGES, TranscriptKind};
 use super::record::write;
 use super::report::{EMPTY, Made, count_type};
 use super::rollout_fields::{expect, head, missing, rest};
@@ -33,7 +33,7 @@ use crate::json::reference;
 use crate::log::Account;
 use crate::parallel::map;
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
-use crate::rejects::Tally;
+use crate::rejects::FileTally;
 
 /// Keys of the rejected answer in preference sets: it stays in the record and is reported.
 const REJECTED: [&str; 5] =
@@ -46,14 +46,14 @@ const COPIED: &str = "copied_rollout";
 const RECORD: &str = "record";
 
 /// Logs before trajectories are made of them, in work units.
-pub(super) struct Rollouts {
+pub(super) struct RolloutLogs {
     inputs: Vec<Input>,
     tasks: Vec<RangeTask>,
     /// File and offset of each record that is written for another file.
     copies: HashSet<(usize, u64)>,
 }
 
-impl Rollouts {
+impl RolloutLogs {
     /// Look at every file, and at several files for records in more than one.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Rollouts {
     fn records(&mut self, settings: &ConvertSettings, watch: &Watch) -> Result<Vec<Copyable>> {
         loop {
             let one = |task: &RangeTask| {
-                let mut seen = Seen::of(&self.inputs[task.input].fields);
+                let mut seen = SourceRecords::of(&self.inputs[task.input].fields);
                 self.scan(*task, settings, watch, &mut seen).map(|tally| (seen.records, tally))
             };
             let done = map(self.tasks.iter().collect(), settings.threads, one);
@@ -137,10 +137,10 @@ impl Rollouts {
         settings: &ConvertSettings,
         watch: &Watch,
         sink: &mut impl RowSink,
-    ) -> Result<Tally> {
+    ) -> Result<FileTally> {
         let input = &self.inputs[task.input];
         let mut scanner = Scanner::new(task.input, &input.fields, extract::ScanSettings::default());
-        let mut tally = Tally::default();
+        let mut tally = FileTally::default();
         let read = pieces(input, task, settings.max_line_bytes, watch)
             .and_then(|pieces| scan_all(pieces, &mut scanner, sink, &mut tally, watch));
         end(read, &input.source.name, input.source.codec, &mut tally)?;
@@ -159,7 +159,7 @@ impl Rollouts {
         }
         let named = self.inputs.iter().zip(accounts);
         made.files.extend(named.map(|(input, (_, account))| {
-            (input.source.name.clone().into(), Kind::Rollouts(input.format).name(), account)
+            (input.source.name.clone().into(), TranscriptKind::Rollouts(input.format).name(), account)
         }));
     }
 }

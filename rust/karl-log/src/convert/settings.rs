@@ -2,14 +2,14 @@
 
 use karl_reward::Version;
 
-use super::kind::Kind;
+use super::kind::TranscriptKind;
 use crate::protection::Protection;
 
 /// Settings of a conversion.
 #[derive(Clone, Debug)]
 pub struct ConvertSettings {
     /// Kind of all files, if it is not to be detected.
-    pub kind: Option<Kind>,
+    pub kind: Option<TranscriptKind>,
     /// Source of rewards.
     pub rate: Rate,
     /// Maximum length of a line or document in bytes.

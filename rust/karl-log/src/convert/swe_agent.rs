@@ -14,7 +14,7 @@ use super::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, c
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
-use super::swe_bench::Verdicts;
+use super::swe_bench::SweBenchReports;
 use super::text_parts::{arguments, kept, list, quoted, source, text, words};
 use crate::json::reference;
 
@@ -46,7 +46,7 @@ pub(super) fn read(
     document: &Value,
     file: &str,
     digest: u128,
-    verdicts: &Verdicts,
+    verdicts: &SweBenchReports,
     made: &mut Made,
 ) -> (Head, Conversation) {
     check(document, &WANTED, made);

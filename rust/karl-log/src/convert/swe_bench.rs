@@ -16,7 +16,7 @@ const NAME: &str = "results.json";
 
 /// Reports read so far.
 #[derive(Default)]
-pub(super) struct Verdicts(Mutex<HashMap<PathBuf, Option<Arc<SweBenchReport>>>>);
+pub(super) struct SweBenchReports(Mutex<HashMap<PathBuf, Option<Arc<SweBenchReport>>>>);
 
 /// Tasks in a report.
 struct SweBenchReport {
@@ -24,7 +24,7 @@ struct SweBenchReport {
     failed: HashSet<String>,
 }
 
-impl Verdicts {
+impl SweBenchReports {
     /// Return 1 if the report beside a run, or one folder up, lists its task as solved, else 0. None without
     /// a report, and for a task that is not in it; an unreadable report is noted.
     pub(super) fn of(&self, file: &Path, instance: &str, made: &mut Made) -> Option<f64> {

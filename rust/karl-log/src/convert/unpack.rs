@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
     use crate::convert::claude::Transcripts;
-    use crate::convert::rollouts::Rollouts;
+    use crate::convert::rollouts::RolloutLogs;
     use crate::convert::settings::{ConvertSettings, Rate};
     use crate::error::Error;
     use crate::format::generic::GENERIC;
@@ -93,7 +93,7 @@ mod tests {
         let changed = transcripts.make(0, &watch).map(drop).unwrap_err();
         assert!(matches!(changed, Error::Changed { path, .. } if path == Path::new("given.jsonl.gz")));
         let read = Transcripts::read(&copies, &settings, &mut report, &watch).map(drop);
-        let looked = Rollouts::look(vec![(&GENERIC, copies[0].clone())], &settings, &watch).map(drop);
+        let looked = RolloutLogs::look(vec![(&GENERIC, copies[0].clone())], &settings, &watch).map(drop);
         for gone in [read, looked] {
             assert!(gone.unwrap_err().to_string().contains(" given.jsonl.gz: "));
         }

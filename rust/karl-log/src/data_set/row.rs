@@ -7,7 +7,7 @@ use twox_hash::XxHash3_64;
 use crate::json::elements::elements;
 use crate::json::project::{Path, PathTree, Scan, skip_space};
 use crate::json::reference::check;
-use crate::json::scalar::{Name, Reward, name, reward};
+use crate::json::scalar::{Name, RewardValue, name, reward};
 
 /// Problem of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum RowProblem {
 }
 
 /// Numbers and hashes of one row.
-pub(super) struct RowFacts {
+pub(super) struct DataSetRow {
     pub(super) line: u64,
     pub(super) bytes: u64,
     /// Messages, and those of the assistant; -1 where the row has no array of messages.
@@ -61,7 +61,7 @@ impl RowReader {
     ///
     /// # Errors
     /// Its problem.
-    pub(super) fn read(&mut self, line: &[u8]) -> Result<RowFacts, RowProblem> {
+    pub(super) fn read(&mut self, line: &[u8]) -> Result<DataSetRow, RowProblem> {
         check(line).map_err(|_| match std::str::from_utf8(line) {
             Ok(_) => RowProblem::NoJson,
             Err(_) => RowProblem::NotUtf8,
@@ -71,7 +71,7 @@ impl RowReader {
         let hash = XxHash3_64::oneshot(line);
         let stamp = if self.stamped { Some(self.stamp(object, hash)?) } else { None };
         let (messages, turns) = self.messages(object);
-        Ok(RowFacts { line: hash, bytes: line.len() as u64, messages, turns, stamp })
+        Ok(DataSetRow { line: hash, bytes: line.len() as u64, messages, turns, stamp })
     }
 
     fn stamp(&self, object: &[u8], line: u64) -> Result<StampFacts, RowProblem> {
@@ -83,7 +83,7 @@ impl RowReader {
         let reward = match (number, reward(Some(number))) {
             (b"null", _) => f64::NAN,
             (b"true" | b"false", _) => return Err(RowProblem::NoStamp),
-            (_, Reward::Value(value)) => value,
+            (_, RewardValue::Value(value)) => value,
             _ => return Err(RowProblem::NoStamp),
         };
         let hash_of = |text: &str| XxHash3_64::oneshot(text.as_bytes());
@@ -131,7 +131,7 @@ fn is_assistant(raw: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn stamped(row: &str) -> Result<RowFacts, RowProblem> {
+    fn stamped(row: &str) -> Result<DataSetRow, RowProblem> {
         RowReader::new(true).read(row.as_bytes())
     }
 

@@ -1,6 +1,6 @@
 //! Columns of the rows of a data set.
 
-use super::row::RowFacts;
+use super::row::DataSetRow;
 
 /// Numbers and hashes of rows, a column each.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ impl RowTable {
         self.lines.len()
     }
 
-    pub(super) fn push(&mut self, row: &RowFacts) {
+    pub(super) fn push(&mut self, row: &DataSetRow) {
         self.lines.push(row.line);
         self.bytes.push(row.bytes);
         self.messages.push(row.messages);

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use super::sniff::element_keys;
 use crate::cancel::Watch;
-use crate::framing::{Extent, Window};
+use crate::framing::{ValueEnd, Window};
 use crate::input::source::{Source, Stream};
 use crate::json::unescape::unescape;
 
@@ -74,12 +74,12 @@ pub(super) fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<Strin
         return Ok(None);
     }
     let length = match window.value(KEY_MAX)? {
-        Extent::Kept(length) => length,
-        Extent::Torn(length) => {
+        ValueEnd::Kept(length) => length,
+        ValueEnd::Torn(length) => {
             window.consume(length);
             return Ok(None);
         }
-        Extent::Passed => return Ok(None),
+        ValueEnd::Passed => return Ok(None),
     };
     let key = unescape(&window.bytes()[..length]).map(Cow::into_owned);
     window.consume(length);
@@ -94,12 +94,12 @@ pub(super) fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<Strin
 /// Skip one value; return whether it was complete.
 pub(super) fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
     match window.value(0)? {
-        Extent::Passed => Ok(true),
-        Extent::Kept(length) => {
+        ValueEnd::Passed => Ok(true),
+        ValueEnd::Kept(length) => {
             window.consume(length);
             Ok(length > 0)
         }
-        Extent::Torn(length) => {
+        ValueEnd::Torn(length) => {
             window.consume(length);
             Ok(false)
         }

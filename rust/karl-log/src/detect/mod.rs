@@ -15,12 +15,12 @@ use sniff::{by_name, value_keys};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::format::{Fields, Format, Overrides, by_keys};
-use crate::framing::{Elements, Extent, JsonLines, Lines, Pieces, Until, Window, holds_records};
+use crate::framing::{Elements, JsonLines, Lines, Pieces, Until, ValueEnd, Window, holds_records};
 use crate::input::source::{Source, Stream};
 
 /// Layout of the records in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum FileLayout {
     /// One record per line.
     Lines,
     /// Elements of one array.
@@ -31,7 +31,7 @@ pub enum Layout {
     Values,
 }
 
-impl Layout {
+impl FileLayout {
     /// Return the name used in manifests.
     #[must_use]
     pub fn name(&self) -> String {
@@ -50,7 +50,7 @@ pub struct Input {
     /// File.
     pub source: Source,
     /// Layout of its records.
-    pub layout: Layout,
+    pub layout: FileLayout,
     /// Format of the tool that wrote it.
     pub format: &'static Format,
     /// True if it is read as a whole: one of its records spans several lines.
@@ -91,16 +91,16 @@ pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     Ok(Input { source, layout, in_one: false, format, fields, beside, keys })
 }
 
-fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<String>)> {
+fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(FileLayout, Vec<String>)> {
     let io = |error| source.failed("read", error);
     let mut window = Window::new(source.undamaged(watch).map_err(|error| source.failed("open", error))?, 0);
     window.skip_mark().map_err(io)?;
     match window.peek().map_err(io)? {
         Some(b'[') if holds_records(&mut window, wishes.max_line_bytes).map_err(io)? => {
-            Ok((Layout::Array, value_keys(source, wishes.max_line_bytes, watch)?))
+            Ok((FileLayout::Array, value_keys(source, wishes.max_line_bytes, watch)?))
         }
         Some(b'{') => object(source, window, wishes, watch),
-        _ => Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
+        _ => Ok((FileLayout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
     }
 }
 
@@ -110,9 +110,9 @@ fn object(
     mut window: Window<Stream<'_>>,
     wishes: &Wishes,
     watch: &Watch,
-) -> Result<(Layout, Vec<String>)> {
+) -> Result<(FileLayout, Vec<String>)> {
     let io = |error| source.failed("read", error);
-    let Extent::Kept(length) = window.value(wishes.max_line_bytes).map_err(io)? else {
+    let ValueEnd::Kept(length) = window.value(wishes.max_line_bytes).map_err(io)? else {
         return document(source, wishes, watch, false);
     };
     let text = &window.bytes()[..length];
@@ -121,7 +121,7 @@ fn object(
     let record =
         |keys: &[String]| Fields::new(by_keys(keys), &wishes.overrides, None).map(|fields| fields.fit(keys));
     if keys.is_none() || (one_line && record(keys.as_deref().unwrap_or_default())?) {
-        return Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
+        return Ok((FileLayout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
     }
     if !record(keys.as_deref().unwrap_or_default())? {
         let fits = |keys: &[String]| record(keys).unwrap_or(false);
@@ -132,8 +132,8 @@ fn object(
     window.consume(length);
     match (window.peek().map_err(io)?, one_line) {
         (None, one_line) => document(source, wishes, watch, one_line),
-        (Some(_), true) => Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
-        (Some(_), false) => Ok((Layout::Values, keys.unwrap_or_default())),
+        (Some(_), true) => Ok((FileLayout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
+        (Some(_), false) => Ok((FileLayout::Values, keys.unwrap_or_default())),
     }
 }
 
@@ -144,15 +144,15 @@ fn document(
     wishes: &Wishes,
     watch: &Watch,
     one_line: bool,
-) -> Result<(Layout, Vec<String>)> {
+) -> Result<(FileLayout, Vec<String>)> {
     let walked = walk(source, wishes.max_line_bytes, watch).map_err(|error| source.failed("read", error))?;
-    let lines = || Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
+    let lines = || Ok((FileLayout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
     let Some(DocumentKeys { members, whole }) = walked else { return lines() };
     let fits =
         |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides, None)?.fit(keys));
     let keys: Vec<String> = members.iter().map(|(key, _)| key.clone()).collect();
     match (fits(&keys)?, whole) {
-        (true, true) => return Ok((Layout::Values, keys)),
+        (true, true) => return Ok((FileLayout::Values, keys)),
         // A first line that is truncated inside its record looks like a truncated document.
         (true, false) => return lines(),
         (false, _) => {}
@@ -164,12 +164,12 @@ fn document(
         }
     }
     let problem = match (holders.pop(), holders.len()) {
-        (Some((key, inner)), 0) => return Ok((Layout::Member(key), inner)),
+        (Some((key, inner)), 0) => return Ok((FileLayout::Member(key), inner)),
         (Some((key, _)), _) => {
             let others: Vec<_> = holders.into_iter().map(|(key, _)| key).collect();
             format!("it is one JSON object with several arrays of records: {}, {key}", others.join(", "))
         }
-        (None, _) if one_line => return Ok((Layout::Lines, keys)),
+        (None, _) if one_line => return Ok((FileLayout::Lines, keys)),
         (None, _) if !whole => return lines(),
         (None, _) => return Err(Error::Document { path: PathBuf::from(&source.name), keys }),
     };
@@ -182,29 +182,29 @@ fn document(
 /// Errors of the reader.
 pub(crate) fn records<'w>(
     stream: Stream<'w>,
-    layout: &Layout,
+    layout: &FileLayout,
     limit: usize,
 ) -> io::Result<Pieces<Stream<'w>>> {
     let (until, open) = match layout {
-        Layout::Lines => {
+        FileLayout::Lines => {
             let mut lines = Lines::new(stream, 0, u64::MAX, limit);
             lines.skip_mark()?;
             return Ok(Pieces::Lines(JsonLines::new(lines, false)));
         }
-        Layout::Array => (Until::Stream, 1),
-        Layout::Member(_) => (Until::Bracket, 1),
-        Layout::Values => (Until::Stream, 0),
+        FileLayout::Array => (Until::Stream, 1),
+        FileLayout::Member(_) => (Until::Bracket, 1),
+        FileLayout::Values => (Until::Stream, 0),
     };
     Ok(Pieces::Elements(Elements::new(first(stream, layout)?, limit, until, open)))
 }
 
 /// Return a window positioned before the first record of a document.
-fn first<'w>(stream: Stream<'w>, layout: &Layout) -> io::Result<Window<Stream<'w>>> {
-    let Layout::Member(wanted) = layout else {
+fn first<'w>(stream: Stream<'w>, layout: &FileLayout) -> io::Result<Window<Stream<'w>>> {
+    let FileLayout::Member(wanted) = layout else {
         let mut window = Window::new(stream, 0);
         window.skip_mark()?;
         window.peek()?;
-        window.consume(usize::from(*layout == Layout::Array));
+        window.consume(usize::from(*layout == FileLayout::Array));
         return Ok(window);
     };
     let mut window = enter(stream)?;

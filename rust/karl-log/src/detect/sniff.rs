@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cancel::Watch;
 use crate::error::Result;
 use crate::format::{FORMATS, claimed_by};
-use crate::framing::{Elements, Extent, Piece, Until, Window};
+use crate::framing::{Elements, Piece, Until, ValueEnd, Window};
 use crate::input::source::Source;
 use crate::json::project::{Path, PathTree, Scan, scan, skip_space, skip_string, skip_value};
 use crate::json::reference;
@@ -27,7 +27,7 @@ pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io:
         if window.peek()? != Some(b'{') {
             break;
         }
-        let Extent::Kept(length) = window.value(limit)? else { break };
+        let ValueEnd::Kept(length) = window.value(limit)? else { break };
         let done = telling.look(&window.bytes()[..length]);
         window.consume(length);
         if done {

@@ -13,7 +13,7 @@ use twox_hash::XxHash3_128;
 
 use super::file;
 pub use super::file::FileLine;
-use crate::atomic_output::{OutputKind, Parents, Target, is_absent, sync};
+use crate::atomic_output::{OutputKind, OutputTarget, Parents, is_absent, sync};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::parallel::map;
@@ -42,9 +42,9 @@ pub struct DirectoryFile<'a> {
 /// Look at the place of a data set before any work is done.
 ///
 /// # Errors
-/// As [`Target::look`].
-pub fn target(path: &Path, force: bool) -> Result<Target> {
-    Target::look(path, &KIND, force)
+/// As [`OutputTarget::look`].
+pub fn target(path: &Path, force: bool) -> Result<OutputTarget> {
+    OutputTarget::look(path, &KIND, force)
 }
 
 /// Data set.
@@ -97,7 +97,7 @@ fn edited(directory: &Path) -> Result<Option<String>> {
 
 /// Written file of rows: its size, its lines, and its XXH3-128 as 32 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFile {
     /// Size in bytes.
     pub size: u64,
     /// Number of lines.
@@ -106,7 +106,7 @@ pub struct Written {
     pub hash: String,
 }
 
-fn written(path: &Path) -> io::Result<Written> {
+fn written(path: &Path) -> io::Result<WrittenFile> {
     let (mut file, mut block) = (File::open(path)?, vec![0; 1 << 18]);
     let (mut hasher, mut size, mut rows) = (XxHash3_128::new(), 0, 0);
     loop {
@@ -115,7 +115,7 @@ fn written(path: &Path) -> io::Result<Written> {
             read => &block[..read?],
         };
         if read.is_empty() {
-            return Ok(Written { size, rows, hash: format!("{:032x}", hasher.finish_128()) });
+            return Ok(WrittenFile { size, rows, hash: format!("{:032x}", hasher.finish_128()) });
         }
         hasher.write(read);
         size += read.len() as u64;
@@ -126,11 +126,16 @@ fn written(path: &Path) -> io::Result<Written> {
 /// Write all parts, or nothing; each with so many threads.
 ///
 /// # Errors
-/// As [`Target::check`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch);
+/// As [`OutputTarget::check`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch);
 /// [`Error::Unwritable`] for a record copied unread that is not a row. The target is then unchanged, unless
 /// only the removal of the old output or the sync of the parent directory failed: then it is the complete new
 /// output.
-pub fn write(target: &Target, parts: &[DirectoryFile<'_>], threads: usize, watch: &Watch) -> Result<()> {
+pub fn write(
+    target: &OutputTarget,
+    parts: &[DirectoryFile<'_>],
+    threads: usize,
+    watch: &Watch,
+) -> Result<()> {
     write_with(target, parts, threads, watch, |_| Ok(None))
 }
 
@@ -139,11 +144,11 @@ pub fn write(target: &Target, parts: &[DirectoryFile<'_>], threads: usize, watch
 /// # Errors
 /// As [`write()`], and those of `manifest`.
 pub fn write_with(
-    target: &Target,
+    target: &OutputTarget,
     parts: &[DirectoryFile<'_>],
     threads: usize,
     watch: &Watch,
-    manifest: impl FnOnce(&[Written]) -> Result<Option<String>>,
+    manifest: impl FnOnce(&[WrittenFile]) -> Result<Option<String>>,
 ) -> Result<()> {
     target.check()?;
     let shown = target.shown();

@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::quota::{Limits, Strata, walk};
 use super::render::Shape;
 use super::row::{ParsedRow, RowBody, RowMaker, RowText};
-use super::settings::{Draw, ExportSettings, Judge, Prepared, RowFacts};
+use super::settings::{Draw, ExportSettings, Judge, Prepared, SelectionValues};
 use crate::cancel::Watch;
 use crate::conversation::Flaw;
 use crate::error::{Error, Result};
@@ -52,7 +52,7 @@ fn settle(wanted: Shape, parsed: &[(u32, ParsedResult)]) -> Option<Shape> {
 /// As [`fetch`], and [`Error::Judge`] if the caller's judge fails.
 pub fn draft(
     log: &Log,
-    facts: RowFacts<'_>,
+    facts: SelectionValues<'_>,
     draw: Draw<'_>,
     settings: ExportSettings<'_>,
     judge: Option<Judge<'_>>,

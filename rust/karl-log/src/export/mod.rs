@@ -23,5 +23,5 @@ pub use draft::Draft;
 pub use fill::draft;
 pub use quota::Strata;
 pub use render::Shape;
-pub use settings::{Draw, ExportSettings, Judge, Prepared, RowFacts};
+pub use settings::{Draw, ExportSettings, Judge, Prepared, SelectionValues};
 pub use split::{Dealing, Ordinals, Splits};

@@ -5,12 +5,12 @@ use std::path::absolute;
 use serde_json::{Map, Number, Value, json};
 
 use super::render::{Shape, row};
-use super::{ExportSettings, Prepared, RowFacts};
+use super::{ExportSettings, Prepared, SelectionValues};
 use crate::columns::Place;
 use crate::conversation::Flaw;
 use crate::conversation::content_hash;
 use crate::conversation::{TrimmedExample, example};
-use crate::detect::Layout;
+use crate::detect::FileLayout;
 use crate::extract::joined_name::joined;
 use crate::format::Fields;
 use crate::input::codec::Codec;
@@ -83,7 +83,7 @@ const STAMP: &str = "\"karl_fast\":{";
 /// Converter of records to rows.
 pub(super) struct RowMaker<'a> {
     pub(super) log: &'a Log,
-    pub(super) facts: RowFacts<'a>,
+    pub(super) facts: SelectionValues<'a>,
     pub(super) settings: ExportSettings<'a>,
     /// True for each file that can be read again cheaply. The copy of a pipe is removed with the log, and a
     /// packed file would have to be unpacked again.
@@ -91,7 +91,7 @@ pub(super) struct RowMaker<'a> {
 }
 
 impl<'a> RowMaker<'a> {
-    pub(super) fn new(log: &'a Log, facts: RowFacts<'a>, settings: ExportSettings<'a>) -> Self {
+    pub(super) fn new(log: &'a Log, facts: SelectionValues<'a>, settings: ExportSettings<'a>) -> Self {
         let lasts = |Source { name, path, codec, .. }: &Source| {
             *codec == Codec::Plain && absolute(name).is_ok_and(|named| named == *path)
         };
@@ -178,7 +178,7 @@ impl<'a> RowMaker<'a> {
     /// Return whether a record can be left unread until it is written; a record of a document usually spans
     /// lines.
     pub(super) fn is_left(&self, row: u32) -> bool {
-        let line = |place: Place| self.log.inputs[place.input].layout == Layout::Lines;
+        let line = |place: Place| self.log.inputs[place.input].layout == FileLayout::Lines;
         self.stands(row) && !self.needs_prompt(row) && self.log.place(row).is_some_and(line)
     }
 

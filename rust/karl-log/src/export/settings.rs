@@ -13,7 +13,7 @@ pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, Strin
 
 /// Values of the selection for each row of the log.
 #[derive(Clone, Copy)]
-pub struct RowFacts<'a> {
+pub struct SelectionValues<'a> {
     /// Reward, composite or not. `[B]`
     pub rewards: &'a [f64],
     /// Score, which is tempered. `[B]`

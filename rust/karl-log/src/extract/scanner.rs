@@ -13,14 +13,14 @@ use super::slot::{FieldValues, Slot, holds};
 use crate::columns::{PackedPlace, RowSink, ScannedRow};
 use crate::conversation::content_hash::learned;
 use crate::format::{Component, Field, Fields};
-use crate::framing::record_texts::{Text, each_record};
-use crate::framing::{Texts, WholeLines, begins_array, without_return};
+use crate::framing::record_texts::{RecordText, each_record};
+use crate::framing::{TextBatch, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::doubled;
 use crate::json::order::{Order, order};
-use crate::json::project::{Fault, Path, PathTree, Scan};
+use crate::json::project::{Path, PathTree, Scan, ScanFault};
 use crate::json::reference;
-use crate::json::scalar::{Name, Reward, reward};
-use crate::rejects::{Reason, Tally};
+use crate::json::scalar::{Name, RewardValue, reward};
+use crate::rejects::{FileTally, RejectReason};
 
 /// Flags of a row.
 struct RowFlags {
@@ -96,17 +96,22 @@ impl Scanner {
     /// line.
     pub(crate) fn texts(
         &mut self,
-        texts: &Texts<'_>,
+        texts: &TextBatch<'_>,
         rows: &mut impl RowSink,
-        tally: &mut Tally,
+        tally: &mut FileTally,
     ) -> Option<u64> {
         match texts {
-            Texts::Lines(lines) => self.lines(lines, rows, tally),
+            TextBatch::Lines(lines) => self.lines(lines, rows, tally),
             one => self.text(one.one(tally)?, rows, tally),
         }
     }
 
-    fn lines(&mut self, lines: &WholeLines<'_>, rows: &mut impl RowSink, tally: &mut Tally) -> Option<u64> {
+    fn lines(
+        &mut self,
+        lines: &WholeLines<'_>,
+        rows: &mut impl RowSink,
+        tally: &mut FileTally,
+    ) -> Option<u64> {
         let WholeLines { offset, text, limit } = *lines;
         let mut at = 0;
         while let Some(length) = memchr(b'\n', &text[at..]) {
@@ -114,9 +119,9 @@ impl Scanner {
             tally.lines += 1;
             // An array may be longer than a line.
             if length > limit && !begins_array(line) {
-                tally.bad(offset, Reason::TooLong);
+                tally.bad(offset, RejectReason::TooLong);
             } else {
-                let text = Text { offset, bytes: without_return(line), ended: true, is_line: true };
+                let text = RecordText { offset, bytes: without_return(line), ended: true, is_line: true };
                 if let Some(open) = self.text(text, rows, tally) {
                     return Some(open);
                 }
@@ -126,7 +131,7 @@ impl Scanner {
         None
     }
 
-    fn text(&mut self, text: Text<'_>, rows: &mut impl RowSink, tally: &mut Tally) -> Option<u64> {
+    fn text(&mut self, text: RecordText<'_>, rows: &mut impl RowSink, tally: &mut FileTally) -> Option<u64> {
         each_record(text, tally, |bytes, offset, tally| self.record(bytes, offset, rows, tally))
     }
 
@@ -136,8 +141,8 @@ impl Scanner {
         bytes: &[u8],
         offset: u64,
         rows: &mut impl RowSink,
-        tally: &mut Tally,
-    ) -> Result<usize, Fault> {
+        tally: &mut FileTally,
+    ) -> Result<usize, ScanFault> {
         let scanned = self.scan.object(bytes, &mut self.values)?;
         let record = &bytes[..scanned.end];
         tally.duplicate_keys += u64::from(scanned.duplicate);
@@ -151,21 +156,21 @@ impl Scanner {
                 }
                 tally.reached = offset + scanned.end as u64;
             }
-            Err(Reason::DuplicateKey) => tally.bad_key(offset, doubled(record)),
-            Err(Reason::BadOrder) => tally.bad_order(offset, self.order_text(record)),
+            Err(RejectReason::DuplicateKey) => tally.bad_key(offset, doubled(record)),
+            Err(RejectReason::BadOrder) => tally.bad_order(offset, self.order_text(record)),
             Err(reason) => tally.bad(offset, reason),
         }
         Ok(scanned.end)
     }
 
     /// Add a row.
-    fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl RowSink) -> Result<RowFlags, Reason> {
-        let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
-        let spot = PackedPlace::new(self.input, offset).ok_or(Reason::TooLong)?;
+    fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl RowSink) -> Result<RowFlags, RejectReason> {
+        let length = u32::try_from(record.len()).map_err(|_| RejectReason::TooLong)?;
+        let spot = PackedPlace::new(self.input, offset).ok_or(RejectReason::TooLong)?;
         if self.strict {
-            reference::check(record).map_err(|_| Reason::Malformed)?;
+            reference::check(record).map_err(|_| RejectReason::Malformed)?;
             if doubled(record).is_some() {
-                return Err(Reason::DuplicateKey);
+                return Err(RejectReason::DuplicateKey);
             }
         }
         let digest = id128(record);
@@ -177,18 +182,21 @@ impl Scanner {
             .and_then(|seat| seat.raw(found))
             .is_some_and(|raw| holds(raw) && raw != b"false")
         {
-            return Err(Reason::FailedRollout);
+            return Err(RejectReason::FailedRollout);
         }
-        let id = joined(&self.id, found, Reason::BadId)?;
+        let id = joined(&self.id, found, RejectReason::BadId)?;
         self.read_rewards(found, &mut rewards)?;
-        let group = joined(&self.group, found, Reason::BadGroup)?;
-        let (domain, domain_lost) = match joined(&self.domain, found, Reason::BadCategory) {
+        let group = joined(&self.group, found, RejectReason::BadGroup)?;
+        let (domain, domain_lost) = match joined(&self.domain, found, RejectReason::BadCategory) {
             Err(_) if !self.domain_asked => (None, true),
             domain => (domain?, false),
         };
-        let partition = joined(&self.partition, found, Reason::BadCategory)?;
-        let order =
-            self.order.as_ref().map(|slot| order(slot.raw(found)).ok_or(Reason::BadOrder)).transpose()?;
+        let partition = joined(&self.partition, found, RejectReason::BadCategory)?;
+        let order = self
+            .order
+            .as_ref()
+            .map(|slot| order(slot.raw(found)).ok_or(RejectReason::BadOrder))
+            .transpose()?;
         // Behind the components of the reward, which are a column each.
         rewards.extend(order.map(Order::value));
         rows.push(&ScannedRow {
@@ -217,15 +225,15 @@ impl Scanner {
         Some(String::from_utf8_lossy(raw).chars().take(ORDER_SHOWN).collect())
     }
 
-    fn read_rewards(&self, found: FieldValues<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
+    fn read_rewards(&self, found: FieldValues<'_>, rewards: &mut Vec<f64>) -> Result<(), RejectReason> {
         rewards.clear();
         for (seat, is_cost) in self.reward.iter().zip(&self.costs) {
             rewards.push(match reward(seat.raw(found)) {
-                Reward::Missing => f64::NAN,
-                Reward::Value(value) if *is_cost => complement(value),
-                Reward::Value(value) => value,
-                Reward::Infinite => return Err(Reason::RewardInfinite),
-                Reward::NotANumber => return Err(Reason::RewardNotANumber),
+                RewardValue::Missing => f64::NAN,
+                RewardValue::Value(value) if *is_cost => complement(value),
+                RewardValue::Value(value) => value,
+                RewardValue::Infinite => return Err(RejectReason::RewardInfinite),
+                RewardValue::NotANumber => return Err(RejectReason::RewardNotANumber),
             });
         }
         Ok(())
@@ -243,7 +251,11 @@ pub(crate) fn upper(digest: u128) -> u64 {
 /// Return the names of the slots, joined as [`parts`](crate::extract::joined_name) are; `None` if there is no
 /// slot, or one of them is empty.
 #[inline]
-fn joined<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+fn joined<'r>(
+    seats: &[Slot],
+    found: FieldValues<'r>,
+    bad: RejectReason,
+) -> Result<Option<Cow<'r, [u8]>>, RejectReason> {
     match seats {
         [] => Ok(None),
         [seat] => match seat.plain_name(found) {
@@ -256,7 +268,11 @@ fn joined<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Opt
 
 /// Return the same for names that need unescaping or a conversion.
 #[inline(never)]
-fn join<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+fn join<'r>(
+    seats: &[Slot],
+    found: FieldValues<'r>,
+    bad: RejectReason,
+) -> Result<Option<Cow<'r, [u8]>>, RejectReason> {
     let mut whole: Option<Cow<'r, str>> = None;
     let part = |name| if seats.len() > 1 { part(name) } else { name };
     for seat in seats {

@@ -4,17 +4,17 @@
 //! takes them one by one.
 
 use super::piece::Piece;
-use super::record_texts::Text;
-use crate::rejects::Tally;
+use super::record_texts::RecordText;
+use crate::rejects::FileTally;
 
 /// Next texts of a stream, and the number of line ends skipped since the last batch.
 pub(crate) struct Batch<'a> {
-    pub(crate) texts: Texts<'a>,
+    pub(crate) texts: TextBatch<'a>,
     pub(crate) passed: u64,
 }
 
 /// Texts of a stream.
-pub(crate) enum Texts<'a> {
+pub(crate) enum TextBatch<'a> {
     /// Line.
     One(Piece<'a>),
     /// Element of a file without lines.
@@ -37,15 +37,15 @@ pub(crate) struct WholeLines<'a> {
     pub(crate) limit: usize,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextBatch<'a> {
     /// Count and return the single text; other pieces are counted too.
-    pub(crate) fn one(&self, tally: &mut Tally) -> Option<Text<'a>> {
+    pub(crate) fn one(&self, tally: &mut FileTally) -> Option<RecordText<'a>> {
         match self {
             Self::One(piece) | Self::Element(piece) => {
                 tally.lines += 1;
-                Text::of(piece, matches!(self, Self::One(_)), tally)
+                RecordText::of(piece, matches!(self, Self::One(_)), tally)
             }
-            Self::Value(piece) => Text::of(piece, false, tally),
+            Self::Value(piece) => RecordText::of(piece, false, tally),
             Self::Lines(_) | Self::Beyond => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::values::{NextValue, Values};
-use super::{Batch, Lines, Texts};
+use super::{Batch, Lines, TextBatch};
 
 /// Texts of a file of lines. Whole lines are handed over unchanged; if one is not a single record, its reader
 /// asks to [open](Self::open) it.
@@ -37,11 +37,11 @@ impl<R: Read> JsonLines<R> {
         };
         let passed = std::mem::take(&mut self.passed);
         let texts = match opened {
-            Some(NextValue::End) => Some(Texts::Beyond),
-            Some(found) => found.piece(&mut self.lines.window).map(Texts::Value),
+            Some(NextValue::End) => Some(TextBatch::Beyond),
+            Some(found) => found.piece(&mut self.lines.window).map(TextBatch::Value),
             None => match self.lines.whole().filter(|_| together) {
-                Some(length) => Some(Texts::Lines(self.lines.take(length))),
-                None => self.lines.next()?.map(Texts::One),
+                Some(length) => Some(TextBatch::Lines(self.lines.take(length))),
+                None => self.lines.next()?.map(TextBatch::One),
             },
         };
         Ok(texts.map(|texts| Batch { texts, passed }))

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use memchr::{memchr, memrchr};
 
 use super::window::MARK;
-use super::{Extent, Piece, WholeLines, Window};
+use super::{Piece, ValueEnd, WholeLines, Window};
 
 /// Maximum bytes of lines taken together: between two such batches the caller checks for cancellation.
 const AT_ONCE: usize = 1 << 18;
@@ -94,9 +94,9 @@ impl<R: Read> Lines<R> {
             return Ok(None);
         }
         Ok(Some(match self.find_end(self.limit)? {
-            Extent::Passed => Piece::TooLong { offset },
-            Extent::Kept(length) => self.piece(offset, length, length + 1, true),
-            Extent::Torn(length) => self.piece(offset, length, length, false),
+            ValueEnd::Passed => Piece::TooLong { offset },
+            ValueEnd::Kept(length) => self.piece(offset, length, length + 1, true),
+            ValueEnd::Torn(length) => self.piece(offset, length, length, false),
         }))
     }
 
@@ -106,7 +106,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Return the length of the line at the window's start, or `Passed` (consumed) if it exceeds `limit`.
-    fn find_end(&mut self, limit: usize) -> io::Result<Extent> {
+    fn find_end(&mut self, limit: usize) -> io::Result<ValueEnd> {
         let mut seen = 0;
         let mut passing = false;
         loop {
@@ -115,7 +115,7 @@ impl<R: Read> Lines<R> {
                 return Ok(if passing || length > limit {
                     self.window.past(length + 1)
                 } else {
-                    Extent::Kept(length)
+                    ValueEnd::Kept(length)
                 });
             }
             seen = self.window.bytes().len();
@@ -125,7 +125,7 @@ impl<R: Read> Lines<R> {
                 seen = 0;
             }
             if !self.window.fill()? {
-                return Ok(if passing { Extent::Passed } else { Extent::Torn(seen) });
+                return Ok(if passing { ValueEnd::Passed } else { ValueEnd::Torn(seen) });
             }
         }
     }

@@ -16,7 +16,7 @@ pub(crate) mod record_texts;
 mod values;
 mod window;
 
-pub(crate) use batch::{Batch, Texts, WholeLines};
+pub(crate) use batch::{Batch, TextBatch, WholeLines};
 pub use elements::Elements;
 pub(crate) use fail::StreamError;
 pub(crate) use json_lines::JsonLines;
@@ -26,4 +26,4 @@ pub use piece::Piece;
 pub(crate) use pieces::Pieces;
 pub(crate) use record_end::holds_records;
 pub(crate) use values::Until;
-pub(crate) use window::{Extent, MARK, Window};
+pub(crate) use window::{MARK, ValueEnd, Window};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::batch::{Batch, Texts};
+use super::batch::{Batch, TextBatch};
 use super::elements::Elements;
 use super::json_lines::JsonLines;
 
@@ -28,7 +28,7 @@ impl<R: Read> Pieces<R> {
             Self::Lines(lines) => lines.next(together),
             Self::Elements(elements) => {
                 let piece = elements.next()?;
-                Ok(piece.map(|piece| Batch { texts: Texts::Element(piece), passed: 0 }))
+                Ok(piece.map(|piece| Batch { texts: TextBatch::Element(piece), passed: 0 }))
             }
         }
     }

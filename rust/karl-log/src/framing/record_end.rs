@@ -8,19 +8,19 @@ use std::io::{self, Read};
 use memchr::{memchr, memchr2, memchr3};
 
 use super::window::{LineEnd, Skipper};
-use super::{Extent, Window};
+use super::{ValueEnd, Window};
 use crate::json::project::skip_space;
 use crate::json::validate::Grammar;
 
 /// Find the end of the object or array that begins here, `column` bytes into its line. The end of a damaged
 /// one is where its brackets close, or the next line on which another record seems to begin.
-pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<Extent> {
+pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<ValueEnd> {
     match on_line(window, limit)? {
         OnLine::Beyond => {}
         OnLine::Ends(extent) => return Ok(extent),
     }
     match grammar(window, limit, |_| false, true)? {
-        Fed::End(length) if length <= limit => Ok(Extent::Kept(length)),
+        Fed::End(length) if length <= limit => Ok(ValueEnd::Kept(length)),
         Fed::Wrong => damaged(window, limit, column),
         // Too long, or truncated by the end of the stream.
         _ => window.value(limit),
@@ -29,12 +29,12 @@ pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64)
 
 /// Find the end of an object in a file of lines; `None` if it neither ends on its line nor continues after
 /// it.
-pub(super) fn object<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Option<Extent>> {
+pub(super) fn object<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Option<ValueEnd>> {
     if let OnLine::Ends(extent) = on_line(window, limit)? {
-        return Ok(Some(extent).filter(|extent| !matches!(extent, Extent::Torn(_))));
+        return Ok(Some(extent).filter(|extent| !matches!(extent, ValueEnd::Torn(_))));
     }
     Ok(match grammar(window, limit, |_| false, false)? {
-        Fed::End(length) if length <= limit => Some(Extent::Kept(length)),
+        Fed::End(length) if length <= limit => Some(ValueEnd::Kept(length)),
         Fed::End(_) => Some(window.value(limit)?),
         Fed::More if window.bytes().len() > limit => Some(window.value(limit)?),
         Fed::Wrong | Fed::More | Fed::Container => None,
@@ -42,7 +42,7 @@ pub(super) fn object<R: Read>(window: &mut Window<R>, limit: usize) -> io::Resul
 }
 
 /// Find the end of a value that is neither an object nor an array: at the latest the end of its line.
-pub(super) fn scalar<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Extent> {
+pub(super) fn scalar<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<ValueEnd> {
     match on_line(window, limit)? {
         OnLine::Ends(extent) => Ok(extent),
         OnLine::Beyond => rest_of_line(window, limit),
@@ -50,20 +50,20 @@ pub(super) fn scalar<R: Read>(window: &mut Window<R>, limit: usize) -> io::Resul
 }
 
 /// Find the end of the line.
-pub(super) fn rest_of_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Extent> {
+pub(super) fn rest_of_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<ValueEnd> {
     let mut seen = 0;
     loop {
         if let Some(found) = memchr(b'\n', &window.bytes()[seen..]) {
             let length = seen + found;
-            return Ok(if length > limit { window.past(length) } else { Extent::Kept(length) });
+            return Ok(if length > limit { window.past(length) } else { ValueEnd::Kept(length) });
         }
         seen = window.bytes().len();
         if seen > limit {
             window.pass_line()?;
-            return Ok(Extent::Passed);
+            return Ok(ValueEnd::Passed);
         }
         if !window.fill()? {
-            return Ok(Extent::Torn(seen));
+            return Ok(ValueEnd::Torn(seen));
         }
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn holds_records<R: Read>(window: &mut Window<R>, limit: usize) -> io
 }
 
 enum OnLine {
-    Ends(Extent),
+    Ends(ValueEnd),
     /// The line ends inside the value.
     Beyond,
 }
@@ -100,7 +100,7 @@ fn on_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<OnLine> 
                 return Ok(OnLine::Beyond);
             }
             let end = seen + length;
-            return Ok(OnLine::Ends(if end > limit { window.past(end) } else { Extent::Kept(end) }));
+            return Ok(OnLine::Ends(if end > limit { window.past(end) } else { ValueEnd::Kept(end) }));
         }
         seen = window.bytes().len();
         if seen > limit {
@@ -109,7 +109,7 @@ fn on_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<OnLine> 
         }
         if !window.fill()? {
             let whole = skipper.ends_with_stream();
-            return Ok(OnLine::Ends(if whole { Extent::Kept(seen) } else { Extent::Torn(seen) }));
+            return Ok(OnLine::Ends(if whole { ValueEnd::Kept(seen) } else { ValueEnd::Torn(seen) }));
         }
     }
 }
@@ -132,7 +132,7 @@ fn grammar<R: Read>(
 }
 
 /// Find the end of a damaged value line by line.
-fn damaged<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<Extent> {
+fn damaged<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<ValueEnd> {
     let mut skipper = Skipper::default();
     let mut at = 0;
     loop {
@@ -148,13 +148,13 @@ fn damaged<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Re
             return Ok(window.past(at.max(1)));
         }
         if line.is_empty() {
-            return Ok(Extent::Torn(at));
+            return Ok(ValueEnd::Torn(at));
         }
         if at > 0 && begins_record(line, column) {
-            return Ok(Extent::Kept(at));
+            return Ok(ValueEnd::Kept(at));
         }
         if let Some(length) = skipper.feed(line) {
-            return Ok(Extent::Kept(at + length));
+            return Ok(ValueEnd::Kept(at + length));
         }
         at = end;
     }

@@ -1,12 +1,12 @@
 //! Records of one text, with counts of the invalid ones.
 
 use super::{MARK, Piece};
-use crate::json::project::{Fault, skip_space};
-use crate::rejects::{Reason, Tally};
+use crate::json::project::{ScanFault, skip_space};
+use crate::rejects::{FileTally, RejectReason};
 
 /// Text that may hold records.
 #[derive(Clone, Copy)]
-pub(crate) struct Text<'a> {
+pub(crate) struct RecordText<'a> {
     /// Offset of the first byte in the unpacked stream.
     pub(crate) offset: u64,
     pub(crate) bytes: &'a [u8],
@@ -16,12 +16,12 @@ pub(crate) struct Text<'a> {
     pub(crate) is_line: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> RecordText<'a> {
     /// Return the text of a piece; count any other piece.
-    pub(crate) fn of(piece: &Piece<'a>, is_line: bool, tally: &mut Tally) -> Option<Self> {
+    pub(crate) fn of(piece: &Piece<'a>, is_line: bool, tally: &mut FileTally) -> Option<Self> {
         match *piece {
-            Piece::TooLong { offset } => tally.bad(offset, Reason::TooLong),
-            Piece::Cut { offset } => tally.bad(offset, Reason::Torn),
+            Piece::TooLong { offset } => tally.bad(offset, RejectReason::TooLong),
+            Piece::Cut { offset } => tally.bad(offset, RejectReason::Torn),
             Piece::Text { offset, bytes, ended } => return Some(Self { offset, bytes, ended, is_line }),
         }
         None
@@ -34,9 +34,9 @@ impl<'a> Text<'a> {
 /// the line.
 #[inline]
 pub(crate) fn each_record(
-    text: Text<'_>,
-    tally: &mut Tally,
-    mut take: impl FnMut(&[u8], u64, &mut Tally) -> Result<usize, Fault>,
+    text: RecordText<'_>,
+    tally: &mut FileTally,
+    mut take: impl FnMut(&[u8], u64, &mut FileTally) -> Result<usize, ScanFault>,
 ) -> Option<u64> {
     let bytes = text.bytes;
     let (mut at, mut records) = (skip_space(bytes, 0), 0);
@@ -72,30 +72,30 @@ enum NotARecord {
     /// White space up to this position.
     Space(usize),
     Open,
-    Bad(Reason),
+    Bad(RejectReason),
 }
 
 /// Classify a text that is not a record. A byte order mark occurs where files were joined, a comma where an
 /// array was cut; a record over several lines begins at the start of its line, or a part of a damaged one
 /// could be taken for another.
 #[cold]
-fn instead(text: Text<'_>, at: usize, records: u64, fault: Fault) -> NotARecord {
+fn instead(text: RecordText<'_>, at: usize, records: u64, fault: ScanFault) -> NotARecord {
     let rest = &text.bytes[at..];
     let begins = records > 0 || at == 0 || text.bytes[..at] == *MARK;
     match rest[0] {
         b',' if records > 0 => NotARecord::Space(at + 1),
         b'[' if text.is_line => NotARecord::Open,
-        b'{' if text.is_line && text.ended && begins && fault == Fault::Truncated => NotARecord::Open,
+        b'{' if text.is_line && text.ended && begins && fault == ScanFault::Truncated => NotARecord::Open,
         _ if rest.starts_with(MARK) => NotARecord::Space(at + MARK.len()),
         _ => NotARecord::Bad(reason(fault, text.ended)),
     }
 }
 
 /// Return the reason why the scan stopped at a text.
-pub(crate) fn reason(fault: Fault, ended: bool) -> Reason {
+pub(crate) fn reason(fault: ScanFault, ended: bool) -> RejectReason {
     match fault {
-        Fault::NotAnObject => Reason::NotAnObject,
-        Fault::Truncated if !ended => Reason::Torn,
-        Fault::Truncated | Fault::Malformed(_) => Reason::Malformed,
+        ScanFault::NotAnObject => RejectReason::NotAnObject,
+        ScanFault::Truncated if !ended => RejectReason::Torn,
+        ScanFault::Truncated | ScanFault::Malformed(_) => RejectReason::Malformed,
     }
 }

@@ -6,7 +6,7 @@ use memchr::{memchr_iter, memrchr};
 
 use super::record_end::{holds_records, object, record, rest_of_line, scalar};
 use super::window::MARK;
-use super::{Extent, Piece, Window};
+use super::{Piece, ValueEnd, Window};
 
 /// End of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,10 +106,10 @@ impl Values {
         };
         Ok(match extent {
             // Skipped bytes are no longer in the buffer: their lines are not counted.
-            Extent::Passed => NextValue::TooLong(offset),
+            ValueEnd::Passed => NextValue::TooLong(offset),
             // A stray bracket or colon is a value of its own, so that the reader always advances.
-            Extent::Kept(length) => self.found(window, length.max(1), true),
-            Extent::Torn(length) => {
+            ValueEnd::Kept(length) => self.found(window, length.max(1), true),
+            ValueEnd::Torn(length) => {
                 (self.open, self.until) = (0, Until::Stream);
                 self.found(window, length, false)
             }

@@ -121,29 +121,33 @@ impl<R: Read> Window<R> {
     }
 
     /// Find the end of the value that begins here, keeping up to `limit` bytes of it.
-    pub(crate) fn value(&mut self, limit: usize) -> io::Result<Extent> {
+    pub(crate) fn value(&mut self, limit: usize) -> io::Result<ValueEnd> {
         let mut skipper = Skipper::default();
         let mut seen = 0;
         loop {
             if let Some(length) = skipper.feed(&self.bytes()[seen..]) {
                 let end = seen + length;
-                return Ok(if end > limit { self.past(end) } else { Extent::Kept(end) });
+                return Ok(if end > limit { self.past(end) } else { ValueEnd::Kept(end) });
             }
             seen = self.bytes().len();
             if seen > limit {
                 return self.pass(&mut skipper);
             }
             if !self.fill()? {
-                return Ok(if skipper.ends_with_stream() { Extent::Kept(seen) } else { Extent::Torn(seen) });
+                return Ok(if skipper.ends_with_stream() {
+                    ValueEnd::Kept(seen)
+                } else {
+                    ValueEnd::Torn(seen)
+                });
             }
         }
     }
 
-    pub(super) fn pass(&mut self, skipper: &mut Skipper) -> io::Result<Extent> {
+    pub(super) fn pass(&mut self, skipper: &mut Skipper) -> io::Result<ValueEnd> {
         loop {
             self.clear();
             if !self.fill()? {
-                return Ok(Extent::Passed);
+                return Ok(ValueEnd::Passed);
             }
             if let Some(length) = skipper.feed(self.bytes()) {
                 return Ok(self.past(length));
@@ -152,14 +156,14 @@ impl<R: Read> Window<R> {
     }
 
     /// Skip the end of a value.
-    pub(super) fn past(&mut self, count: usize) -> Extent {
+    pub(super) fn past(&mut self, count: usize) -> ValueEnd {
         self.consume(count);
-        Extent::Passed
+        ValueEnd::Passed
     }
 }
 
 /// End of a value.
-pub(crate) enum Extent {
+pub(crate) enum ValueEnd {
     /// Length of the value in the window.
     Kept(usize),
     /// Length at which the stream ended inside the value.

@@ -43,7 +43,7 @@ impl Pipe {
 
 /// Facts about the bytes of a pipe, known once it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct PipeFacts {
     /// Compression.
     pub codec: Codec,
     /// Number of packed bytes.
@@ -70,9 +70,9 @@ impl Tap {
     }
 
     /// Return the facts so far; wait for a read in progress.
-    pub(crate) fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> PipeFacts {
         let raw = self.lock();
-        Origin { codec: raw.codec, size: raw.size, hash: format!("{:032x}", raw.hasher.finish_128()) }
+        PipeFacts { codec: raw.codec, size: raw.size, hash: format!("{:032x}", raw.hasher.finish_128()) }
     }
 }
 

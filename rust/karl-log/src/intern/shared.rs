@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::table::{Entry, Table};
+use super::table::{Table, TableEntry};
 use super::{NameBatch, Names};
 use crate::counting_sort::counting_sort;
 use crate::intern::NONE;
@@ -40,7 +40,7 @@ impl SharedInterner {
 
     /// Return the number of a name in UTF-8; a new one for a new name.
     pub(crate) fn code(&self, name: &[u8]) -> u32 {
-        let entry = Entry::new(name, self.seed);
+        let entry = TableEntry::new(name, self.seed);
         let part = part(&entry);
         number(part, self.part(part).code(entry, name))
     }
@@ -49,8 +49,8 @@ impl SharedInterner {
     /// is needed, so that the misses of one part overlap. Threads begin at different parts to avoid
     /// contention.
     pub(crate) fn codes(&self, batch: &NameBatch) -> Vec<u32> {
-        let names: Vec<(Entry, &[u8])> =
-            batch.iter().map(|name| (Entry::new(name, self.seed), name)).collect();
+        let names: Vec<(TableEntry, &[u8])> =
+            batch.iter().map(|name| (TableEntry::new(name, self.seed), name)).collect();
         let places: Vec<usize> = (0..names.len()).collect();
         let (order, ends) = counting_sort(&places, PARTS as usize, |&place| part(&names[place].0) as usize);
         let mut codes = vec![NONE; names.len()];
@@ -85,7 +85,7 @@ impl SharedInterner {
 }
 
 /// Return the part of an entry.
-fn part(entry: &Entry) -> u32 {
+fn part(entry: &TableEntry) -> u32 {
     entry.high % PARTS
 }
 

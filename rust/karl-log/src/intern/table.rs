@@ -19,19 +19,19 @@ pub(super) struct Table {
 /// One cache line of entries, filled from the front.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct CacheLine([Entry; WIDTH]);
+struct CacheLine([TableEntry; WIDTH]);
 
 const WIDTH: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     low: u64,
     pub(super) high: u32,
     /// Number; [`NONE`] in a free slot.
     code: u32,
 }
 
-impl Entry {
+impl TableEntry {
     pub(super) fn new(name: &[u8], seed: u64) -> Self {
         let hash = XxHash3_128::oneshot_with_seed(seed, name).to_le_bytes();
         let low = u64::from_le_bytes(std::array::from_fn(|at| hash[at]));
@@ -46,17 +46,17 @@ impl Entry {
 }
 
 impl CacheLine {
-    const FREE: Self = Self([Entry { low: 0, high: 0, code: NONE }; WIDTH]);
+    const FREE: Self = Self([TableEntry { low: 0, high: 0, code: NONE }; WIDTH]);
 
     /// Return the code of an entry. Its slot is unpredictable, so there is one branch on all slots together.
     #[inline]
-    fn find(&self, entry: &Entry) -> Option<u32> {
+    fn find(&self, entry: &TableEntry) -> Option<u32> {
         let one = |at: usize| u32::from(self.0[at].is(entry)) << at;
         let found = one(0) | one(1) | one(2) | one(3);
         self.0.get(found.trailing_zeros() as usize).map(|found| found.code).filter(|&code| code != NONE)
     }
 
-    fn free(&mut self) -> Option<&mut Entry> {
+    fn free(&mut self) -> Option<&mut TableEntry> {
         self.0.iter_mut().find(|entry| entry.code == NONE)
     }
 
@@ -68,12 +68,12 @@ impl CacheLine {
 impl Table {
     /// Return the number of an entry's name; a new one for a new name.
     #[inline]
-    pub(super) fn code(&mut self, entry: Entry, name: &[u8]) -> u32 {
+    pub(super) fn code(&mut self, entry: TableEntry, name: &[u8]) -> u32 {
         self.find(&entry).unwrap_or_else(|| self.learn(entry, name))
     }
 
     #[inline]
-    fn find(&self, entry: &Entry) -> Option<u32> {
+    fn find(&self, entry: &TableEntry) -> Option<u32> {
         let mut at = self.start(entry);
         loop {
             let line = self.lines.get(at)?;
@@ -86,21 +86,21 @@ impl Table {
     }
 
     #[cold]
-    fn learn(&mut self, entry: Entry, name: &[u8]) -> u32 {
+    fn learn(&mut self, entry: TableEntry, name: &[u8]) -> u32 {
         if 4 * self.names.len() >= 3 * WIDTH * self.lines.len() {
             self.grow();
         }
-        let entry = Entry { code: self.names.push(&String::from_utf8_lossy(name)), ..entry };
+        let entry = TableEntry { code: self.names.push(&String::from_utf8_lossy(name)), ..entry };
         self.put(entry);
         entry.code
     }
 
     /// Load the cache line of an entry.
-    pub(super) fn touch(&self, entry: &Entry) -> u32 {
+    pub(super) fn touch(&self, entry: &TableEntry) -> u32 {
         self.lines.get(self.start(entry)).map_or(NONE, |line| line.0[0].code)
     }
 
-    fn start(&self, entry: &Entry) -> usize {
+    fn start(&self, entry: &TableEntry) -> usize {
         let last = self.lines.len().saturating_sub(1);
         usize::try_from(entry.low & last as u64).unwrap_or(last)
     }
@@ -110,7 +110,7 @@ impl Table {
     }
 
     /// Insert an entry that is not in the table.
-    fn put(&mut self, entry: Entry) {
+    fn put(&mut self, entry: TableEntry) {
         let mut at = self.start(&entry);
         loop {
             if let Some(free) = self.lines[at].free() {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn names_whose_hashes_share_a_place_are_told_apart() {
         let mut part = Table::default();
-        let entry = |high| Entry { low: 0, high, code: NONE };
+        let entry = |high| TableEntry { low: 0, high, code: NONE };
         for (high, name) in (0..40).zip('0'..) {
             let name = name.to_string();
             assert_eq!(part.code(entry(high), name.as_bytes()), high);

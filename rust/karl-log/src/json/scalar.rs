@@ -30,7 +30,7 @@ pub fn name(raw: Option<&[u8]>) -> Name<'_> {
 
 /// Reward of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reward {
+pub enum RewardValue {
     /// Absent, null or NaN.
     Missing,
     /// Finite number; `true` is 1 and `false` 0.
@@ -45,22 +45,22 @@ pub use karl_core::reward::LARGEST;
 
 /// Parse a reward, exact to the last bit of f64.
 #[must_use]
-pub fn reward(raw: Option<&[u8]>) -> Reward {
-    let Some(raw) = raw else { return Reward::Missing };
+pub fn reward(raw: Option<&[u8]>) -> RewardValue {
+    let Some(raw) = raw else { return RewardValue::Missing };
     match raw {
         [b'-' | b'0'..=b'9', ..] if raw != b"-Infinity" => {
             match short(raw).or_else(|| number(raw)?.parse::<f64>().ok()) {
-                None => Reward::NotANumber,
+                None => RewardValue::NotANumber,
                 // Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
-                Some(value) if value.abs() <= LARGEST => Reward::Value(value + 0.0),
-                Some(_) => Reward::Infinite,
+                Some(value) if value.abs() <= LARGEST => RewardValue::Value(value + 0.0),
+                Some(_) => RewardValue::Infinite,
             }
         }
-        b"null" | b"NaN" => Reward::Missing,
-        b"true" => Reward::Value(1.0),
-        b"false" => Reward::Value(0.0),
-        b"Infinity" | b"-Infinity" => Reward::Infinite,
-        _ => Reward::NotANumber,
+        b"null" | b"NaN" => RewardValue::Missing,
+        b"true" => RewardValue::Value(1.0),
+        b"false" => RewardValue::Value(0.0),
+        b"Infinity" | b"-Infinity" => RewardValue::Infinite,
+        _ => RewardValue::NotANumber,
     }
 }
 
@@ -132,29 +132,29 @@ mod tests {
 
     #[test]
     fn rewards_by_case() {
-        let cases: [(&str, Reward); 16] = [
-            ("0.1", Reward::Value(0.1)),
-            ("-0.0", Reward::Value(0.0)),
-            ("9007199254740993", Reward::Value(9_007_199_254_740_992.0)),
-            ("2.2250738585072011e-308", Reward::Value(2.225_073_858_507_201e-308)),
-            ("true", Reward::Value(1.0)),
-            ("false", Reward::Value(0.0)),
-            ("null", Reward::Missing),
-            ("NaN", Reward::Missing),
-            ("Infinity", Reward::Infinite),
-            ("-Infinity", Reward::Infinite),
-            ("1e400", Reward::Infinite),
-            ("\"0.5\"", Reward::NotANumber),
-            ("[1]", Reward::NotANumber),
-            ("01", Reward::NotANumber),
-            ("+1", Reward::NotANumber),
-            ("nan", Reward::NotANumber),
+        let cases: [(&str, RewardValue); 16] = [
+            ("0.1", RewardValue::Value(0.1)),
+            ("-0.0", RewardValue::Value(0.0)),
+            ("9007199254740993", RewardValue::Value(9_007_199_254_740_992.0)),
+            ("2.2250738585072011e-308", RewardValue::Value(2.225_073_858_507_201e-308)),
+            ("true", RewardValue::Value(1.0)),
+            ("false", RewardValue::Value(0.0)),
+            ("null", RewardValue::Missing),
+            ("NaN", RewardValue::Missing),
+            ("Infinity", RewardValue::Infinite),
+            ("-Infinity", RewardValue::Infinite),
+            ("1e400", RewardValue::Infinite),
+            ("\"0.5\"", RewardValue::NotANumber),
+            ("[1]", RewardValue::NotANumber),
+            ("01", RewardValue::NotANumber),
+            ("+1", RewardValue::NotANumber),
+            ("nan", RewardValue::NotANumber),
         ];
         for (text, wanted) in cases {
             assert_eq!(reward(Some(text.as_bytes())), wanted, "{text}");
         }
-        assert_eq!(reward(None), Reward::Missing);
-        assert!(matches!(reward(Some(b"-0.0")), Reward::Value(zero) if zero.is_sign_positive()));
+        assert_eq!(reward(None), RewardValue::Missing);
+        assert!(matches!(reward(Some(b"-0.0")), RewardValue::Value(zero) if zero.is_sign_positive()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use karl_reward::{Node, Version, score};
 
 use super::fast::FastScorer;
-use super::fields::Fields;
+use super::fields::KarlFields;
 use super::lazy::Raw;
 use crate::json::dumps::{Dumped, Dumper, Refused};
 use crate::json::unescape::unescape;
@@ -37,7 +37,7 @@ pub struct Backfill<'a> {
 
 /// Outcome of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum LineOutcome {
     /// Has a reward already.
     Skipped,
     /// Has no reward: Python raises on it.
@@ -53,7 +53,7 @@ pub(super) struct Annotator<'s> {
     settings: &'s Backfill<'s>,
     dumper: Dumper,
     scorer: FastScorer,
-    fields: Fields,
+    fields: KarlFields,
 }
 
 impl<'s> Annotator<'s> {
@@ -62,25 +62,25 @@ impl<'s> Annotator<'s> {
             settings,
             dumper: Dumper::default(),
             scorer: FastScorer::new(settings.version),
-            fields: Fields::default(),
+            fields: KarlFields::default(),
         }
     }
 
     /// Append the record of a line with its reward; nothing is appended unless it is scored.
-    pub(super) fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Line {
+    pub(super) fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> LineOutcome {
         let record = match self.dumper.object(line) {
             Ok(record) => record,
-            Err(Refused::Invalid) => return Line::Refused,
-            Err(Refused::Python) => return Line::Python,
+            Err(Refused::Invalid) => return LineOutcome::Refused,
+            Err(Refused::Python) => return LineOutcome::Python,
         };
-        let Some(stored) = stored(&record) else { return Line::Refused };
+        let Some(stored) = stored(&record) else { return LineOutcome::Refused };
         if stored && !self.settings.force {
-            return Line::Skipped;
+            return LineOutcome::Skipped;
         }
         let Backfill { version, weights, .. } = *self.settings;
         let plain = || score(&Raw::of(record.text)?, version, weights);
         let Ok(reward) = self.scorer.reward(record.text, weights).map_or_else(plain, Ok) else {
-            return Line::Refused;
+            return LineOutcome::Refused;
         };
         match baseline(&record, self.settings) {
             Ok((baseline, scale)) => {
@@ -89,7 +89,7 @@ impl<'s> Annotator<'s> {
             }
             Err(other) => return other,
         }
-        Line::Scored
+        LineOutcome::Scored
     }
 }
 
@@ -101,18 +101,18 @@ fn stored(record: &Dumped<'_>) -> Option<bool> {
 }
 
 /// Return the baseline and the scale of a record's domain: in v1 that of its skill unless it is a name, else its own.
-fn baseline(record: &Dumped<'_>, settings: &Backfill<'_>) -> Result<(f64, f64), Line> {
+fn baseline(record: &Dumped<'_>, settings: &Backfill<'_>) -> Result<(f64, f64), LineOutcome> {
     let domain = match record.value(SKILL) {
         Some([b'{', ..]) | None if settings.version == Version::V1 => within(record),
         Some([b'"', ..]) | None => record.value(DOMAIN),
         Some(_) if settings.version == Version::V2 => record.value(DOMAIN),
-        Some(_) => return Err(Line::Refused),
+        Some(_) => return Err(LineOutcome::Refused),
     };
     let name = match domain {
         None | Some(b"null" | b"\"\"") => GLOBAL.into(),
         // Python finds a number or a half of a surrogate pair by an equality of its own.
-        Some(domain @ [b'"', ..]) => unescape(domain).ok_or(Line::Python)?,
-        Some(_) => return Err(Line::Python),
+        Some(domain @ [b'"', ..]) => unescape(domain).ok_or(LineOutcome::Python)?,
+        Some(_) => return Err(LineOutcome::Python),
     };
     Ok(settings.baselines.get(&*name).copied().unwrap_or(NEUTRAL))
 }
@@ -123,7 +123,7 @@ fn within<'a>(record: &Dumped<'a>) -> Option<&'a [u8]> {
 }
 
 /// Append a record with its reward and the end of the line; without an outcome it gets one as its last key.
-fn push(record: &Dumped<'_>, fields: &Fields, out: &mut Vec<u8>) {
+fn push(record: &Dumped<'_>, fields: &KarlFields, out: &mut Vec<u8>) {
     let text = record.text;
     let last = text.len() - 1;
     let (start, end) = record.place(OUTCOME).unwrap_or((last, last));

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use super::annotate::{Annotator, Backfill, Line};
+use super::annotate::{Annotator, Backfill, LineOutcome};
 use super::store::{BLOCK, SHARE};
 use super::text::{blocks, lines, pieces};
 use crate::cancel::Watch;
@@ -85,20 +85,20 @@ impl<'a> Piece<'a> {
         let mut piece = Self { out, python: Vec::new(), counts: Backfilled::default() };
         for (number, line) in lines(text).enumerate() {
             let rewarded = !settings.force && settings.rewarded.get(first + number) == Some(&1);
-            let found = if rewarded { Line::Skipped } else { annotator.line(line, &mut piece.out) };
+            let found = if rewarded { LineOutcome::Skipped } else { annotator.line(line, &mut piece.out) };
             piece.add(line, found);
         }
         piece
     }
 
-    fn add(&mut self, line: &'a [u8], found: Line) {
+    fn add(&mut self, line: &'a [u8], found: LineOutcome) {
         self.counts.total += 1;
         match found {
-            Line::Scored => self.counts.scored += 1,
-            Line::Python => self.python.push((self.out.len(), line)),
-            Line::Skipped | Line::Refused => self.out.extend_from_slice(line),
+            LineOutcome::Scored => self.counts.scored += 1,
+            LineOutcome::Python => self.python.push((self.out.len(), line)),
+            LineOutcome::Skipped | LineOutcome::Refused => self.out.extend_from_slice(line),
         }
-        self.counts.skipped += usize::from(found == Line::Skipped);
+        self.counts.skipped += usize::from(found == LineOutcome::Skipped);
     }
 }
 

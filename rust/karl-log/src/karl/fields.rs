@@ -7,13 +7,13 @@ use crate::json::dumps::push_float;
 
 /// Fields in KARL's order, each with its text; memory for one record after the other.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct KarlFields {
     text: Vec<u8>,
     /// Name of each field, and where its text ends.
     ends: Vec<(&'static str, usize)>,
 }
 
-impl Fields {
+impl KarlFields {
     /// Take the fields of a reward and its advantage.
     pub(super) fn fill(&mut self, reward: &Reward, advantage: f64) {
         self.text.clear();

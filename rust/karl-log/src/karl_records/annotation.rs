@@ -1,6 +1,6 @@
 //! Annotation of a record by the next prompt of its session.
 
-use crate::outcomes::next_turn::{NextTurn, Verdict, judge, matches};
+use crate::outcomes::next_turn::{NextTurn, TurnVerdict, judge, matches};
 
 /// Name of the rule for turns that ask to take the work back.
 const UNDO: &str = "undo";
@@ -21,7 +21,7 @@ impl Annotation {
     pub(super) fn by(prompt: &str, next: Option<&NextTurn>) -> Self {
         let Some(next) = next else { return Self::default() };
         let verdict = judge(&next.text, &next.before).map(|judgement| judgement.verdict);
-        let corrects = verdict.map(|verdict| verdict == Verdict::Corrects);
+        let corrects = verdict.map(|verdict| verdict == TurnVerdict::Corrects);
         let again = words(prompt) == words(&next.text);
         let undoes = || matches(&next.text, &next.before).iter().any(|rule| rule.name == UNDO);
         let redo = match corrects {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::outcomes::{Call, Message, Ran, command, edits, exit_code};
+use crate::outcomes::{Ran, ToolCall, TrajectoryMessage, command, edits, exit_code};
 
 /// Parameters that an event keeps, and their maximum length in characters.
 const KEY_PARAMS: [&str; 6] = ["file_path", "command", "pattern", "query", "url", "description"];
@@ -33,13 +33,13 @@ const NAMES: [(&str, &str); 17] = [
 ];
 
 /// Return KARL's name of a tool.
-pub(super) fn tool_name(call: &Call<'_>) -> String {
+pub(super) fn tool_name(call: &ToolCall<'_>) -> String {
     let name = call.function.name.some().unwrap_or("?");
     NAMES.iter().find(|(known, _)| *known == name).map_or(name, |(_, karl)| karl).to_owned()
 }
 
 /// Return the event of a call, with KARL's keys.
-pub(super) fn event(call: &Call<'_>, ran: &Ran<'_>, messages: &[Message<'_>]) -> Value {
+pub(super) fn event(call: &ToolCall<'_>, ran: &Ran<'_>, messages: &[TrajectoryMessage<'_>]) -> Value {
     let (name, original) = (tool_name(call), call.function.name.as_str());
     let moment = &messages[ran.answer.unwrap_or(ran.message)].timestamp;
     let mut event = Map::new();
@@ -65,7 +65,7 @@ fn exit_status(name: &str, ran: &Ran<'_>) -> Option<i64> {
 }
 
 /// Return the kept parameters of a call. The command of a shell and the path of an edit may have other names.
-fn key_params(call: &Call<'_>) -> Map<String, Value> {
+fn key_params(call: &ToolCall<'_>) -> Map<String, Value> {
     let arguments: Value = serde_json::from_str(call.function.arguments.as_str()).unwrap_or_default();
     let derived = |key: &str| match key {
         "command" => command(&arguments),

@@ -25,8 +25,8 @@ use karl_reward::Version;
 use serde::Deserialize;
 
 use self::prompt::prompts;
-use self::record::{CHANNEL, Session};
-use crate::atomic_output::{OutputKind, Target};
+use self::record::{CHANNEL, RecordedSession};
+use crate::atomic_output::{OutputKind, OutputTarget};
 use crate::cancel::Watch;
 use crate::convert::output::target_of;
 use crate::convert::{ConvertSettings, Rate, RecordCounts, Report, convert_to};
@@ -45,8 +45,8 @@ const KIND: OutputKind = OutputKind {
 /// Look at the place of a file of records before any work is done.
 ///
 /// # Errors
-/// As [`Target::look`]; [`Error::Io`] if its folder does not exist.
-pub fn target(path: &Path, force: bool) -> Result<Target> {
+/// As [`OutputTarget::look`]; [`Error::Io`] if its folder does not exist.
+pub fn target(path: &Path, force: bool) -> Result<OutputTarget> {
     target_of(path, &KIND, force)
 }
 
@@ -57,7 +57,7 @@ pub fn target(path: &Path, force: bool) -> Result<Target> {
 /// As [`convert()`](crate::convert::convert), and [`Error::Layout`] if there is no tool call.
 pub fn convert_to_karl(
     sources: Vec<Source>,
-    target: &Target,
+    target: &OutputTarget,
     settings: &ConvertSettings,
     watch: &Watch,
 ) -> Result<Report> {
@@ -75,7 +75,7 @@ fn records(line: &[u8], scored: Option<(Version, [f64; 3])>, out: &mut Vec<u8>) 
     with_trajectory(line, |trajectory| {
         let mut counts = RecordCounts::default();
         let calls = calls(trajectory);
-        let session = Session::new(trajectory, &calls);
+        let session = RecordedSession::new(trajectory, &calls);
         for (number, prompt) in prompts(&trajectory.messages).iter().enumerate() {
             match session.record(number, prompt, scored) {
                 None => counts.without_calls += 1,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::annotation::Annotation;
-use crate::outcomes::Message;
+use crate::outcomes::TrajectoryMessage;
 use crate::outcomes::next_turn::{is_written_by_tool, next_turns};
 
 /// Prompt of a user, and the work on it.
@@ -19,7 +19,7 @@ pub(super) struct Prompt {
 
 /// Return the prompts of a session in order. A turn that a tool wrote in the user's name belongs to the prompt
 /// before it.
-pub(super) fn prompts(messages: &[Message<'_>]) -> Vec<Prompt> {
+pub(super) fn prompts(messages: &[TrajectoryMessage<'_>]) -> Vec<Prompt> {
     let texts = messages.iter().map(|message| (message.role.as_str(), message.content.as_str()));
     let turns: Vec<_> =
         next_turns(texts).into_iter().filter(|turn| !is_written_by_tool(&turn.text)).collect();
@@ -37,7 +37,7 @@ pub(super) fn prompts(messages: &[Message<'_>]) -> Vec<Prompt> {
 }
 
 /// Return the words of the user in some messages.
-fn own_text(messages: &[Message<'_>]) -> String {
+fn own_text(messages: &[TrajectoryMessage<'_>]) -> String {
     let own = messages.iter().filter(|message| message.role.as_str() == "user");
     let texts = own.map(|message| message.content.as_str()).filter(|text| !is_written_by_tool(text));
     texts.collect::<Vec<_>>().join("\n")

@@ -9,7 +9,7 @@ use super::annotation::Annotation;
 use super::call::{BASH, event, tool_counts, tool_name, utc};
 use super::prompt::Prompt;
 use crate::karl::Raw;
-use crate::outcomes::{Call, Component, Outcome, Ran, Trajectory, checks};
+use crate::outcomes::{Component, Outcome, Ran, ToolCall, Trajectory, checks};
 use crate::time::milliseconds;
 
 /// Channel of the records, which tells them from those of KARL's taps (`live`) and its extractor (`backfill`).
@@ -23,9 +23,9 @@ const EVENTS: usize = 50;
 const BASELINE: f64 = 0.5;
 
 /// Session that the records are made of.
-pub(super) struct Session<'t> {
+pub(super) struct RecordedSession<'t> {
     trajectory: &'t Trajectory<'t>,
-    calls: Vec<&'t Call<'t>>,
+    calls: Vec<&'t ToolCall<'t>>,
     /// Result of each call.
     ran: &'t [Ran<'t>],
 }
@@ -33,11 +33,11 @@ pub(super) struct Session<'t> {
 /// Calls that followed a prompt, and their results.
 #[derive(Clone, Copy)]
 struct Work<'s> {
-    calls: &'s [&'s Call<'s>],
+    calls: &'s [&'s ToolCall<'s>],
     ran: &'s [Ran<'s>],
 }
 
-impl<'t> Session<'t> {
+impl<'t> RecordedSession<'t> {
     /// Take a trajectory, and the results of its calls in their order.
     pub(super) fn new(trajectory: &'t Trajectory<'t>, ran: &'t [Ran<'t>]) -> Self {
         let calls = trajectory.messages.iter().flat_map(|message| &message.tool_calls);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rejects::{Bad, OrderKinds, PLACES_KEPT, Reason, Tally};
+use crate::rejects::{Bad, FileTally, OrderKinds, PLACES_KEPT, RejectReason};
 
 /// Counts of one file.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,7 @@ pub struct Account {
     /// Number of rows: records and rejected rows.
     pub read: u64,
     /// Rejected rows, by reason.
-    pub bad: BTreeMap<Reason, u64>,
+    pub bad: BTreeMap<RejectReason, u64>,
     /// Places of the first of them.
     pub places: Vec<Bad>,
     /// Blank lines: not rows.
@@ -30,7 +30,7 @@ pub struct Account {
 
 impl Account {
     /// Add the counts of the next range of the file.
-    pub(crate) fn add(&mut self, tally: &Tally, lines_before: u64) {
+    pub(crate) fn add(&mut self, tally: &FileTally, lines_before: u64) {
         self.read += tally.rows + tally.bad.values().sum::<u64>();
         for (&reason, &count) in &tally.bad {
             *self.bad.entry(reason).or_default() += count;

@@ -21,12 +21,12 @@ pub use name_counts::NameCounts;
 pub use streamed::Streamed;
 
 use crate::columns::category::Category;
-use crate::columns::{Columns, Place, RowLocations};
+use crate::columns::{LogColumns, Place, RowLocations};
 use crate::detect::Input;
 use crate::error::Result;
 use crate::extract::Compare;
 use crate::format::Fields;
-use crate::rejects::Tally;
+use crate::rejects::FileTally;
 
 /// Records of all files.
 #[derive(Clone, Debug)]
@@ -71,8 +71,8 @@ impl Log {
     /// [`Error::Draw`](crate::Error::Draw) for more rows than a `u32` can number.
     pub(crate) fn new(
         inputs: Vec<Input>,
-        tallies: impl Iterator<Item = (usize, Tally)>,
-        columns: Columns,
+        tallies: impl Iterator<Item = (usize, FileTally)>,
+        columns: LogColumns,
         compare: Option<Compare>,
     ) -> Result<Self> {
         check_rows(columns.ids.len())?;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::component::Component;
-use super::groups::Groups;
-use super::judged::Session;
+use super::groups::TrajectoryGroups;
+use super::judged::JudgedTrajectory;
 use super::outcome::Evidence;
 use super::request::Request;
 
@@ -13,7 +13,7 @@ use super::request::Request;
 const WITHIN: i64 = 24 * 3600;
 
 /// Set `asked_again` of the sessions `at`, and join those with one request.
-pub(super) fn asked_again(sessions: &mut [Session], at: &[usize], groups: &mut Groups) {
+pub(super) fn asked_again(sessions: &mut [JudgedTrajectory], at: &[usize], groups: &mut TrajectoryGroups) {
     let mut same: HashMap<(Request, PathBuf), Vec<(i64, usize)>> = HashMap::new();
     for &at in at {
         let session = &sessions[at];
@@ -39,7 +39,7 @@ pub(super) fn asked_again(sessions: &mut [Session], at: &[usize], groups: &mut G
     }
 }
 
-fn set(sessions: &mut [Session], at: usize, later: Option<usize>) {
+fn set(sessions: &mut [JudgedTrajectory], at: usize, later: Option<usize>) {
     let (value, why) = match later {
         Some(later) => (1.0, format!("session {} begins with the same request", sessions[later].work.id)),
         None => (0.0, "no session within a day begins with the same request".to_owned()),
@@ -50,7 +50,12 @@ fn set(sessions: &mut [Session], at: usize, later: Option<usize>) {
 /// Join trajectories that are attempts at one task for other reasons: sessions with one request and base commit,
 /// whatever time lies between them; sessions that name one issue or pull request; sub-agents that one trajectory
 /// called with one request.
-pub(super) fn join_attempts(sessions: &[Session], roots: &[usize], called: &[usize], groups: &mut Groups) {
+pub(super) fn join_attempts(
+    sessions: &[JudgedTrajectory],
+    roots: &[usize],
+    called: &[usize],
+    groups: &mut TrajectoryGroups,
+) {
     let request = |at: usize| sessions[at].request.clone();
     groups.join_equal(
         roots.iter().filter_map(|&at| Some(((request(at)?, sessions[at].base_commit.clone()?), at))),

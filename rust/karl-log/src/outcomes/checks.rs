@@ -5,7 +5,7 @@ use std::path::Path;
 use super::component::Component;
 use super::outcome::{Evidence, Outcome};
 use super::shell::{CommandLine, shell_edits};
-use super::verdict::{Run, Verdict, runs, verdict};
+use super::verdict::{Run, RunVerdict, runs, verdict};
 use super::work::{Action, Ran};
 
 /// Components that come from runs.
@@ -69,9 +69,9 @@ fn shell(line: &CommandLine, ran: &Ran<'_>, directory: Option<&Path>, last: &mut
             let Some(slot) = CHECKS.iter().position(|check| *check == run.component()) else { continue };
             let verdict = verdict(run, line, at, ran, runs.len() == 1);
             match verdict {
-                Verdict::Nothing => {}
-                Verdict::Unknown => last[slot] = None,
-                Verdict::Is(value, why) => {
+                RunVerdict::Nothing => {}
+                RunVerdict::Unknown => last[slot] = None,
+                RunVerdict::Is(value, why) => {
                     let (message, call) = (Some(ran.message), Some(ran.id.to_owned()));
                     let evidence = Evidence { message, call, why, ..Evidence::default() };
                     last[slot] = Some((value, evidence, ran.time));

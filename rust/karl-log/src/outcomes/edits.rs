@@ -27,14 +27,14 @@ const PATCH: [&str; 2] = ["input", "patch"];
 
 /// Edited file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct EditedFile {
     /// Path as the call has it; empty if a command changes files that it does not name.
     pub(crate) path: String,
     pub(super) added: Vec<String>,
     pub(super) removed: Vec<String>,
 }
 
-impl Written {
+impl EditedFile {
     /// Return an edit of a file with its new text.
     pub(super) fn new(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), added: text.lines().map(str::to_owned).collect(), removed: Vec::new() }
@@ -48,17 +48,17 @@ impl Written {
 }
 
 /// Return the edits in the arguments of a tool call.
-pub(crate) fn edits(arguments: &Value) -> Vec<Written> {
+pub(crate) fn edits(arguments: &Value) -> Vec<EditedFile> {
     if let Some(patch) = text(arguments, &PATCH).filter(|patch| patch.contains(BEGIN)) {
         return patched(patch);
     }
     let Some(path) = text(arguments, &PATHS) else { return Vec::new() };
     if let Some(whole) = text(arguments, &WRITTEN) {
-        return vec![Written::new(path, whole)];
+        return vec![EditedFile::new(path, whole)];
     }
     let several = arguments.get("edits").and_then(Value::as_array);
     let all = several.map_or_else(|| vec![arguments], |edits| edits.iter().collect());
-    let mut edit = Written::new(path, "");
+    let mut edit = EditedFile::new(path, "");
     let mut found = false;
     for part in all {
         if let Some(new) = text(part, &NEW) {
@@ -91,12 +91,12 @@ fn beyond(other: &str, text: &str) -> Vec<String> {
 const BEGIN: &str = "*** Begin Patch";
 
 /// Return the edits of a patch in the form of `apply_patch`.
-pub(super) fn patched(patch: &str) -> Vec<Written> {
-    let mut files: Vec<Written> = Vec::new();
+pub(super) fn patched(patch: &str) -> Vec<EditedFile> {
+    let mut files: Vec<EditedFile> = Vec::new();
     for line in patch.lines() {
         let heads = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
         if let Some(path) = heads.iter().find_map(|head| line.strip_prefix(head)) {
-            files.push(Written::new(path.trim(), ""));
+            files.push(EditedFile::new(path.trim(), ""));
         } else if let Some(file) = files.last_mut() {
             file.added.extend(line.strip_prefix('+').map(str::to_owned));
             file.removed.extend(line.strip_prefix('-').map(str::to_owned));

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use super::checks::CHECKS;
-use super::judged::Session;
+use super::judged::JudgedTrajectory;
 
 /// Session of each trajectory: itself, or the one that called it.
 pub(super) struct Families(Vec<usize>);
 
 impl Families {
     /// Find the session of every trajectory.
-    pub(super) fn of(sessions: &[Session]) -> Self {
+    pub(super) fn of(sessions: &[JudgedTrajectory]) -> Self {
         let places: HashMap<&str, usize> =
             sessions.iter().enumerate().rev().map(|(at, session)| (session.work.id.as_str(), at)).collect();
         let parent = |at: usize| places.get(sessions[at].parent.as_deref()?).copied();
@@ -33,7 +33,7 @@ impl Families {
     }
 
     /// Forget runs of a session that came before an edit of one of its sub-agents.
-    pub(super) fn void_checks(&self, sessions: &mut [Session]) {
+    pub(super) fn void_checks(&self, sessions: &mut [JudgedTrajectory]) {
         for at in (0..sessions.len()).filter(|&at| !self.is_root(at)) {
             let Some(last) = sessions[at].work.edits.iter().map(|edit| edit.time).max() else { continue };
             let root = &mut sessions[self.0[at]];

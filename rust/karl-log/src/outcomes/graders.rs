@@ -34,9 +34,9 @@ pub(super) fn by_benchmark(trajectory: &Trajectory<'_>, outcome: &mut Outcome) {
 
 /// Verdicts of reports by session or task, with the file of each.
 #[derive(Debug, Default)]
-pub(super) struct Verdicts(HashMap<String, (f64, String)>);
+pub(super) struct GraderVerdicts(HashMap<String, (f64, String)>);
 
-impl Verdicts {
+impl GraderVerdicts {
     /// Read reports: one of SWE-bench, or rows with an id and a verdict, in lines or a list.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn reports_by_hand() {
         let of = |text: &str| {
-            let mut found = Verdicts::of(text.as_bytes());
+            let mut found = GraderVerdicts::of(text.as_bytes());
             found.sort_by(|one, other| one.0.cmp(&other.0));
             found
         };

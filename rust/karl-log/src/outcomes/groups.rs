@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-use super::judged::Session;
+use super::judged::JudgedTrajectory;
 
 /// Groups as a forest: the parent of each trajectory, or itself. Trajectories that share one with a third are of
 /// one group, whatever joined them.
-pub(super) struct Groups(Vec<usize>);
+pub(super) struct TrajectoryGroups(Vec<usize>);
 
-impl Groups {
+impl TrajectoryGroups {
     /// Create a group of its own for each of `count` trajectories.
     pub(super) fn new(count: usize) -> Self {
         Self((0..count).collect())
@@ -40,7 +40,7 @@ impl Groups {
     }
 
     /// Set one group for the trajectories of each: the first's, or its id.
-    pub(super) fn name(mut self, sessions: &mut [Session]) {
+    pub(super) fn name(mut self, sessions: &mut [JudgedTrajectory]) {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for at in 0..sessions.len() {
             groups.entry(self.root(at)).or_default().push(at);

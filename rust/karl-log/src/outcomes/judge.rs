@@ -5,7 +5,7 @@ use std::path::Path;
 use super::checks::{CHECKS, checks};
 use super::component::Component;
 use super::graders::by_benchmark;
-use super::next_turn::{self, Verdict, next_turns};
+use super::next_turn::{self, TurnVerdict, next_turns};
 use super::outcome::{Evidence, Outcome};
 use super::trajectory::Trajectory;
 use super::work::Ran;
@@ -72,9 +72,9 @@ fn corrected(trajectory: &Trajectory<'_>, outcome: &mut Outcome) {
         .into_iter()
         .filter_map(|turn| next_turn::judge(&turn.text, &turn.before).map(|found| (turn.message, found)))
         .collect();
-    judged.sort_by_key(|(message, found)| (found.verdict != Verdict::Corrects, *message));
+    judged.sort_by_key(|(message, found)| (found.verdict != TurnVerdict::Corrects, *message));
     if let Some((message, found)) = judged.first() {
-        let corrects = found.verdict == Verdict::Corrects;
+        let corrects = found.verdict == TurnVerdict::Corrects;
         let what = if corrects { "corrects the work" } else { "goes on" };
         let why = format!("the user's turn {what} (rule {})", found.rule);
         let evidence = Evidence { message: Some(*message), why, ..Evidence::default() };

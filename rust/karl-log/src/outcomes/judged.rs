@@ -7,7 +7,7 @@ use super::session::SessionWork;
 use crate::columns::PackedPlace;
 
 /// Trajectory of a session or sub-agent.
-pub(super) struct Session {
+pub(super) struct JudgedTrajectory {
     pub(super) place: PackedPlace,
     pub(super) digest: u64,
     /// Trajectory that called it.

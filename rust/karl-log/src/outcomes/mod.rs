@@ -46,7 +46,7 @@ pub use self::run::run;
 pub use self::session::SessionWork;
 pub use self::settings::OutcomesSettings;
 pub(crate) use self::shell::command;
-pub(crate) use self::trajectory::{Call, Message, Trajectory, with as with_trajectory};
+pub(crate) use self::trajectory::{ToolCall, Trajectory, TrajectoryMessage, with as with_trajectory};
 pub(crate) use self::verdict::exit_code;
 pub(crate) use self::work::{Ran, calls};
 pub use crate::format::component::{self, Component};

@@ -15,7 +15,7 @@ use crate::input::source::Source;
 use crate::log::Account;
 use crate::parallel::{map, share};
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
-use crate::rejects::Tally;
+use crate::rejects::FileTally;
 use crate::secrets::{SecretCounts, add};
 
 /// Account of each file.
@@ -104,17 +104,17 @@ impl Records {
         failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(secrets), Err)
     }
 
-    fn scan(&self, task: RangeTask, take: impl FnMut(&ScannedRow<'_>), watch: &Watch) -> Result<Tally> {
+    fn scan(&self, task: RangeTask, take: impl FnMut(&ScannedRow<'_>), watch: &Watch) -> Result<FileTally> {
         let input = &self.inputs[task.input];
         let mut scanner = Scanner::new(task.input, &input.fields, ScanSettings::default());
-        let mut tally = Tally::default();
+        let mut tally = FileTally::default();
         let read = pieces(input, task, self.limit, watch)
             .and_then(|pieces| scan_all(pieces, &mut scanner, &mut Sink(take), &mut tally, watch));
         end(read, &input.source.name, input.source.codec, &mut tally)?;
         Ok(tally)
     }
 
-    fn accounts(&self, tallies: &[Tally]) -> Accounts {
+    fn accounts(&self, tallies: &[FileTally]) -> Accounts {
         let mut accounts = vec![(0, Account::default()); self.inputs.len()];
         for (task, tally) in self.tasks.iter().zip(tallies) {
             let (lines, account) = &mut accounts[task.input];

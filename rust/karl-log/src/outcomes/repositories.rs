@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::git::{PullRequest, Refusal, Settings, Why, compare, shared_directory};
-use super::judged::Session;
+use super::judged::JudgedTrajectory;
 use super::report::OutcomesReport;
 use super::session::SessionWork;
 use super::settings::OutcomesSettings;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Compare sessions with the repositories that the user named, or with those of their working directories where
 /// these exist; add what they show to the outcomes.
 pub(super) fn judge(
-    sessions: &mut [Session],
+    sessions: &mut [JudgedTrajectory],
     settings: &OutcomesSettings,
     report: &mut OutcomesReport,
     watch: &Watch,
@@ -56,7 +56,7 @@ fn pull_requests(files: &[PathBuf]) -> Result<Vec<PullRequest>> {
 
 /// Group sessions by the repository of their working directory.
 fn by_repository(
-    sessions: &[Session],
+    sessions: &[JudgedTrajectory],
     report: &mut OutcomesReport,
     watch: &Watch,
 ) -> Result<BTreeMap<PathBuf, Vec<usize>>> {
@@ -81,7 +81,7 @@ fn by_repository(
 fn compare_with(
     path: &Path,
     members: &[usize],
-    sessions: &mut [Session],
+    sessions: &mut [JudgedTrajectory],
     settings: &Settings,
     report: &mut OutcomesReport,
     watch: &Watch,

@@ -4,11 +4,11 @@ use tempfile::TempDir;
 
 use super::asked_again::{asked_again, join_attempts};
 use super::family::Families;
-use super::graders::Verdicts;
-use super::groups::Groups;
+use super::graders::GraderVerdicts;
+use super::groups::TrajectoryGroups;
 use super::issue::issue;
 use super::judge::{Judged, judge};
-use super::judged::Session;
+use super::judged::JudgedTrajectory;
 use super::records::Records;
 use super::report::OutcomesReport;
 use super::repositories;
@@ -18,8 +18,8 @@ use super::settings::OutcomesSettings;
 use super::sidecar::beside;
 use super::trajectory;
 use super::work::{calls, work};
-use super::write::{FOREIGN_OUTCOME, Rating, Writer};
-use crate::atomic_output::Target;
+use super::write::{FOREIGN_OUTCOME, OutcomeWriter, Rating};
+use crate::atomic_output::OutputTarget;
 use crate::cancel::Watch;
 use crate::columns::ScannedRow;
 use crate::convert::kind::{Classified, tell};
@@ -39,7 +39,7 @@ const NO_TRAJECTORY: &str = "no_trajectory";
 /// As [`convert()`], and [`Error::Layout`] if there is no trajectory.
 pub fn run(
     sources: Vec<Source>,
-    target: &Target,
+    target: &OutputTarget,
     settings: &OutcomesSettings,
     watch: &Watch,
 ) -> Result<OutcomesReport> {
@@ -67,7 +67,7 @@ pub fn run(
         return Err(Error::Layout { path, problem: "there is no trajectory in what was read".to_owned() });
     }
     repositories::judge(&mut sessions, settings, &mut report, watch)?;
-    compare(&mut sessions, &Verdicts::read(&settings.reports)?);
+    compare(&mut sessions, &GraderVerdicts::read(&settings.reports)?);
     let output = Output::create(target, settings.protection.clone())?;
     report.secrets =
         records.write(&output, |row, out| write(row, &sessions, &records, settings.rate, out), watch)?;
@@ -102,7 +102,7 @@ fn sorted(
 /// Convert transcripts to a file in a hidden folder beside the target, which is removed with the folder.
 fn converted(
     transcripts: Vec<Source>,
-    target: &Target,
+    target: &OutputTarget,
     settings: &OutcomesSettings,
     report: &mut OutcomesReport,
     watch: &Watch,
@@ -126,8 +126,8 @@ fn converted(
 }
 
 /// Read a record: its work, and what it and the files beside it show.
-fn read(row: &ScannedRow<'_>) -> std::result::Result<Session, &'static str> {
-    if !Writer::new().accepts(row.record) {
+fn read(row: &ScannedRow<'_>) -> std::result::Result<JudgedTrajectory, &'static str> {
+    if !OutcomeWriter::new().accepts(row.record) {
         return Err(FOREIGN_OUTCOME);
     }
     let session = trajectory::with(row.record, |trajectory| {
@@ -140,7 +140,7 @@ fn read(row: &ScannedRow<'_>) -> std::result::Result<Session, &'static str> {
             beside(&trajectory.source.files, session, &mut work, &mut outcome);
         }
         let first = trajectory.messages.iter().find(|message| message.role.as_str() == "user");
-        Session {
+        JudgedTrajectory {
             place: row.spot,
             digest: row.digest,
             parent,
@@ -157,7 +157,7 @@ fn read(row: &ScannedRow<'_>) -> std::result::Result<Session, &'static str> {
 }
 
 /// Set the components that need the other sessions, or reports.
-fn compare(sessions: &mut [Session], verdicts: &Verdicts) {
+fn compare(sessions: &mut [JudgedTrajectory], verdicts: &GraderVerdicts) {
     for session in &mut *sessions {
         let names = [Some(session.work.id.as_str()), session.group.as_deref()];
         let names: Vec<String> = names.into_iter().flatten().map(str::to_owned).collect();
@@ -167,7 +167,7 @@ fn compare(sessions: &mut [Session], verdicts: &Verdicts) {
     let families = Families::of(sessions);
     families.void_checks(sessions);
     let (roots, called): (Vec<usize>, Vec<usize>) = (0..sessions.len()).partition(|&at| families.is_root(at));
-    let mut groups = Groups::new(sessions.len());
+    let mut groups = TrajectoryGroups::new(sessions.len());
     asked_again(sessions, &roots, &mut groups);
     join_attempts(sessions, &roots, &called, &mut groups);
     groups.name(sessions);
@@ -176,19 +176,19 @@ fn compare(sessions: &mut [Session], verdicts: &Verdicts) {
 /// Write a record with its outcome.
 fn write(
     row: &ScannedRow<'_>,
-    sessions: &[Session],
+    sessions: &[JudgedTrajectory],
     records: &Records,
     rate: bool,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     // Sessions are in the order of their places; a dropped record has none.
     let Ok(at) = sessions.binary_search_by_key(&row.spot, |session| session.place) else { return Ok(()) };
-    let Session { digest, outcome, group, .. } = &sessions[at];
+    let JudgedTrajectory { digest, outcome, group, .. } = &sessions[at];
     if *digest != row.digest {
         let place = row.spot.place(row.length);
         return Err(records.inputs[place.input].source.changed(place.offset));
     }
     let rating = if rate { Rating::Set(reward(outcome)) } else { Rating::Kept };
-    Writer::new().write(row.record, outcome, group.as_deref(), rating, out);
+    OutcomeWriter::new().write(row.record, outcome, group.as_deref(), rating, out);
     Ok(())
 }

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::convert::Kind;
+use crate::convert::TranscriptKind;
 use crate::protection::Protection;
 
 /// Settings of outcomes.
 #[derive(Clone, Debug)]
 pub struct OutcomesSettings {
     /// Kind of transcripts, if it is not to be detected.
-    pub kind: Option<Kind>,
+    pub kind: Option<TranscriptKind>,
     /// True to take transcripts alone, and to set the reward of each trajectory by its outcome.
     pub rate: bool,
     /// Reports of graders.

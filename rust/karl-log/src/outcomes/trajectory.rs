@@ -21,7 +21,7 @@ pub(crate) struct Trajectory<'a> {
     pub(crate) started_at: Text<'a>,
     pub(crate) ended_at: Text<'a>,
     pub(crate) source: Origin,
-    pub(crate) messages: Vec<Message<'a>>,
+    pub(crate) messages: Vec<TrajectoryMessage<'a>>,
 }
 
 /// Trajectory that called this one.
@@ -45,7 +45,7 @@ pub(crate) struct Origin {
 /// One message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Message<'a> {
+pub(crate) struct TrajectoryMessage<'a> {
     #[serde(borrow)]
     pub(crate) role: Text<'a>,
     pub(crate) content: Text<'a>,
@@ -53,13 +53,13 @@ pub(crate) struct Message<'a> {
     pub(crate) interrupted: bool,
     pub(crate) tool_call_id: Text<'a>,
     pub(crate) success: Option<bool>,
-    pub(crate) tool_calls: Vec<Call<'a>>,
+    pub(crate) tool_calls: Vec<ToolCall<'a>>,
 }
 
 /// Tool call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Call<'a> {
+pub(crate) struct ToolCall<'a> {
     #[serde(borrow)]
     pub(crate) id: Text<'a>,
     pub(crate) function: Function<'a>,

@@ -1,7 +1,7 @@
 //! Verdict of one run of tests, a build or a linter.
 
 use super::component::Component;
-use super::runners::{Reading, Runner, Seen, all, read, script};
+use super::runners::{OutputContext, Reading, Runner, all, read, script};
 use super::shell::{CommandLine, program};
 use super::work::Ran;
 
@@ -49,7 +49,7 @@ pub(super) fn runs(words: &[String]) -> impl Iterator<Item = Run> {
 }
 
 /// Verdict of a run.
-pub(super) enum Verdict {
+pub(super) enum RunVerdict {
     /// Value, and why.
     Is(f64, String),
     /// It ran, and the output does not say how.
@@ -59,48 +59,48 @@ pub(super) enum Verdict {
 }
 
 /// Return the verdict of a run by the command at `at` of a line.
-pub(super) fn verdict(run: &Run, line: &CommandLine, at: usize, ran: &Ran<'_>, alone: bool) -> Verdict {
+pub(super) fn verdict(run: &Run, line: &CommandLine, at: usize, ran: &Ran<'_>, alone: bool) -> RunVerdict {
     if NOT_ENDED.iter().any(|text| ran.output.contains(text)) {
-        return Verdict::Unknown;
+        return RunVerdict::Unknown;
     }
     let code = exit_code(ran.output);
     // Without the command there was no run.
     if matches!(code, Some(126 | 127)) {
-        return Verdict::Nothing;
+        return RunVerdict::Nothing;
     }
     let filtered = line.pipe(at).any(|name| !KEEPING_THE_END.contains(&name));
-    match reading(run, ran.output, Seen { alone, filtered }) {
-        Reading::Passed(summary) => Verdict::Is(1.0, format!("{}: {summary}", run.name())),
-        Reading::Failed(summary) => Verdict::Is(0.0, format!("{}: {summary}", run.name())),
-        Reading::Empty => Verdict::Nothing,
-        Reading::Stopped => Verdict::Unknown,
+    match reading(run, ran.output, OutputContext { alone, filtered }) {
+        Reading::Passed(summary) => RunVerdict::Is(1.0, format!("{}: {summary}", run.name())),
+        Reading::Failed(summary) => RunVerdict::Is(0.0, format!("{}: {summary}", run.name())),
+        Reading::Empty => RunVerdict::Nothing,
+        Reading::Stopped => RunVerdict::Unknown,
         Reading::Unknown => by_status(run, line, at, ran, code),
     }
 }
 
 /// Return the verdict of the exit status, where nothing hides it.
-fn by_status(run: &Run, line: &CommandLine, at: usize, ran: &Ran<'_>, code: Option<i64>) -> Verdict {
+fn by_status(run: &Run, line: &CommandLine, at: usize, ran: &Ran<'_>, code: Option<i64>) -> RunVerdict {
     let ended = code.is_none_or(|code| !OTHER_REASONS.contains(&code));
     // `cd` into a folder that is not there fails in the place of the run.
     let began = !ran.output.contains("cd: ");
     match ran.success.filter(|_| ended && began).and_then(|status| line.passed(at, status)) {
-        Some(true) => Verdict::Is(1.0, format!("{}: exit status 0", run.name())),
+        Some(true) => RunVerdict::Is(1.0, format!("{}: exit status 0", run.name())),
         Some(false) => {
             let status = code.map_or_else(|| "not 0".to_owned(), |code| code.to_string());
-            Verdict::Is(0.0, format!("{}: exit status {status}", run.name()))
+            RunVerdict::Is(0.0, format!("{}: exit status {status}", run.name()))
         }
-        None => Verdict::Unknown,
+        None => RunVerdict::Unknown,
     }
 }
 
 /// Return what the output says; of a script, what any runner of its kind reads in it.
-fn reading(run: &Run, output: &str, seen: Seen) -> Reading {
+fn reading(run: &Run, output: &str, seen: OutputContext) -> Reading {
     let component = match run {
         Run::Runner(runner) => return read(runner, output, seen),
         Run::Script(_, component) => *component,
     };
     // A text of one runner may mean something else in the output of another.
-    let seen = Seen { alone: false, ..seen };
+    let seen = OutputContext { alone: false, ..seen };
     let found: Vec<Reading> = all()
         .filter(|runner| runner.component == component)
         .map(|runner| read(runner, output, seen))

@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::edits::{Written, edits};
+use super::edits::{EditedFile, edits};
 use super::session::{FileEdit, NamedCommit, SessionWork};
 use super::shell::{CommandLine, command, shell_edits};
-use super::trajectory::{Call, Text, Trajectory};
+use super::trajectory::{Text, ToolCall, Trajectory};
 use crate::time::milliseconds;
 
 /// Tool call, with its result.
@@ -34,7 +34,7 @@ pub(crate) struct Ran<'t> {
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Edit of files.
-    Edit(Vec<Written>),
+    Edit(Vec<EditedFile>),
     /// Command line of a shell.
     Shell(CommandLine),
     /// Anything else.
@@ -98,7 +98,7 @@ pub(crate) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<Ran<'t>> {
     ran
 }
 
-fn action(call: &Call<'_>) -> Action {
+fn action(call: &ToolCall<'_>) -> Action {
     let Ok(arguments) = serde_json::from_str::<Value>(call.function.arguments.as_str()) else {
         return Action::Other;
     };

@@ -26,9 +26,9 @@ pub(super) enum Rating {
 }
 
 /// Writer of records with outcomes.
-pub(super) struct Writer(PathTree);
+pub(super) struct OutcomeWriter(PathTree);
 
-impl Writer {
+impl OutcomeWriter {
     pub(super) fn new() -> Self {
         let paths: Vec<Path> = KEYS.iter().filter_map(|key| Path::parse(key).ok()).collect();
         Self(PathTree::new(&paths))
@@ -110,7 +110,7 @@ mod tests {
 
     fn written(record: &str, outcome: &Outcome, group: Option<&str>) -> Value {
         let mut out = Vec::new();
-        Writer::new().write(record.as_bytes(), outcome, group, Rating::Kept, &mut out);
+        OutcomeWriter::new().write(record.as_bytes(), outcome, group, Rating::Kept, &mut out);
         assert_eq!(out.pop(), Some(b'\n'));
         serde_json::from_slice(&out).unwrap()
     }
@@ -150,7 +150,7 @@ mod tests {
         for (rated, wanted) in [(Some(0.25), json!(0.25)), (None, json!(null))] {
             let mut out = Vec::new();
             let record = br#"{"id":"a","reward":0.5,"messages":[]}"#;
-            Writer::new().write(record, &Outcome::default(), None, Rating::Set(rated), &mut out);
+            OutcomeWriter::new().write(record, &Outcome::default(), None, Rating::Set(rated), &mut out);
             let made: Value = serde_json::from_slice(&out).unwrap();
             assert_eq!(made["reward"], wanted);
         }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_outcome_of_another_form_is_refused() {
-        let writer = Writer::new();
+        let writer = OutcomeWriter::new();
         assert!(
             writer.accepts(br#"{"outcome":{"a":1}}"#)
                 && writer.accepts(b"{}")

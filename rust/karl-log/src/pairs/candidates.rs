@@ -25,7 +25,7 @@ const REQUEST_BYTES: usize = 40;
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// One trajectory: its place, and what it is compared by.
-pub(super) struct Entry {
+pub(super) struct PairCandidate {
     offset: u64,
     length: usize,
     session: String,
@@ -37,12 +37,12 @@ pub(super) struct Entry {
 
 /// Two trajectories of one request.
 pub(super) struct Candidate<'e> {
-    pub(super) chosen: &'e Entry,
-    pub(super) rejected: &'e Entry,
+    pub(super) chosen: &'e PairCandidate,
+    pub(super) rejected: &'e PairCandidate,
     pub(super) reason: &'static str,
 }
 
-impl Entry {
+impl PairCandidate {
     /// Return its line.
     pub(super) fn text(&self, trajectories: &File) -> io::Result<Vec<u8>> {
         let mut text = vec![0; self.length];
@@ -67,7 +67,7 @@ struct Said {
 }
 
 /// Return the trajectories of a file, without those of sub-agents.
-pub(super) fn entries(trajectories: &File) -> io::Result<Vec<Entry>> {
+pub(super) fn entries(trajectories: &File) -> io::Result<Vec<PairCandidate>> {
     let (mut found, mut offset, mut line) = (Vec::new(), 0, Vec::new());
     let mut reader = BufReader::with_capacity(1 << 20, trajectories);
     loop {
@@ -81,7 +81,7 @@ pub(super) fn entries(trajectories: &File) -> io::Result<Vec<Entry>> {
     }
 }
 
-fn entry(line: &[u8], offset: u64, length: usize) -> Option<Entry> {
+fn entry(line: &[u8], offset: u64, length: usize) -> Option<PairCandidate> {
     let header: Header = serde_json::from_slice(line).ok()?;
     if header.parent.is_some_and(|parent| !parent.is_null()) {
         return None;
@@ -91,7 +91,7 @@ fn entry(line: &[u8], offset: u64, length: usize) -> Option<Entry> {
     let words = asked.map(|asked| words(&asked.content)).filter(|words| words.len() >= REQUEST_BYTES);
     let request =
         words.zip(text("cwd")).map(|(words, folder)| id128(format!("{folder}\0{words}").as_bytes()));
-    Some(Entry {
+    Some(PairCandidate {
         offset,
         length,
         session: text("session_id").or(header.id)?,
@@ -102,9 +102,10 @@ fn entry(line: &[u8], offset: u64, length: usize) -> Option<Entry> {
 }
 
 /// Return the candidates.
-pub(super) fn candidates(entries: &[Entry]) -> Vec<Candidate<'_>> {
-    let sessions: Vec<&Entry> = entries.iter().filter(|entry| !entry.abandoned).collect();
-    let kept: HashMap<&str, &Entry> = sessions.iter().map(|entry| (&entry.session[..], *entry)).collect();
+pub(super) fn candidates(entries: &[PairCandidate]) -> Vec<Candidate<'_>> {
+    let sessions: Vec<&PairCandidate> = entries.iter().filter(|entry| !entry.abandoned).collect();
+    let kept: HashMap<&str, &PairCandidate> =
+        sessions.iter().map(|entry| (&entry.session[..], *entry)).collect();
     let branches = entries.iter().filter(|entry| entry.abandoned).filter_map(|rejected| {
         kept.get(&rejected.session[..]).map(|&chosen| Candidate { chosen, rejected, reason: REWOUND })
     });
@@ -113,8 +114,8 @@ pub(super) fn candidates(entries: &[Entry]) -> Vec<Candidate<'_>> {
 
 /// Return each session with the next one of the same request and folder, within a day. Sessions that begin at the
 /// same moment are forks of one, of which both were kept.
-fn retries<'e>(sessions: &[&'e Entry]) -> Vec<Candidate<'e>> {
-    let mut asked: BTreeMap<u128, Vec<(i64, &Entry)>> = BTreeMap::new();
+fn retries<'e>(sessions: &[&'e PairCandidate]) -> Vec<Candidate<'e>> {
+    let mut asked: BTreeMap<u128, Vec<(i64, &PairCandidate)>> = BTreeMap::new();
     for &entry in sessions {
         if let (Some(request), Some(started)) = (entry.request, entry.started) {
             asked.entry(request).or_default().push((started, entry));
@@ -134,9 +135,9 @@ fn retries<'e>(sessions: &[&'e Entry]) -> Vec<Candidate<'e>> {
 mod tests {
     use super::*;
 
-    fn session(offset: u64, request: u128, started: i64) -> Entry {
+    fn session(offset: u64, request: u128, started: i64) -> PairCandidate {
         let (session, request, started) = (offset.to_string(), Some(request), Some(started));
-        Entry { offset, length: 1, session, abandoned: false, request, started }
+        PairCandidate { offset, length: 1, session, abandoned: false, request, started }
     }
 
     #[test]
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_branch_is_rejected_for_its_session() {
-        let branch = Entry { abandoned: true, session: "0".to_owned(), ..session(7, 1, 1000) };
+        let branch = PairCandidate { abandoned: true, session: "0".to_owned(), ..session(7, 1, 1000) };
         let entries = [session(0, 1, 1000), branch];
         let found = candidates(&entries);
         assert_eq!((found.len(), found[0].reason), (1, REWOUND));

@@ -21,11 +21,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use self::candidates::{Entry, candidates, entries};
+use self::candidates::{PairCandidate, candidates, entries};
 pub use self::report::PairsReport;
 use self::row::row;
 pub use self::settings::{PairShape, PairsSettings};
-use crate::atomic_output::{OutputKind, Target};
+use crate::atomic_output::{OutputKind, OutputTarget};
 use crate::cancel::Watch;
 use crate::convert::output::Output;
 use crate::convert::{self, ConvertSettings, Rate, convert};
@@ -44,9 +44,9 @@ const KIND: OutputKind =
 /// Look at the place of a file of pairs before any work is done.
 ///
 /// # Errors
-/// As [`Target::look`].
-pub fn target(path: &Path, force: bool) -> Result<Target> {
-    Target::look(path, &KIND, force)
+/// As [`OutputTarget::look`].
+pub fn target(path: &Path, force: bool) -> Result<OutputTarget> {
+    OutputTarget::look(path, &KIND, force)
 }
 
 fn is_ours(path: &Path) -> Result<bool> {
@@ -63,7 +63,7 @@ fn is_ours(path: &Path) -> Result<bool> {
 /// As [`convert()`].
 pub fn pairs(
     sources: Vec<Source>,
-    target: &Target,
+    target: &OutputTarget,
     settings: &PairsSettings,
     watch: &Watch,
 ) -> Result<PairsReport> {
@@ -85,7 +85,9 @@ pub fn pairs(
     let output = Output::create(target, settings.protection.clone())?;
     for (at, pair) in candidates(&entries).iter().enumerate() {
         watch.advance(0)?;
-        let text = |entry: &Entry| entry.text(&trajectories).map_err(|error| Error::io("read", &path, error));
+        let text = |entry: &PairCandidate| {
+            entry.text(&trajectories).map_err(|error| Error::io("read", &path, error))
+        };
         let made = row(&text(pair.chosen)?, &text(pair.rejected)?, pair.reason, settings.shape);
         let line = report.count(pair.reason, made);
         add(&mut report.secrets, output.put(at, line.into_bytes())?);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::row::Drop;
-use crate::convert::{Report, report::Counts};
+use crate::convert::{Report, report::CountsByName};
 use crate::secrets::SecretCounts;
 
 /// Account of a search for pairs.
@@ -14,9 +14,9 @@ pub struct PairsReport {
     /// Sessions, without sub-agents and abandoned branches.
     pub sessions: u64,
     /// Candidates, by the reason why one is preferred.
-    pub candidates: Counts,
+    pub candidates: CountsByName,
     /// Pairs written, by that reason.
-    pub pairs: Counts,
+    pub pairs: CountsByName,
     /// Candidates that are not written, by name.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Secrets replaced, by family.

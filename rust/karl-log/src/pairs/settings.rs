@@ -1,13 +1,13 @@
 //! Settings of a search for pairs.
 
-use crate::convert::Kind;
+use crate::convert::TranscriptKind;
 use crate::protection::Protection;
 
 /// Settings of a search for pairs.
 #[derive(Clone, Debug)]
 pub struct PairsSettings {
     /// Kind of all files, if it is not to be detected.
-    pub kind: Option<Kind>,
+    pub kind: Option<TranscriptKind>,
     /// Shape of the rows.
     pub shape: PairShape,
     /// What is replaced in the rows; secrets are counted too.

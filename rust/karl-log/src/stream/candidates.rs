@@ -10,10 +10,10 @@ use karl_core::stream;
 use crate::columns::{NameTables, PackedPlace, RowBins, RowSink, ScannedRow, ThreadRows, columns};
 use crate::detect::Input;
 use crate::error::{Error, Result};
-use crate::input::pipe::Origin;
+use crate::input::pipe::PipeFacts;
 use crate::log::Log;
 use crate::log::{NameCounts, Streamed};
-use crate::rejects::Tally;
+use crate::rejects::FileTally;
 
 /// Record that a draw may need.
 struct HeldRecord {
@@ -84,7 +84,13 @@ impl Candidates {
     }
 
     /// Return the log of the candidates; their bytes are written to the file that the input names.
-    pub(super) fn log(self, mut input: Input, tally: Tally, origin: Origin, threads: usize) -> Result<Log> {
+    pub(super) fn log(
+        self,
+        mut input: Input,
+        tally: FileTally,
+        origin: PipeFacts,
+        threads: usize,
+    ) -> Result<Log> {
         if let Some(error) = self.failed {
             return Err(error.into());
         }

@@ -25,7 +25,7 @@ use crate::detect::{Input, probe, records};
 use crate::error::{Error, Result};
 use crate::extract::Scanner;
 use crate::framing::StreamError;
-use crate::framing::{Extent, Window};
+use crate::framing::{ValueEnd, Window};
 use crate::input::codec::Codec;
 use crate::input::pipe::{Pipe, Unpacking};
 use crate::input::read_ahead::ReadAhead;
@@ -34,7 +34,7 @@ use crate::input::unpack::is_damage;
 use crate::log::Log;
 use crate::read;
 use crate::read::{end, scan_all};
-use crate::rejects::Tally;
+use crate::rejects::FileTally;
 
 /// Bytes of a stream read before its layout is detected, unless its first record is longer.
 const BEGINNING: usize = 4 << 20;
@@ -63,7 +63,7 @@ pub fn read(
 
     let mut scanner = Scanner::new(0, &input.fields, settings.scan);
     let mut held = Candidates::new(draw)?;
-    let mut tally = Tally::default();
+    let mut tally = FileTally::default();
     let read = records(Box::new(&mut whole), &input.layout, limit)
         .map_err(StreamError::Read)
         .and_then(|pieces| scan_all(pieces, &mut scanner, &mut held, &mut tally, watch))
@@ -98,7 +98,7 @@ fn shows_a_record(begin: &[u8], limit: usize) -> bool {
         }
         window.value(limit)
     });
-    begin.len() > limit || matches!(first, Ok(Extent::Kept(_) | Extent::Passed))
+    begin.len() > limit || matches!(first, Ok(ValueEnd::Kept(_) | ValueEnd::Passed))
 }
 
 /// Detect the layout and the fields from a copy of the beginning.

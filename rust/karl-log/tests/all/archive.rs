@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use karl_log::Watch;
-use karl_log::archive::{AgentFile, CATALOGUE, Catalogue, Collected, Form, collect};
+use karl_log::archive::{AgentFile, CATALOGUE, Catalogue, Collected, FileForm, collect};
 use tempfile::TempDir;
 
 /// Agent's folder and an archive of it.
@@ -44,7 +44,7 @@ impl Made {
         let file = |path: PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap();
             let (stem, suffix) = name.split_once('.').unwrap();
-            let form = if suffix == "json" { Form::Document } else { Form::Lines };
+            let form = if suffix == "json" { FileForm::Document } else { FileForm::Lines };
             let name = format!("a/{stem}.jsonl");
             AgentFile { agent: "a".to_owned(), path, name, form }
         };

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use karl_log::json::project::{Fault, Path, PathTree, Scan, Scanned, scan};
+use karl_log::json::project::{Path, PathTree, Scan, ScanFault, Scanned, scan};
 use karl_log::json::reference::{lookup, parse};
-use karl_log::json::scalar::{Reward, reward};
+use karl_log::json::scalar::{RewardValue, reward};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -94,7 +94,7 @@ fn both(
     used: &mut Scan,
     text: &[u8],
     wanted: &PathTree,
-) -> [std::result::Result<(Scanned, Values), Fault>; 2] {
+) -> [std::result::Result<(Scanned, Values), ScanFault>; 2] {
     let mut values = vec![None; wanted.slots()];
     let said = used.object(text, &mut values).map(|found| (found, values.clone()));
     [said, scan(text, wanted, &mut values).map(|found| (found, values))]
@@ -191,8 +191,8 @@ proptest! {
         for text in [text, written] {
             let wanted = text.parse::<f64>().unwrap() + 0.0;
             match reward(Some(text.as_bytes())) {
-                Reward::Value(value) => prop_assert_eq!(value.to_bits(), wanted.to_bits(), "{}", text),
-                other => prop_assert!(other == Reward::Infinite && wanted.abs() > 1e100, "{}", text),
+                RewardValue::Value(value) => prop_assert_eq!(value.to_bits(), wanted.to_bits(), "{}", text),
+                other => prop_assert!(other == RewardValue::Infinite && wanted.abs() > 1e100, "{}", text),
             }
         }
     }

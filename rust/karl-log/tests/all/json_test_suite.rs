@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use karl_log::json::project::{Path, PathTree, scan};
 use karl_log::json::reference::parse;
-use karl_log::json::scalar::{Name, Reward, name, reward};
+use karl_log::json::scalar::{Name, RewardValue, name, reward};
 
 use crate::logs::{bad_count, strictly, try_read};
 
@@ -87,7 +87,7 @@ fn the_scan_takes_every_value_that_is_read_and_no_damage_for_one() {
             assert_eq!((x, id, one), (text.trim_ascii(), &b"\"r\""[..], &b"1"[..]), "{title}");
         } else if let (Ok(_), Some(x)) = (scanned, &values[0]) {
             let x = &record[x.clone()];
-            let refused = name(Some(x)) == Name::Bad && reward(Some(x)) == Reward::NotANumber;
+            let refused = name(Some(x)) == Name::Bad && reward(Some(x)) == RewardValue::NotANumber;
             assert!(refused || parse(x).is_ok(), "{title}");
         }
     }

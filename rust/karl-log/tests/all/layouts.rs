@@ -1,6 +1,6 @@
 //! How a file may hold its records, and what happens to what is not where it should be.
 
-use karl_log::detect::Layout;
+use karl_log::detect::FileLayout;
 use karl_log::{Error, Log};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
 }
 
 /// The three rows, read from any layout: ids, groups and rewards, without the bytes.
-fn same_rows(text: &str, layout: &Layout) -> Log {
+fn same_rows(text: &str, layout: &FileLayout) -> Log {
     let (lines, log) = (log(ROWS.join("\n")), log(text));
     assert_eq!(&log.inputs[0].layout, layout, "{text}");
     assert_eq!((&log.keys, log.group.codes()), (&lines.keys, lines.group.codes()), "{text}");
@@ -42,8 +42,8 @@ fn layout_error(text: &str) -> String {
     }
 }
 
-fn member() -> Layout {
-    Layout::Member("results".to_owned())
+fn member() -> FileLayout {
+    FileLayout::Member("results".to_owned())
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn an_array_on_one_line_or_many_holds_its_elements() {
     for text in
         [format!("[{}]", ROWS.join(",")), pretty(&values()), format!("\n [\n{}\n]\n", ROWS.join(" ,\r\n"))]
     {
-        assert_eq!(bad(&same_rows(&text, &Layout::Array)), []);
+        assert_eq!(bad(&same_rows(&text, &FileLayout::Array)), []);
     }
 }
 
@@ -89,13 +89,13 @@ fn a_document_of_many_lines_that_holds_no_records_is_refused() {
 #[test]
 fn one_record_over_many_lines_is_one_record() {
     let log = log(pretty(&values()[0]));
-    assert_eq!((log.len(), &log.inputs[0].layout, log.group.name(0)), (1, &Layout::Values, Some("g")));
+    assert_eq!((log.len(), &log.inputs[0].layout, log.group.name(0)), (1, &FileLayout::Values, Some("g")));
 }
 
 #[test]
 fn records_over_many_lines_may_follow_each_other() {
     let text: String = values().iter().map(pretty).collect::<Vec<_>>().join("\n");
-    assert_eq!(bad(&same_rows(&text, &Layout::Values)), []);
+    assert_eq!(bad(&same_rows(&text, &FileLayout::Values)), []);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn one_record_on_one_line_is_a_file_of_lines_even_if_it_is_a_poor_one() {
     for text in [ROWS[0], r#"{"id":"a"}"#, "{}", r#"{"id":"a","tags":["x"]}"#] {
         for end in ["", "\n", "\n\n"] {
             let log = log(format!("{text}{end}"));
-            assert_eq!((log.len(), &log.inputs[0].layout), (1, &Layout::Lines), "{text}");
+            assert_eq!((log.len(), &log.inputs[0].layout), (1, &FileLayout::Lines), "{text}");
         }
     }
 }
@@ -128,7 +128,7 @@ fn lines_whose_first_is_torn_are_lines() {
         r#"{"id":"z","x":tr"#,
     ];
     for first in torn {
-        let log = same_rows(&format!("{first}\n{}\n", ROWS.join("\n")), &Layout::Lines);
+        let log = same_rows(&format!("{first}\n{}\n", ROWS.join("\n")), &FileLayout::Lines);
         assert_eq!(bad(&log), [("malformed", 1)], "{first}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use karl_core::sample::Ranking;
 use karl_log::detect::Wishes;
 use karl_log::export;
-use karl_log::export::{Draft, Draw, Prepared, RowFacts, Shape};
+use karl_log::export::{Draft, Draw, Prepared, SelectionValues, Shape};
 use karl_log::extract;
 use karl_log::extract::Compare;
 use karl_log::input::source::Source;
@@ -121,7 +121,7 @@ pub(crate) fn judged(
     judge: Option<export::Judge<'_>>,
 ) -> Draft {
     let numbers = vec![0.5; log.len()];
-    let facts = RowFacts { rewards: &numbers, scores: &numbers, log_weight: &|_| 0.5 };
+    let facts = SelectionValues { rewards: &numbers, scores: &numbers, log_weight: &|_| 0.5 };
     let ranking = Ranking::given(rows, log.len()).unwrap();
     let draw = Draw::Ranked { ranking, count, strata: None };
     export::draft(log, facts, draw, settings, judge, &Watch::new()).unwrap()

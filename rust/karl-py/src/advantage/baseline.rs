@@ -10,7 +10,7 @@ use super::Scores;
 use crate::boundary::array::{Column, column, reals, with_reals};
 use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
-use crate::boundary::grouping::{Given, ragged};
+use crate::boundary::grouping::{OptionalArgument, ragged};
 
 /// Subtract a number from each reward.
 ///
@@ -59,8 +59,8 @@ pub(crate) struct Running<'py> {
 pub(crate) fn ema_baseline<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
-    group_ids: Given<'_, 'py>,
-    offsets: Given<'_, 'py>,
+    group_ids: OptionalArgument<'_, 'py>,
+    offsets: OptionalArgument<'_, 'py>,
     alpha: f64,
     start: f64,
     ids: &Bound<'py, PyAny>,
@@ -84,8 +84,8 @@ pub(crate) fn ema_baseline<'py>(
 
 /// Return the number by which a state knows the group of each row: its id, or its row of the offsets.
 fn numbers<'py>(
-    group_ids: Given<'_, 'py>,
-    offsets: Given<'_, 'py>,
+    group_ids: OptionalArgument<'_, 'py>,
+    offsets: OptionalArgument<'_, 'py>,
     rows: usize,
 ) -> PyResult<Column<'py, i64>> {
     match (group_ids, offsets) {

@@ -6,15 +6,15 @@ use super::Scores;
 use crate::boundary::array::{column, freedom, groups, reals, threads, with_reals};
 use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
-use crate::boundary::grouping::{Given, Grouping, ragged};
-use karl_core::advantage::{self, Gigpo, Norm, Steps, Unit};
+use crate::boundary::grouping::{Grouping, OptionalArgument, ragged};
+use karl_core::advantage::{self, Gigpo, Norm, StatisticsUnit, Steps};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
-fn unit_named(name: &str) -> PyResult<Unit> {
+fn unit_named(name: &str) -> PyResult<StatisticsUnit> {
     match name {
-        "trajectory" => Ok(Unit::Trajectory),
-        "step" => Ok(Unit::Step),
+        "trajectory" => Ok(StatisticsUnit::Trajectory),
+        "step" => Ok(StatisticsUnit::Step),
         _ => Err(UsageError::new_err(format!("unit is {name:?}, wanted trajectory or step"))),
     }
 }
@@ -45,9 +45,9 @@ pub(crate) fn gigpo<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
     offsets: &Bound<'py, PyAny>,
-    group_ids: Given<'_, 'py>,
+    group_ids: OptionalArgument<'_, 'py>,
     state_ids: &Bound<'py, PyAny>,
-    group_offsets: Given<'_, 'py>,
+    group_offsets: OptionalArgument<'_, 'py>,
     gamma: f64,
     step_weight: f64,
     unit: &str,

@@ -20,7 +20,7 @@ pub(crate) mod zscore;
 
 use crate::boundary::array::{fresh, reals, threads, with_reals};
 use crate::boundary::enter::compute;
-use crate::boundary::grouping::{Given, Grouping};
+use crate::boundary::grouping::{Grouping, OptionalArgument};
 use karl_core::Scratch;
 use karl_core::advantage::Score;
 use numpy::PyArray1;
@@ -32,7 +32,7 @@ pub(crate) type Scores<'py> = Bound<'py, PyArray1<f64>>;
 fn scored<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
-    (group_ids, offsets): (Given<'_, 'py>, Given<'_, 'py>),
+    (group_ids, offsets): (OptionalArgument<'_, 'py>, OptionalArgument<'_, 'py>),
     score: Score,
 ) -> PyResult<Scores<'py>> {
     let (rewards, grouping) = (reals("rewards", rewards)?, Grouping::in_any_order(group_ids, offsets)?);

@@ -6,7 +6,7 @@ use super::{Scores, scored};
 use crate::boundary::array::{freedom, threads};
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::score;
-use karl_core::advantage::{self, Extent, Score};
+use karl_core::advantage::{self, DeviationScope, Score};
 use pyo3::prelude::*;
 
 /// Divide each centred reward by a standard deviation (GRPO).
@@ -40,7 +40,7 @@ pub(crate) fn zscore<'py>(
     scope: &str,
 ) -> PyResult<Scores<'py>> {
     let (extent, ddof) = (extent(scope)?, freedom(ddof)?);
-    if extent == Extent::Group {
+    if extent == DeviationScope::Group {
         return scored(py, rewards, (group_ids, offsets), Score::ZScore { ddof, eps });
     }
     score!(py, rewards, (group_ids, offsets), |values, layout| {
@@ -48,11 +48,11 @@ pub(crate) fn zscore<'py>(
     })
 }
 
-fn extent(scope: &str) -> PyResult<Extent> {
+fn extent(scope: &str) -> PyResult<DeviationScope> {
     match scope {
-        "group" => Ok(Extent::Group),
-        "batch" => Ok(Extent::Batch),
-        "global" => Ok(Extent::Global),
+        "group" => Ok(DeviationScope::Group),
+        "batch" => Ok(DeviationScope::Batch),
+        "global" => Ok(DeviationScope::Global),
         _ => Err(UsageError::new_err(format!("scope is {scope:?}, wanted one of group, batch, global"))),
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use karl_log::Error;
-use karl_log::convert::Kind;
+use karl_log::convert::TranscriptKind;
 use karl_log::error::Unread;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
@@ -56,7 +56,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
 }
 
 fn document(path: &Path, keys: &[String], message: String) -> PyErr {
-    Kind::by_keys(keys).map_or_else(
+    TranscriptKind::by_keys(keys).map_or_else(
         || LogError::new_err(message),
         |kind| TranscriptError::new_err(format!("{} is a transcript of {}", path.display(), kind.name())),
     )

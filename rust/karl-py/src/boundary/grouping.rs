@@ -14,16 +14,22 @@ pub(crate) enum Grouping<'py> {
 }
 
 /// An argument that may be left out.
-pub(crate) type Given<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+pub(crate) type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 impl<'py> Grouping<'py> {
     /// Groups in order of first appearance.
-    pub(crate) fn in_order(group_ids: Given<'_, 'py>, offsets: Given<'_, 'py>) -> PyResult<Self> {
+    pub(crate) fn in_order(
+        group_ids: OptionalArgument<'_, 'py>,
+        offsets: OptionalArgument<'_, 'py>,
+    ) -> PyResult<Self> {
         Self::named(["group_ids", "offsets"], groups, group_ids, offsets)
     }
 
     /// Return the same for what does not depend on the order of groups, which costs less.
-    pub(crate) fn in_any_order(group_ids: Given<'_, 'py>, offsets: Given<'_, 'py>) -> PyResult<Self> {
+    pub(crate) fn in_any_order(
+        group_ids: OptionalArgument<'_, 'py>,
+        offsets: OptionalArgument<'_, 'py>,
+    ) -> PyResult<Self> {
         Self::named(["group_ids", "offsets"], groups_in_any_order, group_ids, offsets)
     }
 
@@ -31,8 +37,8 @@ impl<'py> Grouping<'py> {
     pub(crate) fn named(
         [of_ids, of_offsets]: [&'static str; 2],
         number: fn(&str, &Bound<'_, PyAny>) -> PyResult<Groups<'static>>,
-        group_ids: Given<'_, 'py>,
-        offsets: Given<'_, 'py>,
+        group_ids: OptionalArgument<'_, 'py>,
+        offsets: OptionalArgument<'_, 'py>,
     ) -> PyResult<Self> {
         match (group_ids, offsets) {
             (Some(ids), None) => number(of_ids, ids).map(Self::Ids),

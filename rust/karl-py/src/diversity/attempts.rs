@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::Floats;
 use crate::boundary::array::{column, count, reals, threads, with_reals};
 use crate::boundary::enter::compute;
-use crate::boundary::grouping::{Given, Grouping};
+use crate::boundary::grouping::{Grouping, OptionalArgument};
 
 /// Compute pass@k: the probability that at least one of k attempts at a prompt is right, from n of which c are.
 ///
@@ -74,8 +74,8 @@ pub(crate) fn pass_at_k<'py>(
 pub(crate) fn best_at_k<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
-    group_ids: Given<'_, 'py>,
-    offsets: Given<'_, 'py>,
+    group_ids: OptionalArgument<'_, 'py>,
+    offsets: OptionalArgument<'_, 'py>,
     k: i64,
 ) -> PyResult<Floats<'py>> {
     let (k, rewards) = (count("k", k)?, reals("rewards", rewards)?);

@@ -12,19 +12,19 @@ use karl_log::Error;
 use karl_log::conversation::Flaw;
 use karl_log::export;
 use karl_log::export::directory;
-use karl_log::export::directory::{DirectoryFile, SPLITS, Written};
+use karl_log::export::directory::{DirectoryFile, SPLITS, WrittenFile};
 use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits};
 use karl_log::protection::Pseudonyms;
 use pyo3::prelude::*;
 
 use self::failed::FailedRow;
 use self::strata::{StrataDraw, Stratum, strata};
-use crate::atomic_output::Target;
+use crate::atomic_output::OutputTarget;
 use crate::boundary::array::column;
 use crate::boundary::enter::enter;
 use crate::boundary::error::{UsageError, to_python};
 use crate::log::Log;
-use crate::protection::{Names, pseudonyms_of};
+use crate::protection::{PseudonymNames, pseudonyms_of};
 use crate::selection::Selection;
 
 /// The rows of a data set before it is written.
@@ -61,7 +61,7 @@ impl Export {
     fn new(
         shape: &str,
         allow_secrets: bool,
-        pseudonyms: Option<Names>,
+        pseudonyms: Option<PseudonymNames>,
         prepared: &str,
         fractions: [f64; 3],
         fewest: usize,
@@ -115,7 +115,7 @@ impl Export {
 
 /// The numbers of a draft, as a dictionary.
 #[derive(IntoPyObject)]
-struct RowFacts {
+struct SelectionValues {
     rows: Vec<u32>,
     shape: Option<&'static str>,
     dropped: Vec<(&'static str, u64)>,
@@ -148,7 +148,7 @@ impl Draft {
             selection.with(|population| {
                 let rows = selection.inner.rows(population);
                 let log_weight = |row| selection.inner.target.log_weight(&rows, row);
-                let facts = export::RowFacts {
+                let facts = export::SelectionValues {
                     rewards: population.rewards,
                     scores: selection.inner.scores(population.rewards),
                     log_weight: &log_weight,
@@ -189,7 +189,7 @@ impl Draft {
         let log_weights = column::<f64>("log_weights", log_weights)?;
         let (rows, logs) = (rows.as_slice()?, log_weights.as_slice()?);
         let log_weight = |row: usize| logs.get(row).copied().unwrap_or(f64::NAN);
-        let facts = export::RowFacts {
+        let facts = export::SelectionValues {
             rewards: rewards.as_slice()?,
             scores: scores.as_slice()?,
             log_weight: &log_weight,
@@ -208,9 +208,9 @@ impl Draft {
     }
 
     /// Return the numbers that a manifest holds.
-    fn facts(&self) -> RowFacts {
+    fn facts(&self) -> SelectionValues {
         let draft = &self.inner;
-        RowFacts {
+        SelectionValues {
             rows: draft.drawn(),
             shape: draft.shape.map(Shape::name),
             dropped: draft.dropped.iter().map(|(flaw, &count)| (flaw.name(), count)).collect(),
@@ -254,7 +254,7 @@ impl Draft {
     fn write(
         &self,
         py: Python<'_>,
-        target: &Target,
+        target: &OutputTarget,
         manifest: Py<PyAny>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
@@ -267,7 +267,7 @@ impl Draft {
                 .filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
             let parts: Vec<DirectoryFile<'_>> =
                 files.map(|(name, lines)| DirectoryFile { name, lines }).collect();
-            let told = |written: &[Written]| {
+            let told = |written: &[WrittenFile]| {
                 let text = ask_manifest(&manifest, &parts, written);
                 text.map(Some).map_err(|error| {
                     raised = Some(error);
@@ -315,7 +315,11 @@ fn make(
 }
 
 /// Return the text of a manifest, by the name, the size and the hash of each file.
-fn ask_manifest(manifest: &Py<PyAny>, parts: &[DirectoryFile<'_>], written: &[Written]) -> PyResult<String> {
+fn ask_manifest(
+    manifest: &Py<PyAny>,
+    parts: &[DirectoryFile<'_>],
+    written: &[WrittenFile],
+) -> PyResult<String> {
     let files = parts.iter().zip(written).map(|(part, file)| (part.name, file.size, &file.hash[..]));
     let files: Vec<_> = files.collect();
     Python::attach(|py| manifest.call1(py, (files,))?.extract(py))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use karl_log::Log;
 use karl_log::detect::Input;
 use karl_log::detect::sidecar::SidecarNumber;
-use karl_log::input::pipe::Origin;
+use karl_log::input::pipe::PipeFacts;
 use karl_log::log::Account;
 use karl_log::rejects::{Bad, OrderKinds};
 use karl_log::secrets::redacted;
@@ -32,7 +32,7 @@ pub(super) struct InputFacts {
     modified_seconds: f64,
     rows_read: u64,
     dropped: Vec<(&'static str, u64)>,
-    bad_rows: Vec<BadRow>,
+    bad_rows: Vec<RejectedRow>,
     blank_lines: u64,
     welded_lines: u64,
     duplicate_keys: u64,
@@ -107,7 +107,7 @@ impl DomainFacts {
 }
 
 /// The place of a row that is no record.
-pub(crate) struct BadRow {
+pub(crate) struct RejectedRow {
     reason: &'static str,
     line: u64,
     offset: u64,
@@ -115,7 +115,7 @@ pub(crate) struct BadRow {
     value: Option<String>,
 }
 
-impl BadRow {
+impl RejectedRow {
     pub(crate) fn new(bad: &Bad) -> Self {
         let key = bad.key.as_deref().map(redacted);
         let value = bad.value.as_deref().map(redacted);
@@ -123,7 +123,7 @@ impl BadRow {
     }
 }
 
-impl<'py> IntoPyObject<'py> for BadRow {
+impl<'py> IntoPyObject<'py> for RejectedRow {
     type Target = PyDict;
     type Output = Bound<'py, PyDict>;
     type Error = PyErr;
@@ -154,7 +154,7 @@ impl InputFacts {
     pub(super) fn of(log: &Log) -> Vec<Self> {
         let facts = log.inputs.iter().zip(&log.accounts).map(Self::new);
         let Some(streamed) = &log.streamed else { return facts.collect() };
-        let Origin { codec, size, .. } = streamed.origin;
+        let PipeFacts { codec, size, .. } = streamed.origin;
         let as_it_came = |facts| Self { codec: codec.name(), size_bytes: size, ..facts };
         facts.map(as_it_came).collect()
     }
@@ -172,7 +172,7 @@ impl InputFacts {
             modified_seconds: input.source.modified_seconds,
             rows_read: account.read,
             dropped: account.bad.iter().map(|(reason, &count)| (reason.name(), count)).collect(),
-            bad_rows: account.places.iter().map(BadRow::new).collect(),
+            bad_rows: account.places.iter().map(RejectedRow::new).collect(),
             blank_lines: account.blank,
             welded_lines: account.welded,
             duplicate_keys: account.duplicate_keys,

@@ -22,13 +22,13 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-pub(crate) use self::facts::{BadRow, shown};
 use self::facts::{DomainFacts, InputFacts};
+pub(crate) use self::facts::{RejectedRow, shown};
 use self::outcomes::OutcomeFacts;
 use self::settings::compared;
 pub(crate) use self::settings::wishes;
 use crate::boundary::arrow;
-use crate::boundary::arrow::frame::Frame;
+use crate::boundary::arrow::frame::LogTable;
 use crate::boundary::arrow::table::{self, Wanted};
 use crate::boundary::enter::enter;
 use crate::boundary::error::{LogError, UsageError};
@@ -241,7 +241,7 @@ impl Log {
         domain: Option<&str>,
         log_weight: Option<&str>,
     ) -> PyResult<(Self, usize, bool)> {
-        let frame = Frame::new(frame, self.inner.len())?;
+        let frame = LogTable::new(frame, self.inner.len())?;
         let components = match reward {
             Some(name) => vec![frame.rewards(name)?],
             None => self.inner.components.iter().map(|column| frame.only_present(column)).collect(),

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ::karl_reward::{
-    self as karl, Columns, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version,
-    longest_failure,
+    self as karl, Events, Fault, Node, Reward, Signal, SignalComponent, TrajectoryCalls, TrajectoryColumns,
+    Value, Version, longest_failure,
 };
 use karl_core::Offsets;
 use karl_log::karl::{Raw, rewards, rewards_in};
@@ -86,7 +86,8 @@ pub(crate) fn karl_column_rewards<'py>(
         [slice(no.as_ref())?, slice(redo.as_ref())?, slice(build.as_ref())?, slice(continued.as_ref())?];
     let out = compute(py, || {
         let offsets = Offsets::new("offsets", offsets, tools.len())?;
-        let columns = Columns { offsets, tools, success, names, files, commands, texts, flags, seconds };
+        let columns =
+            TrajectoryColumns { offsets, tools, success, names, files, commands, texts, flags, seconds };
         karl::scores(&columns, version, weights, threads())
     })?;
     Ok(out.into_pyarray(py))
@@ -119,7 +120,7 @@ pub(crate) fn karl_process<'py>(
     version: &str,
 ) -> PyResult<(f64, Bound<'py, PyDict>)> {
     let version = parse(version)?;
-    let found = Trajectory::read(Some(&Object(trajectory)), version);
+    let found = TrajectoryCalls::read(Some(&Object(trajectory)), version);
     signal(py, found.and_then(|trajectory| karl::process(&trajectory)))
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn karl_efficiency<'py>(
     version: &str,
 ) -> PyResult<(f64, Bound<'py, PyDict>)> {
     let version = parse(version)?;
-    let found = Trajectory::read(Some(&Object(trajectory)), version);
+    let found = TrajectoryCalls::read(Some(&Object(trajectory)), version);
     signal(py, found.and_then(|trajectory| karl::efficiency(&trajectory, &duration(&Object(timing))?)))
 }
 
@@ -186,7 +187,7 @@ fn written<'py>(py: Python<'py>, reward: &Reward) -> PyResult<Bound<'py, PyDict>
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a count of four flags")]
-fn parts<'py>(py: Python<'py>, components: &[Component]) -> PyResult<Bound<'py, PyDict>> {
+fn parts<'py>(py: Python<'py>, components: &[SignalComponent]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for part in components {
         if part.whole {

@@ -1,6 +1,6 @@
 //! Binding of `karl_core::sample::a_expj`, over Python iterables.
 
-use super::algorithm_l::Walk;
+use super::algorithm_l::IterableItems;
 use crate::boundary::error::{ArgumentError, to_python};
 use karl_core::Error;
 use karl_core::sample::{a_expj, algorithm_l};
@@ -15,7 +15,7 @@ pub(crate) fn weighted_reservoir_of<'py>(
     weight: Option<&Bound<'py, PyAny>>,
     seed: u64,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let mut items = Walk::of(items)?;
+    let mut items = IterableItems::of(items)?;
     let mut failed = None;
     let weighed = items
         .by_ref()

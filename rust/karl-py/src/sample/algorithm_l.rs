@@ -8,13 +8,13 @@ use pyo3::types::PyIterator;
 const LOOK: u64 = 1 << 16;
 
 /// The items of a Python iterable, up to the first that fails.
-pub(super) struct Walk<'py> {
+pub(super) struct IterableItems<'py> {
     items: Bound<'py, PyIterator>,
     count: u64,
     pub(super) failed: Option<PyErr>,
 }
 
-impl<'py> Walk<'py> {
+impl<'py> IterableItems<'py> {
     pub(super) fn of(items: &Bound<'py, PyAny>) -> PyResult<Self> {
         Ok(Self { items: items.try_iter()?, count: 0, failed: None })
     }
@@ -33,7 +33,7 @@ impl<'py> Walk<'py> {
     }
 }
 
-impl<'py> Iterator for Walk<'py> {
+impl<'py> Iterator for IterableItems<'py> {
     type Item = Bound<'py, PyAny>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -52,7 +52,7 @@ pub(crate) fn reservoir_of<'py>(
     k: usize,
     seed: u64,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let mut items = Walk::of(items)?;
+    let mut items = IterableItems::of(items)?;
     let drawn = algorithm_l::reservoir(items.by_ref(), k, algorithm_l::stream(seed));
     items.finish(drawn)
 }

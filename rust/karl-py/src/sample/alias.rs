@@ -1,7 +1,7 @@
 //! Binding of `karl_core::sample::Alias`.
 
 use super::Floats;
-use super::{Rows, numbers};
+use super::{RowArray, numbers};
 use crate::boundary::array::widened;
 use crate::boundary::enter::compute;
 use karl_core::sample;
@@ -35,7 +35,7 @@ impl Alias {
 
     /// Return independent draws.
     #[pyo3(signature = (count, *, seed))]
-    fn draw<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> PyResult<Rows<'py>> {
+    fn draw<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> PyResult<RowArray<'py>> {
         let rows = compute(py, || Ok(self.inner.draw(count, seed)))?;
         Ok(numbers(rows).into_pyarray(py))
     }

@@ -1,7 +1,7 @@
 //! Binding of the draw with inclusion probabilities of `karl_core::sample::gumbel`.
 
 use super::{Floats, by_weights};
-use super::{Rows, numbers};
+use super::{RowArray, numbers};
 use crate::boundary::array::threads;
 use karl_core::Weighted;
 use karl_core::sample::gumbel;
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 /// Rows with their inclusion probabilities, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Drawn<'py> {
-    rows: Rows<'py>,
+    rows: RowArray<'py>,
     threshold: Option<f64>,
     inclusion: Floats<'py>,
 }

@@ -18,7 +18,7 @@ use crate::boundary::array::{column, keys, threads, widened};
 use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 
-pub(crate) type Rows<'py> = Bound<'py, PyArray1<i64>>;
+pub(crate) type RowArray<'py> = Bound<'py, PyArray1<i64>>;
 
 /// Return the sampler of a name.
 pub(crate) fn sampler_by_name(name: &str) -> PyResult<Sampler> {
@@ -45,7 +45,7 @@ pub(crate) fn gumbel_keys<'py>(
 
 /// Return the rows of the largest keys, largest first; rows with a key of minus infinity are left out.
 #[pyfunction]
-pub(crate) fn top<'py>(py: Python<'py>, keys: &Bound<'py, PyAny>, count: usize) -> PyResult<Rows<'py>> {
+pub(crate) fn top<'py>(py: Python<'py>, keys: &Bound<'py, PyAny>, count: usize) -> PyResult<RowArray<'py>> {
     let keys = column::<f64>("keys", keys)?.as_slice()?.to_vec();
     let rows = compute(py, || Ranking::of(keys, threads()).map(|mut ranking| ranking.take(count)))?;
     Ok(numbers(rows).into_pyarray(py))
@@ -61,7 +61,7 @@ pub(crate) fn draw<'py>(
     sampler: &str,
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Rows<'py>> {
+) -> PyResult<RowArray<'py>> {
     let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let (keys, sampler) = (self::keys(keys, weights.len())?, sampler_by_name(sampler)?);
@@ -78,7 +78,7 @@ pub(crate) fn draw<'py>(
 /// Draw k of the numbers below `rows` by Algorithm L, in the order of the reservoir's places.
 #[pyfunction]
 #[pyo3(signature = (rows, k, *, seed))]
-pub(crate) fn reservoir(py: Python<'_>, rows: u64, k: usize, seed: u64) -> PyResult<Rows<'_>> {
+pub(crate) fn reservoir(py: Python<'_>, rows: u64, k: usize, seed: u64) -> PyResult<RowArray<'_>> {
     let drawn = compute(py, || {
         Ok::<_, karl_core::Error>(sample::algorithm_l::reservoir(
             0..rows,
@@ -97,7 +97,7 @@ pub(crate) fn weighted_reservoir<'py>(
     log_weights: &Bound<'py, PyAny>,
     k: usize,
     seed: u64,
-) -> PyResult<Rows<'py>> {
+) -> PyResult<RowArray<'py>> {
     let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let rows = compute(py, || sample::a_expj::by_logs(weights, k, seed))?;

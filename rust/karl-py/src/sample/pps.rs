@@ -1,7 +1,7 @@
 //! Bindings of `karl_core::sample::pps`.
 
 use super::Floats;
-use super::{Rows, numbers};
+use super::{RowArray, numbers};
 use crate::boundary::array::widened;
 use crate::boundary::enter::compute;
 use karl_core::sample;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 /// Rows with what each counts for, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Estimated<'py> {
-    rows: Rows<'py>,
+    rows: RowArray<'py>,
     threshold: f64,
     estimates: Floats<'py>,
 }

@@ -41,14 +41,14 @@ pub(super) struct SelectionFacts {
     pub(super) reached_ess: f64,
     pub(super) reached_share: f64,
     pub(super) note: Option<&'static str>,
-    pub(super) log_z: LogZ,
+    pub(super) log_z: LogZSummary,
     pub(super) largest_weight_share: f64,
     pub(super) expected_reward: f64,
 }
 
 /// log Z of the scopes that have rows, as a dictionary: how many, between what, and each by number where they are few.
 #[derive(IntoPyObject)]
-pub(super) struct LogZ {
+pub(super) struct LogZSummary {
     pub(super) scopes: usize,
     pub(super) min: Option<f64>,
     pub(super) max: Option<f64>,

@@ -14,7 +14,7 @@ use karl_core::{Groups, Population, Score, SelectionSettings, select, select_sco
 use pyo3::prelude::*;
 
 use self::columns::{Partition, own_rewards, rewards, with};
-use self::facts::{GroupFacts, LogZ, SCOPES_TOLD, SelectionFacts, SummaryFacts, TemperFacts};
+use self::facts::{GroupFacts, LogZSummary, SCOPES_TOLD, SelectionFacts, SummaryFacts, TemperFacts};
 use crate::boundary::array::column;
 use crate::boundary::enter::{compute, enter};
 use crate::boundary::error::UsageError;
@@ -249,12 +249,12 @@ impl Selection {
         with(&self.log.get().inner, self.partition, self.settings.sampler, self.rewards.as_deref(), work)
     }
 
-    fn log_z(&self) -> LogZ {
+    fn log_z(&self) -> LogZSummary {
         let codes = self.log.get().inner.group.codes();
         let LogZRange { scopes, min, max, numbered } = self.inner.log_z_range(self.rewards(), &codes);
         let logs = || self.inner.target.log_z();
         let values = (numbered && logs().count() <= SCOPES_TOLD).then(|| logs().collect());
-        LogZ { scopes, min, max, values }
+        LogZSummary { scopes, min, max, values }
     }
 }
 

@@ -12,11 +12,11 @@ use karl_core::numeric::parallel;
 use crate::calls::{Call, Ledger, Numbers, ToolKind, Tools, Words};
 use crate::formula::{SignalsV1, composite};
 use crate::version::Version;
-use tally::Tally;
+use tally::CallTally;
 
 /// Trajectories in columns. Flags are numbers: 1 for true, 0 for false, below 0 for unknown.
 #[derive(Clone, Copy, Debug)]
-pub struct Columns<'a> {
+pub struct TrajectoryColumns<'a> {
     /// Offsets of the calls of each trajectory. `[B + 1]`
     pub offsets: Offsets<'a>,
     /// The number of each call's tool in `names`. `[E]`
@@ -46,7 +46,7 @@ pub struct Columns<'a> {
 /// [`Error::Length`] for columns that differ in rows; [`Error::Row`] for a tool without a name, a command without a
 /// text or a file beyond the number of calls; [`Error::NotFinite`] for infinite seconds.
 pub fn scores(
-    columns: &Columns<'_>,
+    columns: &TrajectoryColumns<'_>,
     version: Version,
     weights: [f64; 3],
     threads: usize,
@@ -59,7 +59,7 @@ pub fn scores(
     let threads = if rows < parallel::ALONE { 1 } else { threads };
     let parts = parallel::in_parts(rows, threads, |rows| match version {
         Version::V1 => {
-            let mut tally = Tally::new(kinds.len());
+            let mut tally = CallTally::new(kinds.len());
             rows.map(|row| columns.plain(row, weights, &kinds, &mut tally)).collect()
         }
         Version::V2 => {
@@ -70,7 +70,7 @@ pub fn scores(
     Ok(parts.concat())
 }
 
-fn check(columns: &Columns<'_>) -> Result<()> {
+fn check(columns: &TrajectoryColumns<'_>) -> Result<()> {
     let (rows, calls) = (columns.offsets.len(), columns.tools.len());
     check_length("offsets", columns.offsets.values(), calls)?;
     check_length("success", columns.success.len(), calls)?;
@@ -102,9 +102,9 @@ fn check_numbers(column: &[i64], none: bool, count: usize) -> Result<()> {
     }
 }
 
-impl Columns<'_> {
+impl TrajectoryColumns<'_> {
     /// Return the reward of v1.
-    fn plain(&self, row: usize, weights: [f64; 3], kinds: &[ToolKind], tally: &mut Tally) -> f64 {
+    fn plain(&self, row: usize, weights: [f64; 3], kinds: &[ToolKind], tally: &mut CallTally) -> f64 {
         tally.count(self.calls(row), self.seconds(row), kinds);
         let Ok(signals) = SignalsV1::of(tally);
         composite(signals.scores(self.said(row)), weights)
@@ -131,21 +131,21 @@ fn answer(number: i64) -> Option<bool> {
 
 /// Buffers in which the trajectories of v2 are laid out one after the other.
 struct Desk<'a> {
-    columns: &'a Columns<'a>,
+    columns: &'a TrajectoryColumns<'a>,
     kinds: &'a [ToolKind],
     /// Purposes of no command, then those of each text.
     words: &'a [Words],
-    tally: Tally,
+    tally: CallTally,
     calls: Vec<Call>,
     tools: Tools,
     ledger: Ledger,
 }
 
 impl<'a> Desk<'a> {
-    fn new(columns: &'a Columns<'a>, kinds: &'a [ToolKind], words: &'a [Words]) -> Self {
+    fn new(columns: &'a TrajectoryColumns<'a>, kinds: &'a [ToolKind], words: &'a [Words]) -> Self {
         let mut ledger = Ledger::default();
         ledger.hold(columns.files.map_or(0, <[i64]>::len));
-        let (tally, calls, tools) = (Tally::new(kinds.len()), Vec::new(), Tools::default());
+        let (tally, calls, tools) = (CallTally::new(kinds.len()), Vec::new(), Tools::default());
         Self { columns, kinds, words, tally, calls, tools, ledger }
     }
 

@@ -9,7 +9,7 @@ use crate::formula::process::longest_run;
 use crate::formula::{Measures, entropy};
 
 /// Counts of one trajectory.
-pub(super) struct Tally {
+pub(super) struct CallTally {
     /// The calls of each tool; 0 between trajectories.
     counts: Vec<u32>,
     /// The tools of this trajectory in order of appearance, then room for one that has been there before.
@@ -25,7 +25,7 @@ pub(super) struct Tally {
     seconds: f64,
 }
 
-impl Tally {
+impl CallTally {
     pub(super) fn new(tools: usize) -> Self {
         let (counts, tools) = (vec![0; tools], vec![0; tools + 1]);
         Self {
@@ -101,7 +101,7 @@ impl Tally {
     }
 }
 
-impl Measures for Tally {
+impl Measures for CallTally {
     type Fault = Infallible;
 
     fn is_empty(&self) -> bool {

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::python::clip;
-use crate::signal::{Component, Signal};
+use crate::signal::{Signal, SignalComponent};
 
 /// The terms of each flag: false, true, not set.
 const DELTAS: [[f64; 3]; 4] = [[0.35, -0.35, 0.0], [0.25, -0.25, 0.0], [-0.10, 0.20, 0.0], [0.0, 0.20, 0.0]];
@@ -31,9 +31,13 @@ pub(crate) fn signal(flags: [Option<bool>; 4]) -> Signal {
     let mut components = Vec::with_capacity(11);
     for (at, flag) in flags.iter().enumerate() {
         let good = |truth: bool| f64::from(truth == (at > 1));
-        components.extend(flag.map(|truth| Component { name: NAMES[at], value: good(truth), whole: false }));
+        components.extend(flag.map(|truth| SignalComponent {
+            name: NAMES[at],
+            value: good(truth),
+            whole: false,
+        }));
     }
     let available = components.len() as f64;
-    components.push(Component { name: "outcome_signals_available", value: available, whole: true });
+    components.push(SignalComponent { name: "outcome_signals_available", value: available, whole: true });
     Signal { score: score(flags), components }
 }

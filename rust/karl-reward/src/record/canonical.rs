@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::events::{Event, Events};
 use super::node::{Node, value_of, values};
-use super::trajectory::Trajectory;
+use super::trajectory::TrajectoryCalls;
 use super::value::Value;
 use crate::fault::Fault;
 use crate::version::Version;
@@ -19,12 +19,12 @@ const PARAMS: [&str; 2] = ["command", "file_path"];
 pub(crate) fn trajectory<'a, N: Node<'a>>(
     messages: Option<&N>,
     version: Version,
-) -> Result<Trajectory<'a>, Fault> {
+) -> Result<TrajectoryCalls<'a>, Fault> {
     let mut calls = Calls { events: Vec::new(), places: HashMap::new(), version };
     if let Some(messages) = messages {
         messages.each(|message| message.map_or(Ok(()), |message| calls.message(&message)))?;
     }
-    Trajectory::counted(Events::of(calls.events), version)
+    TrajectoryCalls::counted(Events::of(calls.events), version)
 }
 
 /// The calls so far, each by its id.

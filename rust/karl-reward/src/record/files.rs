@@ -7,12 +7,12 @@ use crate::fault::Fault;
 
 /// The number of each call's file: calls of one file have one number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Files {
+pub(super) struct CallFiles {
     numbers: Vec<Result<usize, Fault>>,
     count: usize,
 }
 
-impl Files {
+impl CallFiles {
     /// Number the files of calls in order of appearance.
     pub(super) fn of_events(events: &Events<'_>) -> Self {
         let mut seen = HashMap::new();

@@ -1,8 +1,8 @@
 //! The measurements of a typed record, with Python's arithmetic and the faults it raises.
 
 use super::events::{Event, longest_failure};
-use super::files::Files;
-use super::trajectory::Trajectory;
+use super::files::CallFiles;
+use super::trajectory::TrajectoryCalls;
 use super::value::{Number, Value};
 use crate::calls::Words;
 use crate::fault::Fault;
@@ -11,9 +11,9 @@ use crate::formula::{Measures, MeasuresV2};
 
 /// A trajectory as its record has it, its duration, and the numbers of its files.
 pub(super) struct Measured<'r, 'a> {
-    pub(super) trajectory: &'r Trajectory<'a>,
+    pub(super) trajectory: &'r TrajectoryCalls<'a>,
     pub(super) duration: Result<&'r Value<'a>, Fault>,
-    pub(super) files: &'r Files,
+    pub(super) files: &'r CallFiles,
 }
 
 impl Measures for Measured<'_, '_> {

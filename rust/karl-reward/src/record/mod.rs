@@ -14,5 +14,5 @@ pub use events::{Event, Events, PARAMS, longest_failure};
 pub use node::Node;
 pub use score::{Record, score};
 pub use signals::{efficiency, outcome, process, said};
-pub use trajectory::{Counts, TRAJECTORY, Trajectory};
+pub use trajectory::{TRAJECTORY, ToolCounts, TrajectoryCalls};
 pub use value::Value;

@@ -1,11 +1,11 @@
 //! Records, and the reward of each.
 
 use super::canonical;
-use super::files::Files;
+use super::files::CallFiles;
 use super::measures::Measured;
 use super::node::{Node, value_of, values};
 use super::signals::{flags, said};
-use super::trajectory::Trajectory;
+use super::trajectory::TrajectoryCalls;
 use super::value::Value;
 use crate::fault::Fault;
 use crate::formula::{SignalsV1, SignalsV2};
@@ -22,7 +22,7 @@ pub struct Record<'a> {
     /// Flags of the outcome, in the order of [`OUTCOME`](crate::OUTCOME); a fault where it is not an object.
     pub outcome: Result<[Value<'a>; 4], Fault>,
     /// The calls and their counts.
-    pub trajectory: Trajectory<'a>,
+    pub trajectory: TrajectoryCalls<'a>,
     /// The seconds that it took.
     pub duration: Result<Value<'a>, Fault>,
 }
@@ -32,7 +32,7 @@ impl<'a> Record<'a> {
     /// `duration_seconds` of a canonical trajectory, which has its events in calls of tools.
     ///
     /// # Errors
-    /// Those of [`Trajectory::read`] in v1, of [`Trajectory::derived`] in v2.
+    /// Those of [`TrajectoryCalls::read`] in v1, of [`TrajectoryCalls::derived`] in v2.
     pub fn read<N: Node<'a>>(node: &N, version: Version) -> Result<Self, Fault> {
         let [outcome, trajectory, timing, canonical, messages, seconds] = node.fields(KEYS)?;
         let outcome = said(outcome.as_ref());
@@ -42,8 +42,8 @@ impl<'a> Record<'a> {
         }
         let duration = timing.as_ref().map_or(Ok([Value::Absent]), |timing| values(timing, ["duration_s"]));
         let trajectory = match version {
-            Version::V1 => Trajectory::read(trajectory.as_ref(), version)?,
-            Version::V2 => Trajectory::derived(trajectory.as_ref())?,
+            Version::V1 => TrajectoryCalls::read(trajectory.as_ref(), version)?,
+            Version::V2 => TrajectoryCalls::derived(trajectory.as_ref())?,
         };
         Ok(Self { outcome, trajectory, duration: duration.map(|[duration]| duration) })
     }
@@ -63,10 +63,10 @@ impl<'a> Record<'a> {
         let flags = flags(self.outcome.as_ref().map_err(|fault| *fault)?);
         let duration = self.duration.as_ref().map_err(|fault| *fault);
         if self.trajectory.version == Version::V1 {
-            let measured = Measured { trajectory: &self.trajectory, duration, files: &Files::default() };
+            let measured = Measured { trajectory: &self.trajectory, duration, files: &CallFiles::default() };
             return Ok(Reward::v1(&SignalsV1::of(&measured)?, flags, weights));
         }
-        let files = &Files::of_events(&self.trajectory.events);
+        let files = &CallFiles::of_events(&self.trajectory.events);
         let measured = Measured { trajectory: &self.trajectory, duration, files };
         Ok(Reward::v2(&SignalsV2::of(&measured)?, flags))
     }

@@ -1,9 +1,9 @@
 //! The signals of a typed record, each by itself.
 
-use super::files::Files;
+use super::files::CallFiles;
 use super::measures::Measured;
 use super::node::{Node, values};
-use super::trajectory::Trajectory;
+use super::trajectory::TrajectoryCalls;
 use super::value::Value;
 use crate::fault::Fault;
 use crate::formula::outcome::{OUTCOME, signal};
@@ -34,8 +34,8 @@ pub fn outcome(values: &[Value<'_>; 4]) -> Signal {
 ///
 /// # Errors
 /// [`Fault::Type`] and [`Fault::Attribute`] for values of the wrong type, [`Fault::Overflow`] for numbers beyond floats.
-pub fn process(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
-    let measured = Measured { trajectory, duration: Ok(&Value::Absent), files: &Files::default() };
+pub fn process(trajectory: &TrajectoryCalls<'_>) -> Result<Signal, Fault> {
+    let measured = Measured { trajectory, duration: Ok(&Value::Absent), files: &CallFiles::default() };
     match trajectory.version {
         Version::V1 => process_formula::v1(&measured).map(Signal::from),
         Version::V2 => process_formula::v2(&measured).map(Signal::from),
@@ -47,8 +47,8 @@ pub fn process(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
 /// # Errors
 /// [`Fault::Attribute`] for counts that are no object; [`Fault::Type`]
 /// and [`Fault::Overflow`] for what is no number, or one beyond floats; [`Fault::ZeroDivision`] as Python has it.
-pub fn efficiency(trajectory: &Trajectory<'_>, duration: &Value<'_>) -> Result<Signal, Fault> {
-    let measured = Measured { trajectory, duration: Ok(duration), files: &Files::default() };
+pub fn efficiency(trajectory: &TrajectoryCalls<'_>, duration: &Value<'_>) -> Result<Signal, Fault> {
+    let measured = Measured { trajectory, duration: Ok(duration), files: &CallFiles::default() };
     match trajectory.version {
         Version::V1 => efficiency_formula::v1(&measured).map(Signal::from),
         Version::V2 => efficiency_formula::v2(&measured).map(Signal::from),

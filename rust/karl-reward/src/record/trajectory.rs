@@ -17,7 +17,7 @@ pub const TRAJECTORY: [&str; 6] =
 
 /// The calls of a trajectory, and what is counted of them.
 #[derive(Clone, Debug)]
-pub struct Trajectory<'a> {
+pub struct TrajectoryCalls<'a> {
     /// Version of the reward that it is read for.
     pub version: Version,
     /// `total_tools`.
@@ -29,14 +29,14 @@ pub struct Trajectory<'a> {
     /// `bash_errors`.
     pub bash_errors: Value<'a>,
     /// `tool_counts`.
-    pub counts: Counts<'a>,
+    pub counts: ToolCounts<'a>,
     /// `events`, or what `tool_calls` make of them.
     pub events: Events<'a>,
 }
 
 /// Number of calls of each tool.
 #[derive(Clone, Debug)]
-pub enum Counts<'a> {
+pub enum ToolCounts<'a> {
     /// A value without a length.
     Unsized {
         /// True if Python evaluates it as true.
@@ -53,7 +53,7 @@ pub enum Counts<'a> {
     Tools(Vec<(bool, Value<'a>)>),
 }
 
-impl<'a> Trajectory<'a> {
+impl<'a> TrajectoryCalls<'a> {
     /// Read the record's own fields, which v1 takes as they are.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl<'a> Trajectory<'a> {
             successes: value_of(successes.as_ref())?,
             failures: value_of(failures.as_ref())?,
             bash_errors: value_of(bash_errors.as_ref())?,
-            counts: Counts::read(counts.as_ref())?,
+            counts: ToolCounts::read(counts.as_ref())?,
             events: Events::read(events.as_ref(), version)?,
         })
     }
@@ -101,7 +101,7 @@ impl<'a> Trajectory<'a> {
             successes: Value::Absent,
             failures: Value::Absent,
             bash_errors: Value::Absent,
-            counts: Counts::Tools(Vec::new()),
+            counts: ToolCounts::Tools(Vec::new()),
             events,
         };
         all.fill(|| Ok(Value::Absent))?;
@@ -120,7 +120,7 @@ impl<'a> Trajectory<'a> {
             self.total = whole(self.events.length()?);
         }
         if !self.counts.truth() {
-            self.counts = Counts::of(&self.events)?;
+            self.counts = ToolCounts::of(&self.events)?;
         }
         let events = &self.events;
         let fill = |value: &mut Value<'a>, counted: fn(&Event<'a>) -> bool| {
@@ -135,7 +135,7 @@ impl<'a> Trajectory<'a> {
     }
 }
 
-impl<'a> Counts<'a> {
+impl<'a> ToolCounts<'a> {
     /// Read `tool_counts`; without it there are none.
     ///
     /// # Errors

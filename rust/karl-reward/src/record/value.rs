@@ -38,7 +38,7 @@ pub enum Value<'a> {
 
 /// Identity of a value in a set of names: equal where Python's `==` and `hash` agree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Name<'a> {
+pub(crate) enum NameKey<'a> {
     Null,
     Whole(i64),
     Real(u64),
@@ -106,11 +106,11 @@ impl Value<'_> {
     }
 
     /// Return its name in a set.
-    pub(crate) fn name(&self) -> Result<Name<'_>, Fault> {
+    pub(crate) fn name(&self) -> Result<NameKey<'_>, Fault> {
         match self {
-            Self::Text(text) => Ok(Name::Text(text)),
+            Self::Text(text) => Ok(NameKey::Text(text)),
             Self::List { .. } | Self::Object { .. } => Err(Fault::Type),
-            Self::Absent | Self::Null => Ok(Name::Null),
+            Self::Absent | Self::Null => Ok(NameKey::Null),
             _ => Ok(self.number()?.name()),
         }
     }
@@ -185,12 +185,14 @@ impl Number {
         clippy::float_cmp,
         reason = "a cast saturates, and the way back shows it"
     )]
-    fn name(self) -> Name<'static> {
+    fn name(self) -> NameKey<'static> {
         match self {
-            Self::Int(value) => Name::Whole(value),
-            Self::Float(value) if value as i64 as f64 == value && value < 9.2e18 => Name::Whole(value as i64),
-            Self::Float(value) => Name::Real(value.to_bits()),
-            Self::Vast { negative } => Name::Vast { negative },
+            Self::Int(value) => NameKey::Whole(value),
+            Self::Float(value) if value as i64 as f64 == value && value < 9.2e18 => {
+                NameKey::Whole(value as i64)
+            }
+            Self::Float(value) => NameKey::Real(value.to_bits()),
+            Self::Vast { negative } => NameKey::Vast { negative },
         }
     }
 }

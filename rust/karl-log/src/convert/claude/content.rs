@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::line::Line;
+use super::line::ClaudeLine;
 use super::row::{Row, hash};
 use crate::convert::json::{inside, join};
 use crate::convert::json_type::{FLAG, NUMBER, TEXT, WORDS, expect};
-use crate::convert::lines::Keys;
+use crate::convert::lines::ObjectKeys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, UNKNOWN_BLOCK};
@@ -39,9 +39,9 @@ pub(super) struct ClaudeConversation {
     /// First prompt, by a user or by the caller of a sub-agent.
     pub(super) asked: Option<u64>,
     usage: HashMap<u64, [Option<u64>; 4]>,
-    message: Keys,
-    block: Keys,
-    input: Keys,
+    message: ObjectKeys,
+    block: ObjectKeys,
+    input: ObjectKeys,
 }
 
 impl ClaudeConversation {
@@ -53,10 +53,10 @@ impl ClaudeConversation {
             prompts: HashMap::new(),
             asked: None,
             usage: HashMap::new(),
-            message: Keys::new(
+            message: ObjectKeys::new(
                 &[&keys[..], &["usage.cache_read_input_tokens", "usage.output_tokens"]].concat(),
             ),
-            block: Keys::new(&[
+            block: ObjectKeys::new(&[
                 "type",
                 "text",
                 "thinking",
@@ -67,7 +67,7 @@ impl ClaudeConversation {
                 "content",
                 "is_error",
             ]),
-            input: Keys::new(&["prompt"]),
+            input: ObjectKeys::new(&["prompt"]),
         }
     }
 
@@ -87,7 +87,7 @@ impl ClaudeConversation {
     pub(super) fn assistant(
         &mut self,
         row: &Row,
-        line: &Line<'_>,
+        line: &ClaudeLine<'_>,
         made: &mut Made,
     ) -> Result<(), &'static str> {
         let message = line.message(made)?;
@@ -154,7 +154,7 @@ impl ClaudeConversation {
     /// Read a user's line: a prompt, if the line is on the branch, and results of pending calls.
     pub(super) fn user(
         &mut self,
-        line: &Line<'_>,
+        line: &ClaudeLine<'_>,
         on_branch: bool,
         made: &mut Made,
     ) -> Result<(), &'static str> {
@@ -173,7 +173,7 @@ impl ClaudeConversation {
     fn heard(
         &mut self,
         content: &[u8],
-        line: &Line<'_>,
+        line: &ClaudeLine<'_>,
         on_branch: bool,
         made: &mut Made,
     ) -> Result<(), &'static str> {
@@ -231,7 +231,7 @@ impl ClaudeConversation {
         call: Option<&[u8]>,
         content: Option<&[u8]>,
         is_error: Option<&[u8]>,
-        line: &Line<'_>,
+        line: &ClaudeLine<'_>,
         made: &mut Made,
     ) -> bool {
         let call = call.map_or(&b""[..], inside);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::row::{LineKind, ReadLine, Row, RowReader, hash};
+use super::row::{ClaudeRowReader, LineKind, ReadLine, Row, hash};
 use crate::cancel::Watch;
 use crate::columns::PackedPlace;
 use crate::convert::lines::each;
@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::framing::StreamError;
 use crate::framing::byte_ranges::{RANGE, RangeTask, lines, ranges};
 use crate::input::source::Source;
-use crate::json::project::Fault;
+use crate::json::project::ScanFault;
 use crate::log::Account;
 use crate::parallel::map;
-use crate::rejects::Tally;
+use crate::rejects::FileTally;
 
 /// Findings in a range of a file.
 struct IndexPart {
@@ -23,7 +23,7 @@ struct IndexPart {
     rows: Vec<Row>,
     types: BTreeMap<String, u64>,
     loose: u64,
-    tally: Tally,
+    tally: FileTally,
 }
 
 /// Return the rows of all files, in the order of files and lines; count lines that are not rows.
@@ -70,19 +70,19 @@ impl IndexPart {
             rows: Vec::new(),
             types: BTreeMap::new(),
             loose: 0,
-            tally: Tally::default(),
+            tally: FileTally::default(),
         };
-        let mut reader = RowReader::new();
+        let mut reader = ClaudeRowReader::new();
         // A line without a session id belongs to the session of its file.
         let session = hash(source.name.as_bytes());
-        let mut tally = Tally::default();
+        let mut tally = FileTally::default();
         let read = lines(source, task, limit, watch).and_then(|pieces| {
             each(
                 pieces,
                 &mut tally,
                 |bytes| watch.advance(bytes),
                 |bytes, offset| {
-                    let spot = PackedPlace::new(task.input, offset).ok_or(Fault::Malformed(0))?;
+                    let spot = PackedPlace::new(task.input, offset).ok_or(ScanFault::Malformed(0))?;
                     let line = reader.read(bytes, spot, session)?;
                     part.add(&line);
                     Ok(line.end)

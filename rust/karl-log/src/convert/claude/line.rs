@@ -10,20 +10,20 @@ use std::os::unix::fs::FileExt;
 use super::row::{Row, hash};
 use crate::convert::json::{inside, sound};
 use crate::convert::json_type::{OBJECT, TEXT, absent, damaged, expect};
-use crate::convert::lines::Keys;
+use crate::convert::lines::ObjectKeys;
 use crate::convert::report::Made;
 use crate::error::{Error, Result};
 use crate::input::source::Source;
 use crate::json::unescape::unescape;
 
 /// Files of a session, opened as needed.
-pub(super) struct Files<'a> {
+pub(super) struct SessionFiles<'a> {
     sources: &'a [Source],
     open: HashMap<usize, File>,
     line: Vec<u8>,
 }
 
-impl<'a> Files<'a> {
+impl<'a> SessionFiles<'a> {
     pub(super) fn new(sources: &'a [Source]) -> Self {
         Self { sources, open: HashMap::new(), line: Vec::new() }
     }
@@ -56,7 +56,7 @@ impl<'a> Files<'a> {
 }
 
 /// Fields of a line; texts are the contents of JSON strings, empty if absent.
-pub(super) struct Line<'r> {
+pub(super) struct ClaudeLine<'r> {
     pub(super) timestamp: &'r [u8],
     /// Result in the tool's own form: examined, not converted.
     pub(super) result: Option<&'r [u8]>,
@@ -71,7 +71,7 @@ pub(super) struct Line<'r> {
     pub(super) facts: LineFacts<'r>,
 }
 
-impl Line<'_> {
+impl ClaudeLine<'_> {
     /// Count values of unexpected types.
     pub(super) fn expect(&self, made: &mut Made) {
         let [timestamp, session, message] = self.raw;
@@ -141,17 +141,17 @@ const RELAYED: [&str; 14] = [
 
 /// Parser of lines.
 pub(super) struct LineReader {
-    own: Keys,
-    relayed: Keys,
+    own: ObjectKeys,
+    relayed: ObjectKeys,
 }
 
 impl LineReader {
     pub(super) fn new() -> Self {
-        Self { own: Keys::new(&OWN), relayed: Keys::new(&RELAYED) }
+        Self { own: ObjectKeys::new(&OWN), relayed: ObjectKeys::new(&RELAYED) }
     }
 
     /// Parse the fields of a row's line; None if the line has changed.
-    pub(super) fn read<'r>(&mut self, row: &Row, line: &'r [u8]) -> Option<Line<'r>> {
+    pub(super) fn read<'r>(&mut self, row: &Row, line: &'r [u8]) -> Option<ClaudeLine<'r>> {
         let keys = if row.relayed { &mut self.relayed } else { &mut self.own };
         let found: [Option<&[u8]>; 14] = keys.of(line)?;
         let text = |slot: usize| found[slot].filter(|raw| unescape(raw).is_some()).map_or(&b""[..], inside);
@@ -162,7 +162,7 @@ impl LineReader {
         }
         let either = |one: usize, two: usize| if text(one).is_empty() { text(two) } else { text(one) };
         let message = found[13].and_then(sound);
-        Some(Line {
+        Some(ClaudeLine {
             timestamp: text(1),
             result: found[9].or(found[10]),
             result_agent: either(11, 12),

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::row::{LineKind, Parent, Row};
+use super::row::{LineKind, ParentLine, Row};
 use crate::convert::report::Made;
 
 /// Return the rows of a session with each line once, those of the file that begins first at the front. A
@@ -65,7 +65,7 @@ fn root(row: &Row, rows: &[Row], places: &HashMap<u64, usize>) -> u64 {
     let mut row = row;
     // At most as many steps as lines: parents may form a cycle.
     for _ in 0..rows.len() {
-        let Parent::Line(parent) = row.parent else { break };
+        let ParentLine::Line(parent) = row.parent else { break };
         match places.get(&parent).map(|&at| &rows[at]).filter(|parent| parent.side) {
             Some(parent) => row = parent,
             None => break,
@@ -116,9 +116,9 @@ fn branch(rows: &[Row], last: Option<usize>) -> Vec<bool> {
     while let Some(at) = next.filter(|&at| !live[at]) {
         live[at] = true;
         next = match rows[at].parent {
-            Parent::Line(parent) => places.get(&parent).copied().or_else(|| before(at)),
-            Parent::Unknown => before(at),
-            Parent::Root => None,
+            ParentLine::Line(parent) => places.get(&parent).copied().or_else(|| before(at)),
+            ParentLine::Unknown => before(at),
+            ParentLine::Root => None,
         };
     }
     let messages: HashSet<u64> = rows

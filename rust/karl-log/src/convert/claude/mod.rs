@@ -24,7 +24,7 @@ mod session;
 mod stream_json;
 
 use self::content::{ClaudeConversation, OTHER_BRANCH};
-use self::line::{Files, Line, LineReader};
+use self::line::{ClaudeLine, LineReader, SessionFiles};
 use self::merge::{abandoned, counted, live, threads};
 use self::resumed::{Kin, kin};
 use self::row::{LineKind, Row};
@@ -62,11 +62,9 @@ impl<'a> Transcripts<'a> {
         let mut accounts = vec![Account::default(); sources.len()];
         let rows = index::index(sources, &mut accounts, report, settings, watch)?;
         let named = sources.iter().zip(accounts);
-        report.made.files.extend(
-            named.map(|(source, account)| {
-                (source.name.clone().into(), super::Kind::ClaudeCode.name(), account)
-            }),
-        );
+        report.made.files.extend(named.map(|(source, account)| {
+            (source.name.clone().into(), super::TranscriptKind::ClaudeCode.name(), account)
+        }));
         let sessions = index::sessions(rows, &mut report.made);
         let besides = sources.iter().map(EntireMetadata::look).collect();
         let kin = kin(&sessions);
@@ -90,7 +88,7 @@ impl<'a> Transcripts<'a> {
             made.note("session_snapshot");
             return Ok((out, made));
         }
-        let mut files = Files::new(self.sources);
+        let mut files = SessionFiles::new(self.sources);
         let mut own: Option<(String, ClaudeConversation)> = None;
         for rows in threads(&self.sessions[session]) {
             let live = live(&rows);
@@ -119,7 +117,7 @@ impl<'a> Transcripts<'a> {
         &self,
         rows: &[Row],
         live: &[bool],
-        files: &mut Files<'_>,
+        files: &mut SessionFiles<'_>,
         out: &mut Vec<u8>,
         made: &mut Made,
         watch: &Watch,
@@ -138,7 +136,7 @@ impl<'a> Transcripts<'a> {
     }
 
     /// Return the group of sessions that share a beginning: the group by Entire, or the session's name.
-    fn family(&self, root: usize, files: &mut Files<'_>) -> Result<Option<String>> {
+    fn family(&self, root: usize, files: &mut SessionFiles<'_>) -> Result<Option<String>> {
         let mut reader = LineReader::new();
         for row in
             self.sessions[root].iter().filter(|row| matches!(row.kind, LineKind::User | LineKind::Assistant))
@@ -160,7 +158,7 @@ impl<'a> Transcripts<'a> {
         &self,
         rows: &[Row],
         branch: &[bool],
-        files: &mut Files<'_>,
+        files: &mut SessionFiles<'_>,
         made: &mut Made,
         watch: &Watch,
     ) -> Result<(ClaudeConversation, SessionMeta)> {
@@ -232,7 +230,7 @@ fn unread(row: &Row, live: bool) -> Option<&'static str> {
 fn take(
     talk: &mut ClaudeConversation,
     row: &Row,
-    line: &Line<'_>,
+    line: &ClaudeLine<'_>,
     on_branch: bool,
     made: &mut Made,
 ) -> std::result::Result<(), &'static str> {

@@ -4,8 +4,8 @@ use karl_core::rng::id128;
 
 use crate::columns::PackedPlace;
 use crate::convert::json::inside;
-use crate::convert::lines::Keys;
-use crate::json::project::Fault;
+use crate::convert::lines::ObjectKeys;
+use crate::json::project::ScanFault;
 use crate::time::milliseconds;
 
 /// Role of a line in its session.
@@ -29,7 +29,7 @@ pub(super) enum LineKind {
 
 /// Previous line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parent {
+pub(super) enum ParentLine {
     /// Id of the line.
     Line(u64),
     /// None: the line begins a thread.
@@ -43,7 +43,7 @@ pub(super) enum Parent {
 pub(super) struct Row {
     pub(super) session: u64,
     pub(super) id: u64,
-    pub(super) parent: Parent,
+    pub(super) parent: ParentLine,
     /// Message that the line is a part of; 0 for none.
     pub(super) message: u64,
     /// Sub-agent; 0 if not named.
@@ -117,9 +117,9 @@ const RELAYED: [&str; 8] = [
 ];
 
 /// Parser of rows from lines.
-pub(super) struct RowReader {
-    own: Keys,
-    relayed: Keys,
+pub(super) struct ClaudeRowReader {
+    own: ObjectKeys,
+    relayed: ObjectKeys,
 }
 
 /// Row of a line, row of a relayed message, and the name of the line's type.
@@ -130,9 +130,9 @@ pub(super) struct ReadLine<'r> {
     pub(super) end: usize,
 }
 
-impl RowReader {
+impl ClaudeRowReader {
     pub(super) fn new() -> Self {
-        Self { own: Keys::new(&PATHS), relayed: Keys::new(&RELAYED) }
+        Self { own: ObjectKeys::new(&PATHS), relayed: ObjectKeys::new(&RELAYED) }
     }
 
     /// Parse the line at the start of `bytes`; `session` is used for a line without one.
@@ -141,7 +141,7 @@ impl RowReader {
         bytes: &'r [u8],
         spot: PackedPlace,
         session: u64,
-    ) -> Result<ReadLine<'r>, Fault> {
+    ) -> Result<ReadLine<'r>, ScanFault> {
         let (found, end) = self.own.first::<16>(bytes)?;
         let line = &bytes[..end];
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
@@ -180,7 +180,7 @@ impl RowReader {
         let agent = name(3).or_else(|| name(4)).map(hash);
         let row = Row {
             id: name(1).or(found[2]).map(hash)?,
-            parent: Parent::Unknown,
+            parent: ParentLine::Unknown,
             message: name(6).map(hash).unwrap_or_default(),
             agent: agent.unwrap_or_default(),
             time: name(5).and_then(milliseconds).unwrap_or(carrier.time),
@@ -216,12 +216,12 @@ fn kind_of(kind: &[u8], named: bool, offers_tools: bool) -> LineKind {
 
 /// Return the parent of a line: after a compaction the logical one; if that is missing, the order of the file
 /// decides.
-fn parent(parent: Option<&[u8]>, logical: Option<&[u8]>, kind: &[u8]) -> Parent {
+fn parent(parent: Option<&[u8]>, logical: Option<&[u8]>, kind: &[u8]) -> ParentLine {
     let id = |raw: Option<&[u8]>| raw.map(inside).filter(|id| !id.is_empty()).map(hash);
     match (id(parent).or_else(|| id(logical)), parent) {
-        (Some(id), _) => Parent::Line(id),
-        (None, Some(_)) if kind != b"system" => Parent::Root,
-        (None, _) => Parent::Unknown,
+        (Some(id), _) => ParentLine::Line(id),
+        (None, Some(_)) if kind != b"system" => ParentLine::Root,
+        (None, _) => ParentLine::Unknown,
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::content::ClaudeConversation;
 use super::line::LineFacts;
 use super::row::{Row, hash};
-use crate::convert::Kind;
+use crate::convert::TranscriptKind;
 use crate::input::source::Source;
 use crate::json::unescape::unescape;
 
@@ -54,7 +54,7 @@ impl SessionMeta {
 
     /// Return the origin of the trajectory.
     pub(super) fn source(&self, sources: &[Source]) -> Map<String, Value> {
-        let format = if self.streamed { "claude-code-stream" } else { Kind::ClaudeCode.name() };
+        let format = if self.streamed { "claude-code-stream" } else { TranscriptKind::ClaudeCode.name() };
         let name = |name: &String| if name.is_empty() { Value::Null } else { name.clone().into() };
         let files = self.files.iter().map(|&file| Value::from(&*sources[file].name)).collect();
         let mut source = Map::new();

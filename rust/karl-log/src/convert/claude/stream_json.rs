@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::session::SessionMeta;
 use crate::conversation::offered;
 use crate::convert::json_type::{LIST, NUMBER, expect};
-use crate::convert::lines::Keys;
+use crate::convert::lines::ObjectKeys;
 use crate::convert::report::Made;
 use crate::convert::settings::Rate;
 use crate::json::reference;
@@ -16,7 +16,7 @@ const COST: &str = "total_cost_usd";
 impl SessionMeta {
     /// Read the first line of a run: the tools offered to the model.
     pub(super) fn start(&mut self, line: &[u8], made: &mut Made) {
-        let Some([tools]) = Keys::new(&["tools"]).of(line) else { return };
+        let Some([tools]) = ObjectKeys::new(&["tools"]).of(line) else { return };
         expect(tools, LIST, "tools", made);
         let Some(Value::Array(tools)) = tools.and_then(|tools| reference::parse(tools).ok()) else { return };
         self.tools = offered(tools.into_iter().map(tool).collect()).or(self.tools.take());
@@ -24,7 +24,7 @@ impl SessionMeta {
 
     /// Read the last line of a run: its cost, and its reward if that is the result of the run.
     pub(super) fn end(&mut self, line: &[u8], rate: Rate, made: &mut Made) {
-        let Some([subtype, is_error, cost]) = Keys::new(&["subtype", "is_error", COST]).of(line) else {
+        let Some([subtype, is_error, cost]) = ObjectKeys::new(&["subtype", "is_error", COST]).of(line) else {
             return;
         };
         expect(cost, NUMBER, COST, made);

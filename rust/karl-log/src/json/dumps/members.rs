@@ -1,13 +1,13 @@
 //! Members of an object, and keys that occur again.
 
-use super::walk::{Member, Refused, Step, Walk};
+use super::walk::{DumpsResult, ObjectMember, Refused, Walk};
 
 /// Objects of up to so many keys are compared pair by pair, which needs no memory; larger ones are sorted.
 const FEW: usize = 32;
 
 impl Walk<'_, '_> {
     /// Walk over an object; its members are the last of `members`, each key once.
-    pub(super) fn object(&mut self) -> Step {
+    pub(super) fn object(&mut self) -> DumpsResult {
         let first = self.members.len();
         self.open()?;
         if self.peek() == Some(b'}') {
@@ -26,7 +26,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn member(&mut self) -> Step {
+    fn member(&mut self) -> DumpsResult {
         let key = self.key()?;
         self.tight();
         if self.peek() != Some(b':') {
@@ -36,11 +36,11 @@ impl Walk<'_, '_> {
         self.spaced();
         let value = self.here();
         self.value()?;
-        self.members.push(Member { value, end: self.here(), ..key });
+        self.members.push(ObjectMember { value, end: self.here(), ..key });
         Ok(())
     }
 
-    fn key(&mut self) -> Step<Member> {
+    fn key(&mut self) -> DumpsResult<ObjectMember> {
         if self.peek() != Some(b'"') {
             return Err(Refused::Invalid);
         }
@@ -51,7 +51,7 @@ impl Walk<'_, '_> {
             self.flush();
         }
         let key_end = self.here();
-        Ok(Member { key, key_end, value: 0, end: 0, tail: tail(self.written(key, key_end)) })
+        Ok(ObjectMember { key, key_end, value: 0, end: 0, tail: tail(self.written(key, key_end)) })
     }
 
     /// Return what the text becomes between two places; all of it is written, or nothing.
@@ -62,18 +62,20 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn key_of(&self, member: &Member) -> &[u8] {
+    fn key_of(&self, member: &ObjectMember) -> &[u8] {
         self.written(member.key, member.key_end)
     }
 
     /// Return whether a key of the innermost object occurs twice.
     fn repeats(&self, first: usize) -> bool {
         let members = &self.members[first..];
-        let same = |one: &Member, two: &Member| one.tail == two.tail && self.key_of(one) == self.key_of(two);
+        let same = |one: &ObjectMember, two: &ObjectMember| {
+            one.tail == two.tail && self.key_of(one) == self.key_of(two)
+        };
         if members.len() <= FEW {
             return (1..members.len()).any(|at| members[..at].iter().any(|one| same(one, &members[at])));
         }
-        let mut sorted: Vec<&Member> = members.iter().collect();
+        let mut sorted: Vec<&ObjectMember> = members.iter().collect();
         sorted.sort_unstable_by_key(|member| self.key_of(member));
         sorted.windows(2).any(|pair| same(pair[0], pair[1]))
     }
@@ -106,7 +108,7 @@ impl Walk<'_, '_> {
             self.out.extend_from_slice(b": ");
             let value = self.out.len();
             self.out.extend_from_slice(of(last.value, last.end));
-            self.members.push(Member { key, key_end, value, end: self.out.len(), tail: one.tail });
+            self.members.push(ObjectMember { key, key_end, value, end: self.out.len(), tail: one.tail });
         }
         self.out.push(b'}');
     }

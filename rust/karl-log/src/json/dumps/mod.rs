@@ -15,13 +15,13 @@ mod walk;
 pub(crate) use float::push_float;
 pub(crate) use walk::Refused;
 
-use walk::{Member, Step, Walk};
+use walk::{DumpsResult, ObjectMember, Walk};
 
 /// Object in Python's form.
 #[derive(Debug)]
 pub(crate) struct Dumped<'a> {
     pub(crate) text: &'a [u8],
-    members: &'a [Member],
+    members: &'a [ObjectMember],
 }
 
 impl<'a> Dumped<'a> {
@@ -46,12 +46,12 @@ impl<'a> Dumped<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Dumper {
     out: Vec<u8>,
-    members: Vec<Member>,
+    members: Vec<ObjectMember>,
 }
 
 impl Dumper {
     /// Return the object of a text, which white space may surround.
-    pub(crate) fn object<'a>(&'a mut self, text: &'a [u8]) -> Step<Dumped<'a>> {
+    pub(crate) fn object<'a>(&'a mut self, text: &'a [u8]) -> DumpsResult<Dumped<'a>> {
         let text = std::str::from_utf8(text).map_err(|_| Refused::Invalid)?;
         self.out.clear();
         self.members.clear();
@@ -66,7 +66,7 @@ impl Dumper {
 mod tests {
     use super::*;
 
-    fn dumped(text: &[u8]) -> Step<String> {
+    fn dumped(text: &[u8]) -> DumpsResult<String> {
         let mut dumper = Dumper::default();
         dumper.object(text).map(|found| String::from_utf8(found.text.to_vec()).unwrap())
     }

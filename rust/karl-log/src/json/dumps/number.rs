@@ -1,14 +1,14 @@
 //! Numbers: integers by their digits, floats by `repr`.
 
 use super::float::push_float;
-use super::walk::{Refused, Step, Walk};
+use super::walk::{DumpsResult, Refused, Walk};
 
 /// Digits of an integer that Python always reads; it may be set to refuse more.
 const DIGITS: usize = 640;
 
 impl Walk<'_, '_> {
     /// Walk over a number.
-    pub(super) fn number(&mut self) -> Step {
+    pub(super) fn number(&mut self) -> DumpsResult {
         let start = self.at + usize::from(self.peek() == Some(b'-'));
         let point = self.digits(start);
         if point == start || (point > start + 1 && self.bytes[start] == b'0') {
@@ -39,7 +39,7 @@ impl Walk<'_, '_> {
 
     /// Return the end of the digits after a sign, if it is there.
     #[inline]
-    fn after(&self, at: usize, sign: u8) -> Step<usize> {
+    fn after(&self, at: usize, sign: u8) -> DumpsResult<usize> {
         if self.bytes.get(at) != Some(&sign) {
             return Ok(at);
         }
@@ -48,7 +48,7 @@ impl Walk<'_, '_> {
     }
 
     #[inline]
-    fn power(&self, at: usize) -> Step<usize> {
+    fn power(&self, at: usize) -> DumpsResult<usize> {
         if !matches!(self.bytes.get(at), Some(b'e' | b'E')) {
             return Ok(at);
         }
@@ -57,7 +57,7 @@ impl Walk<'_, '_> {
         if end > from { Ok(end) } else { Err(Refused::Invalid) }
     }
 
-    fn float(&mut self, start: usize, point: usize, fraction: usize, end: usize) -> Step {
+    fn float(&mut self, start: usize, point: usize, fraction: usize, end: usize) -> DumpsResult {
         let bytes = self.bytes;
         if fraction == end && is_repr(&bytes[start..point], &bytes[point + 1..end]) {
             self.at = end;

@@ -1,11 +1,11 @@
 //! Strings: ASCII alone, with Python's escapes.
 
-use super::walk::{Refused, Step, Walk};
+use super::walk::{DumpsResult, Refused, Walk};
 use crate::json::unescape::unit;
 
 impl Walk<'_, '_> {
     /// Walk over a string.
-    pub(super) fn string(&mut self) -> Step {
+    pub(super) fn string(&mut self) -> DumpsResult {
         self.at += 1;
         loop {
             self.at += plain(&self.bytes[self.at..]);
@@ -21,7 +21,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn escape(&mut self) -> Step {
+    fn escape(&mut self) -> DumpsResult {
         match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'/') => self.put(self.at + 2, b"/"),
@@ -32,7 +32,7 @@ impl Walk<'_, '_> {
     }
 
     /// Walk over `\uXXXX`. The second half of a pair is the next one, and is written alike.
-    fn unit(&mut self) -> Step {
+    fn unit(&mut self) -> DumpsResult {
         let unit = unit(self.bytes, self.at + 1).ok_or(Refused::Invalid)?;
         let (bytes, length) = written(unit);
         self.put(self.at + 6, &bytes[..length]);

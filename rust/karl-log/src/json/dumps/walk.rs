@@ -15,11 +15,11 @@ pub(crate) enum Refused {
 }
 
 /// Result of a step.
-pub(super) type Step<T = ()> = Result<T, Refused>;
+pub(super) type DumpsResult<T = ()> = Result<T, Refused>;
 
 /// Member of an object, by its places in what the text becomes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
+pub(super) struct ObjectMember {
     pub(super) key: usize,
     pub(super) key_end: usize,
     pub(super) value: usize,
@@ -37,16 +37,16 @@ pub(super) struct Walk<'a, 's> {
     depth: usize,
     pub(super) out: &'s mut Vec<u8>,
     /// Members of the open objects, the innermost last.
-    pub(super) members: &'s mut Vec<Member>,
+    pub(super) members: &'s mut Vec<ObjectMember>,
 }
 
 impl<'a, 's> Walk<'a, 's> {
-    pub(super) fn new(text: &'a str, out: &'s mut Vec<u8>, members: &'s mut Vec<Member>) -> Self {
+    pub(super) fn new(text: &'a str, out: &'s mut Vec<u8>, members: &'s mut Vec<ObjectMember>) -> Self {
         Self { text, bytes: text.as_bytes(), at: 0, copied: 0, depth: 0, out, members }
     }
 
     /// Walk over an object and what surrounds it; return the bytes that are its form if nothing was written anew.
-    pub(super) fn whole(&mut self) -> Step<(usize, usize)> {
+    pub(super) fn whole(&mut self) -> DumpsResult<(usize, usize)> {
         self.tight();
         if self.peek() != Some(b'{') {
             return Err(Refused::Invalid);
@@ -62,7 +62,7 @@ impl<'a, 's> Walk<'a, 's> {
         Ok((self.copied, end))
     }
 
-    pub(super) fn value(&mut self) -> Step {
+    pub(super) fn value(&mut self) -> DumpsResult {
         match self.peek() {
             Some(b'"') => self.string(),
             Some(b'{') => {
@@ -82,7 +82,7 @@ impl<'a, 's> Walk<'a, 's> {
         }
     }
 
-    fn word(&mut self, word: &[u8]) -> Step {
+    fn word(&mut self, word: &[u8]) -> DumpsResult {
         if !self.bytes[self.at..].starts_with(word) {
             return Err(Refused::Invalid);
         }
@@ -91,7 +91,7 @@ impl<'a, 's> Walk<'a, 's> {
     }
 
     /// Walk over an array; what follows a word or a number is checked here too.
-    fn array(&mut self) -> Step {
+    fn array(&mut self) -> DumpsResult {
         self.open()?;
         if self.peek() == Some(b']') {
             return self.close();
@@ -105,7 +105,7 @@ impl<'a, 's> Walk<'a, 's> {
     }
 
     /// Move past the bracket that opens a container.
-    pub(super) fn open(&mut self) -> Step {
+    pub(super) fn open(&mut self) -> DumpsResult {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(Refused::Python);
@@ -116,7 +116,7 @@ impl<'a, 's> Walk<'a, 's> {
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "it is the last step of a container")]
-    pub(super) fn close(&mut self) -> Step {
+    pub(super) fn close(&mut self) -> DumpsResult {
         self.depth -= 1;
         self.at += 1;
         Ok(())
@@ -124,7 +124,7 @@ impl<'a, 's> Walk<'a, 's> {
 
     /// Return whether the container ends after a value; move past the comma if it does not.
     #[inline]
-    pub(super) fn ends(&mut self, close: u8) -> Step<bool> {
+    pub(super) fn ends(&mut self, close: u8) -> DumpsResult<bool> {
         self.tight();
         match self.peek() {
             Some(b',') => {

@@ -6,7 +6,7 @@
 //! Record: `log::scan_fields::Big` of `benches/record/instructions.json`.
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
-use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
+use crate::json::simd::{BLOCK, Block, Lanes, SimdKernel};
 
 /// Return the position after the container that opens at the first byte.
 pub(super) fn end(bytes: &[u8]) -> Option<usize> {
@@ -15,7 +15,7 @@ pub(super) fn end(bytes: &[u8]) -> Option<usize> {
 
 struct Container<'a>(&'a [u8]);
 
-impl Kernel for Container<'_> {
+impl SimdKernel for Container<'_> {
     type Output = Option<usize>;
 
     #[inline(always)]

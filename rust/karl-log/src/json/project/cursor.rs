@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::fault::{Fault, ScanResult};
+use super::fault::{ScanFault, ScanResult};
 use super::key_order::KeyOrder;
-use super::paths::{NONE, Node};
+use super::paths::{NONE, PathNode};
 use super::skip::{skip_space, string, value};
 use crate::json::simd;
-use crate::json::simd::{Kernel, Lanes};
+use crate::json::simd::{Lanes, SimdKernel};
 use crate::json::unescape::unescape;
 
 /// Progress of the scan in a record.
@@ -21,11 +21,11 @@ pub(super) struct RecordCursor<'a, 'h> {
 /// One object of a record.
 struct Object<'c, 'a, 'h, 'w> {
     cursor: &'c mut RecordCursor<'a, 'h>,
-    node: &'w Node,
+    node: &'w PathNode,
     values: &'c mut [Option<Range<usize>>],
 }
 
-impl Kernel for Object<'_, '_, '_, '_> {
+impl SimdKernel for Object<'_, '_, '_, '_> {
     type Output = ScanResult<()>;
 
     #[inline(always)]
@@ -46,13 +46,13 @@ impl Kernel for Object<'_, '_, '_, '_> {
 
 impl RecordCursor<'_, '_> {
     /// Scan the object that opens at the cursor. Recursion is as deep as the longest wanted path.
-    pub(super) fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> ScanResult<()> {
+    pub(super) fn object(&mut self, node: &PathNode, values: &mut [Option<Range<usize>>]) -> ScanResult<()> {
         simd::run(Object { cursor: self, node, values })
     }
 
     /// Move past a key to its value and return the index of its child; `None` after the end of the object.
     #[inline(always)]
-    fn next(&mut self, node: &Node, first: bool) -> ScanResult<Option<usize>> {
+    fn next(&mut self, node: &PathNode, first: bool) -> ScanResult<Option<usize>> {
         let place = 2 * node.number + usize::from(first);
         if let Some(habit) = self.habits.follow(self.bytes.get(self.at..).unwrap_or_default(), place) {
             let child = habit.child;
@@ -65,7 +65,7 @@ impl RecordCursor<'_, '_> {
 
     /// Move past an unexpected key to its value and return its child; `None` after the end of the object.
     #[inline(never)]
-    fn read(&mut self, node: &Node, place: usize, first: bool) -> ScanResult<Option<usize>> {
+    fn read(&mut self, node: &PathNode, place: usize, first: bool) -> ScanResult<Option<usize>> {
         let start = self.at;
         if self.ends(first)? {
             return Ok(None);
@@ -83,14 +83,14 @@ impl RecordCursor<'_, '_> {
                 self.at += 1;
                 Ok(byte == b'}')
             }
-            _ => Err(Fault::Malformed(self.at)),
+            _ => Err(ScanFault::Malformed(self.at)),
         }
     }
 
     #[inline(always)]
     fn wanted(
         &mut self,
-        node: &Node,
+        node: &PathNode,
         values: &mut [Option<Range<usize>>],
         lanes: impl Lanes,
     ) -> ScanResult<()> {
@@ -110,9 +110,9 @@ impl RecordCursor<'_, '_> {
     }
 
     /// Move past a key to its value; return the index of its child.
-    fn key(&mut self, node: &Node) -> ScanResult<usize> {
+    fn key(&mut self, node: &PathNode) -> ScanResult<usize> {
         if self.peek()? != b'"' {
-            return Err(Fault::Malformed(self.at));
+            return Err(ScanFault::Malformed(self.at));
         }
         let start = self.at;
         let (end, escaped) = string(self.bytes, start)?;
@@ -128,7 +128,7 @@ impl RecordCursor<'_, '_> {
 
     fn expect(&mut self, byte: u8) -> ScanResult<()> {
         if self.peek()? != byte {
-            return Err(Fault::Malformed(self.at));
+            return Err(ScanFault::Malformed(self.at));
         }
         self.at += 1;
         Ok(())
@@ -146,6 +146,6 @@ impl RecordCursor<'_, '_> {
     #[inline(never)]
     fn peek_far(&mut self) -> ScanResult<u8> {
         self.at = skip_space(self.bytes, self.at);
-        self.bytes.get(self.at).copied().ok_or(Fault::Truncated)
+        self.bytes.get(self.at).copied().ok_or(ScanFault::Truncated)
     }
 }

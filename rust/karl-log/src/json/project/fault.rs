@@ -2,7 +2,7 @@
 
 /// Reason why a text is not one JSON object, as far as the scan looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ScanFault {
     /// The text does not begin with `{`.
     NotAnObject,
     /// The text ends inside the object.
@@ -11,4 +11,4 @@ pub enum Fault {
     Malformed(usize),
 }
 
-pub(super) type ScanResult<T> = std::result::Result<T, Fault>;
+pub(super) type ScanResult<T> = std::result::Result<T, ScanFault>;

@@ -28,7 +28,7 @@ pub(super) struct ExpectedKey {
     pub(super) length: usize,
     /// Position of its object in the tree, and whether it is the first key there.
     place: usize,
-    /// Child as returned by [`Node::child`](super::paths::Node::child).
+    /// Child as returned by [`PathNode::child`](super::paths::PathNode::child).
     pub(super) child: usize,
 }
 

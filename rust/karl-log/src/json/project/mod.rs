@@ -23,7 +23,7 @@ mod paths;
 mod scan;
 mod skip;
 
-pub use fault::Fault;
+pub use fault::ScanFault;
 pub use path::Path;
 pub use paths::PathTree;
 pub use scan::{Scan, Scanned, scan};

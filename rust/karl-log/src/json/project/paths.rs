@@ -5,18 +5,18 @@ use super::Path;
 /// Paths to extract, as a tree of keys.
 #[derive(Clone, Debug, Default)]
 pub struct PathTree {
-    pub(super) root: Node,
+    pub(super) root: PathNode,
     slots: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct PathNode {
     /// Index of the node in the tree.
     pub(super) number: usize,
     pub(super) slots: Vec<usize>,
     /// Slots at and below this node: a duplicate key replaces them all.
     pub(super) below: Vec<usize>,
-    pub(super) children: Vec<(String, Node)>,
+    pub(super) children: Vec<(String, PathNode)>,
     /// One bit for the mark of each child: most keys are not children, and this rejects most of them.
     marks: u64,
 }
@@ -25,7 +25,7 @@ impl PathTree {
     /// Create a slot for each path, in order.
     #[must_use]
     pub fn new(paths: &[Path]) -> Self {
-        let mut root = Node::default();
+        let mut root = PathNode::default();
         for (slot, path) in paths.iter().enumerate() {
             root.insert(path.segments(), slot);
         }
@@ -40,7 +40,7 @@ impl PathTree {
     }
 }
 
-impl Node {
+impl PathNode {
     fn insert(&mut self, segments: &[String], slot: usize) {
         self.below.push(slot);
         let Some((first, rest)) = segments.split_first() else {

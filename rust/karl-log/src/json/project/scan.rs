@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::cursor::RecordCursor;
-use super::fault::{Fault, ScanResult};
+use super::fault::{ScanFault, ScanResult};
 use super::key_order::KeyOrder;
 use super::paths::PathTree;
 
@@ -19,12 +19,12 @@ pub struct Scanned {
 /// Scan the object that begins at `bytes[0]` and store the position of each wanted value in its slot.
 ///
 /// # Errors
-/// The [`Fault`] that stopped the scan; `values` is then meaningless.
+/// The [`ScanFault`] that stopped the scan; `values` is then meaningless.
 pub fn scan(
     bytes: &[u8],
     wanted: &PathTree,
     values: &mut [Option<Range<usize>>],
-) -> std::result::Result<Scanned, Fault> {
+) -> std::result::Result<Scanned, ScanFault> {
     walk(bytes, wanted, &mut KeyOrder::default(), values)
 }
 
@@ -50,7 +50,7 @@ impl Scan {
         &mut self,
         bytes: &[u8],
         values: &mut [Option<Range<usize>>],
-    ) -> std::result::Result<Scanned, Fault> {
+    ) -> std::result::Result<Scanned, ScanFault> {
         self.habits.restart();
         walk(bytes, &self.wanted, &mut self.habits, values)
     }
@@ -64,7 +64,7 @@ fn walk(
 ) -> ScanResult<Scanned> {
     values.fill(None);
     if bytes.first() != Some(&b'{') {
-        return Err(Fault::NotAnObject);
+        return Err(ScanFault::NotAnObject);
     }
     let mut cursor = RecordCursor { bytes, at: 0, duplicate: false, habits };
     cursor.object(&wanted.root, values)?;

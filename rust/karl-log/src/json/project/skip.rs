@@ -5,7 +5,7 @@
 use memchr::memchr2;
 
 use super::container;
-use super::fault::{Fault, ScanResult};
+use super::fault::{ScanFault, ScanResult};
 use crate::json::simd::{ENDS, Lanes, Portable};
 
 /// Return the first position from `at` on that is not JSON white space.
@@ -19,7 +19,7 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 /// Return the position after the value that begins at `at`.
 pub(crate) fn skip_value(bytes: &[u8], at: usize) -> ScanResult<usize> {
     match bytes.get(at) {
-        Some(b'{' | b'[') => container::end(&bytes[at..]).map(|end| at + end).ok_or(Fault::Truncated),
+        Some(b'{' | b'[') => container::end(&bytes[at..]).map(|end| at + end).ok_or(ScanFault::Truncated),
         _ => value(bytes, at, Portable),
     }
 }
@@ -28,13 +28,13 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize) -> ScanResult<usize> {
 #[inline(always)]
 pub(super) fn value(bytes: &[u8], at: usize, lanes: impl Lanes) -> ScanResult<usize> {
     match bytes.get(at) {
-        None => Err(Fault::Truncated),
+        None => Err(ScanFault::Truncated),
         Some(b'"') => match lanes.string(&bytes[at + 1..]) {
             Some(length) => Ok(at + 2 + length),
             None => long_string(bytes, at).map(|(end, _)| end),
         },
         Some(b'{' | b'[') => {
-            container::end_by(&bytes[at..], lanes).map(|end| at + end).ok_or(Fault::Truncated)
+            container::end_by(&bytes[at..], lanes).map(|end| at + end).ok_or(ScanFault::Truncated)
         }
         Some(_) => scalar(bytes, at, lanes),
     }
@@ -52,8 +52,8 @@ fn scalar(bytes: &[u8], at: usize, lanes: impl Lanes) -> ScanResult<usize> {
 #[inline(never)]
 fn long_scalar(bytes: &[u8], at: usize) -> ScanResult<usize> {
     match bytes[at..].iter().position(|byte| ENDS.contains(byte)) {
-        None => Err(Fault::Truncated),
-        Some(0) => Err(Fault::Malformed(at)),
+        None => Err(ScanFault::Truncated),
+        Some(0) => Err(ScanFault::Malformed(at)),
         Some(length) => Ok(at + length),
     }
 }
@@ -83,7 +83,7 @@ fn long_string(bytes: &[u8], at: usize) -> ScanResult<(usize, bool)> {
         escaped = true;
         from += 1;
     }
-    Err(Fault::Truncated)
+    Err(ScanFault::Truncated)
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
                 return Ok(at + 1);
             }
         }
-        Err(Fault::Truncated)
+        Err(ScanFault::Truncated)
     }
 
     proptest! {

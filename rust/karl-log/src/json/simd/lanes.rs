@@ -50,7 +50,7 @@ pub(super) fn first(bits: u64) -> Option<usize> {
 pub(crate) const ENDS: [u8; 7] = *b",}] \t\n\r";
 
 /// Work that runs on any vector width. All of it has to be inlined.
-pub(crate) trait Kernel {
+pub(crate) trait SimdKernel {
     type Output;
 
     fn run(self, lanes: impl Lanes) -> Self::Output;

@@ -1,6 +1,6 @@
 //! One bit for each of 64 bytes, computed with the widest vectors of the machine.
 //!
-//! The width is detected once per [`Kernel`], which is compiled for each of them.
+//! The width is detected once per [`SimdKernel`], which is compiled for each of them.
 //!
 //! Buys, with [`crate::json::project`], 4.8 times the speed of msgspec on 12 KB records (`benches/record/2026-11-23-linux-x86-64-2-cores.csv`);
 //! `log::scan_fields` of `benches/record/instructions.json` guards it.
@@ -11,14 +11,14 @@ pub(crate) mod string_mask;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use lanes::{BLOCK, Block, ENDS, Kernel, Lanes};
+pub(crate) use lanes::{BLOCK, Block, ENDS, Lanes, SimdKernel};
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 use x86::Vectorized;
 
 /// Run with the widest vectors of this machine.
 #[inline]
-pub(crate) fn run<W: Kernel>(work: W) -> W::Output {
+pub(crate) fn run<W: SimdKernel>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(lanes) = pulp::x86::V4::try_new() {
@@ -41,7 +41,7 @@ mod tests {
 
     struct Look<'a>(&'a Block);
 
-    impl Kernel for Look<'_> {
+    impl SimdKernel for Look<'_> {
         type Output = (Bits, u64, u64);
 
         #[inline(always)]
@@ -76,7 +76,7 @@ mod tests {
     /// Lengths of the string and of the scalar at the start of some bytes.
     struct Ends<'a>(&'a [u8]);
 
-    impl Kernel for Ends<'_> {
+    impl SimdKernel for Ends<'_> {
         type Output = [Option<usize>; 2];
 
         #[inline(always)]

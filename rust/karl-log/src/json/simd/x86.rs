@@ -5,14 +5,14 @@ use std::arch::x86_64::{__m128i, __m256i, __m512i};
 use pulp::x86::{V3, V4};
 use pulp::{NullaryFnOnce, cast};
 
-use super::lanes::{BLOCK, Bits, Block, CONTROL, CURLY, ENDS, Kernel, Lanes, closing, first};
+use super::lanes::{BLOCK, Bits, Block, CONTROL, CURLY, ENDS, Lanes, SimdKernel, closing, first};
 
 pub(super) struct Vectorized<W, L> {
     pub(super) work: W,
     pub(super) lanes: L,
 }
 
-impl<W: Kernel, L: Lanes> NullaryFnOnce for Vectorized<W, L> {
+impl<W: SimdKernel, L: Lanes> NullaryFnOnce for Vectorized<W, L> {
     type Output = W::Output;
 
     #[inline(always)]

@@ -17,7 +17,7 @@ use super::scalar::is_scalar;
 use super::unescape::unit;
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
-use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
+use crate::json::simd::{BLOCK, Block, Lanes, SimdKernel};
 
 /// Structural characters of JSON.
 const SIGNS: [u8; 6] = *b"{}[]:,";
@@ -32,7 +32,7 @@ pub(crate) fn sound(text: &[u8]) -> bool {
 
 struct Document<'a>(&'a [u8]);
 
-impl Kernel for Document<'_> {
+impl SimdKernel for Document<'_> {
     type Output = Option<()>;
 
     #[inline(always)]

@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::comparison::{Comparison, SLACK};
 use super::history::At;
-use super::lines::Line;
+use super::lines::LineHash;
 use super::patch::{FileChange, Patch};
 use super::trailers;
 use crate::outcomes::session::{NamedCommit, SessionWork};
 
 /// Rule that attributed a commit, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rule {
+pub(super) enum AttributionRule {
     /// A trailer of the commit names the session.
     Trailer,
     /// The output of `git commit` in the session names the commit.
@@ -24,7 +24,7 @@ pub(super) enum Rule {
     Content,
 }
 
-impl Rule {
+impl AttributionRule {
     /// Return the name in records.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ pub(super) struct Attribution {
     /// Commit.
     pub(super) at: At,
     /// Rule.
-    pub(super) rule: Rule,
+    pub(super) rule: AttributionRule,
     /// Number of its lines that the session wrote.
     pub(super) lines: usize,
 }
@@ -76,12 +76,12 @@ impl Overlap {
 impl Comparison<'_> {
     /// Return the commits of a session, oldest first.
     pub(super) fn attribute(&self, session: usize) -> Vec<Attribution> {
-        let mut rules: HashMap<At, Rule> = HashMap::new();
+        let mut rules: HashMap<At, AttributionRule> = HashMap::new();
         for (at, rule) in self.named(session).into_iter().chain(self.in_time(session)) {
             rules.entry(at).and_modify(|known| *known = rule.min(*known)).or_insert(rule);
         }
         for at in self.later(session, &rules) {
-            rules.insert(at, Rule::Content);
+            rules.insert(at, AttributionRule::Content);
         }
         let with_lines = |(at, rule)| Attribution { at, rule, lines: self.overlap(session, at).lines };
         let mut all: Vec<Attribution> = rules.into_iter().map(with_lines).collect();
@@ -90,19 +90,22 @@ impl Comparison<'_> {
     }
 
     /// Return the commits that a trailer or an output names.
-    fn named(&self, session: usize) -> Vec<(At, Rule)> {
+    fn named(&self, session: usize) -> Vec<(At, AttributionRule)> {
         let session = self.sessions[session];
         let is_ours = |id: &str| id == session.id || session.trailers.iter().any(|known| known == id);
         let commits = self.history.commits.iter().enumerate();
         let by_trailer = commits.filter(|(_, commit)| trailers::ids(&commit.message).any(is_ours));
-        let mut all: Vec<(At, Rule)> = by_trailer.map(|(at, _)| (at, Rule::Trailer)).collect();
+        let mut all: Vec<(At, AttributionRule)> =
+            by_trailer.map(|(at, _)| (at, AttributionRule::Trailer)).collect();
         for named in &session.named_commits {
             match self.history.find(&named.hash) {
                 Some(at) => {
-                    all.push((at, Rule::Output));
-                    all.extend(self.same_patch(at).map(|twin| (twin, Rule::Rebased)));
+                    all.push((at, AttributionRule::Output));
+                    all.extend(self.same_patch(at).map(|twin| (twin, AttributionRule::Rebased)));
                 }
-                None => all.extend(self.same_subject(session, named).map(|at| (at, Rule::Rebased))),
+                None => {
+                    all.extend(self.same_subject(session, named).map(|at| (at, AttributionRule::Rebased)));
+                }
             }
         }
         all
@@ -127,23 +130,23 @@ impl Comparison<'_> {
     }
 
     /// Return the commits of the time of a session with lines that it wrote.
-    fn in_time(&self, session: usize) -> Vec<(At, Rule)> {
+    fn in_time(&self, session: usize) -> Vec<(At, AttributionRule)> {
         let work = self.sessions[session];
         let is_ours = |&at: &At| {
             let commit = &self.history.commits[at];
             (is_within(work, commit.author_time) || is_within(work, commit.time))
                 && self.overlap(session, at).share() >= SHARE
         };
-        self.patches.keys().copied().filter(is_ours).map(|at| (at, Rule::TimeAndFiles)).collect()
+        self.patches.keys().copied().filter(is_ours).map(|at| (at, AttributionRule::TimeAndFiles)).collect()
     }
 
     /// Return later commits with what the session wrote, as a squash leaves them, unless the trunk has it in
     /// an earlier commit of the session.
-    fn later(&self, session: usize, known: &HashMap<At, Rule>) -> Vec<At> {
+    fn later(&self, session: usize, known: &HashMap<At, AttributionRule>) -> Vec<At> {
         let work = self.sessions[session];
         let Some(end) = work.end else { return Vec::new() };
         let on_trunk = known.keys().copied().filter(|&at| self.history.commits[at].landed.is_some());
-        let mut seen: HashSet<Line> = on_trunk.flat_map(|at| self.ours(session, at)).collect();
+        let mut seen: HashSet<LineHash> = on_trunk.flat_map(|at| self.ours(session, at)).collect();
         let wrote = self.lines[session].distinctive();
         let mut late: Vec<At> = self.patches.keys().copied().collect();
         late.sort_unstable_by_key(|&at| std::cmp::Reverse(at));
@@ -153,7 +156,7 @@ impl Comparison<'_> {
             if known.contains_key(at) || !is_late || commit.landed.is_none() {
                 return false;
             }
-            let ours: HashSet<Line> = self.ours(session, *at).difference(&seen).copied().collect();
+            let ours: HashSet<LineHash> = self.ours(session, *at).difference(&seen).copied().collect();
             let of = self.overlap(session, *at).of;
             let is_ours = ours.len() >= LATE_LINES && ours.len() as f64 >= LATE_SHARE * of as f64
                 || ours.len() >= LATE_LINES_OF_SESSION && ours.len() as f64 >= LATE_SHARE * wrote as f64;
@@ -166,11 +169,12 @@ impl Comparison<'_> {
     }
 
     /// Return the distinctive lines of a commit that a session wrote.
-    fn ours(&self, session: usize, at: At) -> HashSet<Line> {
+    fn ours(&self, session: usize, at: At) -> HashSet<LineHash> {
         let (lines, by) = (&self.lines[session], self.history.commits[at].time);
         let files = self.patches.get(&at).into_iter().flat_map(|patch| &patch.files);
         let added = files.flat_map(|(&file, change)| change.added.iter().map(move |&line| (file, line)));
-        let is_ours = |&(file, line): &(u32, Line)| self.counts(file, line) && lines.wrote(file, line, by);
+        let is_ours =
+            |&(file, line): &(u32, LineHash)| self.counts(file, line) && lines.wrote(file, line, by);
         added.filter(is_ours).map(|(_, line)| line).collect()
     }
 
@@ -178,7 +182,7 @@ impl Comparison<'_> {
     fn overlap(&self, session: usize, at: At) -> Overlap {
         let Some(patch) = self.patches.get(&at) else { return Overlap::default() };
         let (lines, by) = (&self.lines[session], self.history.commits[at].time);
-        let count = |side: fn(&FileChange) -> &Vec<Line>, is_ours: &dyn Fn(u32, Line) -> bool| {
+        let count = |side: fn(&FileChange) -> &Vec<LineHash>, is_ours: &dyn Fn(u32, LineHash) -> bool| {
             let mut overlap = Overlap::default();
             for (&file, change) in &patch.files {
                 for &line in side(change) {

@@ -1,7 +1,7 @@
 //! Lines of a file that `git blame` follows back to one commit.
 
 use super::history::{At, History};
-use super::lines::Line;
+use super::lines::LineHash;
 use super::patch::unquoted;
 use super::refusal::Refusal;
 use super::repository::Repository;
@@ -12,7 +12,7 @@ pub(super) struct Blame {
     /// Lines that were in the commit, by their path and number there.
     pub(super) origins: Vec<(Vec<u8>, usize)>,
     /// Lines that came later or were elsewhere, blank ones left out.
-    pub(super) others: Vec<Line>,
+    pub(super) others: Vec<LineHash>,
 }
 
 /// How far blame follows a line.
@@ -70,7 +70,7 @@ fn parse(output: &[u8], origin: &str) -> Blame {
         if let Some(text) = line.strip_prefix(b"\t") {
             match number.take() {
                 Some(number) => blame.origins.push((path.clone(), number)),
-                None => blame.others.extend(Line::new(text)),
+                None => blame.others.extend(LineHash::new(text)),
             }
         } else if let Some(rest) = line.strip_prefix(origin.as_bytes()) {
             number = std::str::from_utf8(rest).ok().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
@@ -94,6 +94,6 @@ mod tests {
         );
         let found = parse(output.as_bytes(), &ours);
         assert_eq!(found.origins, [(b"a\nb".to_vec(), 3), (b"a\nb".to_vec(), 4), (b"d".to_vec(), 9)]);
-        assert_eq!(found.others, [Line::new(b"x").unwrap()]);
+        assert_eq!(found.others, [LineHash::new(b"x").unwrap()]);
     }
 }

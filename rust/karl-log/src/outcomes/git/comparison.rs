@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::history::{At, History, batches};
-use super::lines::{Line, is_generated};
+use super::lines::{LineHash, is_generated};
 use super::patch::{Patch, parse};
 use super::refusal::Refusal;
 use super::repository::Repository;
-use super::session_lines::{Files, SessionLines};
+use super::session_lines::{RepositoryFiles, SessionLines};
 use super::trailers;
 use crate::outcomes::session::SessionWork;
 
@@ -31,7 +31,7 @@ pub(super) struct Comparison<'s> {
     /// Patches of the commits that may be theirs.
     pub(super) patches: HashMap<At, Patch>,
     /// Lines that many commits add.
-    common: HashSet<Line>,
+    common: HashSet<LineHash>,
     /// Time after a commit at which it is judged, in seconds.
     pub(super) after: i64,
 }
@@ -45,7 +45,7 @@ impl<'s> Comparison<'s> {
         after: i64,
         threads: usize,
     ) -> Result<Self, Refusal> {
-        let files = Files::new(&history.paths);
+        let files = RepositoryFiles::new(&history.paths);
         let lines = sessions.iter().map(|session| files.lines(session)).collect();
         let changes = history.changes();
         let (patches, common) = (HashMap::new(), HashSet::new());
@@ -74,7 +74,7 @@ impl<'s> Comparison<'s> {
     }
 
     /// Return whether a line of a file says whose it is.
-    pub(super) fn counts(&self, file: u32, line: Line) -> bool {
+    pub(super) fn counts(&self, file: u32, line: LineHash) -> bool {
         line.is_distinctive()
             && !self.common.contains(&line)
             && !is_generated(&self.history.paths[file as usize])
@@ -114,11 +114,11 @@ pub(super) fn patches_of(
 }
 
 /// Return the lines that many commits add.
-fn common_lines(patches: &HashMap<At, Patch>) -> HashSet<Line> {
-    let mut counts: HashMap<Line, usize> = HashMap::new();
+fn common_lines(patches: &HashMap<At, Patch>) -> HashSet<LineHash> {
+    let mut counts: HashMap<LineHash, usize> = HashMap::new();
     for patch in patches.values() {
         let added = patch.files.values().flat_map(|change| &change.added);
-        let once: HashSet<Line> = added.copied().filter(|line| line.is_distinctive()).collect();
+        let once: HashSet<LineHash> = added.copied().filter(|line| line.is_distinctive()).collect();
         for line in once {
             *counts.entry(line).or_default() += 1;
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::attribute::{Attribution, Rule};
+use super::attribute::{Attribution, AttributionRule};
 use super::comparison::Comparison;
 use super::history::{At, History};
 use super::merges::{PullRequest, merge};
@@ -156,7 +156,7 @@ impl Findings<'_> {
             if of > 0 {
                 (standing, written) = (standing + stand, written + of);
                 let horizon = &self.history().commits[fate.horizon].hash;
-                let by = if one.rule == Rule::Content { ", found by content" } else { "" };
+                let by = if one.rule == AttributionRule::Content { ", found by content" } else { "" };
                 let why = format!("{stand} of {of} lines exist in {horizon}{by}");
                 evidence.push(Evidence {
                     component: "survived",

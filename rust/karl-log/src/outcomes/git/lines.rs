@@ -4,12 +4,12 @@ use twox_hash::XxHash3_64;
 
 /// Hash of a line without its white space. The lowest bit is set if the line is distinctive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Line(u64);
+pub(super) struct LineHash(u64);
 
 /// Fewest bytes of a distinctive line: `}`, `end` and `else:` are in every file.
 const DISTINCTIVE: usize = 8;
 
-impl Line {
+impl LineHash {
     /// Return a line; `None` if it is blank. Formatters and `git blame -w` change white space only.
     pub(super) fn new(text: &[u8]) -> Option<Self> {
         let dense: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -63,14 +63,14 @@ mod tests {
 
     #[test]
     fn white_space_is_no_part_of_a_line() {
-        assert_eq!(Line::new(b"\treturn  x + 1 \r"), Line::new(b"return x+1"));
-        assert_ne!(Line::new(b"return x+2"), Line::new(b"return x+1"));
-        assert_eq!(Line::new(b" \t\r"), None);
+        assert_eq!(LineHash::new(b"\treturn  x + 1 \r"), LineHash::new(b"return x+1"));
+        assert_ne!(LineHash::new(b"return x+2"), LineHash::new(b"return x+1"));
+        assert_eq!(LineHash::new(b" \t\r"), None);
     }
 
     #[test]
     fn short_lines_and_punctuation_are_not_distinctive() {
-        let is_distinctive = |text: &[u8]| Line::new(text).is_some_and(Line::is_distinctive);
+        let is_distinctive = |text: &[u8]| LineHash::new(text).is_some_and(LineHash::is_distinctive);
         assert!(
             is_distinctive(b"return x+1") && !is_distinctive(b"  else:") && !is_distinctive(b"// ---------")
         );

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lines::Line;
+use super::lines::LineHash;
 
 /// Change of one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub(super) struct Patch {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct FileChange {
     /// New lines, in order.
-    pub(super) added: Vec<Line>,
+    pub(super) added: Vec<LineHash>,
     /// Numbers of the new lines in the new file.
     pub(super) numbers: Vec<usize>,
     /// Old lines, in order.
-    pub(super) removed: Vec<Line>,
+    pub(super) removed: Vec<LineHash>,
 }
 
 impl Patch {
@@ -60,14 +60,14 @@ pub(super) fn parse(output: &[u8], number: impl Fn(&[u8]) -> Option<u32>) -> Vec
             // The counts of a hunk say how many lines it has, so that no line of a file passes for a header.
             let mut read = |count: usize| {
                 let text = lines.by_ref().filter(|line| line.first() != Some(&b'\\')).take(count);
-                text.map(|line| Line::new(line.get(1..)?)).collect::<Vec<Option<Line>>>()
+                text.map(|line| LineHash::new(line.get(1..)?)).collect::<Vec<Option<LineHash>>>()
             };
             let (removed, added) = (read(hunk.old), read(hunk.new));
             if let (Some((_, patch)), Some(path)) = (patches.last_mut(), number(&paths.name())) {
                 let file = patch.files.entry(path).or_default();
                 file.removed.extend(removed.into_iter().flatten());
                 let numbered = (hunk.start..).zip(added).filter_map(|(number, line)| Some((number, line?)));
-                let (numbers, added): (Vec<usize>, Vec<Line>) = numbered.unzip();
+                let (numbers, added): (Vec<usize>, Vec<LineHash>) = numbered.unzip();
                 file.numbers.extend(numbers);
                 file.added.extend(added);
             }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn change(removed: &[&str], added: &[&str]) -> FileChange {
-        let lines = |texts: &[&str]| texts.iter().filter_map(|text| Line::new(text.as_bytes())).collect();
+        let lines = |texts: &[&str]| texts.iter().filter_map(|text| LineHash::new(text.as_bytes())).collect();
         FileChange { added: lines(added), removed: lines(removed), numbers: (1..=added.len()).collect() }
     }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::lines::{Line, is_generated};
+use super::lines::{LineHash, is_generated};
 use crate::outcomes::session::SessionWork;
 
 /// Lines, each with the time of its first edit.
-type Lines = HashMap<Line, i64>;
+type Lines = HashMap<LineHash, i64>;
 
 /// Lines that one session wrote or removed.
 #[derive(Debug, Default)]
@@ -21,13 +21,13 @@ pub(super) struct SessionLines {
 
 impl SessionLines {
     /// Return whether the session wrote a line of a file before a moment.
-    pub(super) fn wrote(&self, file: u32, line: Line, by: i64) -> bool {
+    pub(super) fn wrote(&self, file: u32, line: LineHash, by: i64) -> bool {
         let is_in = |lines: &Lines| lines.get(&line).is_some_and(|&time| time <= by);
         self.written.get(&file).is_some_and(is_in) || is_in(&self.elsewhere)
     }
 
     /// Return whether the session removed a line of a file before a moment.
-    pub(super) fn took(&self, file: u32, line: Line, by: i64) -> bool {
+    pub(super) fn took(&self, file: u32, line: LineHash, by: i64) -> bool {
         self.removed.get(&file).is_some_and(|lines| lines.get(&line).is_some_and(|&time| time <= by))
     }
 
@@ -43,27 +43,27 @@ impl SessionLines {
 
     /// Return the number of distinctive lines that the session wrote.
     pub(super) fn distinctive(&self) -> usize {
-        let all: HashSet<Line> =
+        let all: HashSet<LineHash> =
             self.written.values().chain([&self.elsewhere]).flat_map(|lines| lines.keys()).copied().collect();
         all.into_iter().filter(|line| line.is_distinctive()).count()
     }
 }
 
 /// Add lines, each with its first time.
-fn add(lines: &mut Lines, texts: &[String], time: i64, wanted: impl Fn(Line) -> bool) {
-    for line in texts.iter().filter_map(|text| Line::new(text.as_bytes())).filter(|&line| wanted(line)) {
+fn add(lines: &mut Lines, texts: &[String], time: i64, wanted: impl Fn(LineHash) -> bool) {
+    for line in texts.iter().filter_map(|text| LineHash::new(text.as_bytes())).filter(|&line| wanted(line)) {
         lines.entry(line).and_modify(|first| *first = time.min(*first)).or_insert(time);
     }
 }
 
 /// Files of a repository, to be found by the paths of tool calls.
 #[derive(Debug)]
-pub(super) struct Files<'p> {
+pub(super) struct RepositoryFiles<'p> {
     paths: &'p [Vec<u8>],
     by_name: HashMap<&'p [u8], Vec<u32>>,
 }
 
-impl<'p> Files<'p> {
+impl<'p> RepositoryFiles<'p> {
     /// Index files by their last component.
     pub(super) fn new(paths: &'p [Vec<u8>]) -> Self {
         let mut by_name: HashMap<&[u8], Vec<u32>> = HashMap::new();
@@ -97,7 +97,7 @@ impl<'p> Files<'p> {
                     add(all.written.entry(file).or_default(), &edit.added, time, |_| true);
                     add(all.removed.entry(file).or_default(), &edit.removed, time, |_| true);
                 }
-                None => add(&mut all.elsewhere, &edit.added, time, Line::is_distinctive),
+                None => add(&mut all.elsewhere, &edit.added, time, LineHash::is_distinctive),
             }
         }
         all
@@ -134,7 +134,7 @@ mod tests {
     fn paths_of_other_machines_and_worktrees_find_their_file() {
         let paths: Vec<Vec<u8>> =
             ["a.py", "src/a.py", "src/b/a.py"].map(|path| path.as_bytes().to_vec()).into();
-        let files = Files::new(&paths);
+        let files = RepositoryFiles::new(&paths);
         let session = SessionWork { directory: Some("/home/u/repo/src".into()), ..SessionWork::default() };
         let find = |path: &str| files.find(&absolute(path, &session));
         assert_eq!(find("/home/u/repo/.worktrees/1/src/b/a.py"), Some(2));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::blame::{Blame, Depth, blame};
 use super::comparison::Comparison;
 use super::history::At;
-use super::lines::{Line, is_generated};
+use super::lines::{LineHash, is_generated};
 use super::patch::FileChange;
 use super::refusal::Refusal;
 use super::repository::Repository;
@@ -16,7 +16,7 @@ pub(super) struct Fate {
     /// Last commit of the trunk before the horizon.
     pub(super) horizon: At,
     /// Lines that the commit added, by file; true if they still exist.
-    pub(super) lines: BTreeMap<u32, Vec<(Line, bool)>>,
+    pub(super) lines: BTreeMap<u32, Vec<(LineHash, bool)>>,
 }
 
 /// Commit whose lines are looked for at its horizon.
@@ -109,7 +109,7 @@ impl Search<'_> {
 
     /// Follow the lines of a file at the horizon back to the commit; return those that came later, `None` if the
     /// file is not there.
-    fn blame(&mut self, path: &[u8], depth: Depth) -> Result<Option<Vec<Line>>, Refusal> {
+    fn blame(&mut self, path: &[u8], depth: Depth) -> Result<Option<Vec<LineHash>>, Refusal> {
         let found = blame(self.repository, &self.all.history, (self.at, self.horizon), path, depth)?;
         Ok(found.map(|Blame { origins, others }| {
             self.standing.extend(origins);
@@ -118,17 +118,17 @@ impl Search<'_> {
     }
 
     /// Return the lines that were not found, unless they say nothing of where they are from.
-    fn missing(&self) -> HashSet<Line> {
+    fn missing(&self) -> HashSet<LineHash> {
         let lines = self.files.iter().flat_map(|&(file, change)| {
             change.numbers.iter().zip(&change.added).map(move |(&number, &line)| (file, number, line))
         });
-        let is_missing = |&(file, number, line): &(u32, usize, Line)| {
+        let is_missing = |&(file, number, line): &(u32, usize, LineHash)| {
             self.all.counts(file, line) && !self.stands(file, number)
         };
         lines.filter(is_missing).map(|(_, _, line)| line).collect()
     }
 
-    fn is_any_missing(&self, lines: &[Line]) -> bool {
+    fn is_any_missing(&self, lines: &[LineHash]) -> bool {
         let missing = self.missing();
         lines.iter().any(|line| missing.contains(line))
     }
@@ -158,7 +158,7 @@ impl Search<'_> {
         let mut files = HashSet::new();
         for (_, patch) in self.all.patches.iter().filter(|(at, _)| is_between(at)) {
             let own = patch.files.iter().filter(|&(&file, _)| is_own(file));
-            let taken: HashSet<&Line> =
+            let taken: HashSet<&LineHash> =
                 own.flat_map(|(_, change)| &change.removed).filter(|line| missing.contains(line)).collect();
             let gets = |change: &FileChange| change.added.iter().any(|line| taken.contains(line));
             let others = patch.files.iter().filter(|&(&file, change)| !is_own(file) && gets(change));

@@ -15,14 +15,14 @@ mod rules;
 
 pub(super) use self::own_words::own_words;
 use self::own_words::{Sentence, is_of_a_tool, sentences};
-pub use self::rules::{RULES, Rule, Verdict};
-use self::rules::{Scope, pattern};
+use self::rules::{PatternScope, pattern};
+pub use self::rules::{RULES, TurnRule, TurnVerdict};
 
 /// Verdict on a turn, with the rule that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: TurnVerdict,
     /// Name of the first rule that matched.
     pub rule: &'static str,
 }
@@ -65,7 +65,7 @@ pub fn next_turns<'m>(messages: impl IntoIterator<Item = (&'m str, &'m str)>) ->
 /// Judge a turn by the rules that are on; `before` is what the agent said last.
 #[must_use]
 pub fn judge(turn: &str, before: &str) -> Option<Judgement> {
-    let matched: Vec<&Rule> = matches(turn, before).into_iter().filter(|rule| rule.on).collect();
+    let matched: Vec<&TurnRule> = matches(turn, before).into_iter().filter(|rule| rule.on).collect();
     let first = matched.first()?;
     let is_clear = matched.iter().all(|rule| rule.verdict == first.verdict);
     is_clear.then_some(Judgement { verdict: first.verdict, rule: first.name })
@@ -73,14 +73,14 @@ pub fn judge(turn: &str, before: &str) -> Option<Judgement> {
 
 /// Return every rule that matches a turn, also those that are off.
 #[must_use]
-pub fn matches(turn: &str, before: &str) -> Vec<&'static Rule> {
+pub fn matches(turn: &str, before: &str) -> Vec<&'static TurnRule> {
     let lower = turn.to_lowercase().replace('’', "'");
     if is_of_a_tool(&lower) {
         return Vec::new();
     }
     let text = own_words(&lower);
     let sentences = sentences(&text);
-    let matches = |(at, rule): (usize, &'static Rule)| {
+    let matches = |(at, rule): (usize, &'static TurnRule)| {
         pattern(at)
             .is_some_and(|pattern| applies(rule.scope, pattern, &text, &sentences, before))
             .then_some(rule)
@@ -101,7 +101,7 @@ const LONG: usize = 120;
 const ASKED: usize = 200;
 
 fn applies(
-    scope: Scope,
+    scope: PatternScope,
     pattern: &regex::bytes::Regex,
     text: &str,
     sentences: &[Sentence<'_>],
@@ -109,11 +109,13 @@ fn applies(
 ) -> bool {
     let in_sentence = |sentence: &&Sentence<'_>| pattern.is_match(sentence.text.as_bytes());
     match scope {
-        Scope::Text => pattern.is_match(text.as_bytes()),
-        Scope::LongText => text.len() >= LONG && pattern.is_match(text.as_bytes()),
-        Scope::Sentence => sentences.iter().any(|sentence| in_sentence(&sentence)),
-        Scope::Statement => sentences.iter().filter(|one| !one.is_question).any(|one| in_sentence(&one)),
-        Scope::UnaskedStart => {
+        PatternScope::Text => pattern.is_match(text.as_bytes()),
+        PatternScope::LongText => text.len() >= LONG && pattern.is_match(text.as_bytes()),
+        PatternScope::Sentence => sentences.iter().any(|sentence| in_sentence(&sentence)),
+        PatternScope::Statement => {
+            sentences.iter().filter(|one| !one.is_question).any(|one| in_sentence(&one))
+        }
+        PatternScope::UnaskedStart => {
             let asked = before.trim_end().chars().rev().take(ASKED).any(|letter| letter == '?');
             sentences.first().filter(|first| !asked && !first.is_question).as_ref().is_some_and(in_sentence)
         }
@@ -124,13 +126,13 @@ fn applies(
 mod tests {
     use super::*;
 
-    fn verdict(turn: &str, before: &str) -> Option<Verdict> {
+    fn verdict(turn: &str, before: &str) -> Option<TurnVerdict> {
         judge(turn, before).map(|judgement| judgement.verdict)
     }
 
     #[test]
     fn a_turn_corrects_or_goes_on_or_is_not_judged() {
-        let (corrects, on) = (Some(Verdict::Corrects), Some(Verdict::GoesOn));
+        let (corrects, on) = (Some(TurnVerdict::Corrects), Some(TurnVerdict::GoesOn));
         for (turn, wanted) in [
             ("revert that, the tests are failing now", corrects),
             ("it still doesn't work", corrects),

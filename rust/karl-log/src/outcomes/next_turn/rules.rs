@@ -6,7 +6,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 /// Verdict on a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TurnVerdict {
     /// It says that the work before it is wrong, failing, incomplete or unwanted, or asks to redo it.
     Corrects,
     /// It accepts the work, chooses, or asks to deliver it.
@@ -15,7 +15,7 @@ pub enum Verdict {
 
 /// Part of a turn that a pattern is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum PatternScope {
     /// Whole text.
     Text,
     /// Whole text, if it is as long as a pasted review.
@@ -30,24 +30,24 @@ pub(super) enum Scope {
 
 /// Rule for turns of a user.
 #[derive(Debug)]
-pub struct Rule {
+pub struct TurnRule {
     /// Name.
     pub name: &'static str,
     /// Verdict on the turns that it matches.
-    pub verdict: Verdict,
+    pub verdict: TurnVerdict,
     /// True if [`judge`](super::judge) uses it. A rule is on if it matches at least five of the labelled turns,
     /// and is right on at least 0.8 of them.
     pub on: bool,
-    pub(super) scope: Scope,
+    pub(super) scope: PatternScope,
     /// Alternatives, for text in lower case.
     alternatives: &'static [&'static str],
 }
 
-impl Rule {
+impl TurnRule {
     const fn new(
         name: &'static str,
-        verdict: Verdict,
-        scope: Scope,
+        verdict: TurnVerdict,
+        scope: PatternScope,
         alternatives: &'static [&'static str],
     ) -> Self {
         Self { name, verdict, on: true, scope, alternatives }
@@ -65,17 +65,18 @@ pub(super) fn pattern(at: usize) -> Option<&'static Regex> {
 
 /// Patterns of bytes without Unicode classes: with them, bounded repetitions are large and slow.
 static PATTERNS: LazyLock<Vec<Option<Regex>>> = LazyLock::new(|| {
-    let compile = |rule: &Rule| RegexBuilder::new(&rule.alternatives.join("|")).unicode(false).build().ok();
+    let compile =
+        |rule: &TurnRule| RegexBuilder::new(&rule.alternatives.join("|")).unicode(false).build().ok();
     RULES.iter().map(compile).collect()
 });
 
-use self::Scope::{LongText, Sentence, Statement, Text, UnaskedStart};
-use self::Verdict::{Corrects, GoesOn};
+use self::PatternScope::{LongText, Sentence, Statement, Text, UnaskedStart};
+use self::TurnVerdict::{Corrects, GoesOn};
 
 /// Every rule.
-pub static RULES: [Rule; 22] = [
+pub static RULES: [TurnRule; 22] = [
     // Asks to take work back.
-    Rule::new("undo", Corrects, Sentence, &[
+    TurnRule::new("undo", Corrects, Sentence, &[
         r"\b(revert|undo|roll(ed)? ?back|restore) (it|that|this|the|my|those|these|your)\b",
         r"\b(bring|put|add) (it|that|this|them|those|[a-z]+ part|the [a-z ]{1,30}) back\b",
         r"\bremove (it|that|this|them|the [a-z_ -]{1,40}) again\b",
@@ -84,14 +85,14 @@ pub static RULES: [Rule; 22] = [
         r"^(oh |ok |okay |please |and )?(can (you|we) )?(please )?(delete|drop) (it|that|this|those|them)\b",
     ]),
     // Work still fails, or shows the same as before.
-    Rule::new("still_failing", Corrects, Statement, &[
+    TurnRule::new("still_failing", Corrects, Statement, &[
         r"\bstill (not working|failing|fails?|broken|wrong|happen\w*|get|getting|seeing|shows?|showing|reads|says|the same|does(n't| not)|is(n't| not))\b",
         r"\bdoes(n't| not) work\b",
         r"\b(not|isn't|aren't) working\b",
         r"\bdidn't (help|fix)\b",
     ]),
     // A build, test or linter fails, or an error came.
-    Rule::new("fails", Corrects, Statement, &[
+    TurnRule::new("fails", Corrects, Statement, &[
         r"^.{0,120}\b(builds?|tests?|test\w+|test:\w+|lint|linter|linting|checks?|ci|pipeline|compil\w+)\b\W{0,2}(is |are |was |were |now |again |still |also |keeps? )*(fail(s|ed|ing|z)?|broken|breaks|red)\b",
         r"^(fix|address) (the )?(issues in |errors in )?\W?(mise |run )?lint",
         r"\b(has|have|you) (broken|broke)\b",
@@ -104,7 +105,7 @@ pub static RULES: [Rule; 22] = [
         r"\bfail(s|ing)? (on|in) (the )?(ci|github|actions|build)",
     ]),
     // Output of a failed run.
-    Rule::new("pasted_failure", Corrects, Text, &[
+    TurnRule::new("pasted_failure", Corrects, Text, &[
         r"(?m)^\s*--- fail\b",
         r"traceback \(most recent call last\)",
         r"\bexit code [1-9]",
@@ -114,7 +115,7 @@ pub static RULES: [Rule; 22] = [
         r"\Ai.{0,60}\berror: ",
     ]),
     // Something is wrong.
-    Rule::new("wrong", Corrects, Statement, &[
+    TurnRule::new("wrong", Corrects, Statement, &[
         r"^(you|that|this|it|the [a-z ]{0,30}(comment|part|message|output|name|name|order|value|number|path))\b[^.]{0,30}\b(wrong|incorrect|inaccurate|not (right|correct|true|expected))\b",
         r"\bnot set correctly\b",
         r"^(that's|it's) (wrong|incorrect|not (right|correct|true|expected|what))",
@@ -126,24 +127,24 @@ pub static RULES: [Rule; 22] = [
         r"\b(is|are)(n't| not) [a-z]+ enough\b",
     ]),
     // A no that answers no question.
-    Rule::new("no", Corrects, UnaskedStart, &[
+    TurnRule::new("no", Corrects, UnaskedStart, &[
         r"^(no|nope|nah)\b",
     ]).off(),
     // Forbids a step.
-    Rule::new("forbids", Corrects, Statement, &[
+    TurnRule::new("forbids", Corrects, Statement, &[
         r"^(please )?let'?s (not|pause)\b",
         r"^(please )?(do not|don't) (do|use|add|change|remove|touch|run|stash|create|write|commit|push|make)\b",
         r"\bhold on\b",
     ]).off(),
     // The agent misunderstood.
-    Rule::new("misunderstood", Corrects, Statement, &[
+    TurnRule::new("misunderstood", Corrects, Statement, &[
         r"\bi('m| am| was) (talking about|referring to)\b",
         r"\bi (actually |really |just )?(meant|said|asked|told you|do want|did not ask|didn't ask|wanted)\b",
         r"\byou (forgot|missed|misunderstood|should(n't| not)? have|just should)\b",
         r"\bnot you \w+ing\b",
     ]),
     // Something expected does not appear.
-    Rule::new("not_shown", Corrects, Statement, &[
+    TurnRule::new("not_shown", Corrects, Statement, &[
         r"\bi (don't|do not|didn't|did not|haven't|can't|cannot) (see|find|get)\b",
         r"\bi('m| am) not (seeing|getting)\b",
         r"\bwould have expected\b",
@@ -153,14 +154,14 @@ pub static RULES: [Rule; 22] = [
         r"\b(we('re| are)|is still|are still) missing\b",
     ]),
     // The user tried the work, and says what came.
-    Rule::new("tried", Corrects, Statement, &[
+    TurnRule::new("tried", Corrects, Statement, &[
         r"\bi (just )?(tried|tested)\b",
         r"\btesting this\b",
         r"\bnow i'm getting\b",
         r"\bwhen i (re)?run\b",
     ]),
     // The user doubts what was done.
-    Rule::new("doubt", Corrects, Sentence, &[
+    TurnRule::new("doubt", Corrects, Sentence, &[
         r"\bi('m| am) (pretty|quite|fairly) sure\b",
         r"\bwhy did(n't)? you\b",
         r"\bwhy can'?t (we|you|it)\b",
@@ -174,7 +175,7 @@ pub static RULES: [Rule; 22] = [
         r"\bwould it not\b",
     ]),
     // Text of a review that names a defect.
-    Rule::new("review", Corrects, LongText, &[
+    TurnRule::new("review", Corrects, LongText, &[
         r"\b(high|medium|low|critical) severity\b",
         r"\bthe (current )?(code|approach|function|test) (uses|tries|only|does not|doesn't)\b",
         r"\b(will|could|can|risks?) (cause|lead to|break|overwrite|deadlocks?|panic|hang|never)\b",
@@ -193,7 +194,7 @@ pub static RULES: [Rule; 22] = [
         r"\bonly used in\b",
     ]),
     // The user wants it otherwise.
-    Rule::new("preference", Corrects, Statement, &[
+    TurnRule::new("preference", Corrects, Statement, &[
         r"\bi('d| would) prefere?\b",
         r"\bi actually prefer\b",
         r"\bi don't (quite )?like\b",
@@ -203,43 +204,43 @@ pub static RULES: [Rule; 22] = [
         r"\bi doubt\b",
     ]),
     // The user swears.
-    Rule::new("frustration", Corrects, Text, &[
+    TurnRule::new("frustration", Corrects, Text, &[
         r"\b(crap|damn|wtf|ffs|ugh|arg+h+|shit|fuck\w*)\b",
         r"😭",
         r":\|\s*\z",
     ]),
     // Names something to do instead.
-    Rule::new("instead", Corrects, Sentence, &[
+    TurnRule::new("instead", Corrects, Sentence, &[
         r"\binstead\b",
         r"\brather than\b",
     ]).off(),
     // Asks to change what was made.
-    Rule::new("reword", Corrects, Text, &[
+    TurnRule::new("reword", Corrects, Text, &[
         r"\A(can|could) (you|we) (change|swap|make)\b",
         r"\Aswap\b",
     ]).off(),
     // Agrees, or says to continue.
-    Rule::new("yes", GoesOn, Text, &[
+    TurnRule::new("yes", GoesOn, Text, &[
         r"\A(yes|yep|yeah|yup|sure|ok|okay|alright|right|cool|great|perfect|nice|awesome|good|thanks|thank you|lgtm|ship it|sounds good|looks good|go ahead|do it|do that|continue|proceed|please continue|let's (go|do|continue|keep|commit|proceed))\b",
     ]),
     // Asks to commit, push or release.
-    Rule::new("deliver", GoesOn, Text, &[
+    TurnRule::new("deliver", GoesOn, Text, &[
         r"\A(please |now |then |and |make a [a-z ]{0,20})?(commit|push|force push|merge|create a pr|open a pr|open up|release|deploy|ship|tag)(,| (it|this|that|the|and|please|push|commit|then|to|a|with|with main|from|all|up|changes|what)\b|[.!]|\s*\z)",
     ]),
     // Chooses one of the offered.
-    Rule::new("choice", GoesOn, Text, &[
+    TurnRule::new("choice", GoesOn, Text, &[
         r"\A\W{0,1}([0-9]{1,2}|[a-d])\b[.),]?(\s|\z)",
     ]),
     // Thanks or praise.
-    Rule::new("praise", GoesOn, Text, &[
+    TurnRule::new("praise", GoesOn, Text, &[
         r"\b(thanks|thank you|well done|nice work|good job|works now|working now|it works|love it|perfect)\b",
     ]).off(),
     // Begins another task.
-    Rule::new("new_task", GoesOn, Text, &[
+    TurnRule::new("new_task", GoesOn, Text, &[
         r"\A(one more thing|next|now (let's|can)|great, new|new (task|change|issue)|also,? )",
     ]).off(),
     // Asks for tests.
-    Rule::new("test_request", GoesOn, Text, &[
+    TurnRule::new("test_request", GoesOn, Text, &[
         r"\A(can|could) (you|we) (also )?(add|write|create) (an? |some |the )?(simple |integration |unit |e2e )*tests?\b",
         r"\Aadd (an? |some )?tests?\b",
     ]),

@@ -164,7 +164,7 @@ const OUTPUTS: &[(&str, &str, char)] = &[
     ("maven build", "[INFO] BUILD FAILURE\n", FAILED),
 ];
 
-fn verdict(name: &str, output: &str, seen: Seen) -> char {
+fn verdict(name: &str, output: &str, seen: OutputContext) -> char {
     let runner = all().find(|runner| runner.name == name);
     match read(runner.unwrap(), output, seen) {
         Reading::Passed(_) => PASSED,
@@ -177,7 +177,7 @@ fn verdict(name: &str, output: &str, seen: Seen) -> char {
 
 #[test]
 fn verdicts_by_hand() {
-    let seen = Seen { alone: true, filtered: false };
+    let seen = OutputContext { alone: true, filtered: false };
     for &(name, output, wanted) in OUTPUTS {
         assert_eq!(verdict(name, output, seen), wanted, "{name}: {output}");
     }
@@ -186,7 +186,7 @@ fn verdicts_by_hand() {
 /// Through `grep` or `head` a failure may be lost, unless it stands in the same line.
 #[test]
 fn a_part_of_an_output_shows_failures_and_no_success() {
-    let seen = Seen { alone: true, filtered: true };
+    let seen = OutputContext { alone: true, filtered: true };
     for &(name, output, wanted) in OUTPUTS {
         let whole = all().any(|runner| runner.name == name && runner.whole);
         let wanted = if wanted == PASSED && !whole { UNKNOWN } else { wanted };
@@ -196,7 +196,7 @@ fn a_part_of_an_output_shows_failures_and_no_success() {
 
 #[test]
 fn an_output_without_its_end_says_nothing() {
-    let seen = Seen { alone: true, filtered: false };
+    let seen = OutputContext { alone: true, filtered: false };
     for name in
         ["pytest", "unittest", "cargo test", "cargo nextest", "jest", "vitest", "mocha", "rspec", "phpunit"]
     {

@@ -16,7 +16,7 @@ mod runner;
 mod rust;
 mod script;
 
-pub(super) use self::output::{Reading, Seen, read};
+pub(super) use self::output::{OutputContext, Reading, read};
 pub(super) use self::runner::Runner;
 pub(super) use self::script::script;
 

@@ -25,7 +25,7 @@ pub(in crate::outcomes) enum Reading {
 
 /// Facts about the command line of an output.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::outcomes) struct Seen {
+pub(in crate::outcomes) struct OutputContext {
     /// True if no other runner wrote into the same output.
     pub(in crate::outcomes) alone: bool,
     /// True if lines may be missing anywhere but before the end.
@@ -36,7 +36,7 @@ pub(in crate::outcomes) struct Seen {
 const QUOTED: usize = 200;
 
 /// Return the verdict of a runner's output.
-pub(in crate::outcomes) fn read(runner: &Runner, output: &str, seen: Seen) -> Reading {
+pub(in crate::outcomes) fn read(runner: &Runner, output: &str, seen: OutputContext) -> Reading {
     let text = plain(output);
     let matches = |pattern: &str| compiled(pattern).is_some_and(|regex| regex.is_match(&text));
     if matches(runner.stopped) {

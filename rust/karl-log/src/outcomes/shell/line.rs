@@ -5,14 +5,14 @@ use super::words::{Token, tokens};
 /// Commands of a line, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandLine {
-    pub(in crate::outcomes) steps: Vec<Step>,
+    pub(in crate::outcomes) steps: Vec<SimpleCommand>,
     /// True if groups, loops or background jobs make the exit status one of several commands.
     opaque: bool,
 }
 
 /// One simple command.
 #[derive(Clone, Debug, Default)]
-pub(in crate::outcomes) struct Step {
+pub(in crate::outcomes) struct SimpleCommand {
     pub(in crate::outcomes) words: Vec<String>,
     /// Files to which the output is redirected.
     pub(in crate::outcomes) writes: Vec<String>,
@@ -36,7 +36,7 @@ impl CommandLine {
     /// Parse a command line.
     pub(in crate::outcomes) fn parse(text: &str) -> Self {
         let mut line = Self::default();
-        let mut step = Step::default();
+        let mut step = SimpleCommand::default();
         for token in tokens(text) {
             match token {
                 Token::Word(word) => step.words.push(word),
@@ -57,7 +57,7 @@ impl CommandLine {
     }
 
     /// End a command; `;` after nothing ends none.
-    fn close(&mut self, step: &mut Step, operator: &'static str) {
+    fn close(&mut self, step: &mut SimpleCommand, operator: &'static str) {
         if step.words.is_empty() && step.writes.is_empty() {
             return;
         }
@@ -72,7 +72,7 @@ impl CommandLine {
         let (before, after) = (self.steps.get(..at)?, self.steps.get(at..)?);
         let set = |flag: &str| before.iter().any(|step| step.sets(flag));
         let (pipefail, errexit) = (set("pipefail"), set("-e"));
-        let hides = |step: &Step| match step.next {
+        let hides = |step: &SimpleCommand| match step.next {
             "|" => !pipefail,
             ";" => !errexit,
             "||" => true,
@@ -87,7 +87,7 @@ impl CommandLine {
         let chained = after.iter().all(|step| matches!(step.next, "&&" | "|" | "") || errexit);
         let piped = after.iter().take_while(|step| step.next == "|").count();
         let others = || before[list..].iter().chain(after.get(piped + 1..).unwrap_or_default());
-        let is_known = chained && (status || others().all(Step::is_plain));
+        let is_known = chained && (status || others().all(SimpleCommand::is_plain));
         is_known.then_some(status)
     }
 
@@ -98,7 +98,7 @@ impl CommandLine {
     }
 }
 
-impl Step {
+impl SimpleCommand {
     fn is_plain(&self) -> bool {
         self.words.first().is_none_or(|word| PLAIN.contains(&word.as_str()) || word.contains('='))
     }

@@ -1,7 +1,7 @@
 //! Files that a simple command changes.
 
-use super::line::Step;
-use crate::outcomes::edits::{Written, patched};
+use super::line::SimpleCommand;
+use crate::outcomes::edits::{EditedFile, patched};
 
 /// Commands that change the files they name.
 const CHANGING: [&str; 6] = ["mv", "cp", "rm", "patch", "truncate", "rsync"];
@@ -26,22 +26,22 @@ const GIT: [&str; 14] = [
 
 /// Return the files that a command changes, with the new lines where it has them; an empty path if it changes
 /// files that it does not name.
-pub(in crate::outcomes) fn shell_edits(step: &Step) -> Vec<Written> {
+pub(in crate::outcomes) fn shell_edits(step: &SimpleCommand) -> Vec<EditedFile> {
     let here = step.here.as_deref().unwrap_or_default();
     let mut edits: Vec<_> =
-        step.writes.iter().filter(|path| !is_device(path)).map(|path| Written::new(path, here)).collect();
+        step.writes.iter().filter(|path| !is_device(path)).map(|path| EditedFile::new(path, here)).collect();
     let mut words = step.words.iter().map(String::as_str);
     let operands = || step.words.iter().skip(1).map(String::as_str).filter(|word| !word.starts_with('-'));
-    let last = || operands().next_back().map(|path| Written::new(path, ""));
+    let last = || operands().next_back().map(|path| EditedFile::new(path, ""));
     match words.next().map(|word| word.rsplit('/').next().unwrap_or(word)) {
         Some("tee") => {
-            edits.extend(operands().filter(|path| !is_device(path)).map(|path| Written::new(path, here)));
+            edits.extend(operands().filter(|path| !is_device(path)).map(|path| EditedFile::new(path, here)));
         }
         Some("sed" | "perl" | "gsed") if words.any(in_place) => edits.extend(last()),
         Some("apply_patch") => {
             edits.extend(patched(step.here.as_deref().or(operands().next()).unwrap_or_default()));
         }
-        Some("git") if git_changes(step) => edits.push(Written::default()),
+        Some("git") if git_changes(step) => edits.push(EditedFile::default()),
         Some(command) if CHANGING.contains(&command) => edits.extend(last()),
         _ => {}
     }
@@ -56,7 +56,7 @@ fn is_device(path: &str) -> bool {
     path.starts_with("/dev/") || path.starts_with('&') || path.is_empty()
 }
 
-fn git_changes(step: &Step) -> bool {
+fn git_changes(step: &SimpleCommand) -> bool {
     // Past options of git itself: `git -C folder checkout`.
     let verb = step.words.iter().skip(1).position(|word| GIT.contains(&word.as_str()));
     let Some(at) = verb.map(|at| at + 1) else { return false };

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::{Body, End, FEWEST, Frame, begin, parts};
+use super::{Body, End, FEWEST, LineFrame, begin, parts};
 use crate::secrets::secret::Secret;
 
 /// Maximum number of other strings between two lines of a key.
@@ -20,7 +20,7 @@ pub(in crate::secrets) fn is_mentioned(text: &str) -> bool {
 
 /// Key before its end mark.
 struct Open<'a> {
-    frame: Frame<'a>,
+    frame: LineFrame<'a>,
     last: End,
     body: Body,
     between: usize,
@@ -69,7 +69,7 @@ impl<'a> Across<'a> {
     /// Begin a key with its begin mark in a string, unless it ends there too.
     fn begun(content: &'a str, from: usize, at: usize) -> Option<Open<'a>> {
         let (length, last) = begin(content, at)?;
-        let around = Frame::around(&content[from..], at - from, at - from + length);
+        let around = LineFrame::around(&content[from..], at - from, at - from + length);
         let body = Body::read(content, at + length, &around, last);
         let unfinished = body.end.is_none() && body.at == content.len();
         unfinished.then_some(Open { frame: around, last, body, between: 0 })

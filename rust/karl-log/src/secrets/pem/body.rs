@@ -1,6 +1,6 @@
 //! Lines of a private key between its marks, in any encoding and with a tool's text around each line.
 
-use super::frame::Frame;
+use super::frame::LineFrame;
 use super::marks::{End, window};
 use crate::secrets::secret::floor;
 
@@ -25,7 +25,7 @@ pub(super) struct Body {
 
 impl Body {
     /// Read the lines from a position on, up to the end mark or to a line that is not part of a key.
-    pub(super) fn read(text: &str, from: usize, frame: &Frame<'_>, last: End) -> Self {
+    pub(super) fn read(text: &str, from: usize, frame: &LineFrame<'_>, last: End) -> Self {
         let mut body = Self { runs: Vec::new(), quoted: false, end: None, at: from };
         let mut quotes = body.skip_tail(text, frame);
         while body.at < text.len() && body.at - from < LONGEST {
@@ -60,14 +60,14 @@ impl Body {
     }
 
     /// Skip the text before each line; return whether it has quotes.
-    fn skip_lead(&mut self, text: &str, frame: &Frame<'_>) -> bool {
+    fn skip_lead(&mut self, text: &str, frame: &LineFrame<'_>) -> bool {
         let length = frame.lead_of(&text[self.at..]).unwrap_or(0);
         self.at += length;
         text[self.at - length..self.at].contains('"')
     }
 
     /// Skip the text after each line; return whether it has quotes.
-    fn skip_tail(&mut self, text: &str, frame: &Frame<'_>) -> bool {
+    fn skip_tail(&mut self, text: &str, frame: &LineFrame<'_>) -> bool {
         let length = frame.tail_of(&text[self.at..]).unwrap_or(0);
         self.at += length;
         text[self.at - length..self.at].contains('"')

@@ -5,12 +5,12 @@ const LONGEST: usize = 240;
 
 /// Text before and after a line; its numbers and spaces may differ between lines.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Frame<'a> {
+pub(super) struct LineFrame<'a> {
     lead: &'a str,
     tail: &'a str,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> LineFrame<'a> {
     /// Return the text around the part between two positions, in its line.
     pub(super) fn around(text: &'a str, from: usize, to: usize) -> Self {
         let before = text[..from].bytes().rev().take(LONGEST + 1).take_while(|&byte| byte != b'\n').count();

@@ -7,7 +7,7 @@ mod marks;
 
 pub(super) use self::across::{Across, is_mentioned};
 use self::body::{Body, LINE, run};
-use self::frame::Frame;
+use self::frame::LineFrame;
 use self::marks::{END, End, begin, window};
 use super::secret::Secret;
 
@@ -33,7 +33,7 @@ const FEWEST: usize = 16;
 /// Find the key with its begin mark at a position; return the position at which to continue.
 pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
     let Some((length, last)) = begin(text, from) else { return end_alone(text, from, found) };
-    let frame = Frame::around(text, from, from + length);
+    let frame = LineFrame::around(text, from, from + length);
     let mut body = Body::read(text, from + length, &frame, last);
     if body.end.is_none() {
         body.trim();
@@ -57,7 +57,7 @@ pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
 /// Find the lines of a key before its end mark, if the begin mark is missing.
 fn end_alone(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
     if END.is_match(window(text, from)) {
-        let frame = Frame::around(text, from, from);
+        let frame = LineFrame::around(text, from, from);
         let mut body = Body { runs: Vec::new(), quoted: false, end: None, at: from };
         let mut at = text[..from].rfind('\n').unwrap_or(0);
         while at > 0 {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use karl_log::atomic_output::Target;
+use karl_log::atomic_output::OutputTarget;
 use karl_log::export::directory;
 use karl_log::export::directory::{DirectoryFile, FileLine, MANIFEST};
 use karl_log::{Error, Watch};
@@ -158,7 +158,7 @@ fn of_many_runs_to_one_place_one_is_done_and_the_others_say_so() {
         let texts: Vec<String> = (0..8).map(|run| run.to_string()).collect();
         let targets: Vec<_> = texts.iter().map(|_| directory::target(&path, true).unwrap()).collect();
         let done: Vec<bool> = std::thread::scope(|scope| {
-            let one = |(target, text): (&Target, &String)| {
+            let one = |(target, text): (&OutputTarget, &String)| {
                 let line = [FileLine::Text(text)];
                 let parts = [
                     DirectoryFile { name: "train.jsonl", lines: &line },

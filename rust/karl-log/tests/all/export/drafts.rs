@@ -49,7 +49,8 @@ fn the_judge_drops_rows_and_its_failure_ends_the_job() {
         judged(&log, &rows, 1, CHAT, Some(&|line| Ok(line.contains("long").then_some(Flaw::TooManyTokens))));
     assert_eq!((draft.rows.len(), draft.dropped[&Flaw::TooManyTokens]), (1, 1));
     let ranking = karl_core::sample::Ranking::given(&rows, 2).unwrap();
-    let facts = karl_log::export::RowFacts { rewards: &[0.0; 2], scores: &[0.0; 2], log_weight: &|_| 0.0 };
+    let facts =
+        karl_log::export::SelectionValues { rewards: &[0.0; 2], scores: &[0.0; 2], log_weight: &|_| 0.0 };
     let failing = |_: &str| Err("no tokenizer".to_owned());
     let draft = karl_log::export::draft(
         &log,

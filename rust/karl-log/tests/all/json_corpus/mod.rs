@@ -7,7 +7,7 @@ use std::thread;
 
 use karl_log::json::project::{Path, PathTree, scan};
 use karl_log::json::reference::{lookup, parse};
-use karl_log::json::scalar::{Name, Reward, name, reward};
+use karl_log::json::scalar::{Name, RewardValue, name, reward};
 
 use texts::{ACCEPTED, REJECTED};
 
@@ -57,7 +57,7 @@ fn no_text_that_is_not_json_becomes_a_name_or_a_reward() {
             let raw = |at: usize| found[at].clone().map(|range: std::ops::Range<usize>| &record[range]);
             let taken = |raw: Option<&[u8]>| raw.is_some_and(|raw| parse(raw).is_err());
             assert!(!taken(raw(0)) || name(raw(0)) == Name::Bad, "{}", record.escape_ascii());
-            assert!(!taken(raw(1)) || reward(raw(1)) == Reward::NotANumber, "{}", record.escape_ascii());
+            assert!(!taken(raw(1)) || reward(raw(1)) == RewardValue::NotANumber, "{}", record.escape_ascii());
         }
     }
 }

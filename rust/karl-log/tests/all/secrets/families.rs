@@ -166,7 +166,7 @@ fn a_stopped_draft_says_so() {
             .unwrap();
     let watch = Watch::new();
     watch.stop();
-    let facts = karl_log::export::RowFacts { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
+    let facts = karl_log::export::SelectionValues { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
     let ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
     let settings = ExportSettings {
         shape: Shape::Chat,

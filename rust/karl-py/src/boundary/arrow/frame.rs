@@ -13,7 +13,7 @@ use crate::boundary::error::{ArgumentError, DTypeError, LayoutError};
 const ROW: &str = "row";
 
 /// A table, and the row of the log that each of its rows is of.
-pub(crate) struct Frame {
+pub(crate) struct LogTable {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     /// None where the table has no column of row numbers: its rows are the log's, one by one.
@@ -22,7 +22,7 @@ pub(crate) struct Frame {
     log_rows: usize,
 }
 
-impl Frame {
+impl LogTable {
     /// Take a table over, and match its rows with those of a log.
     pub(crate) fn new(object: &Bound<'_, PyAny>, log_rows: usize) -> PyResult<Self> {
         if !super::speaks(object)? {
