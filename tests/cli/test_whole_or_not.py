@@ -19,6 +19,7 @@ import pytest
 
 from tests import rows
 from tests.cli.run import COMMAND, environment, karl, start
+from tests.slow import nightly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def seconds(large: Path, tmp_path_factory: pytest.TempPathFactory) -> float:
     return time.perf_counter() - begin
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", nightly([signal.SIGTERM, signal.SIGINT]))
 def test_a_signal_ends_the_run_with_its_code_and_leaves_nothing(
     large: Path, seconds: float, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -89,6 +90,7 @@ def test_kill_leaves_the_old_output_or_the_new_one_whole(large: Path, seconds: f
         old = rows.files(tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_kill_leaves_nothing_where_nothing_was(large: Path, seconds: float, tmp_path: Path) -> None:
     random_ = random.Random(5)
     for number in range(4):

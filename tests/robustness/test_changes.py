@@ -13,6 +13,7 @@ import pytest
 from tests import rows
 from tests.cli.run import karl
 from tests.robustness.shim import Server, server, unavailable
+from tests.slow import nightly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,7 +166,9 @@ def converted(shim: Server, folder: Path, at: int, change: str) -> tuple[int, st
     return done.code, done.err, done.hits
 
 
-@pytest.mark.parametrize("kind", [*LINES, "atif", "rollouts packed", "claude-code packed"])
+@pytest.mark.parametrize(
+    "kind", nightly(["claude-code", "rollouts", "codex", "atif", "rollouts packed", "claude-code packed"])
+)
 @pytest.mark.parametrize("name", [*REWRITTEN, "grows"])
 def test_a_conversion_is_of_one_state_of_its_log(shim: Server, tmp_path: Path, kind: str, name: str) -> None:
     if name == "grows" and kind == "atif":

@@ -84,6 +84,7 @@ def test_as_many_bad_rows_as_there_are_bytes_are_counted_and_not_held(tmp_path: 
     assert dropped == {"not_an_object": 1}  # no record is in this array
 
 
+@pytest.mark.slow
 def test_a_record_of_numbers_or_keys_alone_takes_few_times_its_text(tmp_path: Path) -> None:
     numbers = '{"id":1,"reward":1,"x":[' + "1," * 15_000_000 + "1]}\n"
     keys = '{"id":1,"reward":1,' + ",".join(f'"{n:x}":1' for n in range(4_000_000)) + "}\n"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.test_whole_or_not import small_disk
+from tests.slow import nightly
 from tests.unit.rl.conftest import EXAMPLES
 from tests.unit.rl.stopped import PHASES
 from tests.unit.rl.test_run import left
@@ -91,6 +92,7 @@ def names(folder: Path) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_at_ten_random_points_ends_with_the_same_bytes(
     place: Path, calls: dict[str, list[int]]
 ) -> None:
@@ -112,7 +114,7 @@ FULL = {"log": "rollouts.jsonl", "metrics": "metrics.jsonl", "checkpoint": "roun
 """What is written when the disk is full, and what is named then."""
 
 
-@pytest.mark.parametrize("when", FULL)
+@pytest.mark.parametrize("when", nightly(["half a checkpoint", "log", "metrics", "checkpoint"]))
 def test_a_disk_that_is_full_is_one_error_and_the_last_checkpoint_is_whole(
     place: Path, calls: dict[str, list[int]], when: str
 ) -> None:

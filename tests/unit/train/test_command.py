@@ -21,6 +21,7 @@ import karl_fast
 from karl_fast.entrypoint import STOPS
 from tests import rows
 from tests.cli.run import COMMAND, ended_while_reporting
+from tests.slow import nightly
 from tests.unit.train import parts
 from tests.unit.train.conftest import quiet, ran
 from tests.unit.train.test_defects import chat, write
@@ -84,7 +85,7 @@ def test_a_run_that_began_at_another_is_made_again_of_what_it_left(adapter: Path
     assert f"its resume_adapter_file was {file}, and is {name}" in refused.stderr
 
 
-@pytest.mark.parametrize("fine_tune_type", ["lora", "dora", "full"])
+@pytest.mark.parametrize("fine_tune_type", nightly(["lora", "dora", "full"]))
 def test_mlx_lm_generates_and_fuses_with_what_was_trained(
     data: Path, any_model: Path, tmp_path: Path, fine_tune_type: str
 ) -> None:

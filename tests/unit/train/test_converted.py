@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import karl_fast
+from tests.slow import nightly
 from tests.unit.train.test_mlx_lora import healthy
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ def trains(train: Train, transcripts: Path, folder: Path, rate: Any, k: int) -> 
     healthy(train(folder / "data", iters=3, length=256))
 
 
-@pytest.mark.parametrize("rate", ["karl-v1", "karl-v2"])
+@pytest.mark.parametrize("rate", nightly(["karl-v1", "karl-v2"]))
 def test_mlx_lm_trains_on_transcripts(train: Train, tmp_path: Path, rate: Any) -> None:
     trains(train, EXAMPLE, tmp_path, rate, 8)
 
 
-@pytest.mark.parametrize("rate", ["karl-v1", "karl-v2"])
+@pytest.mark.parametrize("rate", nightly(["karl-v1", "karl-v2"]))
 def test_mlx_lm_trains_on_real_transcripts(train: Train, shared_data: Path, tmp_path: Path, rate: Any) -> None:
     trains(train, shared_data / "claude-code", tmp_path, rate, 16)

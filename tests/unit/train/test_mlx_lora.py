@@ -15,6 +15,7 @@ import pytest
 
 import karl_fast
 from tests import rows
+from tests.slow import nightly
 from tests.unit.formats import made
 
 if TYPE_CHECKING:
@@ -45,19 +46,19 @@ def log(tmp_path: Path) -> Path:
     return rows.write(tmp_path / "log.jsonl", rows.records(60, groups=20))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", nightly(SHAPES))
 def test_mlx_lm_trains_on_a_synthetic_log(train: Train, log: Path, tmp_path: Path, shape: str) -> None:
     karl_fast.sample(log, tmp_path / shape, k=40, shape=shape, split=SPLIT)
     healthy(train(tmp_path / shape))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", nightly(SHAPES))
 def test_mlx_lm_trains_on_tau_bench(train: Train, tau_bench: Path, tmp_path: Path, shape: str) -> None:
     karl_fast.sample(tau_bench, tmp_path / shape, k=24, shape=shape, split=SPLIT)
     healthy(train(tmp_path / shape, iters=3))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", nightly(SHAPES))
 def test_mlx_lm_trains_on_rollouts_with_tools_in_nested_json(train: Train, tmp_path: Path, shape: str) -> None:
     records = [made.verifiers(n // 4, n, n % 4 / 4) for n in range(40)]
     records += [made.verl(f"q{n // 4}", f"a{n}", n % 4 / 4) for n in range(20)]
@@ -66,7 +67,7 @@ def test_mlx_lm_trains_on_rollouts_with_tools_in_nested_json(train: Train, tmp_p
     healthy(train(tmp_path / shape, iters=3, length=256))
 
 
-@pytest.mark.parametrize("shape", SHAPES[:2])
+@pytest.mark.parametrize("shape", nightly(SHAPES[:2]))
 def test_masked_prompts_leave_something_to_learn_where_tokens_are_limited(
     train: Train, tiny_model: Path, tmp_path: Path, shape: str
 ) -> None:
@@ -113,7 +114,7 @@ CHAT_TRAPS = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", nightly(SHAPES))
 def test_no_row_that_breaks_a_trainer_is_written(train: Train, tmp_path: Path, shape: str) -> None:
     """Each trap has the top reward, so all are drawn; all are dropped, named and replaced."""
     good = rows.records(40, groups=20)

@@ -15,6 +15,7 @@ import pytest
 import karl_fast
 from tests import rows
 from tests.cli.run import COMMAND
+from tests.slow import nightly
 from tests.unit.train.conftest import quiet, ran
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def test_another_seed_is_another_run(data: Path, tiny_model: Path, uninterrupted
     assert bytes_of(tmp_path / "other")["adapters.safetensors"] != bytes_of(uninterrupted)["adapters.safetensors"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", nightly(range(3)))
 def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
     data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path, seed: int
 ) -> None:

@@ -34,6 +34,7 @@ def plain(line: str) -> str:
     return " ".join((NUMBER.sub("#", line) if varies else line).split())
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_page_run_and_print_what_it_says(
     shown: tuple[Block, Block], tau_bench: Path, tmp_path: Path
 ) -> None:
