@@ -29,7 +29,7 @@ from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.families.target_policy import TargetPolicy
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
-from karl_fast.objective.named import Recipe
+from karl_fast.objective.recipe_type import Recipe
 
 if TYPE_CHECKING:
     from karl_fast.objective.base import Objective

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from karl_fast.errors import UsageError
-from karl_fast.objective.named import Recipe
+from karl_fast.objective.recipe_type import Recipe
 from karl_fast.objective.recipes import other, policy_gradient, trajectory_balance
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from karl_fast.objective.axes.likelihood import (
 )
 from karl_fast.objective.families.target_policy import TargetPolicy, Tilted
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
-from karl_fast.objective.named import Recipe
+from karl_fast.objective.recipe_type import Recipe
 
 TPO = Recipe.of(
     "TPO",

@@ -10,7 +10,7 @@ from karl_fast.objective.axes.kl import K3, K1InReward, K1PerToken, NoKL
 from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.families.policy_gradient import PolicyGradient
-from karl_fast.objective.named import Recipe
+from karl_fast.objective.recipe_type import Recipe
 
 REINFORCE = Recipe.of(
     "REINFORCE",

@@ -18,7 +18,7 @@ from karl_fast.objective.axes.balance import (
 from karl_fast.objective.axes.filter import KeepAll
 from karl_fast.objective.axes.log_z import GroupOptimum, Learned, SoftValue
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
-from karl_fast.objective.named import Recipe
+from karl_fast.objective.recipe_type import Recipe
 
 FLOWRL = Recipe.of(
     "FlowRL",

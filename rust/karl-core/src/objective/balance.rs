@@ -1,10 +1,10 @@
 //! Trajectory balance: a regression that is 0 where the policy is the Boltzmann target of the reward.
 
+use super::evaluation::Evaluation;
 use super::lane::Lane;
 use super::log_ratio::Power;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
-use super::statistics::Evaluation;
 use super::token_sums::sum_of_kept_differences;
 use crate::check::{check_length, check_range};
 use crate::error::Result;

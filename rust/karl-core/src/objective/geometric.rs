@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::advantages::Advantages;
 use super::clip::Clip;
+use super::evaluation::Sums;
 use super::lane::Lane;
-use super::pieces::{RatioUnit, Room, local, own_ratios};
+use super::ratios::{RatioUnit, Room, local, own_ratios};
 use super::rollouts::PIECE;
-use super::statistics::Sums;
 use super::steps::fill_advantages;
 use super::token_sums::sum;
 use crate::numeric::exp::exp;

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::aggregate::{Aggregate, Weight};
-use super::chunks;
+use super::evaluation::{Evaluation, Sums};
 use super::lane::Lane;
-use super::pieces::Room;
+use super::ratios::Room;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::add_drift;
-use super::statistics::{Evaluation, Sums};
+use super::thread_blocks;
 use super::token_sums::sum;
 use crate::check::check_length;
 use crate::error::Result;
@@ -98,7 +98,7 @@ impl<T: Lane> Summed<'_, T> {
         let weight = aggregate.weight(&self.rollouts.offsets, Some(self.rollouts.mask), threads)?;
         let size = |rows: &Range<usize>| self.rollouts.tokens(rows);
         let one = |rows: Range<usize>, out: &mut [T]| wide(SumBlock { summed: self, weight, rows, out });
-        let blocks = chunks::map(&self.rollouts.offsets, coefficient, threads, size, one);
+        let blocks = thread_blocks::map(&self.rollouts.offsets, coefficient, threads, size, one);
         let add = |all: (Sums, f64), one: &(Sums, f64)| (all.0.merge(&one.0), all.1 + one.1);
         Ok(blocks.iter().fold((Sums::NONE, 0.0), add))
     }

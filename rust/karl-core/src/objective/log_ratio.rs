@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::chunks;
 use super::lane::Lane;
 use super::rollouts::Rollouts;
+use super::thread_blocks;
 use crate::error::Result;
 use crate::numeric::simd::{Kernel, wide};
 
@@ -57,7 +57,7 @@ pub fn row_log_ratio<T: Lane>(rollouts: &Rollouts<'_, T>, power: Power, threads:
     rollouts.behaviour()?;
     let mut out = vec![0.0; rollouts.rows()];
     let one = |rows: Range<usize>, out: &mut [f64]| wide(RowRatios { rollouts, power, rows, out });
-    chunks::map(&rollouts.offsets, &mut out, threads, ExactSizeIterator::len, one);
+    thread_blocks::map(&rollouts.offsets, &mut out, threads, ExactSizeIterator::len, one);
     // The mean of nothing is NaN, and the only one that is no fault.
     let odd = out.iter().enumerate().any(|(row, value)| !value.is_finite() && !rollouts.live(row).is_empty());
     odd.then(|| rollouts.fault()).flatten().map_or(Ok(out), Err)

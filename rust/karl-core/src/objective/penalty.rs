@@ -1,7 +1,7 @@
 //! The penalty on the divergence from the reference, in the loss of each token.
 
 use super::lane::Lane;
-use super::pieces::Room;
+use super::ratios::Room;
 use super::rollouts::RolloutPart;
 use super::token_sums::sum;
 

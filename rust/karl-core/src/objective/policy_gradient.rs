@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use super::advantages::{Advantages, TokenAdvantages};
 use super::aggregate::{Aggregate, Weight};
-use super::chunks;
+use super::evaluation::{Evaluation, Sums};
 use super::geometric::geometric;
 use super::lane::Lane;
 use super::log_ratio::Power;
 use super::penalty::Penalty;
-use super::pieces::{RatioUnit, Room, drift, local, own_ratios};
+use super::ratios::{RatioUnit, Room, drift, local, own_ratios};
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
-use super::statistics::{Evaluation, Sums};
 use super::steps::{fill_advantages, steps};
+use super::thread_blocks;
 use super::token_sums::sum;
 use super::turns::Turns;
 use super::update::Update;
@@ -94,7 +94,7 @@ pub fn policy_gradient<T: Lane>(
     let batch = Batch { rollouts, advantages, objective, weight };
     let size = |rows: &Range<usize>| rollouts.tokens(rows);
     let one = |rows: Range<usize>, out: &mut [T]| wide(Block { batch: &batch, rows, out });
-    let blocks = chunks::map(&rollouts.offsets, coefficient, threads, size, one);
+    let blocks = thread_blocks::map(&rollouts.offsets, coefficient, threads, size, one);
     let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
     let statistics = sums.statistics(rollouts.old.is_some(), rollouts.reference.is_some());
     Ok(Evaluation { loss: sums.loss, statistics })

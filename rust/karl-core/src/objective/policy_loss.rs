@@ -1,10 +1,10 @@
 //! Policy gradients that refuse numbers which are not finite.
 
 use super::advantages::Advantages;
+use super::evaluation::Evaluation;
 use super::lane::Lane;
 use super::policy_gradient::{PolicyGradient, policy_gradient};
 use super::rollouts::{Rollouts, not_finite};
-use super::statistics::Evaluation;
 use crate::error::{Error, Result};
 use crate::numeric::simd::{Kernel, wide};
 

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::chunks;
+use super::evaluation::{Statistics, Sums};
 use super::lane::Lane;
-use super::pieces::{Room, drift};
+use super::ratios::{Room, drift};
 use super::rollouts::{RolloutPart, Rollouts};
-use super::statistics::{Statistics, Sums};
+use super::thread_blocks;
 use crate::numeric::simd::{Kernel, wide};
 
 /// A formula of a few numbers of each rollout. Mark `of` `#[inline(always)]`: it is compiled at the width of its caller.
@@ -25,9 +25,10 @@ pub(super) fn row_facts<T: Lane, F: RowSummary<T>>(
     formula: &F,
 ) -> (Vec<F::Row>, Statistics) {
     let mut found = vec![F::Row::default(); rollouts.offsets.len()];
-    let blocks = chunks::map(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
-        wide(Facts { rollouts, rows, out, formula })
-    });
+    let blocks =
+        thread_blocks::map(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
+            wide(Facts { rollouts, rows, out, formula })
+        });
     let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
     (found, sums.statistics(rollouts.old.is_some(), false))
 }
@@ -79,7 +80,7 @@ pub(super) fn fill_rows<T: Lane>(
     fill: impl Fn(usize, &RolloutPart<'_, T>, &mut [T]) + Sync,
 ) {
     let size = |rows: &Range<usize>| rollouts.tokens(rows);
-    chunks::map(&rollouts.offsets, column, threads, size, |rows, mut out| {
+    thread_blocks::map(&rollouts.offsets, column, threads, size, |rows, mut out| {
         for row in rows {
             let (own, rest) = rollouts.split(row, out);
             fill(row, &rollouts.part(rollouts.live(row)), own);

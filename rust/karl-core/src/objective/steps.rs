@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::advantages::TokenAdvantages;
 use super::clip::Clip;
+use super::evaluation::Sums;
 use super::lane::Lane;
-use super::pieces::Room;
+use super::ratios::Room;
 use super::rollouts::RolloutPart;
-use super::statistics::Sums;
 use super::token_sums::sum;
 use super::update::{Bounded, Delight, Flip, SoftGate, Update, UpdateRule, Variance};
 use crate::numeric::float::Real;

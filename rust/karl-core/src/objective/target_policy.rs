@@ -1,10 +1,10 @@
 //! Target policies: the cross-entropy of the policy to a target over the candidates of each prompt.
 
+use super::evaluation::Evaluation;
 use super::lane::Lane;
 use super::log_ratio::Power;
 use super::rollouts::{RolloutPart, Rollouts};
 use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
-use super::statistics::Evaluation;
 use crate::check::{check_length, check_range};
 use crate::error::Result;
 

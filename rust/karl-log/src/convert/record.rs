@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value, json};
 use super::message::Message;
 use super::report::Made;
 use super::settings::Rate;
-use crate::karl::Raw;
+use crate::karl_rewards::Raw;
 use crate::time::milliseconds;
 
 /// Start of every line of the format.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::annotation::Annotation;
 use super::call::{BASH, event, tool_counts, tool_name, utc};
 use super::prompt::Prompt;
-use crate::karl::Raw;
+use crate::karl_rewards::Raw;
 use crate::outcomes::{Component, Outcome, Ran, ToolCall, Trajectory, checks};
 use crate::time::milliseconds;
 

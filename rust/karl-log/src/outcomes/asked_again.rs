@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::component::Component;
 use super::groups::TrajectoryGroups;
-use super::judged::JudgedTrajectory;
+use super::judged_trajectory::JudgedTrajectory;
 use super::outcome::Evidence;
 use super::request::Request;
 

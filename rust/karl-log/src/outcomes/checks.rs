@@ -5,8 +5,8 @@ use std::path::Path;
 use super::component::Component;
 use super::outcome::{Evidence, Outcome};
 use super::shell::{CommandLine, shell_edits};
+use super::tool_calls::{Action, Ran};
 use super::verdict::{Run, RunVerdict, runs, verdict};
-use super::work::{Action, Ran};
 
 /// Components that come from runs.
 pub(super) const CHECKS: [Component; 3] = [Component::Tests, Component::Build, Component::Lint];
@@ -85,8 +85,8 @@ fn shell(line: &CommandLine, ran: &Ran<'_>, directory: Option<&Path>, last: &mut
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::tool_calls::calls;
     use super::super::trajectory::with;
-    use super::super::work::calls;
     use super::*;
 
     /// Return `tests`, `build` and `lint` of some calls: the arguments, the output and the success of each.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::checks::CHECKS;
-use super::judged::JudgedTrajectory;
+use super::judged_trajectory::JudgedTrajectory;
 
 /// Session of each trajectory: itself, or the one that called it.
 pub(super) struct Families(Vec<usize>);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-use super::judged::JudgedTrajectory;
+use super::judged_trajectory::JudgedTrajectory;
 
 /// Groups as a forest: the parent of each trajectory, or itself. Trajectories that share one with a third are of
 /// one group, whatever joined them.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::git::{PullRequest, Refusal, Settings, Why, compare, shared_directory};
-use super::judged::JudgedTrajectory;
+use super::judged_trajectory::JudgedTrajectory;
 use super::report::OutcomesReport;
 use super::session::SessionWork;
 use super::settings::OutcomesSettings;

@@ -3,21 +3,21 @@
 use tempfile::TempDir;
 
 use super::asked_again::{asked_again, join_attempts};
+use super::entire_attribution::beside;
 use super::family::Families;
 use super::graders::GraderVerdicts;
 use super::groups::TrajectoryGroups;
 use super::issue::issue;
-use super::judge::{Judged, judge};
-use super::judged::JudgedTrajectory;
+use super::judged_trajectory::JudgedTrajectory;
 use super::records::Records;
 use super::report::OutcomesReport;
 use super::repositories;
 use super::request::Request;
 use super::reward::reward;
 use super::settings::OutcomesSettings;
-use super::sidecar::beside;
+use super::tool_calls::{calls, work};
 use super::trajectory;
-use super::work::{calls, work};
+use super::transcript_outcome::{Judged, judge};
 use super::write::{FOREIGN_OUTCOME, OutcomeWriter, Rating};
 use crate::atomic_output::OutputTarget;
 use crate::cancel::Watch;

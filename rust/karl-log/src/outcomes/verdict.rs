@@ -3,7 +3,7 @@
 use super::component::Component;
 use super::runners::{OutputContext, Reading, Runner, all, read, script};
 use super::shell::{CommandLine, program};
-use super::work::Ran;
+use super::tool_calls::Ran;
 
 /// Commands that pass on the end of what they read.
 const KEEPING_THE_END: [&str; 4] = ["tail", "tee", "cat", "less"];

@@ -7,7 +7,7 @@ use ::karl_reward::{
     Value, Version, longest_failure,
 };
 use karl_core::Offsets;
-use karl_log::karl::{Raw, rewards, rewards_in};
+use karl_log::karl_rewards::{Raw, rewards, rewards_in};
 use numpy::{Element, IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;

@@ -1,6 +1,6 @@
 //! A Python object that can be looked into, for the reward of a record.
 
-use karl_log::karl::within;
+use karl_log::karl_rewards::within;
 use karl_reward::{Fault, Node, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use karl_log::Error;
-use karl_log::karl::{Backfill, Stored, StoredReward, backfill, stored, stored_rewards};
+use karl_log::karl_rewards::{Backfill, Stored, StoredReward, backfill, stored, stored_rewards};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods, PyDict, PyList};
 

@@ -1,14 +1,14 @@
 //! Private keys between their marks, `-----BEGIN ... PRIVATE KEY-----`: only if the content looks like a key.
 
-mod across;
 mod body;
 mod frame;
 mod marks;
+mod quoted_lines;
 
-pub(super) use self::across::{Across, is_mentioned};
 use self::body::{Body, LINE, run};
 use self::frame::LineFrame;
 use self::marks::{END, End, begin, window};
+pub(super) use self::quoted_lines::{Across, is_mentioned};
 use super::secret::Secret;
 
 /// Begin and end marks of a key in all encodings.

@@ -7,8 +7,8 @@ use super::component::Component;
 use super::graders::by_benchmark;
 use super::next_turn::{self, TurnVerdict, next_turns};
 use super::outcome::{Evidence, Outcome};
+use super::tool_calls::Ran;
 use super::trajectory::Trajectory;
-use super::work::Ran;
 
 /// Outcome of a trajectory by its own text.
 pub(super) struct Judged {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use super::evaluation::Sums;
 use super::lane::Lane;
 use super::rollouts::{PIECE, RolloutPart, first_kept};
-use super::statistics::Sums;
 use super::token_sums::sum;
 
 /// Scratch memory for a piece.
