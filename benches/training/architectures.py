@@ -1,9 +1,11 @@
 """A table of the model types of mlx-lm: how well memory is planned, and whether rl draws as it learns.
 
-    python benches/training/architectures.py [TYPE ...]
+    python benches/training/architectures.py [--segments] [TYPE ...]
 
 A model is tiny (tests/unit/train/zoo.py). The plan is held against the peak of a gradient of two rows of 96
 tokens; the difference is between the log-probabilities of drawn tokens and those of the forward pass.
+With --segments the plan is held against the peak of a row of 1,024 tokens in segments of 256, and of one of 512 in
+segments of 64, above the weights, with the memory limit of a run; it goes to benches/record/segment_memory.json.
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 
 import mlx.core as mx
 import numpy as np
+from segments import row_of, step
 from tests.unit.train import zoo
 from tests.unit.train.parts import adapted
 
+import record
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
+from karl_fast.modeling.memory_limit import planned
 from karl_fast.modeling.views import checkpointed
 from karl_fast.rl.generate import draw
 from karl_fast.rl.language_model import LanguageModel
@@ -43,7 +49,7 @@ def trained(kind: str, grad_checkpoint: bool) -> str:
     memory = of_model(
         model, scorer.body, scorer.vocabulary, Training(grad_checkpoint=grad_checkpoint), len(model.layers)
     )
-    planned = memory.need(ROWS, TOKENS).total
+    plan = memory.need(ROWS, TOKENS).total
     tokens, places = mx.zeros((ROWS, TOKENS + 1), mx.int32) + 5, mx.arange(ROWS * TOKENS, dtype=mx.int32)
     gc.collect()
     mx.clear_cache()
@@ -52,7 +58,36 @@ def trained(kind: str, grad_checkpoint: bool) -> str:
     with checkpointed(model, grad_checkpoint):
         slope = {"logp": -mx.ones(places.size)}
         mx.eval(backward(model, scorer.body, scorer.head, tokens, places, scorer.rows, slope))
-    return f"{planned / (mx.get_peak_memory() - before):.2f}x"
+    return f"{plan / (mx.get_peak_memory() - before):.2f}x"
+
+
+def in_segments(kind: str, tokens: int, length: int) -> dict[str, Any]:
+    """The planned bytes of a row, the measured ones, and the quotient of both."""
+    model = adapted(zoo.built(kind))
+    scorer = Scorer(model, length)
+    settings, layers = Training(segment_length=length), len(model.layers)
+    memory = of_model(model, scorer.body, scorer.vocabulary, settings, layers, lambda: scorer.carrier)
+    need, shape = memory.need(1, tokens), memory.shape
+    summed = 2 * shape.trainable + shape.wider  # a gradient and its sum; there is no optimizer
+    plan = need.total - shape.weights - shape.adapter + summed
+    with planned(need.total - shape.weights):
+        _, peak, _ = step(model, row_of(tokens), length)
+    return {"model": kind, "tokens": tokens, "segment": length, "planned": plan, "peak": peak, "ratio": plan / peak}
+
+
+def swept(kinds: list[str]) -> None:
+    """Print and record a line for each type that passes in segments."""
+    table = []
+    for kind in kinds:
+        for tokens, length in ((1024, 256), (512, 64)):
+            try:
+                table.append(in_segments(kind, tokens, length))
+                print(table[-1], flush=True)
+            except KarlError as error:
+                print(f"{kind} is refused: {error}", flush=True)
+                break
+    record.put("segment_memory", "machine", record.facts())
+    record.put("segment_memory", "table", table)
 
 
 def drawn(kind: str) -> str:
@@ -83,6 +118,9 @@ def said(cell: Any, *arguments: Any) -> str:
 def main() -> None:
     """Print a row a type."""
     mx.disable_compile()
+    if sys.argv[1:2] == ["--segments"]:
+        swept(sys.argv[2:] or zoo.types())
+        return
     print("| type | plan / peak | with checkpoints | drawn - forward |\n|---|---|---|---|")
     for kind in sys.argv[1:] or zoo.types():
         print(

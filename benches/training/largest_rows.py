@@ -29,7 +29,6 @@ from karl_fast.modeling import graph_memory, views
 from karl_fast.modeling.activations import parabola
 from karl_fast.modeling.load import adapt
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.segment_memory import MARGIN
 from karl_fast.modeling.stateful_model import Carrier
 from karl_fast.modeling.views import training
 from karl_fast.train.memory import largest, of_model
@@ -129,7 +128,7 @@ class Theirs:
         """Bytes of a step on one row."""
         inputs = 16 * tokens * self.size * 2
         layer = max(self.layer(name, tokens) for name in self.layers)
-        return self.base + inputs + max(self.head(tokens), int(MARGIN * layer))
+        return self.base + inputs + max(self.head(tokens), layer)
 
     def layer(self, name: str, tokens: int) -> int:
         """Bytes of the gradient of one layer over the whole row, which may have an operation for each token."""

@@ -36,8 +36,8 @@ import record
 from karl_fast.train.chat_template import Text
 
 SEGMENT = 256
-LENGTHS = {"qwen3": (1024, 2048, 4096, 8192, 16_384), "qwen3_5": (1024,)}
-MOST = {"qwen3": 8192, "qwen3_5": 1024}
+LENGTHS = {"qwen3": (1024, 2048, 4096, 8192, 16_384, 32_768), "qwen3_5": (1024, 4096, 16_384, 32_768, 65_536)}
+MOST = {"qwen3": 8192, "qwen3_5": 4096}
 """Tokens up to which mlx-lm runs."""
 
 
@@ -47,7 +47,8 @@ def ours(kind: str, tokens: int) -> dict[str, Any]:
     begun = time.process_time()
     _, peak, _ = step(model, row_of(tokens), SEGMENT)
     found = {"segments_seconds": round(time.process_time() - begun, 2), "segments_peak": peak}
-    return found | planned(model, tokens, SEGMENT)
+    scores = 4 * zoo.COMMON["num_attention_heads"] * SEGMENT * tokens
+    return found | planned(model, tokens, SEGMENT) | {"scores": scores}
 
 
 def theirs(kind: str, tokens: int) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def planned(model: Any, tokens: int, length: int) -> dict[str, int]:
     scorer = Scorer(model)
     memory = of_model(model, scorer.body, scorer.vocabulary, Training(), 4, lambda: scorer.carrier)
     need = memory.swept(1, tokens, length)
-    return {"planned": need.states + need.activations + need.head, "states": need.states}
+    layer = memory.carried()(1, tokens, length).layer
+    return {"planned": need.states + need.activations + need.head, "states": need.states, "layer": layer}
 
 
 def measured(kind: str, tokens: int, length: int) -> dict[str, Any]:

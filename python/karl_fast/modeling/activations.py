@@ -15,14 +15,11 @@ if TYPE_CHECKING:
 
     import mlx.core as mx
 
-MARGIN = 1.35
-"""Factor over the graph's estimate: MLX allocates for operations ahead of those that have freed their arguments."""
-
 SHORT = (8, 16, 32)
 """Token counts at which a graph that grows with them is built; beyond, its bytes are extrapolated by a parabola."""
 
-LAYERS_AT_A_TIME = 3
-"""Layers with their activations in memory at a time under checkpointing: the next may start before one is freed."""
+LAYERS_AT_A_TIME = 2
+"""Layers with their activations in memory at a time under checkpointing: results of the next are allocated ahead."""
 
 
 ARRAYS = 8
@@ -45,14 +42,14 @@ class Activations:
         """Return the bytes of a batch."""
         whole = self._back.bytes(rows, tokens)
         if not self._checkpoint:
-            return int(MARGIN * whole)
+            return whole
         inputs = rows * tokens * self._hidden * 4 * self._layers
         inside = whole * LAYERS_AT_A_TIME * max(1 / self._layers, self._widest)
-        return int(MARGIN * min(whole, inputs + inside))
+        return int(min(whole, inputs + inside))
 
     def forward(self, rows: int, tokens: int) -> int:
         """Return the bytes that a forward pass over contexts holds below the head."""
-        return int(MARGIN * self._there.bytes(rows, tokens))
+        return self._there.bytes(rows, tokens)
 
     def _forward(self, rows: int, tokens: int) -> tuple[int, int]:
         """Return the peak bytes of a forward pass, and its number of operations."""

@@ -7,6 +7,7 @@ nothing else needs.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,15 @@ IN_PLACE = frozenset(
 """Operations that may write their result into the memory of an argument."""
 
 
+WIDTH = 20
+"""Operations that MLX's search for an order has before it at a time (`MLX_BFS_MAX_WIDTH`)."""
+
+
+BEHIND = 10
+"""Operations that have allocated their results before one before them has freed its arguments: MLX computes so many
+together on a CPU, and waits for those where its memory limit is reached."""
+
+
 @dataclass(frozen=True)
 class _Operation:
     """Operation of a graph: names of arrays, and the bytes of its results."""
@@ -93,7 +103,28 @@ def _traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
             results.extend(one[0] for one in part["outputs"])
 
     mx.export_function(note, function, *arrays)
-    return _Memory.of(operations, results).peak, len(operations)
+    return _Memory.of(_in_order(operations, results), results).peak, len(operations)
+
+
+def _in_order(operations: list[_Operation], results: list[str]) -> list[_Operation]:
+    """Return operations in the order in which MLX computes them: from the results back by breadth, of some width."""
+    made_by = {name: number for number, one in enumerate(operations) for name, _ in one.makes}
+    takes = [[made_by[name] for name in one.takes if name in made_by] for one in operations]
+    takes.append([made_by[name] for name in results if name in made_by])
+    left = Counter(number for some in takes for number in some)
+    found, waiting = [len(operations)], list[tuple[int, int]]()
+    at = 0
+    while at < len(found) or waiting:
+        (number, first), at = ((found[at], 0), at + 1) if at < len(found) else (waiting.pop(), at)
+        for place in range(first, len(takes[number])):
+            if len(found) - at >= WIDTH:
+                waiting.append((number, place))
+                break
+            other = takes[number][place]
+            left[other] -= 1
+            if not left[other]:
+                found.append(other)
+    return [operations[number] for number in reversed(found[1:])]
 
 
 def _bytes(shape: Iterable[int], kind: Any) -> int:
@@ -112,6 +143,7 @@ class _Memory:
     size: dict[str, int] = field(default_factory=dict)
     users: dict[str, int] = field(default_factory=dict)
     now: int = 0
+    behind: deque[int] = field(default_factory=deque)
     peak: int = 0
 
     @classmethod
@@ -126,20 +158,24 @@ class _Memory:
         return found
 
     def _compute(self, one: _Operation) -> None:
-        """Allocate the results of an operation, then free the inputs it was the last to use."""
+        """Allocate the results of an operation, then free the inputs it was the last to use, some operations later."""
         for name, size in one.makes:
             home = self._shared(one, size)
             self.home[name] = home = home or name
             if home == name:
-                self.size[name], self.users[name] = size, 0
-                self.now += size
+                # A view of an argument, or of a constant, takes no memory.
+                self.size[name], self.users[name] = size * (one.name not in VIEWS), 0
+                self.now += self.size[name]
             self.users[home] += 1
         self.peak = max(self.peak, self.now)
+        self.behind.append(0)
         for name in one.takes:
             self._let_go(name)
         for name, _ in one.makes:
             if not self.left.get(name):
                 self._release(name)
+        if len(self.behind) > BEHIND:
+            self.now -= self.behind.popleft()
 
     def _shared(self, one: _Operation, size: int) -> str | None:
         """Return the memory that a result shares, if it already exists."""
@@ -163,4 +199,4 @@ class _Memory:
             return
         self.users[home] -= 1
         if not self.users[home]:
-            self.now -= self.size[home]
+            self.behind[-1] += self.size[home]

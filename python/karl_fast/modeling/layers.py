@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.modeling.states import leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import mlx.core as mx
 
@@ -50,27 +50,81 @@ def _kind(plain: type, own: Call) -> type:
     return type(plain.__name__, (plain,), {"__call__": call, "_plain": plain})
 
 
+def computed_again(function: Call) -> Call:
+    """Return a function of trees that keeps its arrays alone, and computes the rest again going back.
+
+    MLX computes a graph in an order of its own. Here the second forward pass waits for the gradient of the results, and
+    the gradients of all arrays are passed on together: of several such functions in a row, one is in memory at a time,
+    where `mx.checkpoint` leaves to the end what the gradients of parameters need.
+    """
+    import mlx.core as mx
+
+    def again(*trees: Any) -> Any:
+        made: Any = None
+
+        def flat(*arrays: mx.array) -> list[mx.array]:
+            nonlocal made
+            made = function(*_put(trees, arrays))
+            return arrays_of(made)
+
+        kept = mx.custom_function(flat)
+
+        @kept.vjp
+        def gradient(inputs: Any, cotangents: Any, _: Any) -> Any:
+            inputs, cotangents = (list(one) if isinstance(one, list | tuple) else [one] for one in (inputs, cotangents))
+            found = mx.vjp(flat, mx.depends(inputs, cotangents), cotangents)[1]
+            return mx.depends(found, found)
+
+        results: Any = kept(*arrays_of(trees))
+        return _put(made, results)
+
+    return again
+
+
+def arrays_of(tree: Any) -> list[mx.array]:
+    """Return the arrays of a tree that have a gradient."""
+    found: list[mx.array] = []
+    _mapped(found.append, tree)
+    return found
+
+
+def _put(tree: Any, arrays: Iterable[mx.array]) -> Any:
+    """Return a tree with others in the place of those arrays, in turn."""
+    others = iter(arrays)
+    return _mapped(lambda _: next(others), tree)
+
+
+def _mapped(function: Callable[[mx.array], Any], tree: Any) -> Any:
+    import mlx.core as mx
+    from mlx.utils import tree_map
+
+    def one(leaf: Any) -> Any:
+        differs = isinstance(leaf, mx.array) and mx.issubdtype(leaf.dtype, mx.inexact)
+        return function(leaf) if differs else leaf
+
+    return tree_map(one, tree, is_leaf=leaves)
+
+
 def recomputing(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
     """Return the call of a layer that stores its input, its parameters and its states, and computes the rest again.
 
     The layer is one function of arrays: a state that it wrote by a side effect would lose its cotangent, and dropout
     that went on with the random numbers of the moment would leave out other numbers than it did before.
     """
-    import mlx.core as mx
 
     def recomputed(*arguments: Any, **named: Any) -> Any:
         states = [leaf for one in (*arguments, *named.values()) for leaf in leaves(one)]
         starts = [(getattr(state, "offset", 0), state.rows) for state in states]
         own_seed = _own_seed(layer, seed, number)
 
-        def pure(parameters: Any, before: list[list[mx.array]], *given: Any, **more: Any) -> Any:
+        def pure(parameters: Any, before: list[list[mx.array]], given: Any, more: Any) -> Any:
             layer.update(parameters)
             for state, arrays, start in zip(states, before, starts, strict=True):
                 state.begin(arrays, *start)
             return seeded(own_seed, call, *given, **more), [state.made for state in states]
 
         before = [state.before for state in states]
-        output, made = mx.checkpoint(pure)(layer.trainable_parameters(), before, *arguments, **named)
+        output, made = computed_again(pure)(layer.trainable_parameters(), before, arguments, named)
         for state, arrays, start, own in zip(states, before, starts, made, strict=True):
             tokens = getattr(state, "offset", 0) - start[0]
             state.begin(arrays, *start)

@@ -19,7 +19,7 @@ import numpy as np
 
 from karl_fast.modeling.activations import parabola
 from karl_fast.modeling.graph_memory import traced
-from karl_fast.modeling.layers import replaced
+from karl_fast.modeling.layers import arrays_of, replaced
 from karl_fast.modeling.parameters import flat
 from karl_fast.modeling.segment_boundaries import Borders
 from karl_fast.modeling.segments import cut
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from karl_fast.modeling.layers import Call
     from karl_fast.modeling.stateful_model import Carrier
     from karl_fast.modeling.states import State
-
-MARGIN = 1.05
-"""Factor over the graph's estimate: MLX allocates for operations ahead of those that have freed their arguments."""
 
 SHORT = (16, 32, 64)
 """Tokens of a segment for which a graph that grows with them is built; beyond, its bytes go on as a parabola."""
@@ -74,7 +71,7 @@ class _Layer:
             for state, before, offset in self.states:
                 state.begin([given.pop(0) for _ in before], offset)
             output = self.call(arrays[len(parameters)], *rest, **self.named)
-            return [output, *(array for state, _, _ in self.states for array in state.made)]
+            return [*arrays_of(output), *(array for state, _, _ in self.states for array in state.made)]
 
         def gradient(*arrays: mx.array) -> list[mx.array]:
             shapes = layer(*arrays)
@@ -102,7 +99,7 @@ class SweepMemory:
             states += size * kind.size * (1 if grows else -(-tokens // length))
             cotangents += size * 4 * self._carrier.trained[state]
         inputs, layer = self._segment(rows, tokens, length)
-        return SweepNeed(states, cotangents, inputs, int(MARGIN * layer))
+        return SweepNeed(states, cotangents, inputs, layer)
 
     def _segment(self, rows: int, tokens: int, length: int) -> tuple[int, int]:
         """Return the bytes of the inputs of layers, and the most that a layer takes."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._text import in_gigabytes
 from karl_fast.errors import UsageError
-from karl_fast.modeling.activations import MARGIN, Activations
+from karl_fast.modeling.activations import Activations
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
 from karl_fast.modeling.segment_support import carried
 from karl_fast.rl.kv_cache import arrays
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 """Tokens by which the caches of mlx-lm grow."""
+
+COPIES = 1.35
+"""Factor over the caches: some of their arrays are copied while rollouts are drawn."""
 
 LOGITS = 8
 """Arrays of the logits' size that choosing a token holds at a time."""
@@ -151,7 +154,7 @@ class RoundMemory:
         Where rows enter a batch that goes on, its caches are copied.
         """
         before, after = (
-            int(MARGIN * self.cache_bytes(sizes.drawn, tokens)) * (2 if sizes.turns or sizes.replaced else 1)
+            int(COPIES * self.cache_bytes(sizes.drawn, tokens)) * (2 if sizes.turns or sizes.replaced else 1)
             for tokens in (sizes.contexts[1], sizes.tokens)
         )
         logits = LOGITS * 4 * sizes.drawn * self.memory.shape.vocabulary

@@ -98,6 +98,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     Reference: none.
     """
     from karl_fast.modeling.load import require
+    from karl_fast.modeling.memory_limit import planned
     from karl_fast.modeling.views import checkpointed
     from karl_fast.rl.setup import prepare
     from karl_fast.rl.trainer import rounds
@@ -105,7 +106,8 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     require()
     run, watch = prepare(settings, resume=resume, force=force), LastMetrics(viewer)
     try:
-        with checkpointed(run.policy.model, settings.training.grad_checkpoint):
+        room = run.need.total - run.need.weights
+        with checkpointed(run.policy.model, settings.training.grad_checkpoint), planned(room):
             rounds(run, watch)
     finally:
         run.close()

@@ -128,6 +128,7 @@ def train(
 
     from karl_fast import _atomic
     from karl_fast.modeling.load import require
+    from karl_fast.modeling.memory_limit import planned
     from karl_fast.modeling.views import checkpointed
     from karl_fast.settings.toml_text import TRAIN_FILE, training
     from karl_fast.settings.validation import refuse_empty
@@ -148,7 +149,7 @@ def train(
     said = training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:
         _atomic.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
-        with checkpointed(run.learner.model, settings.grad_checkpoint):
+        with checkpointed(run.learner.model, settings.grad_checkpoint), planned(run.need.total - run.need.weights):
             adapter_step = trainer.train(run, viewer or _Nobody())
     finally:
         with run.held:

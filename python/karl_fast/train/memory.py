@@ -4,7 +4,7 @@
 weights      bytes of all parameters
 adapter      trainable bytes * 6: the value, its successor, the gradient and its sum, two moments of Adam; the sum is in
              float32
-activations  by the graph of the gradient: what it holds at its peak, and a third of it more
+activations  by the graph of the gradient: what it holds at its peak, with what MLX allocates ahead
 head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
 
