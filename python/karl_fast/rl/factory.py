@@ -14,7 +14,6 @@ from karl_fast._user_code import function, within
 from karl_fast.errors import TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.checkpoint import Checkpoints
-from karl_fast.modeling.prefixes import LEAST_TOKENS
 from karl_fast.reward.engine.records import overrides
 from karl_fast.reward.functions import Function
 from karl_fast.rl import run_dir
@@ -24,7 +23,7 @@ from karl_fast.rl.episode import Budget
 from karl_fast.rl.held_out import HeldOut
 from karl_fast.rl.language_model import LanguageModel, Snapshot
 from karl_fast.rl.learner import PolicyLearner
-from karl_fast.rl.log_z_trainer import Partition
+from karl_fast.rl.log_z_trainer import Partition, learns_log_z
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.prepare_batch import Passes
@@ -226,7 +225,7 @@ def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
 def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
     import mlx.core as mx
 
-    if not getattr(getattr(recipe.objective, "log_z", None), "learned", False):
+    if not learns_log_z(recipe):
         return None
     size = int(policy.body(mx.array([[0]])).shape[-1])
     return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
@@ -244,13 +243,6 @@ def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
     # MLX gathers past the end of an embedding without an error.
     remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
     return remark
-
-
-def unshared(settings: Online, sizes: Sizes) -> str | None:
-    """Return a remark if micro-batches are too small for rollouts to share their prompt."""
-    if settings.micro_batch > 1 or sizes.prompt <= LEAST_TOKENS:
-        return None
-    return "micro_batch is 1, so that each rollout computes its prompt by itself; of 2 or more, they share it"
 
 
 SHORT = 32

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
+    from karl_fast.objective import Recipe
     from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.policy import Policy
 
@@ -45,6 +46,8 @@ class Partition:
     def trace(self, forward: Forward, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> Traced:
         """Build the graph of log Z of each rollout's prompt, and of its gradient in the head and the policy, joined.
 
+        A prompt passes through the policy once for all of its rollouts.
+
         Args:
             forward: of the policy with the hidden states.
             tokens: [B, T + 1]
@@ -53,9 +56,12 @@ class Partition:
         import mlx.core as mx
         import mlx.nn as nn
 
-        first = mask.argmax(1) + 1
-        width = int(first.max(initial=1))
-        prompt = mx.array(np.arange(width) < first[:, None])
+        ends = mask.argmax(1) + 1
+        rows, which = _distinct(tokens, ends)
+        width = int(ends.max(initial=1))
+        prompt = mx.array(np.arange(width) < ends[rows, None])
+        # A product, because gradients of rows taken by number would add up in any order on a GPU.
+        each = mx.array((which[:, None] == np.arange(len(rows))).astype(np.float32))
         trained: Any = nn.Module()
         trained.log_z = self.head
         if not self.head.detached:
@@ -63,8 +69,8 @@ class Partition:
 
         def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], Any]:
             def surrogate() -> tuple[mx.array, mx.array]:
-                hidden = forward.policy.body(mx.array(tokens[:, :width])).astype(mx.float32)
-                log_z = self.head(hidden, prompt)
+                hidden = forward.policy.body(mx.array(tokens[rows, :width])).astype(mx.float32)
+                log_z = each @ self.head(hidden, prompt)
                 return (coefficients["log_z"] * log_z).sum(), log_z
 
             with nullcontext() if self.head.detached else forward.training():
@@ -117,3 +123,21 @@ class Partition:
         tree: Any = tree_unflatten(list(held.items()))
         self.head.update(tree["head"])
         self.optimizer.state = tree["optimizer"]
+
+
+def learns_log_z(recipe: Recipe) -> bool:
+    """Return whether a recipe learns log Z of each prompt."""
+    return bool(getattr(getattr(recipe.objective, "log_z", None), "learned", False))
+
+
+def head_parameters(hidden: int) -> int:
+    """Return the number of parameters of `LogZHead`: two layers with a norm each, and one output."""
+    return 2 * (hidden * hidden + 3 * hidden) + hidden + 1
+
+
+def _distinct(tokens: NDArray[np.int32], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a row of each distinct prompt, and for each row the number of its prompt. [U], [B]"""
+    numbers: dict[bytes, int] = {}
+    prompts = (row[:end].tobytes() for row, end in zip(tokens, ends, strict=True))
+    which = np.array([numbers.setdefault(prompt, len(numbers)) for prompt in prompts], dtype=np.int64)
+    return np.unique(which, return_index=True)[1], which

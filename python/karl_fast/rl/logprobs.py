@@ -12,6 +12,7 @@ import numpy as np
 from karl_fast.errors import ModelError
 from karl_fast.modeling import chunked_logp as chunked
 from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.prefixes import LEAST_TOKENS
 from karl_fast.modeling.pullback import Traced, spread
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import width
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from karl_fast.modeling.pullback import Arrays, Columns, Trace
     from karl_fast.modeling.stateful_model import Carrier
     from karl_fast.modeling.sweep import Sweep
+    from karl_fast.rl.memory import Sizes
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
+    from karl_fast.rl.settings import Online
 
 
 class Forward:
@@ -255,3 +258,10 @@ class Shape:
         places = np.zeros(self.size(there.size), dtype=np.int32)
         places[: there.size] = there
         return mx.array(tokens[:, : size + 1]), mx.array(places)
+
+
+def unshared(settings: Online, sizes: Sizes) -> str | None:
+    """Return a remark if micro-batches are too small for rollouts to share their prompt."""
+    if settings.micro_batch > 1 or sizes.prompt <= LEAST_TOKENS:
+        return None
+    return "micro_batch is 1, so that each rollout computes its prompt by itself; of 2 or more, they share it"

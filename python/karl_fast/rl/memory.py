@@ -2,13 +2,14 @@
 
 ```text
 weights    bytes of all parameters
-adapter    trainable bytes * 6, as offline; one more where the reference is a copy: of a custom policy, of an adapter to
-           start from, or of a model that is trained as a whole
+adapter    trainable bytes * 6, as offline, and as much of a head of log Z; one more where the reference is a copy: of a
+           custom policy, of an adapter to start from, or of a model that is trained as a whole
 drawing    8 arrays of the logits of the rollouts drawn at a time, and the larger of
            their caches at their longest, and
            their caches at the longest prompt (at `max_context` with an environment), with a pass over `PREFILL` tokens
 learning   activations and head of a micro-batch of the longest rollouts, whole or in segments; with `ReverseKL` or
-           `ForwardKL` the hidden states of the reference, and its logits a chunk at a time
+           `ForwardKL` the hidden states of the reference, and its logits a chunk at a time; before that, where log Z is
+           learned, a forward pass over the distinct prompts of a micro-batch
 ```
 
 A round draws, then learns: it needs the larger of the two. The reference of adapters is the same model without them.
@@ -27,6 +28,7 @@ from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chu
 from karl_fast.modeling.segment_support import carried
 from karl_fast.rl.kv_cache import arrays
 from karl_fast.rl.language_model import LanguageModel
+from karl_fast.rl.log_z_trainer import head_parameters
 from karl_fast.rl.prefill import PREFILL
 from karl_fast.train.length_budget import SHORTEST, in_segments
 from karl_fast.train.memory import largest, limit_bytes, of_model
@@ -123,6 +125,7 @@ class RoundMemory:
         own: True if it keeps a copy of itself as its reference.
         forward: rows and tokens a row to the bytes that a forward pass holds below the head.
         divergence: True if the objective reads the divergence from the reference's full distribution.
+        log_z: True if a head of log Z is learned over the prompts.
     """
 
     policy: Policy
@@ -130,15 +133,21 @@ class RoundMemory:
     own: bool
     forward: Callable[[int, int], int]
     divergence: bool = False
+    log_z: bool = False
 
     def need(self, sizes: Sizes) -> RoundNeed:
         """Return the memory that a round of given sizes needs."""
         shape, tokens = self.memory.shape, sizes.tokens
         part = self.memory.need(sizes.learned, max(1, tokens - 1))
         whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
-        adapter = shape.adapter + self.own * shape.trainable
+        adapter = shape.adapter + self.own * shape.trainable + self.log_z * 6 * head_parameters(shape.hidden) * 4
         learning = part.activations + part.head + part.states + whole + self._reference(sizes.learned * tokens)
-        return RoundNeed(shape.weights, adapter, self._drawing(sizes), learning)
+        return RoundNeed(shape.weights, adapter, self._drawing(sizes), max(learning, self._prompts(sizes)))
+
+    def _prompts(self, sizes: Sizes) -> int:
+        """Return the bytes of the pass over the distinct prompts of a micro-batch that a learned log Z takes."""
+        rows = min(sizes.learned, sizes.groups)
+        return self.log_z * (self.forward(rows, sizes.prompt) + 4 * rows * sizes.prompt * self.memory.shape.hidden)
 
     def _reference(self, tokens: int) -> int:
         """Return the bytes of the reference beside a micro-batch: hidden states and chunks of logits, in float32."""
@@ -273,8 +282,10 @@ def sizes_of(settings: Online, prompt: int) -> Sizes:
     )
 
 
-def of_policy(policy: Policy, settings: Online, config: dict[str, Any], *, divergence: bool = False) -> RoundMemory:
-    """Return the estimate for a policy and the configuration of its adapter, with a divergence from the reference."""
+def of_policy(
+    policy: Policy, settings: Online, config: dict[str, Any], *, divergence: bool = False, log_z: bool = False
+) -> RoundMemory:
+    """Return the estimate for a policy and the configuration of its adapter; the flags are those of `RoundMemory`."""
     import mlx.core as mx
 
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
@@ -283,4 +294,4 @@ def of_policy(policy: Policy, settings: Online, config: dict[str, Any], *, diver
     memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers, carrier)
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
     own = "num_layers" not in config or getattr(policy, "kept", None) is not None
-    return RoundMemory(policy, memory, own, passes.forward, divergence)
+    return RoundMemory(policy, memory, own, passes.forward, divergence, log_z)

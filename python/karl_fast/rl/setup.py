@@ -28,6 +28,8 @@ from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.collect import Collector
 from karl_fast.rl.config import prompts as read_prompts
 from karl_fast.rl.finished_rollouts import FinishedRollouts
+from karl_fast.rl.log_z_trainer import learns_log_z
+from karl_fast.rl.logprobs import unshared
 from karl_fast.rl.replay_buffer import Buffer
 
 if TYPE_CHECKING:
@@ -182,9 +184,10 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     judged = _fitting(settings, policy, unseen) if unseen else None
     longest = max(asked.longest, judged.longest if judged else 0)
     sizes = memory.sizes_of(settings, longest)
-    remarks = [factory.positions(policy, settings, sizes), factory.unshared(settings, sizes), start_remark]
+    remarks = [factory.positions(policy, settings, sizes), unshared(settings, sizes), start_remark]
     divergence = recipe.objective.reads_divergence is not None
-    plan = memory.of_policy(policy, settings, config, divergence=divergence).settled(sizes)
+    read: dict[str, bool] = {"divergence": divergence, "log_z": learns_log_z(recipe)}
+    plan = memory.of_policy(policy, settings, config, **read).settled(sizes)
     settings = replace(settings, training=plan.memory.settings)
     need = plan.check(sizes, settings)
     decoder = factory.decoder(settings, policy, asked.prompts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,10 @@ import mlx.nn as nn
 
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.log_z_head import LogZHead
-from karl_fast.rl.log_z_trainer import Partition
+from karl_fast.rl.log_z_trainer import Partition, head_parameters
 from karl_fast.rl.logprobs import Forward
+from karl_fast.rl.memory import of_policy, sizes_of
+from karl_fast.rl.settings import Online
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -107,3 +110,36 @@ def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(re
     assert of(curriculum="pass-rate") is None
     assert of(outcome="correct") is None
     assert of(overlong_tokens=4) is None
+
+
+def test_a_prompt_passes_once_for_all_of_its_rollouts(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows 0 and 2 have one prompt; the second row has a shorter one that begins alike."""
+    policy = reversal.policy(seed=1)
+    partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
+    tokens = np.array([[1, 2, 8, 3, 4], [1, 2, 3, 4, 8], [1, 2, 8, 5, 0]], dtype=np.int32)
+    mask = np.array([[0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0]], dtype=np.bool_)
+    seen, body = list[tuple[int, ...]](), policy.body
+    monkeypatch.setattr(policy, "body", lambda some, cache=None: seen.append(some.shape) or body(some, cache))
+    trace = partition.trace(Forward(policy, 1.0), tokens, mask)
+    log_z = trace.outputs()["log_z"]
+    assert seen == [(2, 3)]
+    assert log_z[0] == log_z[2] != log_z[1]
+    slopes = np.array([0.5, -2.0, 1.5], dtype=np.float32)
+    found = trace.pull({"log_z": slopes})
+    alone = [partition.trace(Forward(policy, 1.0), tokens[row : row + 1], mask[row : row + 1]) for row in range(3)]
+    parts = [one.outputs() and one.pull({"log_z": slopes[row : row + 1]}) for row, one in enumerate(alone)]
+    for name, vector in found["log_z"].items():
+        np.testing.assert_allclose(np.array(vector), np.array(sum(part["log_z"][name] for part in parts)), atol=1e-5)
+
+
+def test_the_plan_of_a_round_has_the_prompts_pass_and_the_head(reversal: ModuleType) -> None:
+    policy = reversal.policy(seed=1)
+    size = policy.body(mx.array([[1]])).shape[-1]
+    held: Any = Partition(size, learning_rate=0.1, seed=3).head
+    assert head_parameters(size) == sum(array.size for array in joined(held.parameters()).values())
+    sizes = replace(sizes_of(Online(), 400), max_tokens=1)
+    plain, learned = (of_policy(policy, Online(), {}, log_z=log_z).need(sizes) for log_z in (False, True))
+    assert learned.adapter == plain.adapter + 24 * head_parameters(size)
+    few = replace(sizes, micro_batch=1)
+    memory = of_policy(policy, Online(), {}, log_z=True)
+    assert memory.need(few).learning >= memory.forward(1, 400) + 4 * 400 * size

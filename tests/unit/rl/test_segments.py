@@ -17,11 +17,10 @@ from karl_fast.modeling.flat_gradients import norm
 from karl_fast.modeling.shared_prefix import Sharing
 from karl_fast.objective import recipe
 from karl_fast.rl import rl
-from karl_fast.rl.factory import unshared
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
-from karl_fast.rl.logprobs import Forward
+from karl_fast.rl.logprobs import Forward, unshared
 from karl_fast.rl.memory import Sizes, of_policy, sizes_of
 from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rollout import Prompt, Rollout
