@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karl_fast.log.discovery import Found
-    from karl_fast.settings.validation import Rate, To
+    from karl_fast.settings.types import Rate, To
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 import karl_fast
-from karl_fast.settings.validation import Shape
+from karl_fast.settings.types import Shape
 from tests import rows
 from tests.cli.run import karl
 

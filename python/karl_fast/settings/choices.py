@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from karl_fast.settings.schema import MISSING, schema
 from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (as in `fields`)
-from karl_fast.settings.validation import (  # noqa: TC001
-    BaselineBy,
-    BaselineKind,
-    Sampler,
-    Score,
-    Shape,
-    Signal,
-)
+from karl_fast.settings.types import BaselineBy, BaselineKind, Sampler, Score, Shape, Signal  # noqa: TC001
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,17 +14,7 @@ from karl_fast.settings import values
 from karl_fast.settings.ranges import COUNT, FROM_ZERO, SEED, SHARE, Range
 from karl_fast.settings.schema import setting
 from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
-from karl_fast.settings.validation import (
-    BaselineBy,
-    BaselineKind,
-    Sampler,
-    Score,
-    Shape,
-    Signal,
-    check,
-    displaced,
-    weight_of,
-)
+from karl_fast.settings.types import BaselineBy, BaselineKind, Sampler, Score, Shape, Signal, weight_of
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -173,10 +163,6 @@ class SampleFields:
     """Source of each setting: flag, environment or file; absent for settings from Python."""
 
     _command = "sample"
-    _displaced = staticmethod(displaced)
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def wanted_ess(self) -> float | None:

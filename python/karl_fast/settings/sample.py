@@ -11,6 +11,7 @@ from karl_fast.settings.fields import SampleFields
 from karl_fast.settings.keys import checked
 from karl_fast.settings.toml import load, placed
 from karl_fast.settings.toml_text import dumps
+from karl_fast.settings.validation import check, displaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +30,11 @@ class Settings(SampleFields):
     Raises:
         UsageError: for settings that contradict each other or lie outside their range.
     """
+
+    _displaced = staticmethod(displaced)
+
+    def __post_init__(self) -> None:
+        check(self)
 
     @classmethod
     def load(cls, path: str | Path, command: str = "sample") -> Settings:

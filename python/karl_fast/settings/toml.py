@@ -49,7 +49,8 @@ from karl_fast.errors import FileError, UsageError
 from karl_fast.settings.fields import SampleFields
 from karl_fast.settings.keys import checked
 from karl_fast.settings.schema import schema, shown
-from karl_fast.settings.validation import FILES, Signal, Stored
+from karl_fast.settings.types import Signal, Stored
+from karl_fast.settings.validation import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
 from karl_fast.settings.half_life import half_life
 from karl_fast.settings.schema import is_a, validate
+from karl_fast.settings.types import STARTED_AT, Signal, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karl_fast.settings.fields import SampleFields
-
-Weighting = Literal["ema", "karl"]
-"""How the weight of a skill follows its rewards."""
-
-STARTED_AT = "started_at"
-"""Field of a trajectory with the time at which it began."""
-
-Score = Literal["raw", "centre", "zscore", "leave-one-out", "advantage"]
-BaselineKind = Literal["mean", "partition", "ema"]
-BaselineBy = Literal["group", "domain"]
-Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
-Shape = Literal["chat", "prompt-completion", "text", "raw"]
-Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
-To = Literal["trajectory", "karl"]
-
-
-class Signal(TypedDict):
-    """A component of the reward that a function makes: ``my.py:score``, or one of ``karl_fast.reward.SIGNALS``."""
-
-    fn: str
-    weight: NotRequired[float]
-
-
-class Stored(str):
-    """The name of a function in a manifest: it is run only if the user names it again."""
-
-    __slots__ = ()
 
 
 def refuse_empty(wanted: str = "a path", **values: object) -> None:
@@ -53,11 +27,6 @@ def refuse_empty(wanted: str = "a path", **values: object) -> None:
     for name, value in values.items():
         if value == "":
             raise UsageError(f"{name} is empty, wanted {wanted}", name)
-
-
-def weight_of(component: float | Signal) -> float:
-    """Return the weight of a component, 1 for a function without one."""
-    return component.get("weight", 1.0) if isinstance(component, dict) else component
 
 
 TEXTS = ("format", "id", "group", "messages", "domain", "order_by", "partition_by", "tokenizer", "pseudonyms")

@@ -8,7 +8,7 @@ from karl_fast.errors import UsageError
 from karl_fast.settings.half_life import WANTED, half_life
 from karl_fast.settings.schema import Form, is_a
 from karl_fast.settings.shaping import AsymmetricScale
-from karl_fast.settings.validation import Signal
+from karl_fast.settings.types import Signal
 
 
 def _number(value: Any) -> float:

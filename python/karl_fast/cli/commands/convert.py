@@ -21,7 +21,7 @@ from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import Rate, To
+from karl_fast.settings.types import Rate, To
 
 GIT = "git"
 """Format of repositories."""

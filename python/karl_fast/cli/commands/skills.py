@@ -15,7 +15,7 @@ from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.fields import SampleFields
 from karl_fast.settings.schema import schema
-from karl_fast.settings.validation import STARTED_AT, Weighting
+from karl_fast.settings.types import STARTED_AT, Weighting
 
 By = Annotated[str | None, typer.Option("--by", help="Field with the skill or domain of a row.", show_default=False)]
 Reward = Annotated[

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karl_fast.conversion import Conversion
-    from karl_fast.settings.validation import Rate
+    from karl_fast.settings.types import Rate
 
 TYPES_SHOWN = 8
 PLACES_SHOWN = 10
