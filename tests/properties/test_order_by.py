@@ -224,6 +224,19 @@ def test_a_record_without_an_order_is_refused_with_its_place(
     assert "--order-by at" in str(error.value.hint)
 
 
+def test_a_misspelled_order_is_met_with_the_field_that_is_there(log: Path) -> None:
+    with pytest.raises(BadRowError, match="line 1, byte 0: att is missing") as error:
+        karl_fast.read(log, order_by="att")
+    assert error.value.hint == "did you mean --order-by at?"
+
+
+def test_a_bad_order_behind_many_bad_rows_is_refused_too(tmp_path: Path, records: list[Record]) -> None:
+    bad = [record | {"reward": "none"} for record in records[:40]]
+    rows.write(tmp_path / "log.jsonl", [*bad, records[41] | {"at": None}])
+    with pytest.raises(BadRowError, match=r"log.jsonl, a record after many bad ones: at is not there, wanted"):
+        karl_fast.read(tmp_path / "log.jsonl", order_by="at")
+
+
 def test_numbers_and_times_are_not_compared(tmp_path: Path, records: list[Record]) -> None:
     rows.write(tmp_path / "a.jsonl", records[:4])
     rows.write(tmp_path / "b.jsonl", [records[5], records[6] | {"at": 17}])

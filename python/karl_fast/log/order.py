@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+from karl_fast._suggest import nearest, question
 from karl_fast.errors import BadRowError, UsageError
+from karl_fast.log.field_hints import top
 from karl_fast.settings.half_life import half_life
 
 if TYPE_CHECKING:
@@ -19,23 +22,31 @@ MICRO = 1_000_000
 def refuse_unordered(core: _core.Log, field: str) -> None:
     """Raise BadRowError for a record without an order, and for a log with orders of both kinds."""
     files = core.inputs()
-    for file in files:
-        if "bad_order" in dict(file["dropped"]):
-            # Of many bad rows the first places are kept: it may not be among them.
-            bad = next((bad for bad in file["bad_rows"] if bad["reason"] == "bad_order"), None)
-            place = f", line {bad['line']}, byte {bad['offset']}" if bad else ""
-            came = f"is {bad['value']}" if bad and "value" in bad else "is missing"
-            raise _refused(f"{file['path']}{place}: {field} {came}, wanted a number or an RFC 3339 time", field)
+    if (file := next((one for one in files if "bad_order" in dict(one["dropped"])), None)) is not None:
+        raise _lacking(file, field)
     first = {kind: f"{file['path']}, line {line}" for file in reversed(files) for kind, line, _ in file["orders"]}
     if len(first) > 1:
-        both = f"{field} is a number in {first['number']}, and a time in {first['time']}, wanted one of them"
-        raise _refused(both, field)
+        error = BadRowError(
+            f"{field} is a number in {first['number']}, and a time in {first['time']}, wanted one of them"
+        )
+        error.hint = _every(field)
+        raise error
 
 
-def _refused(sentence: str, field: str) -> BadRowError:
-    error = BadRowError(sentence)
-    error.hint = f"--order-by {field} orders all records: name another field, or take the others out of the log"
+def _lacking(file: _core.InputFacts, field: str) -> BadRowError:
+    """Return the error for the first record without an order."""
+    # Of many bad rows the first places are kept: it may not be among them.
+    bad = next((one for one in file["bad_rows"] if one["reason"] == "bad_order"), None)
+    place = f", line {bad['line']}, byte {bad['offset']}" if bad else ", a record after many bad ones"
+    came = f"is {bad['value']}" if bad and "value" in bad else "is missing" if bad else "is not there"
+    error = BadRowError(f"{file['path']}{place}: {field} {came}, wanted a number or an RFC 3339 time")
+    near = [] if top(field) in file["keys"] else nearest(field, file["keys"])
+    error.hint = question(f"--order-by {shlex.quote(name)}" for name in near) or _every(field)
     return error
+
+
+def _every(field: str) -> str:
+    return f"--order-by {field} orders all records: name another field, or take the others out of the log"
 
 
 def of_times(files: Sequence[_core.InputFacts]) -> bool:

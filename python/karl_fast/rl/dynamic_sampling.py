@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.filter import soft_overlong_penalty
+from karl_fast.filter import constant_groups, soft_overlong_penalty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,11 +42,9 @@ class Gathered:
 
     def mixed(self) -> list[int]:
         """Return the groups with different outcomes, in the order they were drawn."""
-        by_group: dict[int, set[float]] = {}
-        for rollout in self.rollouts:
-            values = by_group.setdefault(rollout.group, set())
-            values |= set() if np.isnan(rollout.outcome) else {rollout.outcome}
-        return [group for group, values in by_group.items() if len(values) > 1]
+        groups = np.array([rollout.group for rollout in self.rollouts], dtype=np.int64)
+        outcomes = np.array([rollout.outcome for rollout in self.rollouts], dtype=np.float64)
+        return list(dict.fromkeys(groups[constant_groups(outcomes, groups).keep].tolist()))
 
 
 def gather(
