@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from karl_fast import _core
+
 RECORD = Path(__file__).resolve().parent
 PACKAGES = ["karl-fast", "numpy", "typer", "msgspec", "orjson", "duckdb", "polars", "pyarrow", "pandas"]
 PACKAGES += ["isal", "zstandard", "mlx", "mlx-lm", "numba", "scipy", "torch", "datasketches"]
@@ -28,6 +30,7 @@ def facts() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "rustc": said("rustc", "--version"),
+        "build": _core.build_facts()["profile"],  # "debug" is the build of tests
         "commit": said("git", "-C", str(RECORD), "describe", "--always", "--dirty"),
         "packages": {name: version for name in PACKAGES if (version := installed(name))}
         | {name: version for name in LIBRARIES if (version := header(name))},

@@ -23,7 +23,7 @@ from __future__ import annotations
 # The package has the name of a function, and is imported before the function is looked up.
 import karl_fast.export  # noqa: F401
 from karl_fast import errors
-from karl_fast._core import DEBUG, VERSION
+from karl_fast._core import VERSION
 
 # Not imported from `typing`, which is slow to load: the command handles Ctrl-C only once this module is loaded.
 TYPE_CHECKING = False
@@ -180,8 +180,3 @@ def __dir__() -> list[str]:
 
 
 del globals()["export"]  # the package, which the function replaces
-
-if DEBUG:
-    import warnings
-
-    warnings.warn("karl_fast is a debug build: right, and many times slower", RuntimeWarning, stacklevel=2)

@@ -152,7 +152,7 @@ mod _core {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    /// True in a debug build: correct, and many times slower.
+    /// True in a build with debug assertions, as that of tests: correct, and slower.
     #[pymodule_export]
     const DEBUG: bool = cfg!(debug_assertions);
 }
