@@ -92,11 +92,13 @@ mod _core {
     #[pymodule_export]
     use super::kl::{kl_categorical, kl_categorical_gradient, kl_estimate, kl_gradient, kl_in_reward};
     #[pymodule_export]
+    use super::log::Log;
+    #[pymodule_export]
     use super::log::keys::columns_needed;
     #[pymodule_export]
-    use super::log::scored::{answered, place, rewarded, rewards_of};
+    use super::log::read::{formats, read};
     #[pymodule_export]
-    use super::log::{Log, formats, read};
+    use super::log::scored::{answered, place, rewarded, rewards_of};
     #[pymodule_export]
     use super::logsumexp::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]

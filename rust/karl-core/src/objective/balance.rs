@@ -5,6 +5,7 @@ use super::lane::Lane;
 use super::log_ratio::Power;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
+use super::token_choice::TokenChoice;
 use super::token_sums::sum_of_kept_differences;
 use crate::check::{check_length, check_range};
 use crate::error::Result;
@@ -147,35 +148,6 @@ struct Formula<'a> {
     rewards: &'a [f64],
 }
 
-/// The tokens of a rollout that count: those with a log ratio that is not beyond a bound, where its reward sends it.
-#[derive(Clone, Copy)]
-enum Choice {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-impl Choice {
-    /// Return a piece with the mask of the tokens that are left in.
-    #[inline(always)]
-    fn within<'a, T: Lane>(
-        self,
-        piece: &RolloutPart<'a, T>,
-        room: &'a mut [bool; PIECE],
-    ) -> RolloutPart<'a, T> {
-        let Some(old) = piece.old else { return *piece };
-        let given = piece.logp.iter().zip(old).zip(piece.keep);
-        for (chosen, ((&logp, &old), &keep)) in room.iter_mut().zip(given) {
-            let log_ratio = logp - old;
-            let beyond = match self {
-                Self::AtMost(bound) => log_ratio > T::narrow(bound),
-                Self::AtLeast(bound) => log_ratio < T::narrow(bound),
-            };
-            *chosen = keep & !beyond;
-        }
-        RolloutPart { keep: &room[..piece.len()], ..*piece }
-    }
-}
-
 /// Sums over the tokens of a rollout that count.
 #[derive(Clone, Copy, Default)]
 struct Chosen {
@@ -212,16 +184,8 @@ impl Chosen {
 
 impl Formula<'_> {
     /// Return the choice among the tokens of a rollout; None for all.
-    fn choice(&self, row: usize) -> Option<Choice> {
-        let (low, high) = self.objective.choice?;
-        let reward = self.rewards[row];
-        if reward > 0.0 {
-            Some(Choice::AtMost(libm::log1p(high)))
-        } else if reward < 0.0 {
-            Some(Choice::AtLeast(libm::log1p(-low)))
-        } else {
-            None
-        }
+    fn choice(&self, row: usize) -> Option<TokenChoice> {
+        self.objective.choice.and_then(|distances| TokenChoice::of(distances, self.rewards[row]))
     }
 }
 

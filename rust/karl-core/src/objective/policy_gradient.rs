@@ -9,7 +9,7 @@ use super::geometric::geometric;
 use super::lane::Lane;
 use super::log_ratio::Power;
 use super::penalty::Penalty;
-use super::ratios::{RatioUnit, Room, drift, local, own_ratios};
+use super::ratios::{Ratio, RatioUnit, Room, drift, local, own_ratios};
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::steps::{fill_advantages, steps};
 use super::thread_blocks;
@@ -34,35 +34,6 @@ pub struct PolicyGradient<'a> {
     pub penalty: Penalty,
     /// Aggregation of tokens to one number, with its denominator.
     pub aggregate: Aggregate,
-}
-
-/// The axis: the ratio that a token counts with.
-///
-/// ```text
-/// OnPolicy         1                              d_t = logp_t - logp_old_t
-/// Token            exp(d_t)
-/// Turn             exp(mean of d over the turn)
-/// Sequence         exp(mean of d over the rollout)      s_i, the geometric mean (GSPO, SAMPO)
-/// SequenceProduct  exp(sum of d over the rollout)       the ratio of the rollouts' probabilities
-/// SequenceToken    sg(s_i) exp(d_t) / sg(exp(d_t))      the value of s_i, a gradient of each token's own (GSPO-token)
-/// ```
-///
-/// Where the tokens of a rollout share an advantage, `SequenceToken` has the gradient of `Sequence`.
-/// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
-#[derive(Clone, Copy, Debug)]
-pub enum Ratio<'a> {
-    /// 1: the policy is the behaviour policy.
-    OnPolicy,
-    /// Its own.
-    Token,
-    /// The geometric mean over a turn.
-    Turn(Turns<'a>),
-    /// The geometric mean over the rollout.
-    Sequence,
-    /// The product over the rollout.
-    SequenceProduct,
-    /// The geometric mean over the rollout as a constant, with the token's own gradient.
-    SequenceToken,
 }
 
 /// Compute a policy-gradient objective and its derivative by each log-probability.

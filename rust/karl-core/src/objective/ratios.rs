@@ -6,6 +6,36 @@ use super::evaluation::Sums;
 use super::lane::Lane;
 use super::rollouts::{PIECE, RolloutPart, first_kept};
 use super::token_sums::sum;
+use super::turns::Turns;
+
+/// The axis: the ratio that a token counts with.
+///
+/// ```text
+/// OnPolicy         1                              d_t = logp_t - logp_old_t
+/// Token            exp(d_t)
+/// Turn             exp(mean of d over the turn)
+/// Sequence         exp(mean of d over the rollout)      s_i, the geometric mean (GSPO, SAMPO)
+/// SequenceProduct  exp(sum of d over the rollout)       the ratio of the rollouts' probabilities
+/// SequenceToken    sg(s_i) exp(d_t) / sg(exp(d_t))      the value of s_i, a gradient of each token's own (GSPO-token)
+/// ```
+///
+/// Where the tokens of a rollout share an advantage, `SequenceToken` has the gradient of `Sequence`.
+/// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
+#[derive(Clone, Copy, Debug)]
+pub enum Ratio<'a> {
+    /// 1: the policy is the behaviour policy.
+    OnPolicy,
+    /// Its own.
+    Token,
+    /// The geometric mean over a turn.
+    Turn(Turns<'a>),
+    /// The geometric mean over the rollout.
+    Sequence,
+    /// The product over the rollout.
+    SequenceProduct,
+    /// The geometric mean over the rollout as a constant, with the token's own gradient.
+    SequenceToken,
+}
 
 /// Scratch memory for a piece.
 pub(super) struct Room<T> {

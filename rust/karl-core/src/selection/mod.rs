@@ -15,8 +15,10 @@
 
 mod factored;
 mod log_z;
+mod population;
 
 pub use log_z::LogZRange;
+pub use population::{Population, SelectionSettings};
 
 use std::borrow::Cow;
 
@@ -25,50 +27,11 @@ use crate::advantage::{Grouped, Score};
 use crate::check::{check_length, check_none_infinite};
 use crate::error::{Error, Result};
 use crate::filter::{
-    ConstantCount, Rules, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
+    ConstantCount, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
 };
-use crate::group::{Groups, Scopes};
-use crate::reward::AsymmetricScale;
-use crate::rng::keys::Keys;
+use crate::group::Scopes;
 use crate::sample::{Copies, Ranking, Sampler, Weighted};
 use crate::target::{Boltzmann, Rows, Temperature};
-
-/// The columns of a log, one element a row, rows in the canonical order of their ids.
-#[derive(Clone, Copy, Debug)]
-pub struct Population<'a> {
-    /// The key of each record for random numbers. `[B]`
-    pub keys: &'a Keys,
-    /// NaN where the reward is missing. `[B]`
-    pub rewards: &'a [f64],
-    /// The prompt each row is a rollout of.
-    pub groups: &'a Groups<'a>,
-    /// Scopes that are normalised together. A row without a scope is dropped as [`Verdict::MissingGroup`].
-    pub scopes: Scopes<'a>,
-    /// The content of each row, for [`Rules::dedup`]. `[B]`
-    pub fingerprints: Option<&'a [u128]>,
-    /// A hash of each record's bytes. [`Sampler::WeightedReservoir`] tells records of one id apart by it, for their ranks
-    /// are not known in one pass; other samplers do not look at it. `[B]`
-    pub digests: Option<&'a [u64]>,
-}
-
-/// The choices of a draw: one point on each axis, and the seed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SelectionSettings {
-    /// Shaping of a reward before it is scored; None to score it unchanged.
-    pub shaping: Option<AsymmetricScale>,
-    /// Score that is tempered.
-    pub score: Score,
-    /// Rules for the rows that may be drawn.
-    pub rules: Rules,
-    /// Temperature of the target.
-    pub temperature: Temperature,
-    /// Law of the draw.
-    pub sampler: Sampler,
-    /// Seed of the draw.
-    pub seed: u64,
-    /// Number of threads; it changes only the time.
-    pub threads: usize,
-}
 
 /// A draw before its rows are asked for: why each row is in or out, and with which weight.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +102,7 @@ pub struct Factored {
 /// # Errors
 /// [`Error::Length`] for columns that differ in rows, or `dedup` without fingerprints;
 /// [`Error::NeedsGroups`] for a group score over rows of which none has a group; else as
-/// [`Score::apply`], [`Rules::mark`] and [`Boltzmann::fit`].
+/// [`Score::apply`], [`Rules::mark`](crate::filter::Rules::mark) and [`Boltzmann::fit`].
 pub fn select(population: &Population, settings: &SelectionSettings) -> Result<Selection> {
     check(population, settings)?;
     let (constancy, scores) = score(population, settings)?;

@@ -1,30 +1,29 @@
 //! Binding of `karl_log::export`: from a selection to files.
 
 mod failed;
+mod settings;
 mod strata;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use karl_core::sample::strata::Allocation;
 use karl_core::{Ranking, Sampler};
 use karl_log::Error;
 use karl_log::conversation::Flaw;
 use karl_log::export;
 use karl_log::export::directory;
 use karl_log::export::directory::{DirectoryFile, SPLITS, WrittenFile};
-use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits};
-use karl_log::protection::Pseudonyms;
+use karl_log::export::{Draw, Ordinals, Shape, Splits};
 use pyo3::prelude::*;
 
 use self::failed::FailedRow;
+pub(crate) use self::settings::Export;
 use self::strata::{StrataDraw, Stratum, strata};
 use crate::atomic_output::OutputTarget;
 use crate::boundary::array::column;
 use crate::boundary::enter::enter;
-use crate::boundary::error::{UsageError, to_python};
+use crate::boundary::error::to_python;
 use crate::log::Log;
-use crate::protection::{PseudonymNames, pseudonyms_of};
 use crate::selection::Selection;
 
 /// The rows of a data set before it is written.
@@ -39,83 +38,9 @@ pub(crate) struct Draft {
     strata: (Vec<Stratum>, usize),
 }
 
-/// Settings of the rows to make of records, and of the splits of these rows.
-#[pyclass(frozen, module = "karl_fast._core")]
-pub(crate) struct Export {
-    settings: export::ExportSettings<'static>,
-    pseudonyms: Option<Pseudonyms>,
-    dealing: Dealing,
-    judge: Option<Py<PyAny>>,
-    per: Option<(String, Allocation)>,
-}
-
-#[pymethods]
-impl Export {
-    /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
-    #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, pseudonyms=None, prepared, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one keyword a setting; the Python layer holds them in one object"
-    )]
-    fn new(
-        shape: &str,
-        allow_secrets: bool,
-        pseudonyms: Option<PseudonymNames>,
-        prepared: &str,
-        fractions: [f64; 3],
-        fewest: usize,
-        seed: u64,
-        threads: usize,
-        max_per_group: Option<usize>,
-        judge: Option<Py<PyAny>>,
-        per: Option<(String, String)>,
-    ) -> PyResult<Self> {
-        let unknown = || {
-            UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
-        };
-        let not_prepared =
-            || UsageError::new_err(format!("prepared is {prepared:?}, wanted held, judged or unread"));
-        let settings = export::ExportSettings {
-            shape: Shape::by_name(shape).ok_or_else(unknown)?,
-            allow_secrets,
-            pseudonyms: None,
-            prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
-            max_per_group,
-            dealt: fractions[0] < 1.0,
-            threads,
-        };
-        let dealing = Dealing { fractions, fewest, seed };
-        let unknown = |name: &str| {
-            UsageError::new_err(format!("per deals {name:?}, wanted equal, proportional or sqrt"))
-        };
-        let deal = |(field, deal): (String, String)| {
-            Ok((field, Allocation::by_name(&deal).ok_or_else(|| unknown(&deal))?))
-        };
-        let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
-        let pseudonyms = pseudonyms.map(pseudonyms_of);
-        Ok(Self { settings, pseudonyms, dealing, judge, per })
-    }
-
-    /// Return the same with every record read and judged before it is written.
-    fn judged(&self, py: Python<'_>) -> Self {
-        let settings = export::ExportSettings { prepared: self.settings.prepared.judged(), ..self.settings };
-        let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
-        let (pseudonyms, per) = (self.pseudonyms.clone(), self.per.clone());
-        Self { settings, pseudonyms, judge, per, dealing: self.dealing }
-    }
-}
-
-impl Export {
-    /// Return the settings, with the replacement of personal data.
-    fn settings(&self) -> export::ExportSettings<'_> {
-        export::ExportSettings { pseudonyms: self.pseudonyms.as_ref(), ..self.settings }
-    }
-}
-
 /// The numbers of a draft, as a dictionary.
 #[derive(IntoPyObject)]
-struct SelectionValues {
+struct DraftFacts {
     rows: Vec<u32>,
     shape: Option<&'static str>,
     dropped: Vec<(&'static str, u64)>,
@@ -208,9 +133,9 @@ impl Draft {
     }
 
     /// Return the numbers that a manifest holds.
-    fn facts(&self) -> SelectionValues {
+    fn facts(&self) -> DraftFacts {
         let draft = &self.inner;
-        SelectionValues {
+        DraftFacts {
             rows: draft.drawn(),
             shape: draft.shape.map(Shape::name),
             dropped: draft.dropped.iter().map(|(flaw, &count)| (flaw.name(), count)).collect(),

@@ -3,21 +3,17 @@
 mod facts;
 pub(crate) mod keys;
 mod outcomes;
+pub(crate) mod read;
 pub(crate) mod scored;
 mod settings;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use karl_core::Key;
 use karl_log::columns::category::Category;
-use karl_log::extract;
 use karl_log::extract::Compare;
-use karl_log::format::{FORMATS, Overrides};
 use karl_log::input::checksum::hash;
-use karl_log::input::source::Source;
 use karl_log::outcomes::table::outcome_table;
-use karl_log::read::ReadSettings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -25,7 +21,6 @@ use pyo3::types::PyCapsule;
 use self::facts::{DomainFacts, InputFacts};
 pub(crate) use self::facts::{RejectedRow, shown};
 use self::outcomes::OutcomeFacts;
-use self::settings::compared;
 pub(crate) use self::settings::wishes;
 use crate::boundary::arrow;
 use crate::boundary::arrow::frame::LogTable;
@@ -39,53 +34,6 @@ pub(crate) struct Log {
     pub(crate) inner: Arc<karl_log::Log>,
     /// Log-weights that the caller made; NaN for a record without one. `[B]`
     pub(crate) log_weights: Option<Arc<Vec<f64>>>,
-}
-
-/// Return the name of each format and what it reads.
-#[pyfunction]
-pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
-    FORMATS.into_iter().map(|format| (format.name, format.about)).collect()
-}
-
-/// Reads files into columns; `files` are a path, the name to call it by, and whether it may hold no records.
-#[pyfunction]
-#[pyo3(signature = (
-    files, *, format=None, id=None, group=None, reward=None, messages=None, domain=None, partition=None,
-    order=None, max_line_bytes, compare=None, domain_asked, strict, threads, progress=None
-))]
-#[allow(
-    clippy::too_many_arguments,
-    reason = "one keyword a setting; the Python layer holds them in one object"
-)]
-pub(crate) fn read(
-    py: Python<'_>,
-    files: Vec<(PathBuf, String, bool)>,
-    format: Option<&str>,
-    id: Option<String>,
-    group: Option<String>,
-    reward: Option<Vec<String>>,
-    messages: Option<String>,
-    domain: Option<String>,
-    partition: Option<String>,
-    order: Option<String>,
-    max_line_bytes: usize,
-    compare: Option<&str>,
-    domain_asked: bool,
-    strict: bool,
-    threads: usize,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<Log> {
-    let overrides = Overrides { id, group, reward, messages, domain, partition, order };
-    let scan = extract::ScanSettings { compare: compared(compare)?, domain_asked, strict };
-    let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
-    let inner = enter(py, progress.as_ref(), |watch| {
-        let open = |(path, name, optional): (PathBuf, String, bool)| {
-            Source::open(&path, &name).map(|source| Source { optional, ..source })
-        };
-        let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
-        karl_log::read::read(sources, &settings, watch)
-    })?;
-    Ok(Log { inner: Arc::new(inner), log_weights: None })
 }
 
 #[pymethods]

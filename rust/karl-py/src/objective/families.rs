@@ -2,139 +2,22 @@
 
 #![allow(clippy::too_many_arguments, reason = "one keyword an axis, as in the Python family of this name")]
 
-use karl_core::Offsets;
 use karl_core::objective::{
-    Advantages, Anchor, Balance, Evaluation, LogZ, Per, PolicyGradient, Power, Ratio, Rollouts, Statistics,
-    TargetPolicy, Turns, WeightedLikelihood,
+    Advantages, Anchor, Balance, LogZ, Per, PolicyGradient, Power, Ratio, TargetPolicy, Turns,
+    WeightedLikelihood,
 };
 use karl_core::objective::{
     balance as balance_of, linear_term as linear_term_of, policy_gradient as policy_gradient_of,
     target_policy as target_policy_of, weighted_likelihood as weighted_likelihood_of,
 };
-use numpy::{Element, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{PyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::columns::{Token, TokenColumns, evaluation, of_dtype};
 use super::points::{aggregate_of, kind, mask_negatives_of, penalty_of, unknown, update_of};
-use crate::boundary::array::{Column, Reals, column, flags, fresh, reals, threads};
-use crate::boundary::enter::compute;
-use crate::boundary::error::{ArgumentError, DTypeError};
-
-/// The columns of a batch, all of one dtype.
-struct Columns<'py> {
-    logp: Reals<'py>,
-    old: Option<Reals<'py>>,
-    reference: Option<Reals<'py>>,
-    mask: PyReadonlyArray1<'py, bool>,
-    offsets: Column<'py, i64>,
-}
-
-impl<'py> Columns<'py> {
-    fn of(
-        logp: &Bound<'py, PyAny>,
-        old: Option<&Bound<'py, PyAny>>,
-        reference: Option<&Bound<'py, PyAny>>,
-        mask: &Bound<'py, PyAny>,
-        offsets: &Bound<'py, PyAny>,
-    ) -> PyResult<Self> {
-        Ok(Self {
-            logp: reals("logp", logp)?,
-            old: old.map(|old| reals("logp_old", old)).transpose()?,
-            reference: reference.map(|reference| reals("logp_ref", reference)).transpose()?,
-            mask: flags("mask", mask)?,
-            offsets: column("offsets", offsets)?,
-        })
-    }
-}
-
-/// A number type of tokens: returns a column that has it.
-trait Token: Element + karl_core::objective::Lane {
-    fn column<'a>(name: &str, column: &'a Reals<'_>) -> PyResult<&'a [Self]>;
-}
-
-fn refused<T>(name: &str) -> PyResult<T> {
-    Err(DTypeError::new_err(format!("{name} and logp have two dtypes, wanted one")))
-}
-
-impl Token for f32 {
-    fn column<'a>(name: &str, column: &'a Reals<'_>) -> PyResult<&'a [Self]> {
-        if let Reals::Single(values) = column { values.as_slice() } else { refused(name) }
-    }
-}
-
-impl Token for f64 {
-    fn column<'a>(name: &str, column: &'a Reals<'_>) -> PyResult<&'a [Self]> {
-        if let Reals::Double(values) = column { values.as_slice() } else { refused(name) }
-    }
-}
-
-/// Calls `$work` with the type of the log-probabilities.
-macro_rules! of_dtype {
-    ($columns:expr, $T:ident, $work:expr) => {
-        match &$columns.logp {
-            Reals::Single(_) => {
-                type $T = f32;
-                $work
-            }
-            Reals::Double(_) => {
-                type $T = f64;
-                $work
-            }
-        }
-    };
-}
-
-impl Columns<'_> {
-    /// Run a kernel that fills a column of coefficients.
-    fn run<'py, T: Token, R: Send>(
-        &self,
-        py: Python<'py>,
-        work: impl FnOnce(&Rollouts<'_, T>, &mut [T]) -> karl_core::Result<R> + Send,
-    ) -> PyResult<(R, Bound<'py, PyAny>)> {
-        let logp = T::column("logp", &self.logp)?;
-        let old = self.old.as_ref().map(|old| T::column("logp_old", old)).transpose()?;
-        let reference = self.reference.as_ref().map(|values| T::column("logp_ref", values)).transpose()?;
-        let (mask, offsets) = (self.mask.as_slice()?, self.offsets.as_slice()?);
-        let mut coefficients: PyReadwriteArray1<'py, T> = fresh(py, logp.len())?;
-        let out = coefficients.as_slice_mut()?;
-        let found = compute(py, || {
-            let offsets = Offsets::new("offsets", offsets, logp.len())?;
-            work(&Rollouts::new(logp, old, reference, mask, offsets)?, out)
-        })?;
-        Ok((found, (***coefficients).clone().into_any()))
-    }
-}
-
-/// A loss, the coefficients of its tokens, and statistics.
-fn evaluation<'py>(
-    py: Python<'py>,
-    found: &Evaluation,
-    coefficients: Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let held = PyDict::new(py);
-    held.set_item("loss", found.loss)?;
-    held.set_item("coefficients", coefficients)?;
-    held.set_item("statistics", statistics(py, &found.statistics)?)?;
-    Ok(held)
-}
-
-fn statistics<'py>(py: Python<'py>, found: &Statistics) -> PyResult<Bound<'py, PyDict>> {
-    let held = PyDict::new(py);
-    held.set_item("tokens", found.tokens as f64)?;
-    held.set_item("rollouts", found.rollouts as f64)?;
-    held.set_item("ratio", found.ratio)?;
-    held.set_item("ratio_std", found.ratio_std)?;
-    held.set_item("ratio_max", found.ratio_max)?;
-    held.set_item("ratio_min", found.ratio_min)?;
-    held.set_item("clip_low", found.clip_low)?;
-    held.set_item("clip_high", found.clip_high)?;
-    held.set_item("ratio_ess", found.ratio_ess)?;
-    held.set_item("kl_old", found.kl_old)?;
-    if let Some(kl) = found.kl {
-        held.set_item("kl", kl)?;
-    }
-    Ok(held)
-}
+use crate::boundary::array::{Column, column, fresh, threads};
+use crate::boundary::error::ArgumentError;
 
 /// Compute a policy gradient of padded or packed tokens; see `karl_fast.objective.PolicyGradient`.
 #[pyfunction]
@@ -157,7 +40,7 @@ pub(crate) fn objective_policy_gradient<'py>(
     aggregate: &Bound<'py, PyAny>,
     denominator: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let columns = Columns::of(logp, logp_old, logp_ref, mask, offsets)?;
+    let columns = TokenColumns::of(logp, logp_old, logp_ref, mask, offsets)?;
     let advantages = column::<f64>("advantages", advantages)?;
     let advantages = advantages.as_slice()?;
     let turns = turns.map(|turns| column::<i64>("turns", turns)).transpose()?;
@@ -218,7 +101,7 @@ pub(crate) fn objective_balance<'py>(
     weight: Option<(bool, f64, f64)>,
     denominator: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let columns = Columns::of(logp, logp_old, logp_ref, mask, offsets)?;
+    let columns = TokenColumns::of(logp, logp_old, logp_ref, mask, offsets)?;
     let rewards = column::<f64>("rewards", rewards)?;
     let rewards = rewards.as_slice()?;
     let groups = groups.map(|groups| column::<i64>("groups", groups)).transpose()?;
@@ -284,7 +167,7 @@ pub(crate) fn objective_target_policy<'py>(
     mean: bool,
     denominator: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let columns = Columns::of(logp, logp_old, None, mask, offsets)?;
+    let columns = TokenColumns::of(logp, logp_old, None, mask, offsets)?;
     let (targets, groups) = (column::<f64>("targets", targets)?, column::<i64>("groups", groups)?);
     let (targets, groups, length) = (targets.as_slice()?, groups.as_slice()?, power(mean));
     let objective = TargetPolicy { targets, groups, length, denominator };
@@ -309,7 +192,7 @@ pub(crate) fn objective_likelihood<'py>(
     aggregate: &Bound<'py, PyAny>,
     denominator: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let columns = Columns::of(logp, logp_old, None, mask, offsets)?;
+    let columns = TokenColumns::of(logp, logp_old, None, mask, offsets)?;
     let weights = column::<f64>("weights", weights)?;
     let scaled = match kind("term", term)?.as_str() {
         "log-likelihood" => false,
@@ -336,7 +219,7 @@ pub(crate) fn objective_linear_term<'py>(
     aggregate: &Bound<'py, PyAny>,
     denominator: f64,
 ) -> PyResult<(f64, Bound<'py, PyAny>, f64)> {
-    let columns = Columns::of(values, None, None, mask, offsets)?;
+    let columns = TokenColumns::of(values, None, None, mask, offsets)?;
     let aggregate = aggregate_of(aggregate, Some(denominator))?;
     of_dtype!(columns, T, {
         let values = T::column("values", &columns.logp)?;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
 
+mod columns;
 pub(crate) mod families;
 mod points;
 

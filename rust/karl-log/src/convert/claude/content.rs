@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::line::ClaudeLine;
 use super::row::{Row, hash};
+use super::user_text::{said, words_of};
 use crate::convert::json::{inside, join};
 use crate::convert::json_type::{FLAG, NUMBER, TEXT, WORDS, expect};
 use crate::convert::lines::ObjectKeys;
@@ -11,21 +12,6 @@ use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, UNKNOWN_BLOCK};
 use crate::json::elements::elements;
-use crate::json::unescape::unescape;
-
-/// Texts that the tool writes in the user's name around its own commands.
-const COMMANDS: [&str; 7] = [
-    "<command-name>",
-    "<command-message>",
-    "<command-args>",
-    "<local-command-",
-    "<bash-input>",
-    "<bash-stdout>",
-    "<bash-stderr>",
-];
-
-/// Text in place of a prompt if the user interrupted the model.
-const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// Tools that call sub-agents, under all their names.
 const CALLERS: [&[u8]; 2] = [b"Task", b"Agent"];
@@ -273,30 +259,4 @@ fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
         (Some(b"false"), _) | (_, Some([b'{' | b'[', ..])) => Some(true),
         _ => None,
     }
-}
-
-/// Append the text of a block; return the reason if it is not a prompt.
-fn words_of(kind: &[u8], words: &[u8], text: &mut Vec<u8>, made: &mut Made) -> Option<&'static str> {
-    if kind != b"text" || words.is_empty() {
-        made.leave_out(NO_TEXT, kind);
-        return Some(NO_TEXT);
-    }
-    let why = said(words);
-    if why.is_none() {
-        join(text, inside(words));
-    }
-    why
-}
-
-/// Return the reason why a text is not a user's prompt.
-fn said(quoted: &[u8]) -> Option<&'static str> {
-    let text = unescape(quoted)?;
-    let text = text.trim_start();
-    if COMMANDS.iter().any(|begin| text.starts_with(begin)) {
-        return Some("command");
-    }
-    if text.is_empty() {
-        return Some(EMPTY);
-    }
-    text.starts_with(INTERRUPTED).then_some(INTERRUPTION)
 }

@@ -22,6 +22,7 @@ mod resumed;
 mod row;
 mod session;
 mod stream_json;
+mod user_text;
 
 use self::content::{ClaudeConversation, OTHER_BRANCH};
 use self::line::{ClaudeLine, LineReader, SessionFiles};
