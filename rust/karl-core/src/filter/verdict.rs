@@ -108,7 +108,7 @@ impl Rules {
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) for columns that differ in rows, or `dedup` without fingerprints;
     /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite; else as
-    /// [`variance_top`](super::variance_top).
+    /// [`variance::top`](super::variance::top).
     pub fn mark(
         &self,
         verdicts: &mut [Verdict],
