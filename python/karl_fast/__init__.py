@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from karl_fast.log import Log, read
     from karl_fast.outcome import Outcomes, outcomes
     from karl_fast.pairing import Pairs, pairs
-    from karl_fast.pipeline.sample import Inspection, Sample, inspect, sample
+    from karl_fast.pipeline.inspect import Inspection, inspect
+    from karl_fast.pipeline.sample import Sample, sample
     from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
     from karl_fast.settings.sample import Settings
     from karl_fast.skill import Skills, skills
@@ -153,7 +154,8 @@ HOMES = {
     "karl_fast.log": ("Log", "read"),
     "karl_fast.outcome": ("Outcomes", "outcomes"),
     "karl_fast.pairing": ("Pairs", "pairs"),
-    "karl_fast.pipeline.sample": ("Inspection", "Sample", "inspect", "sample"),
+    "karl_fast.pipeline.inspect": ("Inspection", "inspect"),
+    "karl_fast.pipeline.sample": ("Sample", "sample"),
     "karl_fast.sampling.draw": ("draw", "reservoir", "weighted_reservoir"),
     "karl_fast.target": ("Target", "boltzmann"),
     "karl_fast.settings.sample": ("Settings",),

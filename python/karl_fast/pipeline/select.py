@@ -28,6 +28,34 @@ def select(log: Log) -> _core.Selection:
     settings = log.settings
     if log.core.weighted:
         _refuse_target(settings)
+    _refuse_absent_fields(log)
+    return _core.Selection(
+        log.core,
+        weights=settings.weights,
+        shaping=settings.shaping.numbers if settings.shaping else None,
+        score=("centre" if settings.score_by == "group" else "raw")
+        if settings.score == "advantage"
+        else settings.score,
+        scores=_advantages(log) if settings.score == "advantage" else None,
+        ddof=settings.ddof,
+        eps=settings.eps,
+        min_reward=settings.min_reward,
+        drop_constant_groups=settings.drop_constant_groups,
+        variance_top_p=settings.variance_top_p,
+        dedup=settings.dedup,
+        partition_by="field" if settings.partition_field else settings.partition_by,
+        ess=settings.wanted_ess,
+        inverse_temperature=settings.tempered_by,
+        half_life=half_life_of(log),
+        sampler=settings.sampler,
+        seed=settings.seed,
+        threads=settings.threads,
+    )
+
+
+def _refuse_absent_fields(log: Log) -> None:
+    """Refuse settings that need a group, a domain or another field that no record has."""
+    settings = log.settings
     by_group = settings.partition_by == "group"
     groupless = len(log) > 0 and not log.core.distinct("group")
     rules = [rule for rule in GROUP_RULES if getattr(settings, rule)]
@@ -48,26 +76,13 @@ def select(log: Log) -> _core.Selection:
             raise _nowhere(log, f"per is by {field}", "per", field)
     if settings.partition_field and len(log) and not log.core.distinct("partition"):
         raise _no_partition(log, settings.partition_field)
-    return _core.Selection(
-        log.core,
-        weights=settings.weights,
-        shaping=settings.shaping.numbers if settings.shaping else None,
-        score=("centre" if by == "group" else "raw") if settings.score == "advantage" else settings.score,
-        scores=_advantages(log) if settings.score == "advantage" else None,
-        ddof=settings.ddof,
-        eps=settings.eps,
-        min_reward=settings.min_reward,
-        drop_constant_groups=settings.drop_constant_groups,
-        variance_top_p=settings.variance_top_p,
-        dedup=settings.dedup,
-        partition_by="field" if settings.partition_field else settings.partition_by,
-        ess=settings.wanted_ess,
-        inverse_temperature=settings.tempered_by,
-        half_life=half_life_of(log),
-        sampler=settings.sampler,
-        seed=settings.seed,
-        threads=settings.threads,
-    )
+
+
+def _kind_of_score(settings: Settings) -> str:
+    """Return the score that rules judge rows by: advantages are within groups, or of each row alone."""
+    if settings.score != "advantage":
+        return settings.score
+    return "centre" if settings.score_by == "group" else "raw"
 
 
 def _advantages(log: Log) -> NDArray[np.float64]:

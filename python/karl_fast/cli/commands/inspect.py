@@ -17,7 +17,7 @@ from karl_fast.cli.root_help import COMMANDS
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.log.field_hints import first, recordless
-from karl_fast.pipeline.sample import inspect
+from karl_fast.pipeline.inspect import inspect
 from karl_fast.settings.fields import READ, RULES, RUN, TARGET
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.toml import Config, load

@@ -1,0 +1,113 @@
+"""Statistics of a log before anything is drawn from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast.export.manifest import of_selection
+from karl_fast.export.provenance import hints, inputs, run
+from karl_fast.pipeline.open_log import opened, settings_of
+from karl_fast.pipeline.select import select
+from karl_fast.settings.choices import named
+from karl_fast.settings.sample import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from typing import Unpack
+
+    from karl_fast.export.manifest import Manifest
+    from karl_fast.export.write import Progress
+    from karl_fast.log import Log
+    from karl_fast.settings.choices import Choices
+
+LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Statistics of a log.
+
+    Attributes:
+        report: the accounting, groups, rewards, target and domains of a manifest, with lengths and duplicates.
+        ladder: the target at rising inverse temperatures.
+    """
+
+    report: Manifest
+    ladder: list[_core.Tempered]
+
+
+@named(Settings)
+def inspect(
+    logs: Log | str | Path | Iterable[str | Path],
+    settings: Settings | None = None,
+    *,
+    progress: Progress | None = None,
+    **choices: Unpack[Choices],
+) -> Inspection:
+    """Look at logs without drawing: rows, groups, rewards, duplicates, and what each temperature would do.
+
+    Of a log that is given, equal trajectories are counted only where it was read with ``fingerprint``.
+
+    Raises:
+        UsageError, FileError, LogError, BadRowError: as :func:`sample`.
+    """
+    settings = settings_of(logs, settings, choices)
+    with opened(logs, settings, progress, fingerprint=True) as log:
+        selection = select(log)
+        report = of_selection(log, selection) | {"inputs": inputs(log)}
+        report["run"] = run(log) | hints(log, report)
+        report["record_bytes"] = quartet(log.core.lengths())
+        report["group_rows"] = quartet(log.core.group_sizes())
+        if (outcomes := log.core.outcomes(log.settings.threads)) is not None:
+            report["outcomes"] = outcomes
+        report["diversity"] = _diversity(log)
+        report["duplicate_trajectories"] = log.core.duplicates()[1]
+        return Inspection(report, ladder(selection))
+
+
+WINDOW = 16 << 20
+"""Bytes of records, in the order of their ids, in which `inspect` looks for answers."""
+
+LONG = 1 << 20
+"""Mean bytes of records from which on it does not: one is parsed whole, which takes many times its text."""
+
+
+def _diversity(log: Log) -> Manifest | None:
+    """Return the diversity of the first answers of a log, in the order of ids; None without records of its own."""
+    from karl_fast.diversity.answers import of_answers  # with NumPy, which other commands do without
+
+    if sum(one["size_bytes"] for one in log.inputs) >= LONG * len(log):  # or there are none
+        return None
+    texts = _core.answered(log.core, 0, WINDOW, log.settings.threads)
+    groups = log.groups[: len(texts)].tolist()
+    each = zip(groups, texts, strict=True)
+    return of_answers((None if group < 0 else group, _answer(text)) for group, text in each if text is not None)
+
+
+def _answer(text: str) -> object:
+    """Return the completion of a row; None of one that is nested too deeply for Python."""
+    try:
+        return json.loads(text)[1]
+    except RecursionError:
+        return None
+
+
+def quartet(values: list[int] | None) -> dict[str, int]:
+    """Name four numbers; empty if there is nothing to describe."""
+    return dict(zip(("smallest", "median", "90%", "largest"), values or [], strict=False))
+
+
+def ladder(selection: _core.Selection) -> list[_core.Tempered]:
+    """Compute the target at rising inverse temperatures, and at the chosen one."""
+    scores = selection.score_summary()
+    if not scores["count"]:
+        return []
+    spread = scores["max"] - scores["min"]
+    rungs = {float(f"{rung / spread:.2g}") for rung in LADDER} if spread > 0 else {0.0}
+    chosen = selection.facts()["inverse_temperature"]
+    return selection.temper(sorted(rungs | {chosen}))

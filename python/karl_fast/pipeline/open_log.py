@@ -1,0 +1,56 @@
+"""The log and the settings of a call of `sample` or `inspect`."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from karl_fast.log import Log, read
+from karl_fast.log.discovery import listed
+from karl_fast.settings.sample import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from karl_fast.export.write import Progress
+    from karl_fast.settings.choices import Choices
+
+
+def settings_of(logs: object, settings: Settings | None, choices: Choices) -> Settings:
+    """Return the settings of a call: those given, or of the log, or the defaults, with single choices changed."""
+    default = logs.settings if isinstance(logs, Log) else Settings()
+    return (settings or default).replace(**choices)
+
+
+@contextlib.contextmanager
+def opened(
+    logs: Log | str | Path | Iterable[str | Path],
+    settings: Settings,
+    progress: Progress | None,
+    *,
+    fingerprint: bool = False,
+) -> Iterator[Log]:
+    """Yield a given log, which stays open; or one that is read here and closed afterwards."""
+    if isinstance(logs, Log):
+        yield logs.under(settings)
+    else:
+        with _read(logs, settings, progress, fingerprint=fingerprint) as log:
+            yield log
+
+
+def _read(
+    logs: str | Path | Iterable[str | Path],
+    settings: Settings,
+    progress: Progress | None,
+    *,
+    fingerprint: bool,
+) -> Log:
+    """Read files, or a pipe in one pass if that suffices for the draw."""
+    if settings.streams and not fingerprint:
+        from karl_fast.log.stream import alone, stream  # most runs have no stream
+
+        logs = listed(logs)
+        if (pipe := alone(logs)) is not None:
+            return stream(pipe, settings, progress)
+    return read(logs, settings, fingerprint=fingerprint, progress=progress)
