@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from karl_fast.modeling.pullback import Arrays, Columns, Trace
     from karl_fast.modeling.stateful_model import Carrier
     from karl_fast.modeling.sweep import Sweep
-    from karl_fast.rl.memory import Sizes
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
-    from karl_fast.rl.settings import Online
 
 
 class Forward:
@@ -260,8 +258,8 @@ class Shape:
         return mx.array(tokens[:, : size + 1]), mx.array(places)
 
 
-def unshared(settings: Online, sizes: Sizes) -> str | None:
-    """Return a remark if micro-batches are too small for rollouts to share their prompt."""
-    if settings.micro_batch > 1 or sizes.prompt <= LEAST_TOKENS:
+def unshared(micro_batch: int, prompt: int) -> str | None:
+    """Return a remark if micro-batches are too small for rollouts to share a prompt of so many tokens."""
+    if micro_batch > 1 or prompt <= LEAST_TOKENS:
         return None
     return "micro_batch is 1, so that each rollout computes its prompt by itself; of 2 or more, they share it"

@@ -169,9 +169,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     Raises:
         KarlError: whatever of it is not there or does not fit; nothing is written before all is known to.
     """
-    for name in ("model", "prompts", "out"):
-        if not getattr(settings, name):
-            raise UsageError(f"{name} is not set: a run needs one", name)
+    _refuse_unset(settings)
     began, recipe, prompts = here(), factory.recipe(settings), read_prompts(settings.prompts)
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
     make, reward_functions = factory.environment(settings, began), factory.reward_functions(settings, began)
@@ -184,12 +182,8 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     judged = _fitting(settings, policy, unseen) if unseen else None
     longest = max(asked.longest, judged.longest if judged else 0)
     sizes = memory.sizes_of(settings, longest)
-    remarks = [factory.positions(policy, settings, sizes), unshared(settings, sizes), start_remark]
-    divergence = recipe.objective.reads_divergence is not None
-    read: dict[str, bool] = {"divergence": divergence, "log_z": learns_log_z(recipe)}
-    plan = memory.of_policy(policy, settings, config, **read).settled(sizes)
-    settings = replace(settings, training=plan.memory.settings)
-    need = plan.check(sizes, settings)
+    remarks = [factory.positions(policy, settings, sizes), unshared(settings.micro_batch, longest), start_remark]
+    settings, need = _planned(settings, recipe, policy, config, sizes)
     decoder = factory.decoder(settings, policy, asked.prompts)
     collector = Collector(decoder, reward_functions, factory.sampling(settings), make)
     with within(began):
@@ -216,6 +210,26 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         _go_on(run)
     _open(run, anew=not run.progress.round)
     return run
+
+
+def _refuse_unset(settings: Online) -> None:
+    for name in ("model", "prompts", "out"):
+        if not getattr(settings, name):
+            raise UsageError(f"{name} is not set: a run needs one", name)
+
+
+def _planned(
+    settings: Online, recipe: Recipe, policy: Policy, config: Any, sizes: memory.Sizes
+) -> tuple[Online, RoundNeed]:
+    """Return the settings with those that were left to the plan of memory, and what a round needs.
+
+    Raises:
+        UsageError: it does not fit.
+    """
+    divergence = recipe.objective.reads_divergence is not None
+    plan = memory.of_policy(policy, settings, config, divergence=divergence, log_z=learns_log_z(recipe)).settled(sizes)
+    settings = replace(settings, training=plan.memory.settings)
+    return settings, plan.check(sizes, settings)
 
 
 def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:

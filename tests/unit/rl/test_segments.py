@@ -21,7 +21,7 @@ from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.logprobs import Forward, unshared
-from karl_fast.rl.memory import Sizes, of_policy, sizes_of
+from karl_fast.rl.memory import Sizes, of_policy
 from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Online
@@ -132,7 +132,7 @@ def test_a_round_prints_why_its_rollouts_share_nothing(
 def test_a_micro_batch_of_one_rollout_is_remarked_on(online: Callable[..., Online]) -> None:
     for size, prompt, remarked in ((1, 65, True), (1, 64, False), (2, 65, False)):
         settings = online(micro_batch=size)
-        assert (unshared(settings, sizes_of(settings, prompt)) is not None) == remarked
+        assert (unshared(settings.micro_batch, prompt) is not None) == remarked
 
 
 def rollout(row: int, tokens: np.ndarray, start: int, reward: float) -> Rollout:
