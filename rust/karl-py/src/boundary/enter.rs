@@ -13,6 +13,8 @@ use crate::boundary::error::to_python;
 /// Interval of the checks for Ctrl-C while the caller's thread waits. Short enough to feel immediate.
 const TICK: Duration = Duration::from_millis(20);
 
+type Work<'a> = Box<dyn FnOnce(&Watch) -> Result<(), karl_log::Error> + Send + 'a>;
+
 /// Run `work` on a thread of its own while the calling thread waits for it and for signals: Python handles those on
 /// its main thread alone, so that thread must be free to look. A signal that raises (Ctrl-C, SIGTERM) stops the
 /// work at its next look at the watch, and its exception is what the caller gets.
@@ -28,6 +30,14 @@ where
     T: Send,
     E: Into<karl_log::Error> + Send,
 {
+    let mut result = None;
+    let work = |watch: &Watch| work(watch).map(|value| result = Some(value)).map_err(Into::into);
+    supervise(py, progress, Box::new(work))?;
+    Ok(result.unwrap_or_else(|| unreachable!("work without an error leaves its result")))
+}
+
+/// [`enter`] of boxed work, so that what starts the thread and waits for it is compiled once.
+fn supervise(py: Python<'_>, progress: Option<&Py<PyAny>>, work: Work<'_>) -> PyResult<()> {
     let watch = Watch::new();
     py.detach(|| {
         let (done, waiting) = channel::<()>();
@@ -48,8 +58,8 @@ where
             match (worker.join(), raised) {
                 (_, Some(error)) => Err(error),
                 (Ok(result), None) => {
-                    let result = result.map_err(|error| to_python(error.into()))?;
-                    Python::attach(|py| tell(py, progress, watch)).map(|()| result)
+                    result.map_err(to_python)?;
+                    Python::attach(|py| tell(py, progress, watch))
                 }
                 (Err(panic), None) => std::panic::resume_unwind(panic),
             }
