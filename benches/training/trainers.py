@@ -18,7 +18,7 @@ from mlx_lm.tuner.datasets import CacheDataset
 
 from karl_fast.cli.reports.train_viewer import Quiet
 from karl_fast.modeling import optimizer
-from karl_fast.modeling.checkpoint import Checkpoints, State
+from karl_fast.modeling.checkpoint import Checkpoints, TrainingState
 from karl_fast.modeling.load import adapt
 from karl_fast.modeling.trackers import trackers
 from karl_fast.train import Training
@@ -27,8 +27,8 @@ from karl_fast.train.chat_template import Text
 from karl_fast.train.data_order import Order, units_of
 from karl_fast.train.examples import Example
 from karl_fast.train.memory import Need
-from karl_fast.train.recipe import Objective
-from karl_fast.train.setup import Run
+from karl_fast.train.recipe import OfflineObjective
+from karl_fast.train.setup import OfflineRun
 from karl_fast.train.step import Learner
 
 BATCH = 4
@@ -148,13 +148,13 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
     with tempfile.TemporaryDirectory() as folder:
         adam = optimizer.build(SETTINGS)
         adam.init(model.trainable_parameters())
-        run = Run(
+        run = OfflineRun(
             settings=SETTINGS,
-            learner=Learner(model, examples, Objective(SETTINGS, examples)),
+            learner=Learner(model, examples, OfflineObjective(SETTINGS, examples)),
             optimizer=adam,
             order=Timed([len(one) for one in examples], units_of(None, len(examples)), BATCH, 0),
             batches=len(texts) // BATCH,
-            state=State(),
+            state=TrainingState(),
             checkpoints=Checkpoints(Path(folder), {}, keep=1),
             trackers=trackers(SETTINGS, Path(folder), 0),
             judged=[],

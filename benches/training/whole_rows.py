@@ -37,7 +37,7 @@ from karl_fast.modeling.optimizer import aim
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.examples import Example
 from karl_fast.train.overlong import fitted
-from karl_fast.train.recipe import Objective
+from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
 
@@ -97,7 +97,7 @@ def trained(model: str, steps: list[list[Text]], held: list[Text], length: int |
     loaded.model.update(tree_map(lambda one: mx.array(_drawn(random, one.shape)) if one.ndim > 1 else one, weights))
     loaded.model.train()
     rows = [Example(text, number) for number, text in enumerate(text for step in steps for text in step)]
-    learner, adam = Learner(loaded.model, rows, Objective(SETTINGS, rows), length), optimizer.build(SETTINGS)
+    learner, adam = Learner(loaded.model, rows, OfflineObjective(SETTINGS, rows), length), optimizer.build(SETTINGS)
     adam.init(loaded.model.trainable_parameters())
     at = 0
     for step in steps:

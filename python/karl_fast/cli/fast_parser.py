@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from karl_fast.cli.precedence import Layer, resolved
+from karl_fast.cli.precedence import SettingsLayer, resolved
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.schema import Setting, schema, variable
 
@@ -35,7 +35,7 @@ def plain(arguments: list[str]) -> dict[str, Any] | None:
     except ValueError:
         return None
     own = {name: given.pop(name) for name in set(OWN.values()) & given.keys()}
-    chosen = Layer("flag", given, {name: schema(Settings)[name].flag for name in given})
+    chosen = SettingsLayer("flag", given, {name: schema(Settings)[name].flag for name in given})
     return {"settings": resolved([chosen], Settings), "config": None, "logs": logs, **own}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from karl_fast.cli.precedence import Layer, resolved, typed
+from karl_fast.cli.precedence import SettingsLayer, resolved, typed
 from karl_fast.settings.schema import MISSING, Setting, schema, variable
 from karl_fast.settings.validation import refuse_empty
 
@@ -56,7 +56,7 @@ def takes(
             refuse_empty("a file of settings", config=config)
             file = load(config, str(ctx.info_name)) if config else None
             known = {name: value for name, value in file.settings.items() if name in values} if file else {}
-            layers = [Layer("file", known, dict.fromkeys(known, file.path if file else ""))]
+            layers = [SettingsLayer("file", known, dict.fromkeys(known, file.path if file else ""))]
             layers += typed(ctx, values, {one.name: (_parameter(one), one.flag) for one in settings})
             command(settings=resolved(layers, kind), config=file, **given)
 

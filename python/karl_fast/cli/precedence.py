@@ -18,7 +18,7 @@ SOURCES = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
 """The parser's words for where a value came from, and ours."""
 
 
-class Layer(NamedTuple):
+class SettingsLayer(NamedTuple):
     """Values from one source of settings.
 
     Attributes:
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
     place: dict[str, str]
 
 
-def typed(ctx: typer.Context, values: dict[str, Any], options: dict[str, tuple[str, str]]) -> Iterator[Layer]:
+def typed(ctx: typer.Context, values: dict[str, Any], options: dict[str, tuple[str, str]]) -> Iterator[SettingsLayer]:
     """Yield the values from the environment and the command line, the stronger last.
 
     Args:
@@ -43,7 +43,7 @@ def typed(ctx: typer.Context, values: dict[str, Any], options: dict[str, tuple[s
     for origin in ("environment", "flag"):
         said = {name: value for name, value in values.items() if _source(ctx, options[name][0]) == origin}
         word = variable if origin == "environment" else str
-        yield Layer(origin, said, {name: word(options[name][1]) for name in said})
+        yield SettingsLayer(origin, said, {name: word(options[name][1]) for name in said})
 
 
 def _source(ctx: typer.Context, name: str) -> str | None:
@@ -51,7 +51,7 @@ def _source(ctx: typer.Context, name: str) -> str | None:
     return SOURCES.get(source.name) if source else None
 
 
-def resolved(layers: Iterable[Layer], kind: type[S]) -> S:
+def resolved(layers: Iterable[SettingsLayer], kind: type[S]) -> S:
     """Merge layers into settings of a class, each stronger than the one before.
 
     A stronger layer removes the settings of weaker ones that its own displace (`displaced`).
@@ -72,7 +72,7 @@ def resolved(layers: Iterable[Layer], kind: type[S]) -> S:
         raise _blamed(layers, error, kind) from error
 
 
-def _blamed(layers: list[Layer], error: UsageError, kind: type) -> UsageError:
+def _blamed(layers: list[SettingsLayer], error: UsageError, kind: type) -> UsageError:
     """Return the error with the name of the file or variable that alone causes it.
 
     A value is the cause if it gives the same message alone; so is a layer. Flags are not named: the user typed them.

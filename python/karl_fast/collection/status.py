@@ -37,14 +37,14 @@ class TriggerState(TypedDict):
     installed: bool
 
 
-class State(TypedDict):
+class CollectionState(TypedDict):
     """State of an archive and its triggers."""
 
     archive: ArchiveState
     triggers: list[TriggerState]
 
 
-def state(archive: str | Path | None = None) -> State:
+def state(archive: str | Path | None = None) -> CollectionState:
     """Return the state of an archive and of every trigger."""
     folder = Path(archive).expanduser() if archive else archive_folder()
     sizes = [path.stat().st_size for path in folder.rglob("*.zst")]

@@ -71,7 +71,7 @@ BY = ("rollouts", "likelihood")
 
 
 @dataclass(frozen=True)
-class Config:
+class CycleConfig:
     """A cycle.
 
     Attributes:
@@ -98,7 +98,7 @@ class Config:
         return str(self.tables["eval"].get("by", BY[0]))
 
 
-def load(path: str | Path) -> Config:
+def load(path: str | Path) -> CycleConfig:
     """Read and check the file of a cycle, down to the tables that only a later step reads.
 
     Raises:
@@ -125,7 +125,7 @@ def load(path: str | Path) -> Config:
     own = tables["cycle"]
     folder = Path(own.get("folder", file.with_suffix("")))
     tables["collect"].setdefault("archive", str(folder / "archive"))
-    return Config(file, folder, Path(own.get("metrics", folder / "metrics.prom")), steps, tables, raw, model)
+    return CycleConfig(file, folder, Path(own.get("metrics", folder / "metrics.prom")), steps, tables, raw, model)
 
 
 def _steps(raw: dict[str, Any]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from karl_fast.cycle.tasks import LINK, task
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from karl_fast.cycle.config import Config
-    from karl_fast.cycle.records import Records
+    from karl_fast.cycle.config import CycleConfig
+    from karl_fast.cycle.records import CycleRecords
     from karl_fast.cycle.tasks import Task
 
 DECIDED = {"promoted": True, "refused": False}
@@ -21,7 +21,7 @@ DECIDED = {"promoted": True, "refused": False}
 FIGURES = ("value", "limit", "p", "alpha", "look", "units", "unit")
 
 
-def finished(config: Config, outputs: dict[str, Path], records: Records) -> dict[str, Any] | None:
+def finished(config: CycleConfig, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any] | None:
     """Return the result of `promote` for an adapter that is already decided on; None for a new one.
 
     A decision does not depend on the adapter in use: without this, a promoted adapter would be compared with itself.
@@ -43,7 +43,7 @@ def is_complete(now: Task, result: dict[str, Any] | None) -> bool:
     return (now.step == "promote" and result.get("promoted") is False) or (now.step == "collect" and "failed" in result)
 
 
-def adopted(config: Config, now: Task, records: Records) -> dict[str, Any] | None:
+def adopted(config: CycleConfig, now: Task, records: CycleRecords) -> dict[str, Any] | None:
     """Return the decision of a `promote` that was killed after it decided; None if there is none.
 
     The beginning is recorded here, so that only looks since then count.
@@ -51,14 +51,14 @@ def adopted(config: Config, now: Task, records: Records) -> dict[str, Any] | Non
     if now.step != "promote":
         return None
     # Loads NumPy, which the other steps do without.
-    from karl_fast.evaluation.records import Records as Looks
+    from karl_fast.evaluation.records import PromotionRecords
     from karl_fast.evaluation.rollouts import adapter_hash
 
     begun = records.done("promote", now.key)
     if begun is None:
         records.finish("promote", now.key, {"begun": datetime.now(UTC).isoformat(timespec="seconds")})
         return None
-    looks, digest = Looks(config.folder / "adapters" / LINK), adapter_hash(now.arguments[1])
+    looks, digest = PromotionRecords(config.folder / "adapters" / LINK), adapter_hash(now.arguments[1])
     with looks.locked():  # which finishes a promotion that was killed
         for _, record in looks.looks():
             same = record["new"]["sha256"] == digest and record["time"] >= begun["begun"]

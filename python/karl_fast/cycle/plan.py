@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cycle import decisions
-from karl_fast.cycle.records import Records
+from karl_fast.cycle.records import CycleRecords
 from karl_fast.cycle.run import until
 from karl_fast.cycle.tasks import task
 from karl_fast.train.config import load
@@ -14,10 +14,10 @@ from karl_fast.train.config import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from karl_fast.cycle.config import Config
+    from karl_fast.cycle.config import CycleConfig
 
 
-def plan(config: Config, last: str | None = None) -> list[dict[str, Any]]:
+def plan(config: CycleConfig, last: str | None = None) -> list[dict[str, Any]]:
     """Return an entry for each step of a run, without running any.
 
     ``state`` is ``unchanged``, ``runs``, or ``waits``: its inputs are known once the steps before it have run, and it
@@ -31,7 +31,7 @@ def plan(config: Config, last: str | None = None) -> list[dict[str, Any]]:
     """
     outputs: dict[str, Path] = {}
     entries: list[dict[str, Any]] = []
-    records, known = Records(config.folder), True
+    records, known = CycleRecords(config.folder), True
     for step in until(config, last):
         entry = _known(config, step, outputs, records) if known else {"step": step, "state": "waits"}
         known = entry["state"] == "unchanged"
@@ -43,7 +43,7 @@ def plan(config: Config, last: str | None = None) -> list[dict[str, Any]]:
     return entries
 
 
-def _known(config: Config, step: str, outputs: dict[str, Path], records: Records) -> dict[str, Any]:
+def _known(config: CycleConfig, step: str, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any]:
     """Return the entry of a step with known inputs, and keep its output."""
     if step == "eval" and decisions.finished(config, outputs, records):
         return {"step": step, "state": "unchanged"}
@@ -57,7 +57,7 @@ def _known(config: Config, step: str, outputs: dict[str, Path], records: Records
     return {"step": step, "state": state, "files": files, "size_bytes": size, "arguments": now.arguments}
 
 
-def _training(config: Config) -> dict[str, int]:
+def _training(config: CycleConfig) -> dict[str, int]:
     """Return the memory of the largest batch that the settings allow, and the limit; nothing without MLX."""
     if importlib.util.find_spec("mlx_lm") is None:
         return {}

@@ -40,7 +40,7 @@ LAST_ONLY = ("trajectories", "outcomes")
 
 
 @dataclass(frozen=True)
-class Records:
+class CycleRecords:
     """Finished steps and runs of a working folder."""
 
     folder: Path

@@ -12,7 +12,7 @@ from karl_fast.cycle import decisions, prometheus
 from karl_fast.cycle.child import execute
 from karl_fast.cycle.config import STEPS
 from karl_fast.cycle.facts import facts, kept
-from karl_fast.cycle.records import Records
+from karl_fast.cycle.records import CycleRecords
 from karl_fast.cycle.tasks import task
 from karl_fast.errors import KarlError, UsageError
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from karl_fast.cycle.config import Config
+    from karl_fast.cycle.config import CycleConfig
     from karl_fast.cycle.tasks import Task
 
     Say = Callable[[str], object]
     Tell = Callable[[dict[str, Any]], object]
 
 
-def until(config: Config, last: str | None) -> tuple[str, ...]:
+def until(config: CycleConfig, last: str | None) -> tuple[str, ...]:
     """Return the steps of a run, up to one of them.
 
     Raises:
@@ -41,7 +41,7 @@ def until(config: Config, last: str | None) -> tuple[str, ...]:
     return config.steps[: config.steps.index(last) + 1]
 
 
-def run(config: Config, last: str | None = None, *, say: Say = str, tell: Tell = dict) -> dict[str, Any]:
+def run(config: CycleConfig, last: str | None = None, *, say: Say = str, tell: Tell = dict) -> dict[str, Any]:
     """Run the steps of a cycle whose inputs have changed, up to one of them; return the record of the run.
 
     Args:
@@ -59,15 +59,15 @@ def run(config: Config, last: str | None = None, *, say: Say = str, tell: Tell =
     with _atomic.refused(config.folder):
         config.folder.mkdir(parents=True, exist_ok=True)
     with _atomic.alone(config.folder) as lock:
-        return Run(config, lock.fileno(), say, tell).all(steps)
+        return CycleRun(config, lock.fileno(), say, tell).all(steps)
 
 
-class Run:
+class CycleRun:
     """A run that holds the lock of its working folder."""
 
-    def __init__(self, config: Config, lock: int, say: Say, tell: Tell) -> None:
+    def __init__(self, config: CycleConfig, lock: int, say: Say, tell: Tell) -> None:
         self.config, self.lock, self.say, self.tell = config, lock, say, tell
-        self.records = Records(config.folder)
+        self.records = CycleRecords(config.folder)
         self.outputs: dict[str, Path] = {}
         self.results: dict[str, dict[str, Any]] = {}
         self.record: dict[str, Any] = {

@@ -16,7 +16,7 @@ from karl_fast.train.settings import WITHOUT_EFFECT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karl_fast.cycle.config import Config
+    from karl_fast.cycle.config import CycleConfig
     from karl_fast.cycle.contents import Content
 
 BASE = "base"
@@ -71,7 +71,7 @@ def key_of(inputs: dict[str, Content]) -> str:
     return contents.of_value(digests).digest[:16]
 
 
-def task(config: Config, step: str, outputs: dict[str, Path]) -> Task:
+def task(config: CycleConfig, step: str, outputs: dict[str, Path]) -> Task:
     """Return the work of a step, given the outputs of the steps before it.
 
     Raises:
@@ -80,13 +80,13 @@ def task(config: Config, step: str, outputs: dict[str, Path]) -> Task:
     return MAKERS[step](config, outputs)
 
 
-def _collect(config: Config, _: dict[str, Path]) -> Task:
+def _collect(config: CycleConfig, _: dict[str, Path]) -> Task:
     """Return the collection, which runs each time: what it reads is not in the project."""
     table = config.tables["collect"]
     return Task("collect", {"settings": contents.of_value(table)}, ["collect", *_flags(table)], Path(table["archive"]))
 
 
-def _convert(config: Config, outputs: dict[str, Path]) -> Task:
+def _convert(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     table = config.tables["convert"]
     sources = [*table.get("sources", ()), *(str(outputs[step]) for step in ("collect",) if step in outputs)]
     inputs = {"sources": contents.of_files(sources), "settings": contents.of_value(_with_effect(table))}
@@ -95,7 +95,7 @@ def _convert(config: Config, outputs: dict[str, Path]) -> Task:
     return Task("convert", inputs, arguments, out, _of_file)
 
 
-def _outcomes(config: Config, outputs: dict[str, Path]) -> Task:
+def _outcomes(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     """Return the search for evidence; it is made again each day, since evidence in git changes with time."""
     table, source = config.tables["outcomes"], outputs["convert"]
     inputs = {
@@ -108,7 +108,7 @@ def _outcomes(config: Config, outputs: dict[str, Path]) -> Task:
     return Task("outcomes", inputs, ["outcomes", str(source), *_flags(table), "-o", str(out), "--force"], out, _of_file)
 
 
-def _sample(config: Config, outputs: dict[str, Path]) -> Task:
+def _sample(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     source = outputs.get("outcomes", outputs["convert"])
     settings = {name: value for name, value in config.raw.items() if name not in OUTSIDE_SAMPLE}
     inputs = {
@@ -121,7 +121,7 @@ def _sample(config: Config, outputs: dict[str, Path]) -> Task:
     return Task("sample", inputs, arguments, out, contents.of_data_set)
 
 
-def _train(config: Config, outputs: dict[str, Path]) -> Task:
+def _train(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     data = outputs["sample"]
     inputs = {
         "data": contents.of_data_set(data),
@@ -133,7 +133,7 @@ def _train(config: Config, outputs: dict[str, Path]) -> Task:
     return Task("train", inputs, arguments, out, of_adapter)
 
 
-def _eval(config: Config, outputs: dict[str, Path]) -> Task:
+def _eval(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     table, adapter, over = config.tables["eval"], outputs["train"], in_use(config)
     inputs = _judged_by(config, outputs) | {
         "against": contents.of_value(BASE) if over == BASE else of_adapter(Path(over))
@@ -146,7 +146,7 @@ def _eval(config: Config, outputs: dict[str, Path]) -> Task:
     return Task("eval", inputs, [*arguments, *_flags(table, "by", "data"), "--resume"], out, _of_evaluation)
 
 
-def _promote(config: Config, outputs: dict[str, Path]) -> Task:
+def _promote(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     """Return the decision on an adapter: one for each adapter, whatever is in use by then."""
     table = config.tables["promote"]
     inputs = _judged_by(config, outputs) | {"promote": contents.of_value(table)}
@@ -159,7 +159,7 @@ def _promote(config: Config, outputs: dict[str, Path]) -> Task:
     return Task("promote", inputs, arguments)
 
 
-MAKERS: dict[str, Callable[[Config, dict[str, Path]], Task]] = {
+MAKERS: dict[str, Callable[[CycleConfig, dict[str, Path]], Task]] = {
     "collect": _collect,
     "convert": _convert,
     "outcomes": _outcomes,
@@ -170,7 +170,7 @@ MAKERS: dict[str, Callable[[Config, dict[str, Path]], Task]] = {
 }
 
 
-def _judged_by(config: Config, outputs: dict[str, Path]) -> dict[str, Content]:
+def _judged_by(config: CycleConfig, outputs: dict[str, Path]) -> dict[str, Content]:
     """Return the content of an adapter, and of all that it is judged by."""
     data, rl = config.tables["eval"].get("data"), config.raw.get("rl", {}) if config.by == "rollouts" else {}
     return {
@@ -182,12 +182,12 @@ def _judged_by(config: Config, outputs: dict[str, Path]) -> dict[str, Content]:
     }
 
 
-def held_out(config: Config, outputs: dict[str, Path]) -> str:
+def held_out(config: CycleConfig, outputs: dict[str, Path]) -> str:
     """Return the held-out data: that of the file, or the data set, of which `[eval] split` is held out."""
     return str(config.tables["eval"].get("data", outputs["sample"]))
 
 
-def in_use(config: Config) -> str:
+def in_use(config: CycleConfig) -> str:
     """Return the path of the adapter in use, or `base`."""
     link = config.folder / "adapters" / LINK
     return os.path.realpath(link) if link.is_symlink() else BASE
@@ -211,7 +211,7 @@ def _with_effect(table: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if name.replace("-", "_") not in WITHOUT}
 
 
-def _place(config: Config, name: str, inputs: dict[str, Content], suffix: str = "") -> Path:
+def _place(config: CycleConfig, name: str, inputs: dict[str, Content], suffix: str = "") -> Path:
     return config.folder / name / (key_of(inputs) + suffix)
 
 

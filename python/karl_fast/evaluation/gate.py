@@ -25,7 +25,7 @@ from karl_fast._text import counted
 from karl_fast.errors import CheckpointError, KarlError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import evidence as evidences
 from karl_fast.evaluation import learned_from
-from karl_fast.evaluation.records import Records
+from karl_fast.evaluation.records import PromotionRecords
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
 from karl_fast.export.read import open_source
 from karl_fast.modeling.load import require_adapter
@@ -138,7 +138,7 @@ def promote(
         require_adapter(str(over), BASE)
     held_out, units = _held_out(data, by, split)
     _refuse_overlap(Path(new), held_out)
-    records = Records(Path(os.path.abspath(link if link is not None else Path(os.path.abspath(new)).parent / LINK)))  # noqa: PTH100  the link is not followed
+    records = PromotionRecords(Path(os.path.abspath(link or Path(os.path.abspath(new)).parent / LINK)))  # noqa: PTH100  the link is not followed
     paths = {"new": os.path.realpath(new), "over": None if str(over) == BASE else os.path.realpath(over)}
     place, look, before = _begin(records, paths, held_out, units, _facts(data, by, margin, confidence), 1 - confidence)
     alpha = alpha_at(look, 1 - confidence)
@@ -179,7 +179,7 @@ def rollback(link: str | Path) -> dict[str, Any]:
     Reference: none.
     """
     refuse_empty(link=link)
-    records = Records(Path(os.path.abspath(link)))  # noqa: PTH100  the link is not followed
+    records = PromotionRecords(Path(os.path.abspath(link)))  # noqa: PTH100  the link is not followed
     if not records.folder.is_dir():
         raise CheckpointError(f"{records.folder} has no promotion to roll back")
     with records.locked():
@@ -216,9 +216,8 @@ def _refuse_overlap(new: Path, held_out: _seen.Seen) -> None:
     both = learned_from.hashes(new) & held_out
     if both:
         said = [_share(getattr(both, kind), getattr(held_out, kind), kind) for kind in ("prompts", "groups")]
-        error = OverlapError(
-            f"{new} learned from, or was chosen on, {' and '.join(one for one in said if one)} of the held-out data"
-        )
+        shared = " and ".join(one for one in said if one)
+        error = OverlapError(f"{new} learned from, or was chosen on, {shared} of the held-out data")
         error.hint = "promote by data that no run has seen"
         raise error
 
@@ -232,7 +231,12 @@ def _facts(data: str | Path, by: str, margin: float, confidence: float) -> dict[
 
 
 def _begin(
-    records: Records, paths: dict[str, Any], held_out: _seen.Seen, units: int, facts: dict[str, Any], alpha: float
+    records: PromotionRecords,
+    paths: dict[str, Any],
+    held_out: _seen.Seen,
+    units: int,
+    facts: dict[str, Any],
+    alpha: float,
 ) -> tuple[Path, int, str | None]:
     """Reserve a look before anything is seen; return its folder, its number, and the adapter in use."""
     with records.locked():

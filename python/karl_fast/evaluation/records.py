@@ -36,7 +36,7 @@ FOLDER, RECORD, LOCK = "promotions", "record.json", ".lock"
 
 
 @dataclass(frozen=True)
-class Records:
+class PromotionRecords:
     """Promotions that move one link.
 
     Attributes:

@@ -37,7 +37,7 @@ TRL_REWARD = "trl_reward"
 """The column that the sum of TRL's reward functions is put in."""
 
 
-class Lines(NamedTuple):
+class ParquetLines(NamedTuple):
     """The path of a file of JSON lines, and the columns that are not in it."""
 
     path: str
@@ -45,7 +45,7 @@ class Lines(NamedTuple):
 
 
 @contextlib.contextmanager
-def lines(path: str, needed: Needed | None = None) -> Iterator[Lines]:
+def lines(path: str, needed: Needed | None = None) -> Iterator[ParquetLines]:
     """Write a line of JSON for each row, with a key for each column, to a temporary file that is removed afterwards.
 
     Args:
@@ -60,7 +60,7 @@ def lines(path: str, needed: Needed | None = None) -> Iterator[Lines]:
     with temporary(path) as copy:
         with _unchanged(path):
             left_out = _written(path, copy, needed)
-        yield Lines(copy, left_out)
+        yield ParquetLines(copy, left_out)
 
 
 @contextlib.contextmanager

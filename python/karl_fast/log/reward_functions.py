@@ -107,7 +107,7 @@ def _digest(fn: str, folder: Path) -> str | None:
 
 
 @dataclass
-class Given:
+class FunctionRewards:
     """Rewards from a function for the rows of a log.
 
     Attributes:
@@ -125,7 +125,7 @@ class Given:
     counts: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Function, rows: int) -> Given:
+    def of(cls, function: Function, rows: int) -> FunctionRewards:
         """Return one without any."""
         return cls(function, np.full(rows, np.nan), np.zeros(rows, dtype=np.bool_))
 
@@ -164,7 +164,7 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
     Raises:
         LogChangedError, FileError: a file is no longer what it was, or cannot be read.
     """
-    given = {name: Given.of(function, len(core)) for name, function in scorers.by_name.items()}
+    given = {name: FunctionRewards.of(function, len(core)) for name, function in scorers.by_name.items()}
     for batch in batches(core, settings.threads):
         for name, one in given.items():
             told = RewardColumns.of(batch.values())  # anew for each, for a function may change what it is given

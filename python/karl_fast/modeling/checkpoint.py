@@ -49,7 +49,7 @@ BEGAN = "resume_adapter_file"
 
 
 @dataclass
-class State:
+class TrainingState:
     """Progress of a run.
 
     Attributes:
@@ -80,7 +80,7 @@ class Checkpoints:
     def __init__(self, adapter_path: Path, config: dict[str, Any], keep: int) -> None:
         self.path, self.config, self.keep = adapter_path, config, keep
 
-    def save(self, model: Any, optimizer: Any, state: State) -> Path:
+    def save(self, model: Any, optimizer: Any, state: TrainingState) -> Path:
         """Write a checkpoint atomically, then the adapter beside it; older checkpoints are removed after both."""
         place = self.path / FOLDER / f"{state.step:07d}"
         weights = flat(model.trainable_parameters())
@@ -92,7 +92,7 @@ class Checkpoints:
         self._follow(state)
         return place
 
-    def _follow(self, state: State) -> None:
+    def _follow(self, state: TrainingState) -> None:
         """Make the adapter that of a checkpoint, and let older checkpoints go."""
         _atomic.write(self.path / CONFIG, _json(self.config))
         self.put(state.step)
@@ -134,7 +134,7 @@ class Checkpoints:
         """Return the settings of the newest checkpoint; empty if there is none."""
         return _state(self.found()[-1] / STATE).settings if self.found() else {}
 
-    def resume(self, model: Any, optimizer: Any, settings: dict[str, Any], began: str | None = None) -> State:
+    def resume(self, model: Any, optimizer: Any, settings: dict[str, Any], began: str | None = None) -> TrainingState:
         """Load the newest checkpoint into a model and an optimizer.
 
         Args:
@@ -163,11 +163,11 @@ def _json(value: dict[str, Any]) -> Callable[[BinaryIO], object]:
     return lambda file: file.write((json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
 
 
-def _state(file: Path) -> State:
+def _state(file: Path) -> TrainingState:
     try:
         values = json.loads(file.read_text("utf-8"))
         best = values.pop("best")
-        return State(**values, best=None if best is None else (float(best[0]), int(best[1])))
+        return TrainingState(**values, best=None if best is None else (float(best[0]), int(best[1])))
     except OSError as error:
         raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
     except (ValueError, TypeError, KeyError) as error:

@@ -83,8 +83,8 @@ def _weighed(logits: mx.array, values: mx.array) -> mx.array:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """Another model at the same tokens, for the divergence from its whole distribution.
+class ReferenceLogits:
+    """Logits of another model at the same tokens, for the divergence from its whole distribution.
 
     Attributes:
         hidden: its hidden states. [N, E]
@@ -103,7 +103,9 @@ class Reference:
         return mx.stop_gradient(self.head(self.hidden[some][None])[0])
 
 
-def quantities(logits: mx.array, targets: mx.array, names: Sequence[str], reference: Reference | None = None) -> Arrays:
+def quantities(
+    logits: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None = None
+) -> Arrays:
     """Compute quantities of tokens by name: ``logp``, ``entropy``, ``divergence``. [N, V], [N] -> [N]"""
     found = {"logp": log_probabilities(logits, targets)}
     if "entropy" in names:
@@ -119,7 +121,7 @@ def scored(
     targets: mx.array,
     rows: int,
     names: Sequence[str],
-    reference: Reference | None = None,
+    reference: ReferenceLogits | None = None,
     *,
     slopes: bool,
 ) -> tuple[Arrays, Arrays]:
@@ -161,7 +163,7 @@ def _joined(chunks: dict[str, list[mx.array]]) -> Arrays:
 
 
 def _chunk(
-    head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str], reference: Reference | None, steep: bool
+    head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None, steep: bool
 ) -> tuple[Arrays, Arrays]:
     import mlx.core as mx
 
@@ -182,7 +184,7 @@ def _chunk(
     return values, {name: -slope for name, slope in zip(excess, slopes, strict=True)}
 
 
-def _divergence_excess(logits: mx.array, p: mx.array, reference: Reference, value: mx.array) -> mx.array:
+def _divergence_excess(logits: mx.array, p: mx.array, reference: ReferenceLogits, value: mx.array) -> mx.array:
     """Compute ``-dKL / dz``: reverse p_v (KL - log p_v + log q_v), forward q_v - p_v. [N, V]"""
     import mlx.core as mx
 
@@ -199,7 +201,7 @@ def forward(
     places: mx.array,
     rows: int,
     names: Sequence[str] = ("logp",),
-    reference: Reference | None = None,
+    reference: ReferenceLogits | None = None,
 ) -> Arrays:
     """Compute quantities of chosen tokens, without gradients.
 
@@ -233,7 +235,7 @@ def backward(
     places: mx.array,
     rows: int,
     coefficients: Arrays,
-    reference: Reference | None = None,
+    reference: ReferenceLogits | None = None,
 ) -> tuple[Arrays, Any]:
     """Return quantities of tokens, and the gradient of ``sum(coefficient * quantity)`` in the trainable parameters.
 
@@ -258,7 +260,7 @@ def surrogate(
     targets: mx.array,
     rows: int,
     coefficients: Arrays,
-    reference: Reference | None = None,
+    reference: ReferenceLogits | None = None,
 ) -> tuple[mx.array, Arrays]:
     """Return a number with the gradient of ``sum(coefficient * quantity)`` in hidden states, and the quantities.
 

@@ -48,7 +48,7 @@ def parted(vectors: dict[str, mx.array], like: Any) -> Any:
     return tree_unflatten(found)
 
 
-class Trained:
+class FlatParameters:
     """Trainable parameters of a model as flat vectors, without a walk through its tree each time."""
 
     def __init__(self, model: Any) -> None:

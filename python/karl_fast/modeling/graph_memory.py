@@ -103,7 +103,7 @@ def _traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
             results.extend(one[0] for one in part["outputs"])
 
     mx.export_function(note, function, *arrays)
-    return _Memory.of(_in_order(operations, results), results).peak, len(operations)
+    return _Allocations.of(_in_order(operations, results), results).peak, len(operations)
 
 
 def _in_order(operations: list[_Operation], results: list[str]) -> list[_Operation]:
@@ -135,7 +135,7 @@ def _bytes(shape: Iterable[int], kind: Any) -> int:
 
 
 @dataclass
-class _Memory:
+class _Allocations:
     """Memory in use while operations are computed one after the other."""
 
     left: dict[str, int]
@@ -147,7 +147,7 @@ class _Memory:
     peak: int = 0
 
     @classmethod
-    def of(cls, operations: list[_Operation], results: list[str]) -> _Memory:
+    def of(cls, operations: list[_Operation], results: list[str]) -> _Allocations:
         left: dict[str, int] = dict.fromkeys(results, 1)
         for one in operations:
             for name in one.takes:

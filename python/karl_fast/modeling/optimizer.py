@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.modeling.flat_gradients import Trained, joined
+from karl_fast.modeling.flat_gradients import FlatParameters, joined
 
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training
@@ -30,7 +30,7 @@ def build(settings: Training, fixed: Any = None) -> Any:
             found = _joining(optim.AdamW)(settings.learning_rate, eps=EPS, weight_decay=settings.weight_decay)
         case _:
             found = _joining(optim.SGD)(settings.learning_rate)
-    found.trained = None if fixed is None else Trained(fixed)
+    found.trained = None if fixed is None else FlatParameters(fixed)
     return found
 
 
@@ -42,13 +42,13 @@ def _joining(kind: Any) -> Any:
     import mlx.core as mx
 
     class Joining(kind):  # type: ignore[misc]
-        trained: Trained | None
+        trained: FlatParameters | None
 
         def init(self, parameters: Any) -> None:
             super().init(joined(parameters))
 
         def update(self, model: Any, gradients: Any) -> None:
-            trained = self.trained or Trained(model)
+            trained = self.trained or FlatParameters(model)
             moved = self.apply_gradients(joined(gradients), trained.joined())
             mx.async_eval(trained.put(moved), self.state)
 

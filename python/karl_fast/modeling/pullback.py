@@ -83,8 +83,8 @@ class Trace(Protocol):
         """Return the gradient for the coefficients of each output. [N]"""
 
 
-class Pass(Protocol):
-    """Rows that are in memory at a time."""
+class ModelPass(Protocol):
+    """Pass of the rows that are in memory at a time through the model."""
 
     def forward(self) -> Columns:
         """Compute the outputs alone; those of each token are in the order of rows and tokens. [N]"""
@@ -94,7 +94,7 @@ class Pass(Protocol):
 
 
 def gradient(
-    parts: Sequence[Pass], mask: NDArray[np.bool_], loss: Callable[[Columns], Evaluation]
+    parts: Sequence[ModelPass], mask: NDArray[np.bool_], loss: Callable[[Columns], Evaluation]
 ) -> tuple[Evaluation, Columns, Arrays]:
     """Return a loss of all rows, the outputs it is computed from, and its gradient in the trainable parameters, joined.
 

@@ -48,7 +48,7 @@ class SweepNeed:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _LayerCall:
     """The call of a layer in a segment: its arguments, and its states with the arrays and tokens before them."""
 
     module: Any
@@ -133,18 +133,18 @@ class SweepMemory:
         most, operations = (max((size[which] for size in sizes), default=0) for which in (0, 1))
         return inputs, most, operations
 
-    def _layers(self, borders: Borders, rows: int, length: int) -> list[_Layer]:
+    def _layers(self, borders: Borders, rows: int, length: int) -> list[_LayerCall]:
         """Return the calls of the trained layers."""
         import mlx.core as mx
 
-        found: list[_Layer] = []
+        found: list[_LayerCall] = []
 
         def noting(_: int, layer: Any, call: Call) -> Call:
             def noted(*arguments: Any, **named: Any) -> Any:
                 states = [leaf for one in (*arguments, *named.values()) for leaf in leaves(one)]
                 before = [(state, state.before, getattr(state, "offset", 0)) for state in states]
                 if flat(layer.trainable_parameters()):
-                    found.append(_Layer(layer, call, arguments, named, before))
+                    found.append(_LayerCall(layer, call, arguments, named, before))
                 return call(*arguments, **named)
 
             return noted
@@ -171,7 +171,7 @@ class SweepMemory:
         return Borders(self._carrier.states(), segments), len(segments) - 1
 
 
-def _kind(layer: _Layer) -> tuple[Any, ...]:
+def _kind(layer: _LayerCall) -> tuple[Any, ...]:
     """Return equal keys for layers that take the same memory."""
     shapes = tuple(array.shape for array in flat(layer.module.parameters()).values())
     before = tuple(array.shape for _, arrays, _ in layer.states for array in arrays)

@@ -136,7 +136,7 @@ class AtOnce(Sweep):
             found.append(self._chosen(hidden, segment))
         return mx.concatenate([hidden for hidden, _ in found]), mx.concatenate([targets for _, targets in found])
 
-    def _at_reference(self) -> chunked.Reference | None:
+    def _at_reference(self) -> chunked.ReferenceLogits | None:
         """Return the reference at the targets, if the divergence from it is wanted."""
         import mlx.core as mx
 
@@ -144,4 +144,4 @@ class AtOnce(Sweep):
             return None
         with self._reference.context():
             hidden, _ = self._passed()
-        return chunked.Reference(mx.stop_gradient(hidden), self._reference.head, self._reference.direction)
+        return chunked.ReferenceLogits(mx.stop_gradient(hidden), self._reference.head, self._reference.direction)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceModel:
     """Another model in the place of the one that is trained, for the divergence from it.
 
     Attributes:
@@ -74,7 +74,7 @@ class Sweep:
         length: int,
         names: Sequence[str] = ("logp",),
         seed: int | None = None,
-        reference: Reference | None = None,
+        reference: ReferenceModel | None = None,
         share: bool = False,
     ) -> None:
         """Cut a batch into segments.
@@ -95,7 +95,7 @@ class Sweep:
         order, self.segments = cut(mask, length, tokens if share else None)
         self._tokens, self._count, self._seed = tokens[order], int(mask.sum()), seed
         self.borders = Borders(carrier.states(), self.segments)
-        self._reference, self._others = reference, dict[int, chunked.Reference]()
+        self._reference, self._others = reference, dict[int, chunked.ReferenceLogits]()
         self._swept = False
 
     def outputs(self, *, keep: bool = True) -> Columns:
@@ -161,7 +161,7 @@ class Sweep:
             hidden, _ = self._chosen(self._hidden(borders, segment), segment)
         mx.eval(hidden, borders.keep(number))
         borders.forget_replaced(number)
-        self._others[number] = chunked.Reference(hidden, reference.head, reference.direction)
+        self._others[number] = chunked.ReferenceLogits(hidden, reference.head, reference.direction)
 
     def pull(self, coefficients: Columns) -> Arrays:
         """Run the reverse sweep, and return the gradient of ``sum(coefficient * quantity)``, joined.

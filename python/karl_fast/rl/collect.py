@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from karl_fast.rl.environment import Stage
-from karl_fast.rl.episode import Budget, Episode
+from karl_fast.rl.environment import GuardedEnvironment
+from karl_fast.rl.episode import Episode, RolloutBudget
 from karl_fast.rl.episode_loop import EpisodeLoop
 from karl_fast.rl.timeouts import Guard
 
@@ -34,7 +34,7 @@ class Sampling:
     """
 
     group_size: int = 8
-    budget: Budget = field(default_factory=lambda: Budget(128))
+    budget: RolloutBudget = field(default_factory=lambda: RolloutBudget(128))
     rows: int = 256
     timeout_seconds: float = 60.0
     overlap: bool = False
@@ -92,7 +92,8 @@ class Collector:
         found = known | self._drawn(episodes, seed, version, finished)
         rollouts = [found[id] for id in ids]
         drawn(rollouts)
-        said = [failure for episode in episodes if episode.stage is not None for failure in _failure(episode.stage)]
+        environments = [episode.environment for episode in episodes if episode.environment is not None]
+        said = [str(environment.failure) for environment in environments if environment.failure is not None]
         groups, sentences = self.reward_functions(
             [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
         )
@@ -104,11 +105,11 @@ class Collector:
         for member in range(self.sampling.group_size):
             if (id := _id(group, member)) in known:
                 continue
-            stage = None
+            environment = None
             if self.make is not None:
                 guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
-                stage = Stage.made(self.make, guard)
-            episode = Episode(id, prompt, group, self.sampling.budget, stage)
+                environment = GuardedEnvironment.made(self.make, guard)
+            episode = Episode(id, prompt, group, self.sampling.budget, environment)
             episode.begin(self.policy, tokens)
             yield episode
 
@@ -134,10 +135,6 @@ class Collector:
 def _id(group: int, member: int) -> str:
     """Return the id of a rollout."""
     return f"{group}-{member}"
-
-
-def _failure(stage: Stage) -> list[str]:
-    return [] if stage.failure is None else [str(stage.failure)]
 
 
 def _speechless(rollout: Rollout) -> Rollout:

@@ -32,7 +32,7 @@ class Environment(Protocol):
 
 
 @dataclass
-class Stage:
+class GuardedEnvironment:
     """An environment under guard; after a failure it is not called again.
 
     Attributes:
@@ -46,7 +46,7 @@ class Stage:
     failure: CallError | None = None
 
     @classmethod
-    def made(cls, make: Callable[[], Environment], guard: Guard) -> Stage:
+    def made(cls, make: Callable[[], Environment], guard: Guard) -> GuardedEnvironment:
         """Make a new environment."""
         try:
             return cls(guard(make), guard)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.rl.environment import Stage
+    from karl_fast.rl.environment import GuardedEnvironment
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.turn import Turn
 
@@ -32,7 +32,7 @@ BEGINNING = _hash("[]")
 
 
 @dataclass(frozen=True)
-class Budget:
+class RolloutBudget:
     """Limits of a rollout.
 
     Attributes:
@@ -55,8 +55,8 @@ class Episode:
     id: str
     prompt: Prompt
     group: int
-    budget: Budget
-    stage: Stage | None
+    budget: RolloutBudget
+    environment: GuardedEnvironment | None
     opening: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     said: list[tuple[int, Turn]] = field(default_factory=list)
@@ -66,23 +66,23 @@ class Episode:
 
     def begin(self, policy: Policy, tokens: Sequence[int] | None = None) -> None:
         """Start the environment, and encode the prompt; `tokens` are that, if known."""
-        if self.stage is not None:
+        if self.environment is not None:
             line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
-            self.opening = self.stage.begin(deepcopy(line))  # an environment may change what it is given
+            self.opening = self.environment.begin(deepcopy(line))  # an environment may change what it is given
         self.tokens = list(self._asked(policy) if tokens is None else tokens)
         self.states.append(_state(self.opening))
-        if self.stage is not None and self.stage.failure is not None:
+        if self.environment is not None and self.environment.failure is not None:
             self.finish = "failed"
         elif self.room < 1:
             self.tokens, self.finish = self.tokens[: self.budget.context], "length"
 
     def _asked(self, policy: Policy) -> Sequence[int]:
         """Return the tokens of the prompt and the first observation; without that if it cannot be rendered."""
-        if self.stage is not None and self.opening:
+        if self.environment is not None and self.opening:
             try:
                 return policy.encode([*self.prompt.messages, *self.opening])
             except Exception as error:  # of a template
-                self.stage.refused(error)
+                self.environment.refused(error)
         return policy.encode(self.prompt.messages)
 
     @property
@@ -93,7 +93,7 @@ class Episode:
     @property
     def last_turn(self) -> bool:
         """True if no turn can follow the next one."""
-        return self.stage is None or len(self.said) + 1 >= self.budget.turns
+        return self.environment is None or len(self.said) + 1 >= self.budget.turns
 
     @property
     def room(self) -> int:
@@ -103,8 +103,8 @@ class Episode:
     def hear(self, policy: Policy, turn: Turn) -> None:
         """Add a turn of the policy, and the answer of the environment."""
         text = self.say(policy, turn)
-        if self.stage is not None:
-            self.answered(policy, *self.stage.answer(text))
+        if self.environment is not None:
+            self.answered(policy, *self.environment.answer(text))
 
     def say(self, policy: Policy, turn: Turn) -> str:
         """Add a turn of the policy, and return its text; without an environment it is the last."""
@@ -113,7 +113,7 @@ class Episode:
         self.tokens += said
         text = policy.decode(said)
         self.messages.append({"role": "assistant", "content": text})
-        if self.stage is None:
+        if self.environment is None:
             self.finish = "stop" if turn.ended else "length"
         return text
 
@@ -127,11 +127,11 @@ class Episode:
 
     def _go_on(self, policy: Policy, answer: list[dict[str, Any]], last: int | None) -> None:
         """Append the answer of the environment before the next turn; if no room is left, there is no next turn."""
-        assert self.stage is not None
+        assert self.environment is not None
         try:
             more = policy.answer(answer, last)
         except Exception as error:  # of a template
-            self.stage.refused(error)
+            self.environment.refused(error)
             self.finish = "failed"
             return
         if len(self.tokens) + len(more) >= self.budget.context:
@@ -141,7 +141,7 @@ class Episode:
         self.states.append(_state(answer))
 
     def _ends(self, turn: Turn, done: bool) -> str | None:
-        if self.stage is not None and self.stage.failure is not None:
+        if self.environment is not None and self.environment.failure is not None:
             return "failed"
         if done:
             return "stop"
@@ -151,8 +151,8 @@ class Episode:
 
     def rollout(self, version: int) -> Rollout:
         """Return the finished rollout."""
-        score = None if self.stage is None else self.stage.score()
-        failure = None if self.stage is None else self.stage.failure
+        score = None if self.environment is None else self.environment.score()
+        failure = None if self.environment is None else self.environment.failure
         return Rollout(
             id=self.id,
             prompt=self.prompt,
@@ -171,7 +171,7 @@ class Episode:
         )
 
     def _turn_rewards(self) -> tuple[float, ...]:
-        return tuple(self.stage.turn_rewards) if self.stage is not None else (0.0,) * len(self.said)
+        return tuple(self.environment.turn_rewards) if self.environment is not None else (0.0,) * len(self.said)
 
 
 def _joined(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:

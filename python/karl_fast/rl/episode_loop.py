@@ -74,9 +74,9 @@ class EpisodeLoop:
         """Add a turn, and let the environment answer in a thread."""
         episode = self.episodes[asked.rollout]
         text = episode.say(self.policy, turn)
-        if episode.stage is None:
+        if episode.environment is None:
             return self._next(asked.rollout)
-        work = self.threads.submit(episode.stage.answer, text)
+        work = self.threads.submit(episode.environment.answer, text)
 
         def then() -> Ask | None:
             episode.answered(self.policy, *work.result())

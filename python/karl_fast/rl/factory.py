@@ -19,7 +19,7 @@ from karl_fast.reward.functions import Function
 from karl_fast.rl import run_dir
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import chosen
-from karl_fast.rl.episode import Budget
+from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.held_out import HeldOut
 from karl_fast.rl.language_model import LanguageModel, Snapshot
 from karl_fast.rl.learner import PolicyLearner
@@ -259,7 +259,7 @@ def decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Deco
 def sampling(settings: Online) -> Sampling:
     """Return the settings of the generation of rollouts."""
     turn = settings.max_turn_tokens or settings.max_tokens
-    budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
+    budget = RolloutBudget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
     return Sampling(
         settings.group_size,
         budget,

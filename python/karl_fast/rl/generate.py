@@ -83,7 +83,7 @@ def draw(
 
 
 @dataclass
-class _Row:
+class _UnfinishedTurn:
     """A turn in the making: its columns so far."""
 
     ask: Ask
@@ -113,7 +113,7 @@ class _Row:
         return Turn(tokens.astype(np.int32), logp, -negentropy, self.ended)
 
 
-def _keys(rows: Iterable[_Row]) -> NDArray[np.uint64]:
+def _keys(rows: Iterable[_UnfinishedTurn]) -> NDArray[np.uint64]:
     """Return the keys of the next token of some rows. [B]"""
     return np.array([(row.ask.key + row.ask.drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
 
@@ -125,7 +125,7 @@ class Generation:
         """Set the decoder and the maximum number of rows; with `overlap` answers may come later, and rows go on."""
         self.decoder, self.most, self.overlap = decoder, rows, overlap
         self._prefill = Prefill(decoder)
-        self._rows: list[_Row] = []
+        self._rows: list[_UnfinishedTurn] = []
         self._caches: list[Any] = []
         self._column: Chosen = ()
         self._later: list[tuple[Later, CachedPrefix | None]] = []
@@ -174,12 +174,12 @@ class Generation:
         import mlx.core as mx
 
         logits, caches = self._prefill(chosen, waiting)
-        first = self.decoder.choose(logits, _keys(_Row(ask) for ask in chosen))
+        first = self.decoder.choose(logits, _keys(_UnfinishedTurn(ask) for ask in chosen))
         if self._rows:
             caches = self._prefill.joined(self._caches, caches)
             first = tuple(mx.concatenate(list(parts)) for parts in zip(self._column, first, strict=True))
         self._caches, self._column = caches, first
-        self._rows += [_Row(ask) for ask in chosen]
+        self._rows += [_UnfinishedTurn(ask) for ask in chosen]
 
     def _stretch(self) -> None:
         """Draw a token a row, again and again, until enough rows are finished.
@@ -206,7 +206,7 @@ class Generation:
         """Return whether an answer has come meanwhile: looked for at some places, so that several enter together."""
         return place % ARRIVALS == 0 and any(later.work.done() for later, _ in self._later)
 
-    def _keep(self, row: _Row, place: int, drawn: int) -> None:
+    def _keep(self, row: _UnfinishedTurn, place: int, drawn: int) -> None:
         """Keep the caches of a row whose last token was just fed, before they take in others."""
         length = len(row.ask.tokens) + row.length + drawn
         row.prefix = self._prefill.kept(self._caches, place, length)

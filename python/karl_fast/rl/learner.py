@@ -11,7 +11,7 @@ import numpy as np
 
 from karl_fast.modeling import pullback
 from karl_fast.modeling.flat_gradients import Sum, bounded, norm
-from karl_fast.rl.logprobs import Pass
+from karl_fast.rl.logprobs import RolloutPass
 from karl_fast.rl.prepare_batch import Preparer, finite
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Learned:
+class LearningResult:
     """Result of learning from a batch.
 
     Attributes:
@@ -76,7 +76,7 @@ class PolicyLearner:
         seed: int,
         aim: Callable[[int], None],
         meanwhile: Callable[[], object] = lambda: None,
-    ) -> Learned:
+    ) -> LearningResult:
         """Make all passes over a batch.
 
         Args:
@@ -85,7 +85,9 @@ class PolicyLearner:
             aim: sets the optimizer up for a step, by its number in this batch from 0.
             meanwhile: called while the device computes a step; more than once where there are several.
         """
-        learned = Learned(prepared.logp_old.copy(), prepared.logp_old, np.zeros(len(prepared.mask), dtype=np.bool_))
+        learned = LearningResult(
+            prepared.logp_old.copy(), prepared.logp_old, np.zeros(len(prepared.mask), dtype=np.bool_)
+        )
         for number, rows in enumerate(self._minibatches(prepared, seed)):
             aim(number)
             self._step(prepared, rows, learned, meanwhile)
@@ -104,7 +106,9 @@ class PolicyLearner:
             share = [chosen for chosen in np.array_split(order, self.passes.minibatches) if len(chosen)]
             yield from ([row for group in sorted(chosen) for row in groups[group]] for chosen in share)
 
-    def _step(self, prepared: Prepared, rows: list[int], learned: Learned, meanwhile: Callable[[], object]) -> None:
+    def _step(
+        self, prepared: Prepared, rows: list[int], learned: LearningResult, meanwhile: Callable[[], object]
+    ) -> None:
         """Make one update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
 
@@ -135,7 +139,7 @@ class PolicyLearner:
         learned.losses.append(loss)
         learned.norms.append(_number(norms["policy"]))
 
-    def _statistics(self, prepared: Prepared, rows: list[int], learned: Learned) -> dict[str, float]:
+    def _statistics(self, prepared: Prepared, rows: list[int], learned: LearningResult) -> dict[str, float]:
         """Return the statistics of a step with several micro-batches, over all of their rollouts."""
         return self.objective.statistics(learned.logp[rows], prepared.scored.rows(_place(rows)))
 
@@ -164,14 +168,14 @@ class PolicyLearner:
         yield _cut(unit, size)
 
     def _of_unit(
-        self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float, learned: Learned
+        self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float, learned: LearningResult
     ) -> tuple[Evaluation, NDArray[np.float32], list[tuple[str, dict[str, mx.array]]]]:
         """Return the evaluation of rollouts, their log-probabilities [B, T], and what they add to gradients by name."""
         tokens, mask, rows = prepared.packed.tokens, prepared.mask, _joined(parts)
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
         learned.log_z += np.asarray(more.get("log_z", [])).tolist()
-        passes = [Pass(self.forward, tokens[part], mask[part], self._names) for part in parts]
+        passes = [RolloutPass(self.forward, tokens[part], mask[part], self._names) for part in parts]
         loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
         evaluation, columns, gradient = pullback.gradient(passes, mask[rows], loss)
         found = [("policy", gradient)]

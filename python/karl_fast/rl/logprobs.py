@@ -17,7 +17,7 @@ from karl_fast.modeling.pullback import Traced, spread
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import width
 from karl_fast.modeling.shared_prefix import Sharing, sweep
-from karl_fast.modeling.sweep import Reference
+from karl_fast.modeling.sweep import ReferenceModel
 from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.language_model import LanguageModel
@@ -52,7 +52,7 @@ class Forward:
         self.policy, self.temperature, self.divergence = policy, temperature, divergence
         self.segment_length = segment_length
         self._compiled = Compiled(policy.model, on=compile)
-        self._shape = Shape(rounded if compile else int)
+        self._shape = TargetLayout(rounded if compile else int)
         self._rows: int | None = None
         self.sharing = Sharing(self._obstacle)
 
@@ -97,7 +97,7 @@ class Forward:
         other = self._reference(tokens, places, names)
         return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other)
 
-    def _reference(self, tokens: mx.array, places: mx.array, names: Iterable[str]) -> chunked.Reference | None:
+    def _reference(self, tokens: mx.array, places: mx.array, names: Iterable[str]) -> chunked.ReferenceLogits | None:
         """Return the reference at the targets, if the divergence from it is wanted."""
         import mlx.core as mx
 
@@ -106,7 +106,7 @@ class Forward:
 
         with self.policy.reference():
             hidden, _ = chunked.chosen(self.policy.body(tokens[:, :-1]), tokens, places)
-        return chunked.Reference(mx.stop_gradient(hidden), self._reference_head, self.divergence)
+        return chunked.ReferenceLogits(mx.stop_gradient(hidden), self._reference_head, self.divergence)
 
     def _reference_head(self, hidden: mx.array) -> mx.array:
         with self.policy.reference():
@@ -125,7 +125,7 @@ class Forward:
         """Return the way of rollouts in segments, or with common prefixes; None where they pass whole."""
         other = None
         if "divergence" in names and self.divergence is not None:
-            other = Reference(self.policy.reference, self._reference_head, self.divergence)
+            other = ReferenceModel(self.policy.reference, self._reference_head, self.divergence)
         shared = (lambda: self.carrier, self.head, self.chunk_rows(), tokens, mask)
         how: Any = {"length": self.segment_length, "sharing": self.sharing, "names": names, "reference": other}
         return sweep(*shared, **how)
@@ -214,7 +214,7 @@ class _Swept:
 
 
 @dataclass(frozen=True)
-class Pass:
+class RolloutPass:
     """Rollouts on their way through the policy.
 
     Attributes:
@@ -238,7 +238,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Shape:
+class TargetLayout:
     """Layout of the targets of a mask for a pass.
 
     Attributes:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.settings import Online
-    from karl_fast.train.memory import Memory
+    from karl_fast.train.memory import TrainingMemory
 
 BLOCK = 256
 """Tokens by which the caches of mlx-lm grow."""
@@ -129,7 +129,7 @@ class RoundMemory:
     """
 
     policy: Policy
-    memory: Memory
+    memory: TrainingMemory
     own: bool
     forward: Callable[[int, int], int]
     divergence: bool = False
@@ -199,7 +199,7 @@ class RoundMemory:
         learned = (sizes.learned, sizes.tokens)
         whole = max(SHORTEST, sizes.tokens)
 
-        def fits(memory: Memory) -> bool:
+        def fits(memory: TrainingMemory) -> bool:
             return replace(self, memory=memory).need(sizes).total <= limit_bytes(memory.settings)
 
         return replace(self, memory=in_segments(self.memory, [learned], whole, fits))

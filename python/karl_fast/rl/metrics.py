@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.rl.learner import Learned
+    from karl_fast.rl.learner import LearningResult
     from karl_fast.rl.prepare_batch import Prepared
     from karl_fast.rl.rollout import Rollout
 
@@ -138,7 +138,7 @@ def advantages(prepared: Prepared) -> dict[str, float]:
     return found | {"advantage": float(each.mean()), "advantage_std": float(each.std())}
 
 
-def steps(learned: Learned) -> dict[str, float]:
+def steps(learned: LearningResult) -> dict[str, float]:
     """Return mean loss and norm over the steps of a round, and the drift of its last."""
     found: dict[str, float] = {"skipped": learned.skipped}
     if learned.losses:

@@ -12,13 +12,13 @@ from karl_fast.rl import metrics, rollout_log
 
 if TYPE_CHECKING:
     from karl_fast.rl.dynamic_sampling import Gathered
-    from karl_fast.rl.learner import Learned
+    from karl_fast.rl.learner import LearningResult
     from karl_fast.rl.prepare_batch import Prepared
     from karl_fast.rl.setup import OnlineRun
 
 
-class Account:
-    """The account of a round. Most of it is computed while the device runs the first step."""
+class RoundLog:
+    """Rollouts and metrics of a round, to be logged. Most of it is computed while the device runs the first step."""
 
     def __init__(self, run: OnlineRun, gathered: Gathered, prepared: Prepared) -> None:
         self.run, self.gathered, self.prepared = run, gathered, prepared
@@ -43,11 +43,11 @@ class Account:
     def _lines(self) -> list[rollout_log.Line]:
         return [rollout_log.line(one, self.run.progress.round) for one in self.gathered.rollouts]
 
-    def _learned(self, learned: Learned) -> set[str]:
+    def _learned(self, learned: LearningResult) -> set[str]:
         """Return the ids of the rollouts of this round that a step that was made had in its loss."""
         return {one.id for one, row in zip(self.gathered.learned(), learned.rows, strict=False) if row}
 
-    def metrics(self, learned: Learned) -> dict[str, Any]:
+    def metrics(self, learned: LearningResult) -> dict[str, Any]:
         """Return the line of the round in ``metrics.jsonl``, except its seconds."""
         import mlx.core as mx
 
@@ -66,7 +66,7 @@ class Account:
         values |= {"unscored": int(self.prepared.unscored.sum())}
         return metrics.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
 
-    def keep(self, learned: Learned) -> None:
+    def keep(self, learned: LearningResult) -> None:
         """Log the rollouts, and update the curriculum and the replay.
 
         Their log-probabilities are by the training forward, in the place of those that they were drawn with.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.settings import Online
-    from karl_fast.rl.setup import OnlineRun, Viewer
+    from karl_fast.rl.setup import OnlineRun, OnlineViewer
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Finished:
 class LastMetrics:
     """Does not look, but at the last line."""
 
-    def __init__(self, viewer: Viewer | None = None) -> None:
+    def __init__(self, viewer: OnlineViewer | None = None) -> None:
         self.viewer, self.last = viewer, dict[str, Any]()
 
     def started(self, run: OnlineRun) -> None:
@@ -66,7 +66,7 @@ class LastMetrics:
             self.viewer.noted(remark)
 
 
-def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: Viewer | None = None) -> Finished:
+def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: OnlineViewer | None = None) -> Finished:
     """Train a policy on the rewards of its rollouts.
 
     The bytes of its weights and of ``rollouts.jsonl`` are a function of the settings, the prompts, the reward functions

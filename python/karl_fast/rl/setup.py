@@ -11,7 +11,7 @@ from karl_fast import _atomic, _seen
 from karl_fast._user_code import here, within
 from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.modeling import optimizer
-from karl_fast.modeling.checkpoint import Checkpoints, State
+from karl_fast.modeling.checkpoint import Checkpoints, TrainingState
 from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
 from karl_fast.rl import (
     curriculum,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.settings import Online
 
 
-class Viewer(Protocol):
+class OnlineViewer(Protocol):
     """Receiver of the progress of a run."""
 
     def started(self, run: OnlineRun) -> None:
@@ -158,7 +158,9 @@ class OnlineRun:
         now.replay, now.replay_errors = list(self.buffer.groups), list(self.buffer.errors.values())
         now.held_out = {} if self.held_out is None else self.held_out.state()
         run_state.save(out, now, self.learner.partition)
-        self.checkpoints.save(self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity))
+        self.checkpoints.save(
+            self.policy.model, self.learner.optimizer, TrainingState(step=now.round, settings=self.identity)
+        )
         self.finished.clear()
         run_state.forget(out, {int(place.name) for place in self.checkpoints.found()})
 

@@ -56,7 +56,7 @@ class Guard:
         """
         if self._left is not None and self._left.is_alive():
             return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
-        made, worker = _Calls(calls), _worker()
+        made, worker = _CallSequence(calls), _worker()
         worker.given.put(made)
         while not made.ended(left := made.begun + self.timeout_seconds - time.monotonic()):
             if left <= 0:
@@ -64,7 +64,7 @@ class Guard:
         IDLE.append(worker)
         return [self._told(*one) for one in made.found]
 
-    def _given_up(self, made: _Calls, worker: _Worker) -> list[Any]:
+    def _given_up(self, made: _CallSequence, worker: _Worker) -> list[Any]:
         made.given_up, self._left = True, worker
         worker.given.put(None)  # it ends as soon as the function comes back
         found = [self._told(*one) for one in made.found[: len(made.calls) - 1]]
@@ -82,7 +82,7 @@ class Guard:
         return failure
 
 
-class _Calls:
+class _CallSequence:
     """Calls that a thread makes one after the other.
 
     Attributes:
@@ -121,7 +121,7 @@ class _Worker(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.given = SimpleQueue[_Calls | None]()
+        self.given = SimpleQueue[_CallSequence | None]()
 
     def run(self) -> None:
         for made in iter(self.given.get, None):

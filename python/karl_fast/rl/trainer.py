@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._text import counted
 from karl_fast.errors import AlarmError
 from karl_fast.rl.dynamic_sampling import gather
-from karl_fast.rl.round_log import Account
+from karl_fast.rl.round_log import RoundLog
 from karl_fast.train.data_order import mixed
 
 if TYPE_CHECKING:
     from karl_fast.rl.dynamic_sampling import Gathered
-    from karl_fast.rl.setup import OnlineRun, Viewer
+    from karl_fast.rl.setup import OnlineRun, OnlineViewer
 
 
-def rounds(run: OnlineRun, viewer: Viewer) -> None:
+def rounds(run: OnlineRun, viewer: OnlineViewer) -> None:
     """Make the rounds of a run that are left; every one can be the last, and a resumed run the same."""
     viewer.started(run)
     _evaluate(run, viewer)
@@ -43,7 +43,7 @@ def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
     drawn = time.perf_counter()
     prepared = prepare([*gathered.learned(), *again], version=now.step, seed=seed)
     gathered.said += _unscored(int(prepared.unscored.sum()))
-    account = Account(run, gathered, prepared)
+    account = RoundLog(run, gathered, prepared)
     learned = run.learner.learn(prepared, seed=seed, aim=run.aim, meanwhile=account.begin)
     metrics = account.metrics(learned) | replayed
     account.keep(learned)
@@ -58,7 +58,7 @@ def _unscored(count: int) -> list[str]:
     return [f"the recipe has no number for {counted(count, 'rollout')}: {why}"] if count else []
 
 
-def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:
+def _close(run: OnlineRun, viewer: OnlineViewer, metrics: dict[str, Any], gathered: Gathered) -> None:
     """Report and save, and stop if an alarm fires."""
     for tracker in run.trackers:
         tracker.log(metrics)
@@ -78,7 +78,7 @@ def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Ga
         raise alarm
 
 
-def _evaluate(run: OnlineRun, viewer: Viewer) -> None:
+def _evaluate(run: OnlineRun, viewer: OnlineViewer) -> None:
     """Attempt the held-out prompts if it is time to, and keep the weights if they are the best."""
     held, now = run.held_out, run.progress
     if held is None or not held.due(now.round, last=now.round == run.settings.rounds):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from karl_fast import _core
 from karl_fast.sampling.draw import check_draw
-from karl_fast.sampling.state import State
+from karl_fast.sampling.state import MergeableState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ class Held:
     threshold: float | None
 
 
-class _Keyed(State):
+class _Keyed(MergeableState):
     """The k + 1 items of the largest ranks, each a function of (seed, key, size) alone."""
 
     __slots__ = ()

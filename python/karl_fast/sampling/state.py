@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class State:
+class MergeableState:
     """A state that is filled in parts, on shards that know nothing of each other, and merged."""
 
     __slots__ = ("_state",)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.sampling.draw import check_draw
-from karl_fast.sampling.state import State
+from karl_fast.sampling.state import MergeableState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from karl_fast.typing import Reals
 
 
-class VarOpt(State):
+class VarOpt(MergeableState):
     """Sample of at most k items of a stream with weights of least variance: :func:`draw_var_opt` in parts.
 
     Which item goes when one comes is decided by the uniform of (seed, key of the one that comes). Merging is exact in
@@ -69,7 +69,7 @@ class VarOpt(State):
         return self._state.drawn()
 
 
-class Moments(State):
+class Moments(MergeableState):
     """Count, mean, variance and range of numbers, the same to the bit in any order and any parts.
 
     The sums of the numbers and of their squares are exact, and the variance is taken from them without rounding::

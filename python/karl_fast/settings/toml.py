@@ -64,7 +64,7 @@ PLACES = ("logs", "out")
 
 
 @dataclass(frozen=True)
-class Config:
+class SettingsFile:
     """Settings of a run from a file.
 
     Attributes:
@@ -84,7 +84,7 @@ class Config:
     functions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | None = None) -> Config:
+def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | None = None) -> SettingsFile:
     """Read a configuration.
 
     Args:
@@ -131,7 +131,7 @@ def text_of(file: Path) -> str:
         raise UsageError(f"{file}: this is no TOML: it is not UTF-8") from error
 
 
-def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Config:
+def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> SettingsFile:
     try:
         manifest = json.loads(text)
         settings, inputs = {**manifest["settings"]}, manifest["inputs"]
@@ -146,7 +146,7 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Confi
     known = {name: value for name, value in _sampling(settings).items() if name in names}
     if known.get("reward"):
         known["reward"] = {name: _stored(component) for name, component in known["reward"].items()}
-    return Config(str(file), known, logs=logs, inputs=inputs, functions=functions)
+    return SettingsFile(str(file), known, logs=logs, inputs=inputs, functions=functions)
 
 
 def _stored(component: float | Signal) -> float | Signal:
@@ -156,7 +156,7 @@ def _stored(component: float | Signal) -> float | Signal:
     return component | Signal(fn=Stored(component["fn"]))
 
 
-def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Config:
+def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> SettingsFile:
     top = parsed(text)
     tables = {table: _sampling(_table(table, top.pop(table, {})), f"[{table}] ") for table in COMMANDS}
     for table in OTHERS:
@@ -227,7 +227,7 @@ def _table(name: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _placed(file: Path, values: dict[str, Any]) -> Config:
+def _placed(file: Path, values: dict[str, Any]) -> SettingsFile:
     """Resolve paths relative to the file's folder."""
     here = file.parent
     logs, out = values.pop("logs", None), values.pop("out", None)
@@ -236,7 +236,7 @@ def _placed(file: Path, values: dict[str, Any]) -> Config:
     if "reward" in values:
         values["reward"] = {name: _component(here, component) for name, component in values["reward"].items()}
     read = None if logs is None else [_below(here, log) for log in logs]
-    return Config(str(file), values, logs=read, out=out if out in (None, "-") else str(here / out))
+    return SettingsFile(str(file), values, logs=read, out=out if out in (None, "-") else str(here / out))
 
 
 def _component(here: Path, component: float | Signal) -> float | Signal:

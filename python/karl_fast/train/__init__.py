@@ -22,7 +22,7 @@ from karl_fast.train.settings import GB, Training
 if TYPE_CHECKING:
     from karl_fast.train.confidence import Difference
     from karl_fast.train.evaluation import Loss, LossEvaluation, evaluate
-    from karl_fast.train.setup import Run, Viewer
+    from karl_fast.train.setup import OfflineRun, Viewer
 
 __all__ = ["Difference", "Loss", "LossEvaluation", "Trained", "Training", "evaluate", "train"]
 
@@ -67,7 +67,7 @@ class Trained:
 class _Nobody:
     """Does not look."""
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OfflineRun) -> None:
         """Do nothing."""
 
     def said(self, values: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.data_order import Order, units_of
-from karl_fast.train.examples import Account, Example, groups_of, prepared, rendered
-from karl_fast.train.recipe import Objective
+from karl_fast.train.examples import Example, RowAccount, groups_of, prepared, rendered
+from karl_fast.train.recipe import OfflineObjective
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +36,8 @@ class Corpus:
 
     examples: list[Example]
     judged: list[Example]
-    objective: Objective
-    accounts: dict[str, Account]
+    objective: OfflineObjective
+    accounts: dict[str, RowAccount]
 
     def order(self, settings: Training) -> Order:
         """Return the order of the examples."""
@@ -94,9 +94,11 @@ def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
     return Corpus(examples, found["valid"][0], objective, accounts)
 
 
-def _counted(settings: Training, examples: list[Example], account: Account) -> tuple[list[Example], Objective]:
+def _counted(
+    settings: Training, examples: list[Example], account: RowAccount
+) -> tuple[list[Example], OfflineObjective]:
     """Return the examples with what the recipe needs, and count the others."""
-    objective = Objective(settings, examples)
+    objective = OfflineObjective(settings, examples)
     if objective.grouped and (account.cut or account.windows or account.unrolled):
         error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")
         error.hint = "--overlong drop leaves long rows out, --train-on last learns from one turn a row"
@@ -106,7 +108,7 @@ def _counted(settings: Training, examples: list[Example], account: Account) -> t
     left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]
     for _ in {one.row for one in examples} - {one.row for one in left}:
         account.drop("missing_reward")
-    return left, Objective(settings, left)
+    return left, OfflineObjective(settings, left)
 
 
 def sizes(order: Order) -> list[tuple[int, int]]:

@@ -171,7 +171,7 @@ def paired_nats(
 
 
 @dataclass(frozen=True)
-class _Scored:
+class _ExampleLosses:
     """Examples with their losses in nats and counts of learned tokens, the account of the rows, and remarks."""
 
     examples: list[Example]
@@ -183,7 +183,7 @@ class _Scored:
 
 def _scored(
     rows: list[dict[str, Any]], model: str, adapter_path: str | Path | None, settings: Training, place: str
-) -> _Scored:
+) -> _ExampleLosses:
     loaded = load(model, None if adapter_path is None else str(adapter_path))
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
     texts = rendered(rows, renderer)
@@ -194,7 +194,7 @@ def _scored(
     scorer = _scorer(loaded.model, settings, max(map(len, examples)))
     nats, counts = scorer.losses(examples, chosen)
     remark = scorer.sharing.remark()
-    return _Scored(examples, nats, counts, asdict(account), [] if remark is None else [remark])
+    return _ExampleLosses(examples, nats, counts, asdict(account), [] if remark is None else [remark])
 
 
 def _scorer(model: Any, settings: Training, longest: int) -> Scorer:

@@ -53,7 +53,7 @@ class Example:
 
 
 @dataclass
-class Account:
+class RowAccount:
     """Account of the rows of a split: rows read = rows kept + rows dropped.
 
     Attributes:
@@ -104,7 +104,7 @@ def _rendered(row: dict[str, Any], renderer: Renderer) -> list[Text] | None:
 
 def prepared(
     rows: Sequence[dict[str, Any]], texts: list[list[Text] | None], settings: Training, place: str
-) -> tuple[list[Example], Account]:
+) -> tuple[list[Example], RowAccount]:
     """Return the examples of a split, in the order of its rows.
 
     Args:
@@ -116,7 +116,7 @@ def prepared(
     Raises:
         NothingToTrainError: a row is too long where that is to be an error; or no row is left.
     """
-    account, found = Account(len(rows)), []
+    account, found = RowAccount(len(rows)), []
     for number, (row, some) in enumerate(zip(rows, texts, strict=True)):
         found += _of_row(number, row, some, settings, account, place)
     if account.rows and not found:
@@ -124,7 +124,7 @@ def prepared(
     return found, account
 
 
-def _none_left(row: dict[str, Any], account: Account, place: str) -> NothingToTrainError:
+def _none_left(row: dict[str, Any], account: RowAccount, place: str) -> NothingToTrainError:
     """Return the error if no row is left, with the fields of rows without learned tokens."""
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
     sentence = f"no row of {place} is left to learn from: {reasons}"
@@ -137,7 +137,7 @@ def _none_left(row: dict[str, Any], account: Account, place: str) -> NothingToTr
 
 
 def _of_row(
-    number: int, row: dict[str, Any], texts: list[Text] | None, settings: Training, account: Account, place: str
+    number: int, row: dict[str, Any], texts: list[Text] | None, settings: Training, account: RowAccount, place: str
 ) -> list[Example]:
     if texts is None:
         account.drop("bad_template")

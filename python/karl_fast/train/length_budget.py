@@ -12,7 +12,7 @@ from karl_fast.train.settings import AUTO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from karl_fast.train.memory import Memory, Need
+    from karl_fast.train.memory import Need, TrainingMemory
 
 SHORTEST = 16
 """Below it, there is nothing to choose."""
@@ -22,7 +22,7 @@ SEGMENTS = tuple(1 << power for power in range(6, 12))
 
 
 @dataclass(frozen=True)
-class Budget:
+class LengthBudget:
     """A length that was chosen, and why not a longer one.
 
     Attributes:
@@ -43,7 +43,7 @@ def lengths(longest: int) -> list[int]:
     return [*below, longest]
 
 
-def chosen(memory: Memory, longest: int, limit: int) -> Budget:
+def chosen(memory: TrainingMemory, longest: int, limit: int) -> LengthBudget:
     """Return the longest candidate length with a largest batch that fits in memory, whole or in segments.
 
     Args:
@@ -52,16 +52,16 @@ def chosen(memory: Memory, longest: int, limit: int) -> Budget:
         limit: bytes available.
 
     Returns:
-        The budget; that of the shortest length if none fits, which `Memory.check` then refuses.
+        The budget; that of the shortest length if none fits, which `TrainingMemory.check` then refuses.
     """
     choice, rows = lengths(longest), memory.settings.batch_size
     fit = largest(len(choice), lambda count: _least(memory, rows, choice[count - 1]).total <= limit)
     tokens = choice[max(0, fit - 1)]
     beyond = choice[choice.index(tokens) + 1 :][:1]
-    return Budget(tokens, rows, (beyond[0], _least(memory, rows, beyond[0])) if beyond else None)
+    return LengthBudget(tokens, rows, (beyond[0], _least(memory, rows, beyond[0])) if beyond else None)
 
 
-def _least(memory: Memory, rows: int, tokens: int) -> Need:
+def _least(memory: TrainingMemory, rows: int, tokens: int) -> Need:
     """Return the memory for a batch, whole or in the segments that the settings allow, whichever is least.
 
     The shortest segments need not be: recurrent layers leave a state at every border.
@@ -74,7 +74,7 @@ def _least(memory: Memory, rows: int, tokens: int) -> Need:
     return min([whole, *swept], key=lambda need: need.total)
 
 
-def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
+def settled(memory: TrainingMemory, longest: int) -> tuple[TrainingMemory, LengthBudget | None]:
     """Return the estimate with a number for the length, and its choice; None if the length was given."""
     settings = memory.settings
     if settings.max_seq_length != AUTO:
@@ -85,8 +85,8 @@ def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
 
 
 def in_segments(
-    memory: Memory, batches: Sequence[tuple[int, int]], whole: int, fits: Callable[[Memory], bool]
-) -> Memory:
+    memory: TrainingMemory, batches: Sequence[tuple[int, int]], whole: int, fits: Callable[[TrainingMemory], bool]
+) -> TrainingMemory:
     """Return the estimate with a number for the tokens of a segment: those of a row where rows fit whole.
 
     Args:
@@ -108,7 +108,7 @@ def in_segments(
     return next((way for way in chain([first], ways) if fits(way)), first)
 
 
-def _choice(memory: Memory, whole: int) -> Iterator[int]:
+def _choice(memory: TrainingMemory, whole: int) -> Iterator[int]:
     """Yield the tokens of a segment to choose from: whole rows, and if the model can pass in segments, shorter ones."""
     yield whole
     if memory.segments is None:

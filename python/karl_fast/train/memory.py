@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelSizes:
     """Sizes of a model that the arithmetic takes.
 
     Attributes:
@@ -86,7 +86,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Memory:
+class TrainingMemory:
     """The arithmetic of one model and one way to train it.
 
     Attributes:
@@ -97,7 +97,7 @@ class Memory:
         sweeps: the arithmetic of segments; it raises a ModelError where the model cannot pass in segments.
     """
 
-    shape: Shape
+    shape: ModelSizes
     activations: Callable[[int, int], int]
     settings: Training
     checkpoints: bool = True
@@ -196,7 +196,7 @@ def of_model(
     settings: Training,
     layers: int,
     carrier: Callable[[], Carrier] | None = None,
-) -> Memory:
+) -> TrainingMemory:
     """Return the estimate for a model with gradients through `layers`, adapted as in training.
 
     Args:
@@ -214,9 +214,9 @@ def of_model(
     trained = flat(model.trainable_parameters()).values()
     weights, trainable = (sum(value.nbytes for value in some) for some in (flat(model.parameters()).values(), trained))
     activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
-    shape = Shape(size, vocabulary, weights, trainable, sum(4 * value.size for value in trained) - trainable)
+    shape = ModelSizes(size, vocabulary, weights, trainable, sum(4 * value.size for value in trained) - trainable)
     sweeps = None if carrier is None else cache(lambda: SweepMemory(carrier()))
-    return Memory(shape, activations, settings, no_checkpoints(model) is None, sweeps)
+    return TrainingMemory(shape, activations, settings, no_checkpoints(model) is None, sweeps)
 
 
 def no_checkpoints(model: Any) -> str | None:
@@ -229,7 +229,7 @@ def no_checkpoints(model: Any) -> str | None:
     return None
 
 
-def head_bytes(shape: Shape, tokens: int) -> int:
+def head_bytes(shape: ModelSizes, tokens: int) -> int:
     """Return the bytes of the logits of the chunks computed at a time, in float32."""
     return IN_FLIGHT * 4 * min(chunk_rows(shape.vocabulary), tokens) * shape.vocabulary
 

@@ -43,18 +43,18 @@ class Parts:
         found = mx.concatenate([scorer.reference(part) for part in self.parts])
         return np.array(self.whole.spread(found))
 
-    def passes(self, scorer: Scorer) -> list[Pass]:
+    def passes(self, scorer: Scorer) -> list[MicroBatchPass]:
         """Return the pass of each part, with a seed where it passes twice: dropout leaves out the same twice."""
         import mlx.core as mx
 
         if len(self.parts) == 1 and not scorer.long(self.whole):
-            return [Pass(scorer, self.whole, None)]
+            return [MicroBatchPass(scorer, self.whole, None)]
         seeds: list[int] = np.array(mx.random.randint(0, LARGEST_SEED, (len(self.parts),))).tolist()
-        return [Pass(scorer, part, seed) for part, seed in zip(self.parts, seeds, strict=True)]
+        return [MicroBatchPass(scorer, part, seed) for part, seed in zip(self.parts, seeds, strict=True)]
 
 
 @dataclass(frozen=True)
-class Pass:
+class MicroBatchPass:
     """A part of a batch on its way through the model, with the seed of its dropout."""
 
     scorer: Scorer

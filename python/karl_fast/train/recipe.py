@@ -41,7 +41,7 @@ def check_source(recipe: str, source: Source) -> None:
     raise error
 
 
-class Objective:
+class OfflineObjective:
     """A recipe over the examples of a data set, with the scores of each batch.
 
     Attributes:

@@ -14,14 +14,14 @@ from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.export.read import open_source
 from karl_fast.modeling import optimizer as optimizers
 from karl_fast.modeling.adapters import begin, unrecorded
-from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, State
+from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, TrainingState
 from karl_fast.modeling.load import Loaded, adapt, load
 from karl_fast.modeling.positions import positions
 from karl_fast.modeling.trackers import FILE, Tracker, trackers
 from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
 from karl_fast.train import dataset, validation
-from karl_fast.train.length_budget import SHORTEST, Budget, in_segments, settled
-from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
+from karl_fast.train.length_budget import SHORTEST, LengthBudget, in_segments, settled
+from karl_fast.train.memory import Need, TrainingMemory, limit_bytes, of_model
 from karl_fast.train.recipe import check_source
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import AUTO, LENGTHS
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
     from karl_fast.train.data_order import Order
     from karl_fast.train.dataset import Corpus
-    from karl_fast.train.examples import Account, Example
+    from karl_fast.train.examples import Example, RowAccount
     from karl_fast.train.settings import Training
 
 
 class Viewer(Protocol):
     """Receiver of the progress of a run."""
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OfflineRun) -> None:
         """Report that everything is loaded, before the first step."""
         ...
 
@@ -57,7 +57,7 @@ class Viewer(Protocol):
 
 
 @dataclass
-class Run:
+class OfflineRun:
     """A run between two steps."""
 
     settings: Training
@@ -65,14 +65,14 @@ class Run:
     optimizer: Any
     order: Order
     batches: int
-    state: State
+    state: TrainingState
     checkpoints: Checkpoints
     trackers: list[Tracker]
     judged: list[Example]
-    accounts: dict[str, Account]
+    accounts: dict[str, RowAccount]
     need: Need
     limit_bytes: int
-    budget: Budget | None = None
+    budget: LengthBudget | None = None
     remarks: list[str] = field(default_factory=list)
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -104,7 +104,7 @@ def prepare(
     resume: bool = False,
     resume_adapter_file: str | None = None,
     force: bool = False,
-) -> Run:
+) -> OfflineRun:
     """Load and check all that a run needs.
 
     Raises:
@@ -154,7 +154,7 @@ def _seen_by(data: Path, rows: dict[str, list[dict[str, Any]]], weights: str | N
     return found
 
 
-def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoints) -> Run:
+def _run(loaded: Loaded, learned: Corpus, memory: TrainingMemory, checkpoints: Checkpoints) -> OfflineRun:
     """Return a run at its first step, if there is enough memory."""
     order = learned.order(memory.settings)
     sizes = dataset.sizes(order)
@@ -163,13 +163,13 @@ def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoin
     memory = in_segments(memory, sizes, whole, lambda way: way.need(*way.most(sizes)).total <= limit)
     settings = memory.settings
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
-    return Run(
+    return OfflineRun(
         settings=settings,
         learner=Learner(loaded.model, learned.examples, learned.objective, settings.segment_tokens),
         optimizer=optimizers.build(settings),
         order=order,
         batches=max(1, batches),
-        state=State(settings=_identity(settings, checkpoints.config["model"], learned.examples)),
+        state=TrainingState(settings=_identity(settings, checkpoints.config["model"], learned.examples)),
         checkpoints=checkpoints,
         trackers=[],
         judged=learned.judged,
@@ -179,7 +179,7 @@ def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoin
     )
 
 
-def _placed(run: Run, resume: bool) -> None:
+def _placed(run: OfflineRun, resume: bool) -> None:
     """Restore a run to its first step, or from its last checkpoint."""
     model, path = run.learner.model, run.checkpoints.path
     run.optimizer.init(model.trainable_parameters())
@@ -233,13 +233,13 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
     return config
 
 
-def _remarks(loaded: Loaded, run: Run, weights: str | None) -> list[str]:
+def _remarks(loaded: Loaded, run: OfflineRun, weights: str | None) -> list[str]:
     """Return remarks on the initial weights of the run, and on lengths."""
     found = [_remark(loaded, run), None if weights is None else unrecorded(Path(weights), run.checkpoints.config)]
     return [remark for remark in found if remark is not None]
 
 
-def _remark(loaded: Loaded, run: Run) -> str | None:
+def _remark(loaded: Loaded, run: OfflineRun) -> str | None:
     """Return a remark if rows, or the allowed length, are longer than the model's positions."""
     known = positions(loaded.model, loaded.config)
     longest = max([*run.order.lengths, *map(len, run.judged)])
@@ -248,7 +248,7 @@ def _remark(loaded: Loaded, run: Run) -> str | None:
     return None if known is None else known.remark("max_seq_length", limit, chosen, longest)
 
 
-def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:
+def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> TrainingMemory:
     scorer = Scorer(loaded.model)
     return of_model(
         loaded.model, scorer.body, scorer.vocabulary, settings, config["num_layers"], lambda: scorer.carrier

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from karl_fast.objective.batch import Scored
     from karl_fast.objective.evaluation import Evaluation
     from karl_fast.train.examples import Example
-    from karl_fast.train.microbatch import Pass
-    from karl_fast.train.recipe import Objective
+    from karl_fast.train.microbatch import MicroBatchPass
+    from karl_fast.train.recipe import OfflineObjective
 
-    Unit = tuple[list[Pass], NDArray[np.bool_], Scored]
+    Unit = tuple[list[MicroBatchPass], NDArray[np.bool_], Scored]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Learner:
     """A model with its training data."""
 
     def __init__(
-        self, model: Any, examples: list[Example], objective: Objective, segment_length: int | None = None
+        self, model: Any, examples: list[Example], objective: OfflineObjective, segment_length: int | None = None
     ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
         self.scorer = Scorer(model, segment_length)

@@ -12,14 +12,14 @@ from karl_fast.modeling.optimizer import aim, learning_rate
 from karl_fast.train.data_order import mixed
 
 if TYPE_CHECKING:
-    from karl_fast.train.setup import Run, Viewer
+    from karl_fast.train.setup import OfflineRun, Viewer
     from karl_fast.train.step import Gradient
 
 MOST_SKIPPED = 10
 """Maximum consecutive steps with a gradient that is not finite, before a run gives up."""
 
 
-def train(run: Run, viewer: Viewer) -> int:
+def train(run: OfflineRun, viewer: Viewer) -> int:
     """Make the remaining steps of a run; it may stop after any of them and resume with the same result.
 
     Returns:
@@ -56,7 +56,7 @@ def train(run: Run, viewer: Viewer) -> int:
     return state.step
 
 
-def _update(run: Run, gradient: Gradient) -> float:
+def _update(run: OfflineRun, gradient: Gradient) -> float:
     """Change the weights, unless that would spoil them; the learning rate."""
     import mlx.core as mx
 
@@ -71,13 +71,13 @@ def _update(run: Run, gradient: Gradient) -> float:
     return rate
 
 
-def _diverged(run: Run, said: str) -> DivergedError:
+def _diverged(run: OfflineRun, said: str) -> DivergedError:
     found = run.checkpoints.found()
     left = f"the adapter is that of step {int(found[-1].name)}" if found else "nothing was saved"
     return DivergedError(f"step {run.state.step}: {said}; {left}")
 
 
-def _values(run: Run, gradient: Gradient, rate: float, seconds: float) -> dict[str, Any]:
+def _values(run: OfflineRun, gradient: Gradient, rate: float, seconds: float) -> dict[str, Any]:
     import mlx.core as mx
 
     return {
@@ -95,7 +95,7 @@ def _values(run: Run, gradient: Gradient, rate: float, seconds: float) -> dict[s
     }
 
 
-def _judge(run: Run, viewer: Viewer) -> None:
+def _judge(run: OfflineRun, viewer: Viewer) -> None:
     loss = run.judge()
     if loss is None:
         return
@@ -108,7 +108,7 @@ def _judge(run: Run, viewer: Viewer) -> None:
     _say(run, viewer, {"step": state.step, "val_loss": loss})
 
 
-def _say(run: Run, viewer: Viewer, values: dict[str, Any]) -> None:
+def _say(run: OfflineRun, viewer: Viewer, values: dict[str, Any]) -> None:
     for tracker in run.trackers:
         tracker.log(values)
     viewer.said(values)

@@ -15,7 +15,7 @@ import pytest
 from karl_fast import _seen
 from karl_fast.errors import CheckpointError, KarlError, OutputForeignError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import gate, promote, rollback
-from karl_fast.evaluation.records import Records
+from karl_fast.evaluation.records import PromotionRecords
 from tests.unit.evaluation.made import adapter, logs, row
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def test_of_two_promotions_at_once_the_later_is_refused(runs: Path, monkeypatch:
     with pytest.raises(OutputTakenError, match="since this promotion began"):
         by_rewards(runs)
     assert leads_to(runs) == "third"
-    assert [record["state"] for _, record in Records(runs / "current").looks()] == ["superseded", "promoted"]
+    assert [record["state"] for _, record in PromotionRecords(runs / "current").looks()] == ["superseded", "promoted"]
 
 
 def test_processes_at_once_have_looks_of_their_own(runs: Path) -> None:
@@ -233,7 +233,7 @@ def dies(function):
         return function(*given, **named)
     return call
 records._write = dies(records._write)
-records.Records.move = dies(records.Records.move)
+records.PromotionRecords.move = dies(records.PromotionRecords.move)
 if how == "promote":
     promote(f"{runs}/second", over=f"{runs}/first", data=f"{runs}/data", by="rewards")
 else:
@@ -250,7 +250,7 @@ def test_a_promotion_that_is_killed_anywhere_is_whole_or_not_at_all_and_the_next
     done = subprocess.run([sys.executable, "-c", KILLED, str(runs), str(place), "promote"], check=False)
     assert done.returncode == -signal.SIGKILL
     assert leads_to(runs) in ("first", "second")
-    records = Records(runs / "current")
+    records = PromotionRecords(runs / "current")
     with records.locked():
         pass
     states = [record["state"] for _, record in records.looks()]
@@ -269,7 +269,7 @@ def test_a_rollback_that_is_killed_anywhere_is_finished_by_the_next_command(runs
     by_rewards(runs)
     done = subprocess.run([sys.executable, "-c", KILLED, str(runs), str(place), "rollback"], check=False)
     assert done.returncode == -signal.SIGKILL
-    records = Records(runs / "current")
+    records = PromotionRecords(runs / "current")
     with records.locked():
         pass
     state = records.looks()[0][1]["state"]

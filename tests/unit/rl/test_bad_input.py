@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karl_fast.cli.reports.rl import Lines
+from karl_fast.cli.reports.rl import RoundLines
 from karl_fast.errors import AlarmError, TemplateError, UsageError
 from karl_fast.rl import rl
 from karl_fast.rl.alarms import HINTS, MISSING
@@ -115,7 +115,7 @@ def bad(tmp_path: Path) -> str:
 def told(settings: Online, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], AlarmError]:
     """What a run says behind its first three lines, and the alarm that stops it."""
     with pytest.raises(AlarmError) as raised:
-        rl(settings, viewer=Lines())
+        rl(settings, viewer=RoundLines())
     assert len(lines(Path(settings.out) / "metrics.jsonl")) <= 2
     return capsys.readouterr().err.splitlines()[4:], raised.value
 
@@ -190,7 +190,7 @@ def test_prompts_without_room_for_an_answer_are_counted_or_refused(
     assert str(raised.value) == said
     with (tmp_path / "prompts.jsonl").open("a") as file:
         file.write('{"prompt": "1 1 1 1 1 1 1 1"}\n')
-    rl(online(max_context=8, rounds=1), viewer=Lines())
+    rl(online(max_context=8, rounds=1), viewer=RoundLines())
     assert capsys.readouterr().err.splitlines()[0] == "prompts   64 prompts, 1 prompt too long; shuffle"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from karl_fast.rl.collect import Collector, Sampling
-from karl_fast.rl.episode import Budget
+from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt, pack
@@ -40,7 +40,9 @@ class Counter:
         return float(self.turns)
 
 
-def collected(language: Any, make: Callable[[], Any], budget: Budget, **more: Any) -> tuple[list[Rollout], list[str]]:
+def collected(
+    language: Any, make: Callable[[], Any], budget: RolloutBudget, **more: Any
+) -> tuple[list[Rollout], list[str]]:
     sampling = Sampling(group_size=3, budget=budget, **more)
     return Collector(Decoder(language, 1.0), RewardFunctions((), environment=1.0), sampling, make)(
         [PROMPT], first=0, seed=1, version=4
@@ -48,7 +50,7 @@ def collected(language: Any, make: Callable[[], Any], budget: Budget, **more: An
 
 
 def test_the_mask_is_of_the_tokens_that_the_policy_drew_and_of_no_other(language: Any) -> None:
-    rollouts, said = collected(language, Counter, Budget(60, turns=5, turn_tokens=12))
+    rollouts, said = collected(language, Counter, RolloutBudget(60, turns=5, turn_tokens=12))
     assert not said
     for rollout in rollouts:
         assert rollout.finish == "stop"
@@ -81,12 +83,12 @@ def test_a_turn_that_ended_is_not_ended_twice(language: Any) -> None:
 @pytest.mark.parametrize(
     ("budget", "finish"),
     [
-        (Budget(4, turns=5), "length"),
-        (Budget(60, turns=2, turn_tokens=3), "turns"),
-        (Budget(60, 5, context=25), "length"),
+        (RolloutBudget(4, turns=5), "length"),
+        (RolloutBudget(60, turns=2, turn_tokens=3), "turns"),
+        (RolloutBudget(60, 5, context=25), "length"),
     ],
 )
-def test_a_rollout_stays_within_its_budgets(language: Any, budget: Budget, finish: str) -> None:
+def test_a_rollout_stays_within_its_budgets(language: Any, budget: RolloutBudget, finish: str) -> None:
     rollouts, _ = collected(language, Counter, budget)
     for rollout in rollouts:
         assert rollout.finish in (finish, "length")
@@ -96,7 +98,7 @@ def test_a_rollout_stays_within_its_budgets(language: Any, budget: Budget, finis
 
 
 def test_a_prompt_that_fills_the_context_leaves_nothing_to_say(language: Any) -> None:
-    rollouts, _ = collected(language, Counter, Budget(10, context=3))
+    rollouts, _ = collected(language, Counter, RolloutBudget(10, context=3))
     assert all(rollout.length == 0 and np.isnan(rollout.reward) for rollout in rollouts)
     assert {rollout.missing for rollout in rollouts} == {"no tokens: the prompt leaves no room"}
     assert not pack(rollouts).mask.any()
@@ -118,7 +120,7 @@ def test_what_an_environment_says_beyond_the_context_ends_the_rollout_and_is_no_
     language: Any, opening: int, said: int
 ) -> None:
     make = type("Longwinded", (Longwinded,), {"opening": opening})
-    rollouts, _ = collected(language, make, Budget(60, turns=5, context=50, turn_tokens=5))
+    rollouts, _ = collected(language, make, RolloutBudget(60, turns=5, context=50, turn_tokens=5))
     for rollout in rollouts:
         assert (rollout.finish, len(rollout.spans)) == ("length", said)
         assert 1 <= len(rollout.tokens) <= 50
@@ -154,7 +156,7 @@ class Dies(Counter):
 @pytest.mark.parametrize("where", ["init", "reset", "step", "score"])
 def test_an_environment_that_dies_costs_its_reward_and_is_named(language: Any, where: str) -> None:
     make = type("Dies", (Dies,), {"where": where})
-    rollouts, said = collected(language, make, Budget(60, turns=5, turn_tokens=5))
+    rollouts, said = collected(language, make, RolloutBudget(60, turns=5, turn_tokens=5))
     assert {rollout.missing for rollout in rollouts} == {"environment: raised"}
     assert all(np.isnan(rollout.reward) for rollout in rollouts)
     assert len(said) == 3
@@ -187,21 +189,21 @@ CIRCLE[0]["content"].append(CIRCLE)
 )
 def test_an_answer_of_another_shape_is_a_failure(language: Any, answer: Any, kind: str) -> None:
     make = type("Odd", (Counter,), {"step": lambda self, text: answer})
-    rollouts, _ = collected(language, make, Budget(60, turns=5, turn_tokens=5))
+    rollouts, _ = collected(language, make, RolloutBudget(60, turns=5, turn_tokens=5))
     assert {rollout.missing for rollout in rollouts} == {f"environment: {kind}"}
 
 
 @pytest.mark.parametrize("done", [True, 1, np.bool_(True), np.array(1.0)])
 def test_done_is_a_truth_of_any_library(language: Any, done: Any) -> None:
     make = type("Done", (Counter,), {"step": lambda self, text: ("text", done)})
-    rollouts, said = collected(language, make, Budget(60, turns=5, turn_tokens=5), timeout_seconds=1e18)
+    rollouts, said = collected(language, make, RolloutBudget(60, turns=5, turn_tokens=5), timeout_seconds=1e18)
     assert not said
     assert {(len(one.spans), one.finish) for one in rollouts} == {(1, "stop")}
 
 
 def test_an_environment_that_hangs_is_given_up(language: Any) -> None:
     make = type("Hangs", (Counter,), {"step": lambda self, text: time.sleep(3)})
-    rollouts, _ = collected(language, make, Budget(60, turns=5, turn_tokens=5), timeout_seconds=0.05)
+    rollouts, _ = collected(language, make, RolloutBudget(60, turns=5, turn_tokens=5), timeout_seconds=0.05)
     assert {rollout.missing for rollout in rollouts} == {"environment: timeout"}
 
 
@@ -221,6 +223,6 @@ def test_an_observation_that_the_template_refuses_costs_its_reward(
     )
     odd = [{"role": "wizard", "content": "x"}]
     given = {"reset": lambda self, prompt: odd} if where == "reset" else {"step": lambda self, text: (odd, False)}
-    rollouts, said = collected(language, type("Odd", (Counter,), given), Budget(60, turns=5, turn_tokens=5))
+    rollouts, said = collected(language, type("Odd", (Counter,), given), RolloutBudget(60, turns=5, turn_tokens=5))
     assert {(one.missing, one.finish) for one in rollouts} == {("environment: length", "failed")}
     assert all("Only user and assistant roles are supported" in sentence for sentence in said)

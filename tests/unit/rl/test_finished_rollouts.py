@@ -10,7 +10,7 @@ import pytest
 from karl_fast.rl import rl
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.config import prompts as read_prompts
-from karl_fast.rl.episode import Budget
+from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.finished_rollouts import FILE, FinishedRollouts
 from karl_fast.rl.generate import Generation
 from karl_fast.rl.next_token import Decoder
@@ -107,7 +107,7 @@ def test_with_overlap_each_finished_rollout_is_read(
 ) -> None:
     reversal.write_prompts(tmp_path / "prompts.jsonl", length=2)
     prompts, rewards = read_prompts(tmp_path / "prompts.jsonl")[:4], RewardFunctions((), environment=1.0)
-    sampling = Sampling(4, budget=Budget(6, turns=2, turn_tokens=3), overlap=True)
+    sampling = Sampling(4, budget=RolloutBudget(6, turns=2, turn_tokens=3), overlap=True)
     collector = Collector(Decoder(reversal.policy(0), 1.0), rewards, sampling, Again)
     how = {"first": 8, "seed": 3, "version": 5}
     path, by_id = tmp_path / FILE, {one.id: one for one in prompts}
@@ -144,7 +144,7 @@ def same(rollout: Rollout) -> tuple[Any, ...]:
 def test_half_a_surrogate_pair_is_written_as_its_escape_and_read_back(tmp_path: Path, reversal: ModuleType) -> None:
     reversal.write_prompts(tmp_path / "prompts.jsonl", length=2)
     prompts = read_prompts(tmp_path / "prompts.jsonl")[:1]
-    sampling, rewards = Sampling(2, budget=Budget(3)), RewardFunctions((), environment=1.0)
+    sampling, rewards = Sampling(2, budget=RolloutBudget(3)), RewardFunctions((), environment=1.0)
     drawn, _ = Collector(Decoder(reversal.policy(0), 1.0), rewards, sampling)(prompts, first=0, seed=3, version=0)
     texts = ["a \ud800 \\ud83d \U0001f600", "\udfff\\"]
     said = [one.but(messages=({"role": "assistant", "content": text},)) for one, text in zip(drawn, texts, strict=True)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast.rl.environment import Stage
+from karl_fast.rl.environment import GuardedEnvironment
 from karl_fast.rl.rewards import RewardFunctions, Weighted
 from karl_fast.rl.timeouts import Guard
 from tests.unit.rl.test_reward import rollout
@@ -181,18 +181,18 @@ def test_an_environment(value: str, way: str) -> None:
         def score(self) -> Any:
             return eval(value, SCOPE)
 
-    stage = Stage(Gives(), Guard("the environment", 5.0))
+    environment = GuardedEnvironment(Gives(), Guard("the environment", 5.0))
     if way == "turn":
-        _, done = stage.answer("text")
-        found = stage.turn_rewards[0] if stage.failure is None else math.nan
+        _, done = environment.answer("text")
+        found = environment.turn_rewards[0] if environment.failure is None else math.nan
         assert done
     else:
-        score = stage.score()
+        score = environment.score()
         found = math.nan if score is None else score
     assert same(found, TABLE[value][1])
     nothing = value in ("None", "np.ma.masked") and way == "score"
-    assert (stage.failure is None) == (value in NUMBERS or nothing)
-    assert stage.failure is None or stage.failure.kind in (*KINDS, "none")
+    assert (environment.failure is None) == (value in NUMBERS or nothing)
+    assert environment.failure is None or environment.failure.kind in (*KINDS, "none")
 
 
 def test_the_means_of_the_largest_rewards_are_finite(tmp_path: Path) -> None:

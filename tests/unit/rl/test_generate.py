@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from karl_fast.rl.collect import Collector, Sampling
-from karl_fast.rl.episode import Budget
+from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.generate import Generation, draw
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.next_token import Decoder
@@ -157,7 +157,7 @@ class Talker:
 
 def collected(policy: Any, **more: Any) -> list[Rollout]:
     prompts = [Prompt(name, 0, ({"role": "user", "content": name * 4},)) for name in ("question", "another")]
-    sampling = Sampling(group_size=4, budget=Budget(60, turns=4, turn_tokens=6), **more)
+    sampling = Sampling(group_size=4, budget=RolloutBudget(60, turns=4, turn_tokens=6), **more)
     return Collector(Decoder(policy, 1.0), RewardFunctions((), environment=1.0), sampling, Talker)(
         prompts, first=0, seed=1, version=0
     )[0]

@@ -16,7 +16,7 @@ from karl_fast.objective.axes.entropy import EntropyBonus
 from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import ForwardKL, NoKL, ReverseKL
 from karl_fast.rl.collect import Collector, Sampling
-from karl_fast.rl.episode import Budget
+from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
@@ -44,7 +44,7 @@ def policy(reversal: ModuleType) -> Any:
 def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
     prompts = [Prompt(str(n), n, ({"role": "user", "content": " ".join("12345"[: n + 2])},)) for n in range(3)]
     rewards = RewardFunctions([Weighted("reward", reversal.reward)])
-    found, _ = Collector(Decoder(policy, 1.0), rewards, Sampling(6, budget=Budget(7)))(
+    found, _ = Collector(Decoder(policy, 1.0), rewards, Sampling(6, budget=RolloutBudget(7)))(
         prompts, first=0, seed=3, version=0
     )
     assert len({rollout.length for rollout in found}) > 3

@@ -207,7 +207,7 @@ def test_the_plan_counts_the_logits_of_a_reference(direction: str) -> None:
     import mlx.core as mx
     import mlx.nn as nn
 
-    from karl_fast.modeling.chunked_logp import IN_FLIGHT_DIVERGENCE, Reference, chunk_rows, scored
+    from karl_fast.modeling.chunked_logp import IN_FLIGHT_DIVERGENCE, ReferenceLogits, chunk_rows, scored
 
     vocabulary, hidden = 50_000, 16
     rows, head = chunk_rows(vocabulary), nn.Linear(hidden, vocabulary, bias=False)
@@ -215,7 +215,7 @@ def test_the_plan_counts_the_logits_of_a_reference(direction: str) -> None:
     mx.eval(head.parameters(), states, others)
     before = mx.get_active_memory()
     mx.reset_peak_memory()
-    reference = Reference(others, head, direction)
+    reference = ReferenceLogits(others, head, direction)
     targets = mx.zeros(4 * rows, mx.int32)
     mx.eval(scored(head, states, targets, rows, ("logp", "divergence"), reference, slopes=True))
     chunks = (mx.get_peak_memory() - before) / (4 * rows * vocabulary)

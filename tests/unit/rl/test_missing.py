@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.cli.reports.rl import Lines
+from karl_fast.cli.reports.rl import RoundLines
 from karl_fast.errors import AlarmError
 from karl_fast.objective.recipes import RECIPES
 from karl_fast.rl import rl
@@ -83,7 +83,7 @@ def made(online: Callable[..., Online], tmp_path: Path) -> Callable[..., list[di
     def run(function: str | None, **over: Any) -> list[dict[str, Any]]:
         rewards = {} if function is None else {f"{tmp_path}/given.py:{function}": 1.0}
         given = {"alarms": Alarms(missing_share=1.0), "rounds": 2, "rewards": rewards} | over
-        rl(online(**given), viewer=Lines())
+        rl(online(**given), viewer=RoundLines())
         return lines(tmp_path / "out" / "rollouts.jsonl")
 
     return run

@@ -12,7 +12,7 @@ import pytest
 from karl_fast.modeling.load import load
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.examples import prepared, rendered
-from karl_fast.train.recipe import Objective
+from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from tests.unit.rl.conftest import lines
 from tests.unit.rl.test_commands import run
@@ -110,7 +110,7 @@ def test_what_is_learned_is_what_the_policy_said(
     settings = Training(recipe="boltzmann", max_seq_length=2048)
     examples, account = prepared(rows, rendered(rows, Renderer(loaded.tokenizer, loaded.ends)), settings, "train.jsonl")
     assert account.rows == account.kept == len(drawn)
-    weights = Objective(settings, examples).weights
+    weights = OfflineObjective(settings, examples).weights
     assert weights is not None
     for example, weight in zip(examples, weights, strict=True):
         row = rows[example.row]

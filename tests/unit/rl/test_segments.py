@@ -12,7 +12,7 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
 import mlx.core as mx
 
-from karl_fast.cli.reports.rl import Lines
+from karl_fast.cli.reports.rl import RoundLines
 from karl_fast.modeling.flat_gradients import norm
 from karl_fast.modeling.shared_prefix import Sharing
 from karl_fast.objective import recipe
@@ -125,7 +125,7 @@ def test_a_round_prints_why_its_rollouts_share_nothing(
     online: Callable[..., Online], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Sharing, "remark", lambda _: "a reason")
-    rl(online(rounds=1), viewer=Lines())
+    rl(online(rounds=1), viewer=RoundLines())
     assert "warning   a reason" in capsys.readouterr().err.splitlines()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli.reports.rl import Lines, Silent, Table, curve, shown
+from karl_fast.cli.reports.rl import RoundLines, Silent, Table, curve, shown
 from tests.unit.rl.test_parts import asked, metrics, rollout
 
 
@@ -28,13 +28,13 @@ def said() -> dict[str, Any]:
 
 
 def test_a_mean_of_any_size_is_a_few_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    Lines().said(said() | {"outcome": -1e100, "reward.one": 1e99, "kl": 1e30}, [], [])
+    RoundLines().said(said() | {"outcome": -1e100, "reward.one": 1e99, "kl": 1e30}, [], [])
     assert "outcome -1e+100  one 1e+99" in (line := capsys.readouterr().err)
     assert "kl 1e+30" in line
 
 
 def test_a_round_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    Lines().said(said(), [], ["one raised\x1b[2J", "one raised\x1b[2J", "two"])
+    RoundLines().said(said(), [], ["one raised\x1b[2J", "one raised\x1b[2J", "two"])
     printed = capsys.readouterr().err.splitlines()
     numbers = ["round     2", "outcome 0.2500", "one 0.500", r"two\x1b[2J 0.100", "mixed 50%", "tokens 7.0"]
     assert printed[0] == "  ".join([*numbers, "entropy 1.000", "kl 0.1000", "missing 2", "1.50 s"])
@@ -55,7 +55,7 @@ def test_a_first_round_of_equal_rewards_is_told(
     round: int, rewards: list[float], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rollouts = [rollout(asked()[0], n, reward) for n, reward in enumerate(rewards)]
-    Lines().said(said() | {"round": round}, rollouts, [])
+    RoundLines().said(said() | {"round": round}, rollouts, [])
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note ")]
     assert [told in note and "rollouts.jsonl" in note for note in notes] == [True] * bool(told)
 

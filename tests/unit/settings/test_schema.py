@@ -23,7 +23,7 @@ from karl_fast.settings.ranges import Range
 from karl_fast.settings.reference import page
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.schema import build, schema, setting
-from karl_fast.settings.toml import Config, parsed
+from karl_fast.settings.toml import SettingsFile, parsed
 from karl_fast.train.settings import Training
 
 CLASSES = (Settings, Training, Online)
@@ -49,8 +49,8 @@ def command(kind: type) -> Any:
     """A command with the settings of a class; its result are the settings and its standard output."""
     app, seen = typer.Typer(), list[Any]()
 
-    def load(path: str, name: str) -> Config:
-        return Config(path, checked(kind, parsed(Path(path).read_text())))
+    def load(path: str, name: str) -> SettingsFile:
+        return SettingsFile(path, checked(kind, parsed(Path(path).read_text())))
 
     @app.command()
     @options.takes(kind, load, "A file.")

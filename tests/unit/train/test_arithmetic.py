@@ -20,7 +20,7 @@ from karl_fast.train import Training
 from karl_fast.train.batching import padded
 from karl_fast.train.confidence import difference
 from karl_fast.train.data_order import mixed
-from karl_fast.train.memory import Memory, Shape, of_model
+from karl_fast.train.memory import ModelSizes, TrainingMemory, of_model
 from karl_fast.train.scorer import Scorer
 
 SHAPE = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "head_dim": 32}
@@ -52,9 +52,9 @@ def test_the_arithmetic_of_memory_is_what_is_measured(
 
 
 def test_what_does_not_fit_is_told_with_what_would() -> None:
-    shape = Shape(1152, 262_144, 600_000_000, 26_000_000)
+    shape = ModelSizes(1152, 262_144, 600_000_000, 26_000_000)
     settings = Training(memory_limit=2.0, max_seq_length=4096)
-    memory = Memory(shape, lambda rows, tokens: rows * tokens * (26 * 50_000 + 12 * tokens), settings)
+    memory = TrainingMemory(shape, lambda rows, tokens: rows * tokens * (26 * 50_000 + 12 * tokens), settings)
     with pytest.raises(UsageError, match=r"8 rows of 4,096 tokens, needs about \d+\.\d GB") as error:
         memory.check(8, 4096)
     hint = error.value.hint or ""

@@ -21,7 +21,7 @@ from karl_fast.train import Training, evaluate, train
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import prepared
 from karl_fast.train.length_budget import chosen, in_segments, lengths
-from karl_fast.train.memory import Memory, Shape
+from karl_fast.train.memory import ModelSizes, TrainingMemory
 from karl_fast.train.overlong import fitted
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 QUICK: dict[str, Any] = {"iters": 2, "learning_rate": 1e-3, "save_every": 1, "max_seq_length": "auto"}
 
 
-def memory(**more: Any) -> Memory:
+def memory(**more: Any) -> TrainingMemory:
     """Activations of two layers: a part by the token, and scores of attention by the square of the length."""
     kept = 2 if more.get("grad_checkpoint") else 3
-    shape = Shape(64, 512, 1_000_000, 50_000)
+    shape = ModelSizes(64, 512, 1_000_000, 50_000)
     settings = Training(max_seq_length="auto", **more)
-    return Memory(shape, lambda rows, tokens: rows * tokens * kept * (8_000 + 48 * tokens), settings)
+    return TrainingMemory(shape, lambda rows, tokens: rows * tokens * kept * (8_000 + 48 * tokens), settings)
 
 
 def test_lengths_are_powers_of_two_with_one_between_each_and_end_at_the_longest_row() -> None:

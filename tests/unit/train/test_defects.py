@@ -44,7 +44,7 @@ from karl_fast.train.batching import padded
 from karl_fast.train.chat_template import Renderer, Text
 from karl_fast.train.data_order import Order, epoch, units_of
 from karl_fast.train.overlong import fitted
-from karl_fast.train.recipe import Objective
+from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.step import Learner
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def test_j_accumulated_batches_are_one_batch(tmp_path: Path) -> None:
     """Batches of other numbers of tokens: a mean of means is another number."""
     rows = examples(8, longest=60)
     model = adapted(built())
-    learner = Learner(model, rows, Objective(Training(), rows))
+    learner = Learner(model, rows, OfflineObjective(Training(), rows))
     whole = learner.gradient([list(range(8))])
     split = learner.gradient([[0, 1, 2], [3], [4, 5, 6, 7]])
     of_means = np.mean([learner.gradient([some]).loss for some in ([0, 1, 2], [3], [4, 5, 6, 7])])
@@ -253,7 +253,7 @@ def test_the_loss_is_that_of_the_plain_formula() -> None:
     """Below all of the above: the mean negative log-likelihood of the learned tokens."""
     rows = examples(6)
     model = adapted(built())
-    learner = Learner(model, rows, Objective(Training(), rows))
+    learner = Learner(model, rows, OfflineObjective(Training(), rows))
     plain = mx.concatenate([logp_of(model, row) for row in rows])
     assert learner.gradient([list(range(6))]).loss == pytest.approx(-plain.mean().item(), rel=1e-5)
 

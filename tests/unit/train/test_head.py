@@ -211,7 +211,7 @@ def test_entropy_and_divergence_have_the_value_and_gradient_of_all_logits_at_onc
         }
         return sum((slopes[name] * values[name]).sum() for name in names), values
 
-    other = chunked_logp.Reference(base, scorer.head, direction) if "divergence" in names else None
+    other = chunked_logp.ReferenceLogits(base, scorer.head, direction) if "divergence" in names else None
     shared = (scorer.body, scorer.head, batch.tokens, batch.places, 7)
     values, gradient = chunked_logp.backward(model, *shared, slopes, other)
     (_, wanted), gradients = nn.value_and_grad(model, plain)()

@@ -13,7 +13,7 @@ import mlx.core as mx
 from mlx.utils import tree_map
 
 from karl_fast.cli.commands.eval import _lines
-from karl_fast.cli.reports.train_viewer import Lines
+from karl_fast.cli.reports.train_viewer import StepLines
 from karl_fast.modeling.flat_gradients import norm
 from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.segments import cut, shares
@@ -25,7 +25,7 @@ from karl_fast.train import evaluate, train
 from karl_fast.train.batching import Padded, padded
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import Example
-from karl_fast.train.recipe import Objective
+from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
@@ -185,7 +185,7 @@ def test_a_step_is_that_of_rows_that_share_nothing(recipe: str, length: int | No
     model, rows = adapted(built("qwen3")), families()
     more: Any = {"inverse_temperature": 2.0} if recipe == "vargrad" else {}
     settings = Training(recipe=recipe, batch_size=6, **more)
-    learner, alone = (Learner(model, rows, Objective(settings, rows), length) for _ in range(2))
+    learner, alone = (Learner(model, rows, OfflineObjective(settings, rows), length) for _ in range(2))
     alone.scorer = Scorer(model)
     alone.scorer.__dict__["uncarried"] = "a reason"
     found, wanted = learner.gradient([list(range(6))]), alone.gradient([list(range(6))])
@@ -222,7 +222,7 @@ def test_a_run_prints_why_rows_share_nothing(
     asked = "the same long question for all rows " * 8
     data = write(tmp_path / "data", [chat(f"{asked}{n}", f"answer {n}") for n in range(8)])
     settings = Training(**QUICK | {"max_seq_length": 512, "iters": 2, "lora_dropout": 0.1})
-    train(data, tiny_model, tmp_path / "adapter", settings, viewer=Lines(1))
+    train(data, tiny_model, tmp_path / "adapter", settings, viewer=StepLines(1))
     printed = " ".join(capsys.readouterr().err.split())
     wanted = "warning each row computes by itself the prefix that it has in common with others: dropout"
     assert printed.count(wanted) == 1

@@ -23,7 +23,7 @@ from karl_fast.objective import Evaluation
 from karl_fast.train import Training, train
 from karl_fast.train.data_order import epoch
 from karl_fast.train.microbatch import Parts
-from karl_fast.train.recipe import Objective
+from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.step import Learner
 
@@ -102,7 +102,7 @@ def test_a_recipe_has_the_loss_and_the_gradient_of_its_formula_and_no_other(reci
     with adapters_off(model):
         reference = [mx.array(np.array(logp_of(model, one))) for one in data]
     settings = Training(recipe=recipe, **more)  # type: ignore[arg-type]
-    ours = Learner(model, data, Objective(settings, data)).gradient([list(range(COUNT))])
+    ours = Learner(model, data, OfflineObjective(settings, data)).gradient([list(range(COUNT))])
     found = {}
     for name, (_, other) in RECIPES.items():
         value, gradient = nn.value_and_grad(
@@ -121,7 +121,7 @@ def test_a_recipe_has_the_loss_and_the_gradient_of_its_formula_and_no_other(reci
 
 def test_groups_in_two_batches_are_as_in_one() -> None:
     data, model = known(), adapted(built())
-    learner = Learner(model, data, Objective(Training(recipe="vargrad", inverse_temperature=2.0), data))
+    learner = Learner(model, data, OfflineObjective(Training(recipe="vargrad", inverse_temperature=2.0), data))
     whole = learner.gradient([list(range(COUNT))])
     parts = learner.gradient([[0, 1, 2], [3, 4, 7, 5, 6]])
     assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
@@ -137,7 +137,7 @@ def test_a_group_that_passes_in_parts_is_one_group(how: dict[str, Any], dropout:
     data, found = known(), {}
     for most in (8, 3, 1):
         model = adapted(built(), Training(fine_tune_type="lora", lora_dropout=dropout))
-        learner = Learner(model, data, Objective(Training(batch_size=most, **how), data))
+        learner = Learner(model, data, OfflineObjective(Training(batch_size=most, **how), data))
         mx.random.seed(7)
         found[most] = learner.gradient([list(range(COUNT))])
         norms = [learner.gradient([list(range(COUNT))]).norm for _ in range(2)]
@@ -175,7 +175,7 @@ def test_a_large_group_has_a_part_of_its_batch_in_memory() -> None:
     for most in (32, 4):
         model = adapted(built())
         settings = Training(recipe="vargrad", inverse_temperature=1.0, batch_size=most)
-        learner = Learner(model, data, Objective(settings, data))
+        learner = Learner(model, data, OfflineObjective(settings, data))
         mx.clear_cache()
         before = mx.get_active_memory()
         mx.reset_peak_memory()
@@ -193,7 +193,7 @@ def test_batches_of_whole_groups_are_no_larger_than_was_said_but_for_a_larger_gr
 
 def test_a_gradient_is_scaled_down_to_its_limit_and_never_up() -> None:
     data, model = known(), adapted(built())
-    found = Learner(model, data, Objective(Training(), data)).gradient([list(range(COUNT))])
+    found = Learner(model, data, OfflineObjective(Training(), data)).gradient([list(range(COUNT))])
 
     def norm(values: Any) -> float:
         return float(np.sqrt(sum(float(mx.square(one).sum().item()) for _, one in tree_flatten(values))))
@@ -210,7 +210,7 @@ def test_a_step_that_would_spoil_the_weights_is_not_made() -> None:
     assert not Gradient(float("nan"), {}, 1.0, 1, 1).finite
     assert not Gradient(1.0, {}, float("inf"), 1, 1).finite
     data, model = known(), adapted(built())
-    learner = Learner(model, data, Objective(Training(), data))
+    learner = Learner(model, data, OfflineObjective(Training(), data))
     embedding = model.model.embed_tokens
     embedding.weight[int(data[0].text.tokens[0])] = float("nan")
     assert not learner.gradient([[0]]).finite

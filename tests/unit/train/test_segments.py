@@ -15,7 +15,7 @@ from mlx.utils import tree_map
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import segment_boundaries as borders
-from karl_fast.modeling.flat_gradients import Sum, Trained, norm
+from karl_fast.modeling.flat_gradients import FlatParameters, Sum, norm
 from karl_fast.modeling.pullback import Traced
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import cut
@@ -23,7 +23,7 @@ from karl_fast.modeling.sweep import Sweep
 from karl_fast.modeling.views import checkpointed
 from karl_fast.train import step as steps
 from karl_fast.train.batching import Padded, padded
-from karl_fast.train.recipe import Objective
+from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
@@ -158,7 +158,7 @@ def test_gradients_of_micro_batches_add_up_in_float32(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(steps, "gradient", sized)
     rows = examples(17, longest=12)
-    learner = Learner(model, rows, Objective(Training(), rows))
+    learner = Learner(model, rows, OfflineObjective(Training(), rows))
     found = learner.gradient([[row] for row in range(17)]).values
     assert {str(one.dtype): float(one.max()) for one in found.values()} == {"mlx.core.bfloat16": 272.0}
 
@@ -178,7 +178,7 @@ def test_dropout_leaves_out_the_same_in_both_sweeps(batch: Padded, coefficients:
     assert np.abs(logp(5) - logp(6)).max() > 1e-3
     assert np.abs(logp(5) - np.array(without)).max() > 1e-3
     gradient = swept(model, batch, seed=5).pull(coefficients)
-    trained, step = Trained(model), 1e-3
+    trained, step = FlatParameters(model), 1e-3
     there = trained.joined()
 
     def moved(by: float) -> float:
@@ -192,7 +192,7 @@ def test_dropout_leaves_out_the_same_in_both_sweeps(batch: Padded, coefficients:
 def test_recomputed_layers_leave_out_the_same_as_before(batch: Padded, coefficients: Coefficients) -> None:
     """`grad_checkpoint` computes a layer twice: its gradient is that of the numbers that the first time left out."""
     model = adapted(built("qwen3"), Training(lora_dropout=0.3))
-    trained, step = Trained(model), 1e-3
+    trained, step = FlatParameters(model), 1e-3
 
     def traced(seed: int) -> Any:
         mx.random.seed(seed)
@@ -263,7 +263,7 @@ def test_every_recipe_has_the_same_step_in_segments(recipe: str, batch_size: int
     settings = Training(recipe=recipe, batch_size=batch_size, **RECIPES[recipe])
 
     def step(length: int | None) -> Any:
-        return Learner(model, rows, Objective(settings, rows), length).gradient([list(range(6))])
+        return Learner(model, rows, OfflineObjective(settings, rows), length).gradient([list(range(6))])
 
     parts, once = step(16), step(None)
     assert parts.loss == pytest.approx(once.loss, rel=1e-5)

@@ -74,7 +74,7 @@ def test_an_update_of_vectors_is_that_of_each_tensor_bit_for_bit(kind: Any) -> N
 def test_what_is_trained_is_joined_as_it_is_now(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flat_gradients, "LONGEST", longest)
     model = adapted(built())
-    trained = flat_gradients.Trained(model)
+    trained = flat_gradients.FlatParameters(model)
     assert equal(trained.joined(), flat_gradients.joined(model.trainable_parameters()))
     moved = {name: one + 1 for name, one in trained.joined().items()}
     trained.put(moved)

@@ -14,9 +14,9 @@ from karl_fast.cli.app import app
 from karl_fast.cli.reports import cycle as reports
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
-from karl_fast.cycle.config import STEPS, Config, load
+from karl_fast.cycle.config import STEPS, CycleConfig, load
 from karl_fast.cycle.plan import plan
-from karl_fast.cycle.records import Records
+from karl_fast.cycle.records import CycleRecords
 from karl_fast.cycle.run import run
 from karl_fast.errors import UsageError
 
@@ -79,12 +79,12 @@ def _lines(objects: list[dict[str, Any]]) -> str:
     return "\n".join(map(dumps, objects))
 
 
-def _status(config: Config, last: int, json: bool) -> None:
-    runs = Records(config.folder).runs()[-last:]
+def _status(config: CycleConfig, last: int, json: bool) -> None:
+    runs = CycleRecords(config.folder).runs()[-last:]
     print(_lines(runs) if json else reports.table(runs))
 
 
-def _run(config: Config, until: str | None, json: bool, quiet: bool) -> None:
+def _run(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> None:
     listen(lambda word: f"{word}; the next run goes on from the last finished step")
 
     def tell(event: dict[str, Any]) -> None:

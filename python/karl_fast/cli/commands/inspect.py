@@ -20,7 +20,7 @@ from karl_fast.log.field_hints import first, recordless
 from karl_fast.pipeline.inspect import inspect
 from karl_fast.settings.fields import READ, RULES, RUN, TARGET
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.toml import Config, load
+from karl_fast.settings.toml import SettingsFile, load
 
 GROUPS = (READ, TARGET, RULES, RUN)
 
@@ -41,7 +41,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; 
 def command(
     *,
     settings: Settings,
-    config: Config | None,
+    config: SettingsFile | None,
     logs: options.Logs = None,
     dry_run: DryRun = False,
     json: options.Json = False,

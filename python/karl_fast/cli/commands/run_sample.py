@@ -13,7 +13,7 @@ from karl_fast.pipeline.sample import sample
 
 if TYPE_CHECKING:
     from karl_fast.settings.sample import Settings
-    from karl_fast.settings.toml import Config
+    from karl_fast.settings.toml import SettingsFile
 
 WHOLE = (1.0, 0.0, 0.0)
 """The split that has one part."""
@@ -22,7 +22,7 @@ WHOLE = (1.0, 0.0, 0.0)
 def draw(
     *,
     settings: Settings,
-    config: Config | None,
+    config: SettingsFile | None,
     logs: list[str] | None = None,
     out: str | None = None,
     force: bool = False,
@@ -62,7 +62,7 @@ def draw(
         sys.stderr.write("\n".join([report, *warnings]) + "\n")
 
 
-def given_logs(logs: list[str] | None, config: Config | None) -> list[str]:
+def given_logs(logs: list[str] | None, config: SettingsFile | None) -> list[str]:
     """Return the logs of the command line, else those of the file.
 
     Raises:

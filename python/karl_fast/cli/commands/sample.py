@@ -12,7 +12,7 @@ from karl_fast.cli.commands.run_sample import draw
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.settings.fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.toml import Config, load
+from karl_fast.settings.toml import SettingsFile, load
 
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set that is there.")]
@@ -35,7 +35,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write
 def command(
     *,
     settings: Settings,
-    config: Config | None,
+    config: SettingsFile | None,
     logs: options.Logs = None,
     out: Out = None,
     force: Force = False,

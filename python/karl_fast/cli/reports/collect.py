@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection as Names
 
     from karl_fast.collection import Collection
-    from karl_fast.collection.status import State
+    from karl_fast.collection.status import CollectionState
 
 FAILED_SHOWN = 10
 
@@ -36,7 +36,7 @@ def reported(collected: Collection) -> str:
     )
 
 
-def states(shown: State, changed: Names[str]) -> str:
+def states(shown: CollectionState, changed: Names[str]) -> str:
     """Return the report of `collect status`; a trigger in `changed` was just installed or removed."""
     archive = shown["archive"]
     lines = [

@@ -11,7 +11,7 @@ from karl_fast._text import clean, counted, in_bytes, in_gigabytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karl_fast.cycle.config import Config
+    from karl_fast.cycle.config import CycleConfig
 
 WIDTH = 9
 """Columns of the name of a step."""
@@ -22,7 +22,7 @@ STATES = {"runs": "runs", "waits": "runs if the steps before it change its input
 """Words of a plan for the state of a step."""
 
 
-def planned(config: Config, entries: list[dict[str, Any]]) -> str:
+def planned(config: CycleConfig, entries: list[dict[str, Any]]) -> str:
     """Return the plan: a step a line, with sizes, memory, and the command of a step whose inputs are known."""
     lines = [f"folder    {clean(str(config.folder))}"]
     for entry in entries:

@@ -58,7 +58,7 @@ class Silent:
         return f"{word} in round {at}; {left}"
 
 
-class Lines(Silent):
+class RoundLines(Silent):
     """A line on stderr a round."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Lines(Silent):
             self.say(f"note      {nothing_learned(metrics)}")
 
 
-class Table(Lines):
+class Table(RoundLines):
     """A table of the numbers of all rounds, as wide as the terminal, and some rollouts of the newest one."""
 
     def __init__(self, live: Any, show: int) -> None:
@@ -170,7 +170,7 @@ def watching(show: int, quiet: bool) -> Iterator[Silent]:
 @contextlib.contextmanager
 def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
     if quiet or not sys.stderr.isatty():
-        yield Silent() if quiet else Lines()
+        yield Silent() if quiet else RoundLines()
         return
     from rich.console import Console
     from rich.live import Live

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from karl_fast._core import Tempered
     from karl_fast.export.manifest import Manifest
-    from karl_fast.settings.toml import Config
+    from karl_fast.settings.toml import SettingsFile
 
 COLUMNS = 80
 WARNING = "warning: "
@@ -70,7 +70,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
     return page([*lines, *warnings])
 
 
-def changed(config: Config, manifest: Manifest, *, reread: bool) -> Iterable[str]:
+def changed(config: SettingsFile, manifest: Manifest, *, reread: bool) -> Iterable[str]:
     """Yield a warning for each file that changed since the manifest of a repeated run was written.
 
     Inputs are compared only where the logs of the manifest are ``reread``.

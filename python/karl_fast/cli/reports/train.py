@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karl_fast.train import Trained
-    from karl_fast.train.length_budget import Budget
-    from karl_fast.train.setup import Run
+    from karl_fast.train.length_budget import LengthBudget
+    from karl_fast.train.setup import OfflineRun
 
 
-def opening(run: Run) -> Iterator[str]:
+def opening(run: OfflineRun) -> Iterator[str]:
     """Yield the lines printed before the first step."""
     for split, account in run.accounts.items():
         if account.rows:
@@ -32,7 +32,7 @@ def opening(run: Run) -> Iterator[str]:
     yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
 
 
-def _budget(budget: Budget | None) -> Iterator[str]:
+def _budget(budget: LengthBudget | None) -> Iterator[str]:
     """Yield the reason for a length limit that was chosen automatically, where it is below the longest row."""
     if budget is None or budget.beyond is None:
         return
@@ -41,7 +41,7 @@ def _budget(budget: Budget | None) -> Iterator[str]:
     yield f"budget    {counted(budget.tokens, 'token')} a row: {why}"
 
 
-def _left_out(run: Run) -> Iterator[str]:
+def _left_out(run: OfflineRun) -> Iterator[str]:
     """Yield what to change so that no token of a row is left out."""
     if not any(account.left_out for account in run.accounts.values()):
         return

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karl_fast.train import Training
-    from karl_fast.train.setup import Run
+    from karl_fast.train.setup import OfflineRun
 
 
 class Quiet:
     """Only remembers the run, to say where it was if a signal ends it."""
 
-    run: Run | None = None
+    run: OfflineRun | None = None
 
     def say(self, line: str) -> None:
         """Print a line, broken where it is long."""
         sys.stderr.write(page([line]) + "\n")
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OfflineRun) -> None:
         """Remember it."""
         self.run = run
 
@@ -49,13 +49,13 @@ class Quiet:
         return f"{word} at step {self.run.state.step}; {left}"
 
 
-class Lines(Quiet):
+class StepLines(Quiet):
     """A line on stderr every few steps."""
 
     def __init__(self, every: int) -> None:
         self.every, self.steps = every, 0
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OfflineRun) -> None:
         """Print the data of the run and the memory it will need."""
         super().started(run)
         self.steps = run.steps
@@ -78,7 +78,7 @@ class Lines(Quiet):
         self.say(f"warning   {remark}")
 
 
-class Bar(Lines):
+class Bar(StepLines):
     """The same lines at a terminal, above a bar that moves with each step."""
 
     def __init__(self, every: int, bar: Any) -> None:
@@ -89,7 +89,7 @@ class Bar(Lines):
         """Print a line above the bar."""
         self.bar.console.print(page([line]), highlight=False, markup=False)
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OfflineRun) -> None:
         """Print the same, and set the length of the bar."""
         super().started(run)
         self.bar.update(self.task, total=run.steps, completed=run.state.step)
@@ -114,7 +114,7 @@ def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
 def _looking(settings: Training, quiet: bool) -> Iterator[Quiet]:
     """Yield a viewer: silent, lines, or a bar at a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield Quiet() if quiet else Lines(settings.steps_per_report)
+        yield Quiet() if quiet else StepLines(settings.steps_per_report)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -28,7 +28,7 @@ def backfill(store: Path, *, force: bool, version: Version) -> dict[str, Any]:
         return {"total": 0, "scored": 0, "skipped": 0, "errors": 0}
     with held(store):
         rewards, rewarded = _core.karl_stored_rewards(store, version, partial(stored_pair, version=version))
-        run = Run(force, version, measured(rewards, version))
+        run = BackfillPass(force, version, measured(rewards, version))
         replace(store, partial(run.write, store, rewarded))
     return {
         "total": run.total,
@@ -48,7 +48,7 @@ def stored_pair(line: bytes, version: Version) -> tuple[bool, tuple[Hashable, fl
 
 
 @dataclass
-class Run:
+class BackfillPass:
     """Second pass of a backfill, with its counts."""
 
     force: bool
