@@ -19,7 +19,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -206,7 +206,15 @@ SAYS = {
 NEEDS_TORCH = ("trl_loop.py", "verl_estimator.py")
 
 
-@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+LONG = ("bandit.py",)
+"""Examples that run at night; tests/integration/test_bandit.py trains with the functions of this one."""
+
+
+def example(path: Path) -> Any:
+    return pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (path.name in LONG))
+
+
+@pytest.mark.parametrize("script", [example(path) for path in sorted(EXAMPLES.glob("*.py"))])
 def test_examples_run(place: Path, script: Path) -> None:
     done = subprocess.run(
         [sys.executable, f"examples/{script.name}"],

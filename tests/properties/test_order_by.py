@@ -14,6 +14,7 @@ import karl_fast
 from karl_fast.errors import BadRowError, UsageError
 from karl_fast.replay import ExponentialDecay
 from tests import rows
+from tests.slow import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +138,7 @@ def test_no_draw_depends_on_the_order_of_files_or_rows(tmp_path: Path, records: 
     }
 
 
-@pytest.mark.parametrize("sampler", ["gumbel", "weighted-reservoir", "systematic", "multinomial"])
+@pytest.mark.parametrize("sampler", nightly(["gumbel", "weighted-reservoir", "systematic", "multinomial"]))
 def test_rows_are_drawn_in_proportion_to_the_product(log: Path, records: list[Record], sampler: Any) -> None:
     draws = 2_000  # the standard error of a share is at most 0.011; the bound is over four of them
     wanted = weights_of_age(records, 2.0)

@@ -62,19 +62,23 @@ def test_powers_of_two_and_the_count_itself(count: int, wanted: list[int]) -> No
     assert powers(count) == wanted
 
 
-def test_few_prompts_have_the_interval_of_the_exact_test_and_many_that_of_the_bootstrap() -> None:
+@pytest.mark.parametrize(
+    ("prompts", "method"), [(12, "sign-flip"), pytest.param(40, "sign-flip", marks=pytest.mark.slow), (41, "bootstrap")]
+)
+def test_few_prompts_have_the_interval_of_the_exact_test_and_many_that_of_the_bootstrap(
+    prompts: int, method: str
+) -> None:
     random = np.random.default_rng(0)
-    for prompts, method in ((12, "sign-flip"), (40, "sign-flip"), (41, "bootstrap")):
-        new, old = random.random(prompts) + 0.3, random.random(prompts)
-        found = paired_differences({"reward": new}, {"reward": old})["reward"]
-        assert found.method == method
-        assert found.low is not None
-        assert found.high is not None
-        assert found.low < found.value < found.high
-        back = paired_differences({"reward": old}, {"reward": new})["reward"]
-        assert back.value == pytest.approx(-found.value)
-        if method == "sign-flip":
-            assert (back.low, back.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
+    new, old = random.random(prompts) + 0.3, random.random(prompts)
+    found = paired_differences({"reward": new}, {"reward": old})["reward"]
+    assert found.method == method
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+    back = paired_differences({"reward": old}, {"reward": new})["reward"]
+    assert back.value == pytest.approx(-found.value)
+    if method == "sign-flip":
+        assert (back.low, back.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
 
 
 def test_five_prompts_exclude_nothing_at_95_percent_two_sided() -> None:
