@@ -1,8 +1,8 @@
 //! Trajectory balance: a regression that is 0 where the policy is the Boltzmann target of the reward.
 
 use super::evaluation::Evaluation;
-use super::lane::Lane;
 use super::log_ratio::Power;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
 use super::token_choice::TokenChoice;
@@ -78,7 +78,7 @@ struct Row {
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
 /// denominator below 1.
-pub fn balance<T: Lane>(
+pub fn balance<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     rewards: &[f64],
     objective: &Balance<'_>,
@@ -160,7 +160,7 @@ struct Chosen {
 
 impl Chosen {
     #[inline(always)]
-    fn of<T: Lane>(part: &RolloutPart<'_, T>, anchor: Anchor) -> Self {
+    fn of<T: RealArithmetic>(part: &RolloutPart<'_, T>, anchor: Anchor) -> Self {
         let other = match anchor {
             Anchor::None => None,
             Anchor::Behaviour => part.old,
@@ -189,7 +189,7 @@ impl Formula<'_> {
     }
 }
 
-impl<T: Lane> RowSummary<T> for Formula<'_> {
+impl<T: RealArithmetic> RowSummary<T> for Formula<'_> {
     type Row = Row;
 
     #[inline(always)]

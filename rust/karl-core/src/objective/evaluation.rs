@@ -1,6 +1,6 @@
 //! Statistics of a batch besides its loss: how far the policy has moved, and what a bound held.
 
-use super::lane::Lane;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::RolloutPart;
 use super::token_sums::{Ratios, sum_of_kept_differences};
 
@@ -119,7 +119,7 @@ impl Sums {
     }
 }
 
-impl<T: Lane> RolloutPart<'_, T> {
+impl<T: RealArithmetic> RolloutPart<'_, T> {
     /// Return the sum of the log ratios to the behaviour policy; 0 without one.
     #[inline(always)]
     pub(super) fn sum_log_ratio(&self) -> f64 {

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::advantages::Advantages;
 use super::clip::Clip;
 use super::evaluation::Sums;
-use super::lane::Lane;
 use super::ratios::{RatioUnit, Room, local, own_ratios};
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::PIECE;
 use super::steps::fill_advantages;
 use super::token_sums::sum;
@@ -14,7 +14,7 @@ use crate::numeric::exp::exp;
 
 /// Tokens are clipped before the geometric mean of their ratios is taken: one that was has no gradient.
 #[inline(always)]
-pub(super) fn geometric<T: Lane>(
+pub(super) fn geometric<T: RealArithmetic>(
     clip: &Clip,
     advantages: Advantages<'_>,
     unit: &RatioUnit<'_, T>,
@@ -65,7 +65,7 @@ pub(super) fn geometric<T: Lane>(
 
 /// Fill in the advantages of some tokens of a rollout.
 #[inline(always)]
-fn credits<T: Lane>(
+fn credits<T: RealArithmetic>(
     advantages: Advantages<'_>,
     unit: &RatioUnit<'_, T>,
     places: Range<usize>,

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::aggregate::{Aggregate, Weight};
 use super::evaluation::{Evaluation, Sums};
-use super::lane::Lane;
 use super::ratios::Room;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::add_drift;
 use super::thread_blocks;
@@ -36,7 +36,7 @@ pub struct WeightedLikelihood<'a> {
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
 /// denominator below 1.
-pub fn weighted_likelihood<T: Lane>(
+pub fn weighted_likelihood<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     objective: &WeightedLikelihood<'_>,
     coefficient: &mut [T],
@@ -61,7 +61,7 @@ pub fn weighted_likelihood<T: Lane>(
 ///
 /// # Errors
 /// As [`weighted_likelihood`].
-pub fn linear_term<T: Lane>(
+pub fn linear_term<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     values: &[T],
     factor: f64,
@@ -91,7 +91,7 @@ struct Summed<'a, T> {
     factor: f64,
 }
 
-impl<T: Lane> Summed<'_, T> {
+impl<T: RealArithmetic> Summed<'_, T> {
     /// Write the coefficients; return the sums, and that of the values.
     fn fill(&self, aggregate: Aggregate, coefficient: &mut [T], threads: usize) -> Result<(Sums, f64)> {
         check_length("coefficient", coefficient.len(), self.values.len())?;
@@ -111,7 +111,7 @@ struct SumBlock<'a, 'b, T> {
     out: &'b mut [T],
 }
 
-impl<T: Lane> Kernel for SumBlock<'_, '_, T> {
+impl<T: RealArithmetic> Kernel for SumBlock<'_, '_, T> {
     /// The sums of the weighted values, and that of the plain ones.
     type Output = (Sums, f64);
 
@@ -141,7 +141,7 @@ impl<T: Lane> Kernel for SumBlock<'_, '_, T> {
 
 /// Write the coefficients of a row, and return the sum of its terms.
 #[inline(always)]
-fn add_row<T: Lane>(
+fn add_row<T: RealArithmetic>(
     part: &RolloutPart<'_, T>,
     values: &[T],
     term: Term,

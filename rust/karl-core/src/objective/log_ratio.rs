@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lane::Lane;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::Rollouts;
 use super::thread_blocks;
 use crate::error::Result;
@@ -32,7 +32,7 @@ impl Power {
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) without `logp_old`; [`Error::NotFinite`](crate::Error::NotFinite) for a token
 /// that counts without a finite one.
-pub fn token_log_ratio<T: Lane>(rollouts: &Rollouts<'_, T>) -> Result<Vec<T>> {
+pub fn token_log_ratio<T: RealArithmetic>(rollouts: &Rollouts<'_, T>) -> Result<Vec<T>> {
     let old = rollouts.behaviour()?;
     let given = rollouts.logp.iter().zip(old).zip(rollouts.mask);
     let out: Vec<T> =
@@ -53,7 +53,11 @@ pub fn token_log_ratio<T: Lane>(rollouts: &Rollouts<'_, T>) -> Result<Vec<T>> {
 ///
 /// # Errors
 /// As [`token_log_ratio`].
-pub fn row_log_ratio<T: Lane>(rollouts: &Rollouts<'_, T>, power: Power, threads: usize) -> Result<Vec<f64>> {
+pub fn row_log_ratio<T: RealArithmetic>(
+    rollouts: &Rollouts<'_, T>,
+    power: Power,
+    threads: usize,
+) -> Result<Vec<f64>> {
     rollouts.behaviour()?;
     let mut out = vec![0.0; rollouts.rows()];
     let one = |rows: Range<usize>, out: &mut [f64]| wide(RowRatios { rollouts, power, rows, out });
@@ -71,7 +75,7 @@ struct RowRatios<'a, 'b, T> {
     out: &'b mut [f64],
 }
 
-impl<T: Lane> Kernel for RowRatios<'_, '_, T> {
+impl<T: RealArithmetic> Kernel for RowRatios<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]

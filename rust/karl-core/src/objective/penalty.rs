@@ -1,7 +1,7 @@
 //! The penalty on the divergence from the reference, in the loss of each token.
 
-use super::lane::Lane;
 use super::ratios::Room;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::RolloutPart;
 use super::token_sums::sum;
 
@@ -40,7 +40,7 @@ impl Penalty {
 
     /// Add the penalty of some tokens to their coefficients; return the sum of its terms, and that of k3.
     #[inline(always)]
-    pub(super) fn add<T: Lane>(
+    pub(super) fn add<T: RealArithmetic>(
         self,
         part: &RolloutPart<'_, T>,
         weight: f64,

@@ -6,10 +6,10 @@ use super::advantages::{Advantages, TokenAdvantages};
 use super::aggregate::{Aggregate, Weight};
 use super::evaluation::{Evaluation, Sums};
 use super::geometric::geometric;
-use super::lane::Lane;
 use super::log_ratio::Power;
 use super::penalty::Penalty;
 use super::ratios::{Ratio, RatioUnit, Room, drift, local, own_ratios};
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::steps::{fill_advantages, steps};
 use super::thread_blocks;
@@ -49,7 +49,7 @@ pub struct PolicyGradient<'a> {
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
 /// denominator below 1.
-pub fn policy_gradient<T: Lane>(
+pub fn policy_gradient<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     advantages: Advantages<'_>,
     objective: &PolicyGradient<'_>,
@@ -78,7 +78,7 @@ struct Block<'a, 'b, T> {
     out: &'b mut [T],
 }
 
-impl<T: Lane> Kernel for Block<'_, '_, T> {
+impl<T: RealArithmetic> Kernel for Block<'_, '_, T> {
     type Output = Sums;
 
     #[inline(always)]
@@ -109,7 +109,7 @@ struct Shared {
     share: Option<f64>,
 }
 
-impl<T: Lane> Batch<'_, T> {
+impl<T: RealArithmetic> Batch<'_, T> {
     #[inline(always)]
     fn rollout(&self, row: usize, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
         let tokens = self.rollouts.live(row);

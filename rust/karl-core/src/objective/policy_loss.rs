@@ -2,8 +2,8 @@
 
 use super::advantages::Advantages;
 use super::evaluation::Evaluation;
-use super::lane::Lane;
 use super::policy_gradient::{PolicyGradient, policy_gradient};
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{Rollouts, not_finite};
 use crate::error::{Error, Result};
 use crate::numeric::simd::{Kernel, wide};
@@ -16,7 +16,7 @@ use crate::numeric::simd::{Kernel, wide};
 /// # Errors
 /// As [`policy_gradient`]; [`Error::NotFinite`] for the first token that counts with a log-probability, an advantage or a
 /// coefficient that is not finite; [`Error::Number`] for a sum of losses that is not. The coefficients are then undefined.
-pub fn policy_loss<T: Lane>(
+pub fn policy_loss<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     advantages: Advantages<'_>,
     objective: &PolicyGradient<'_>,
@@ -38,7 +38,7 @@ pub fn policy_loss<T: Lane>(
 
 /// Name the first number that is not finite.
 #[cold]
-fn fault<T: Lane>(
+fn fault<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     advantages: Advantages<'_>,
     coefficient: &[T],
@@ -53,7 +53,7 @@ fn fault<T: Lane>(
 /// True if all numbers are finite.
 struct Finite<'a, T>(&'a [T]);
 
-impl<T: Lane> Kernel for Finite<'_, T> {
+impl<T: RealArithmetic> Kernel for Finite<'_, T> {
     type Output = bool;
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::evaluation::Sums;
-use super::lane::Lane;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, first_kept};
 use super::token_sums::sum;
 use super::turns::Turns;
@@ -45,7 +45,7 @@ pub(super) struct Room<T> {
     pub(super) terms: [T; PIECE],
 }
 
-impl<T: Lane> Room<T> {
+impl<T: RealArithmetic> Room<T> {
     #[inline(always)]
     pub(super) fn new() -> Self {
         let zeros = [T::default(); PIECE];
@@ -56,7 +56,7 @@ impl<T: Lane> Room<T> {
 /// Fill in the ratio of each token of a piece, of which `kept` count, and take in how far it has moved. A masked token
 /// has the ratio of the first which is not, and so moves no statistic.
 #[inline(always)]
-pub(super) fn own_ratios<T: Lane>(
+pub(super) fn own_ratios<T: RealArithmetic>(
     piece: &RolloutPart<'_, T>,
     kept: usize,
     sums: &mut Sums,
@@ -86,7 +86,12 @@ pub(super) fn own_ratios<T: Lane>(
 
 /// Take in how far the tokens of a rollout have moved, and their own ratios where `ratios` says so.
 #[inline(always)]
-pub(super) fn drift<T: Lane>(part: &RolloutPart<'_, T>, ratios: bool, sums: &mut Sums, room: &mut Room<T>) {
+pub(super) fn drift<T: RealArithmetic>(
+    part: &RolloutPart<'_, T>,
+    ratios: bool,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+) {
     if part.old.is_none() {
         return;
     }

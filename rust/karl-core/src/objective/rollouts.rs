@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lane::Lane;
+use super::real_arithmetic::RealArithmetic;
 use super::token_sums::sum_of_kept;
 use crate::check::check_length;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ pub struct Rollouts<'a, T> {
     pub(super) offsets: Offsets<'a>,
 }
 
-impl<'a, T: Lane> Rollouts<'a, T> {
+impl<'a, T: RealArithmetic> Rollouts<'a, T> {
     /// Take the log-probabilities of the tokens under the policy, under the behaviour policy and under the reference,
     /// which tokens count, and where each rollout begins.
     ///
@@ -115,7 +115,7 @@ pub(super) struct RolloutPart<'a, T> {
     pub(super) keep: &'a [bool],
 }
 
-impl<T: Lane> RolloutPart<'_, T> {
+impl<T: RealArithmetic> RolloutPart<'_, T> {
     #[inline(always)]
     pub(super) fn cut(&self, tokens: Range<usize>) -> Self {
         Self {

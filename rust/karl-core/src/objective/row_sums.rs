@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::evaluation::{Statistics, Sums};
-use super::lane::Lane;
 use super::ratios::{Room, drift};
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{RolloutPart, Rollouts};
 use super::thread_blocks;
 use crate::numeric::simd::{Kernel, wide};
@@ -19,7 +19,7 @@ pub(super) trait RowSummary<T>: Sync {
 }
 
 /// Return the numbers of each rollout, and how far the tokens have moved from the behaviour policy, each by its own ratio.
-pub(super) fn row_facts<T: Lane, F: RowSummary<T>>(
+pub(super) fn row_facts<T: RealArithmetic, F: RowSummary<T>>(
     rollouts: &Rollouts<'_, T>,
     threads: usize,
     formula: &F,
@@ -40,7 +40,7 @@ struct Facts<'a, 'b, T, F: RowSummary<T>> {
     formula: &'b F,
 }
 
-impl<T: Lane, F: RowSummary<T>> Kernel for Facts<'_, '_, T, F> {
+impl<T: RealArithmetic, F: RowSummary<T>> Kernel for Facts<'_, '_, T, F> {
     type Output = Sums;
 
     #[inline(always)]
@@ -60,7 +60,7 @@ impl<T: Lane, F: RowSummary<T>> Kernel for Facts<'_, '_, T, F> {
 
 /// Take in a rollout with tokens that count, and how far these have moved, each by its own ratio.
 #[inline(always)]
-pub(super) fn add_drift<T: Lane>(
+pub(super) fn add_drift<T: RealArithmetic>(
     part: &RolloutPart<'_, T>,
     kept: usize,
     sums: &mut Sums,
@@ -73,7 +73,7 @@ pub(super) fn add_drift<T: Lane>(
 }
 
 /// Fill a column a rollout at a time; `fill` gets its number and its live tokens.
-pub(super) fn fill_rows<T: Lane>(
+pub(super) fn fill_rows<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     column: &mut [T],
     threads: usize,

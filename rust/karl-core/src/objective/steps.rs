@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::advantages::TokenAdvantages;
 use super::clip::Clip;
 use super::evaluation::Sums;
-use super::lane::Lane;
 use super::ratios::Room;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::RolloutPart;
 use super::token_sums::sum;
 use super::update::{Bounded, Delight, Flip, SoftGate, Update, UpdateRule, Variance};
@@ -14,7 +14,7 @@ use crate::numeric::float::Real;
 
 /// Write the coefficients of a piece of known ratios and advantages; return the sum of its terms.
 #[inline(always)]
-pub(super) fn steps<T: Lane>(
+pub(super) fn steps<T: RealArithmetic>(
     update: &Update,
     piece: &RolloutPart<'_, T>,
     weight: f64,
@@ -46,7 +46,7 @@ pub(super) fn steps<T: Lane>(
 
 /// Fill in the advantages of some places of a span; negative ones count as 0 where they are masked.
 #[inline(always)]
-pub(super) fn fill_advantages<T: Lane>(
+pub(super) fn fill_advantages<T: RealArithmetic>(
     credit: TokenAdvantages<'_>,
     places: Range<usize>,
     masked: bool,
@@ -66,7 +66,7 @@ pub(super) fn fill_advantages<T: Lane>(
 }
 
 #[inline(always)]
-fn narrow<T: Lane, A: Real>(values: &[A], out: &mut [T]) {
+fn narrow<T: RealArithmetic, A: Real>(values: &[A], out: &mut [T]) {
     for (out, value) in out.iter_mut().zip(values) {
         *out = T::narrow(value.widen());
     }
@@ -74,7 +74,7 @@ fn narrow<T: Lane, A: Real>(values: &[A], out: &mut [T]) {
 
 /// Write the coefficients under one rule.
 #[inline(always)]
-fn under<T: Lane, R: UpdateRule<T>>(
+fn under<T: RealArithmetic, R: UpdateRule<T>>(
     rule: R,
     piece: &RolloutPart<'_, T>,
     weight: f64,

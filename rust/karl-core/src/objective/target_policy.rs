@@ -1,8 +1,8 @@
 //! Target policies: the cross-entropy of the policy to a target over the candidates of each prompt.
 
 use super::evaluation::Evaluation;
-use super::lane::Lane;
 use super::log_ratio::Power;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{RolloutPart, Rollouts};
 use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
 use crate::check::{check_length, check_range};
@@ -21,7 +21,7 @@ pub struct TargetPolicy<'a> {
     pub denominator: f64,
 }
 
-impl<T: Lane> RowSummary<T> for Power {
+impl<T: RealArithmetic> RowSummary<T> for Power {
     /// The log-probability of a candidate, and its number of tokens.
     type Row = (f64, usize);
 
@@ -44,7 +44,7 @@ impl<T: Lane> RowSummary<T> for Power {
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
 /// denominator below 1.
-pub fn target_policy<T: Lane>(
+pub fn target_policy<T: RealArithmetic>(
     rollouts: &Rollouts<'_, T>,
     objective: &TargetPolicy<'_>,
     coefficient: &mut [T],

@@ -1,6 +1,6 @@
 //! Tokens of a rollout that a balance leaves out: those that moved far enough where the reward sends them.
 
-use super::lane::Lane;
+use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart};
 
 /// The tokens of a rollout that count: those with a log ratio that is not beyond a bound, where its reward sends it.
@@ -24,7 +24,7 @@ impl TokenChoice {
 
     /// Return a piece with the mask of the tokens that are left in.
     #[inline(always)]
-    pub(super) fn within<'a, T: Lane>(
+    pub(super) fn within<'a, T: RealArithmetic>(
         self,
         piece: &RolloutPart<'a, T>,
         room: &'a mut [bool; PIECE],

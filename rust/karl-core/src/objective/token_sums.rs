@@ -1,6 +1,6 @@
 //! Sums over a batch besides the coefficients.
 
-use super::lane::Lane;
+use super::real_arithmetic::RealArithmetic;
 use crate::numeric::float::Real;
 use crate::numeric::simd::{SIDE, fold_side};
 
@@ -30,7 +30,7 @@ impl Ratios {
 
     /// Take in the ratios of some tokens, of which `kept` count; the others have the ratio of one that does.
     #[inline(always)]
-    pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], kept: usize) {
+    pub(super) fn extend<T: RealArithmetic>(&mut self, ratios: &[T], kept: usize) {
         let (chunks, rest) = ratios.as_chunks::<FEW>();
         let mut moments = RatioMoments::about(ratios);
         for ratios in chunks {
@@ -83,7 +83,7 @@ struct RatioMoments<T> {
     max: [T; FEW],
 }
 
-impl<T: Lane> RatioMoments<T> {
+impl<T: RealArithmetic> RatioMoments<T> {
     /// No ratio yet, to be taken about the first that is finite.
     #[inline(always)]
     fn about(ratios: &[T]) -> Self {

@@ -1,7 +1,7 @@
 //! Rules of an update: the term of a token in the loss, and its slope.
 
 use super::clip::{Bounds, Clip};
-use super::lane::Lane;
+use super::real_arithmetic::RealArithmetic;
 
 /// The axis: what a token adds to the loss, given its ratio, its advantage A and its log-probability.
 ///
@@ -69,7 +69,7 @@ pub(super) struct TokenStep<T> {
 }
 
 /// A rule in the type of the log-probabilities.
-pub(super) trait UpdateRule<T: Lane>: Copy {
+pub(super) trait UpdateRule<T: RealArithmetic>: Copy {
     /// True if a token with advantage 0 adds nothing, whatever its ratio.
     const BY_ADVANTAGE: bool = true;
 
@@ -83,7 +83,7 @@ pub(super) struct Bounded<T, const DETACHED: bool> {
     ceilings: (T, T),
 }
 
-impl<T: Lane, const DETACHED: bool> Bounded<T, DETACHED> {
+impl<T: RealArithmetic, const DETACHED: bool> Bounded<T, DETACHED> {
     pub(super) fn of(clip: &Clip) -> Self {
         Self {
             floors: (T::narrow(clip.positive.floor), T::narrow(clip.negative.floor)),
@@ -92,7 +92,7 @@ impl<T: Lane, const DETACHED: bool> Bounded<T, DETACHED> {
     }
 }
 
-impl<T: Lane, const DETACHED: bool> UpdateRule<T> for Bounded<T, DETACHED> {
+impl<T: RealArithmetic, const DETACHED: bool> UpdateRule<T> for Bounded<T, DETACHED> {
     #[inline(always)]
     fn step(self, ratio: T, advantage: T, logp: T) -> TokenStep<T> {
         let negative = advantage < T::default();
@@ -118,7 +118,7 @@ impl<T: Lane, const DETACHED: bool> UpdateRule<T> for Bounded<T, DETACHED> {
 #[derive(Clone, Copy)]
 pub(super) struct Variance<T>(pub(super) T);
 
-impl<T: Lane> UpdateRule<T> for Variance<T> {
+impl<T: RealArithmetic> UpdateRule<T> for Variance<T> {
     const BY_ADVANTAGE: bool = false;
 
     #[inline(always)]
@@ -138,7 +138,7 @@ pub(super) struct SoftGate<T> {
     flat: T,
 }
 
-impl<T: Lane> SoftGate<T> {
+impl<T: RealArithmetic> SoftGate<T> {
     pub(super) fn of(positive: f64, negative: f64) -> Self {
         Self {
             positive: T::narrow(positive),
@@ -148,7 +148,7 @@ impl<T: Lane> SoftGate<T> {
     }
 }
 
-impl<T: Lane> UpdateRule<T> for SoftGate<T> {
+impl<T: RealArithmetic> UpdateRule<T> for SoftGate<T> {
     #[inline(always)]
     fn step(self, ratio: T, advantage: T, _: T) -> TokenStep<T> {
         let steepness = if advantage > T::default() { self.positive } else { self.negative };
@@ -163,7 +163,7 @@ impl<T: Lane> UpdateRule<T> for SoftGate<T> {
 
 /// Return the logistic function of x, and that of -x: their product is its slope.
 #[inline(always)]
-fn sigmoid<T: Lane>(x: T) -> (T, T) {
+fn sigmoid<T: RealArithmetic>(x: T) -> (T, T) {
     let negative = x < T::default();
     let shrunk = (if negative { x } else { -x }).exp();
     let large = T::ONE / (T::ONE + shrunk);
@@ -180,7 +180,7 @@ pub(super) struct Flip<T> {
     inverse: T,
 }
 
-impl<T: Lane> Flip<T> {
+impl<T: RealArithmetic> Flip<T> {
     pub(super) fn of(low: f64, high: f64, bound: f64) -> Self {
         Self {
             least: T::narrow(1.0 - low),
@@ -191,7 +191,7 @@ impl<T: Lane> Flip<T> {
     }
 }
 
-impl<T: Lane> UpdateRule<T> for Flip<T> {
+impl<T: RealArithmetic> UpdateRule<T> for Flip<T> {
     #[inline(always)]
     fn step(self, ratio: T, advantage: T, logp: T) -> TokenStep<T> {
         let gain = advantage > T::default();
@@ -209,7 +209,7 @@ impl<T: Lane> UpdateRule<T> for Flip<T> {
 #[derive(Clone, Copy)]
 pub(super) struct Delight<T>(pub(super) T);
 
-impl<T: Lane> UpdateRule<T> for Delight<T> {
+impl<T: RealArithmetic> UpdateRule<T> for Delight<T> {
     #[inline(always)]
     fn step(self, _: T, advantage: T, logp: T) -> TokenStep<T> {
         let (gate, _) = sigmoid(-(advantage * logp) * self.0);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::json_context::{Literal, StringPlace};
 use super::named;
-use super::pem::{Across, is_mentioned};
+use super::pem::{QuotedKeyReader, is_mentioned};
 use super::search::{beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
 use crate::json::reference;
@@ -25,7 +25,7 @@ pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
 /// Return the secrets of a text that is JSON.
 fn inside(text: &str, depth: usize) -> Vec<Secret> {
     let (mut all, mut place) = (Vec::new(), StringPlace::default());
-    let mut key_lines = is_mentioned(text).then(Across::default);
+    let mut key_lines = is_mentioned(text).then(QuotedKeyReader::default);
     let mut masked = 0;
     let mut at = 0;
     while let Some(literal) = next(text, at) {

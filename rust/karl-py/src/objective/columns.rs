@@ -38,7 +38,7 @@ impl<'py> TokenColumns<'py> {
 }
 
 /// A number type of tokens: returns a column that has it.
-pub(super) trait Token: Element + karl_core::objective::Lane {
+pub(super) trait Token: Element + karl_core::objective::RealArithmetic {
     fn column<'a>(name: &str, column: &'a Reals<'_>) -> PyResult<&'a [Self]>;
 }
 

@@ -8,7 +8,7 @@ mod quoted_lines;
 use self::body::{Body, LINE, run};
 use self::frame::LineFrame;
 use self::marks::{END, End, begin, window};
-pub(super) use self::quoted_lines::{Across, is_mentioned};
+pub(super) use self::quoted_lines::{QuotedKeyReader, is_mentioned};
 use super::secret::Secret;
 
 /// Begin and end marks of a key in all encodings.

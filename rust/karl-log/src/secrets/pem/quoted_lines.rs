@@ -26,13 +26,13 @@ struct Open<'a> {
     between: usize,
 }
 
-/// Keys in the strings of a JSON text, which are given in order.
+/// Reader of keys in the strings of a JSON text, which are given in order.
 #[derive(Default)]
-pub(in crate::secrets) struct Across<'a> {
+pub(in crate::secrets) struct QuotedKeyReader<'a> {
     open: Option<Open<'a>>,
 }
 
-impl<'a> Across<'a> {
+impl<'a> QuotedKeyReader<'a> {
     /// Read the string between two positions of the text.
     pub(in crate::secrets) fn read(
         &mut self,

@@ -1,7 +1,7 @@
-//! A few tokens side by side.
+//! Arithmetic in the type that log-probabilities are stored in, f32 or f64.
 //!
-//! Speed: arithmetic in the stored type, twice as many float32 a vector. Record: `benches/record/kernels.json`, "policy
-//! loss and coefficients, token level, float32".
+//! Speed: a vector holds twice as many f32. Record: `benches/record/kernels.json`, "policy loss and
+//! coefficients, token level, float32".
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -9,7 +9,7 @@ use crate::numeric::exp::{exp, exp_and_less_line, exp_and_less_line_f32, exp_f32
 use crate::numeric::float::Real;
 
 /// Arithmetic in the type that log-probabilities are stored in.
-pub trait Lane:
+pub trait RealArithmetic:
     Real + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
 {
     /// 1.
@@ -28,7 +28,7 @@ pub trait Lane:
     fn is_finite(self) -> bool;
 }
 
-impl Lane for f64 {
+impl RealArithmetic for f64 {
     const ONE: Self = 1.0;
 
     #[inline(always)]
@@ -47,7 +47,7 @@ impl Lane for f64 {
     }
 }
 
-impl Lane for f32 {
+impl RealArithmetic for f32 {
     const ONE: Self = 1.0;
 
     #[inline(always)]
