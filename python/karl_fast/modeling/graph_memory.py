@@ -82,7 +82,7 @@ def traced(function: Callable[..., Any], *arrays: Any, backward: bool = True) ->
     Raises:
         ValueError: the function cannot be traced, or MLX has no gradient for one of its operations.
     """
-    from karl_fast.modeling.gated_delta_memory import stand_ins
+    from karl_fast.modeling.block_memory import stand_ins
 
     with stand_ins(backward) as blocks:
         peak, count = _traced(function, *arrays)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling.activations import parabola
+from karl_fast.modeling.block_attention import attention_by_blocks
 from karl_fast.modeling.graph_memory import traced
 from karl_fast.modeling.layers import arrays_of, replaced
 from karl_fast.modeling.parameters import flat
@@ -125,7 +126,7 @@ class SweepMemory:
                 made = mx.zeros((rows, *_shape(shape, grows, length)), kind)
                 borders.fill({(number, state, place): made})
         borders.begin(last)
-        with self._carrier.unchanged(), training(self._carrier.model):
+        with self._carrier.unchanged(), training(self._carrier.model), attention_by_blocks():
             layers = self._layers(borders, rows, length)
             found = {_kind(one): one for one in layers}
             sizes = [one.bytes() for one in found.values()]

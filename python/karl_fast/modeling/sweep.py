@@ -6,9 +6,10 @@ For a causal model cut into segments s = 1 .. S, with states c_0 empty, (logp_s,
     reverse:   s = S .. 1:   (dtheta_s, dc_{s-1}) = vjp of f at (theta, c_{s-1}), cotangents (coefficients_s, dc_s)
                              dtheta += dtheta_s
 
-No graph is longer than a segment. In the reverse sweep each layer is recomputed alone, so that the scores of attention
-(heads x segment x tokens so far) are in memory for one layer at a time. Cotangents of states and gradients add up in
-float32, whatever the type of the model. Dropout draws from (seed, segment, layer), the same in both sweeps.
+No graph is longer than a segment. In the reverse sweep each layer is recomputed alone, and its attention is computed by
+blocks of keys, so that the scores of one block (heads x segment x keys) are in memory at a time. Cotangents of states
+and gradients add up in float32, whatever the type of the model. Dropout draws from (seed, segment, layer), the same in
+both sweeps.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.block_attention import attention_by_blocks
 from karl_fast.modeling.chunked_logp import scored
 from karl_fast.modeling.flat_gradients import Sum, joined
 from karl_fast.modeling.layers import derived, recomputing, replaced, seeding
@@ -121,6 +123,7 @@ class Sweep:
         self._swept = keep
         return found
 
+    @attention_by_blocks(forward_only=True)
     def passed(self, number: int) -> Arrays:
         """Build the forward pass of a segment, and return its quantities."""
         segment = self.segments[number]
@@ -150,6 +153,7 @@ class Sweep:
         seed = None if self._seed is None else derived(self._seed, number)
         return replaced(self._carrier.model, partial(how, seed=seed))
 
+    @attention_by_blocks(forward_only=True)
     def _refer(self, borders: Borders, number: int) -> None:
         """Compute the hidden states of the reference in a segment."""
         import mlx.core as mx
@@ -184,6 +188,7 @@ class Sweep:
         return summed.result()
 
     @chunkwise()
+    @attention_by_blocks()
     def pulled(
         self, number: int, coefficients: Columns, cotangents: Cotangents
     ) -> tuple[dict[str, mx.array], dict[Key, mx.array]]:

@@ -1,8 +1,8 @@
-"""Memory of gated delta layers in chunks, for graphs that are built and never computed.
+"""Memory of layers that are computed by blocks, for graphs that are built and never computed.
 
-Blocks of chunks are computed again in the backward pass, by functions that MLX cannot export. While a graph is built
-for its memory, each layer is a few operations that hold what a layer holds from one pass to the other: its inputs, and
-a state for each block. The work on one block at a time is a graph of its own.
+Blocks are computed again in the backward pass, by functions that MLX cannot export. While a graph is built for its
+memory, each layer is a few operations that hold what a layer holds from one pass to the other: its inputs, and a state
+for each block of a gated delta layer. The work on one block at a time is a graph of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
+from karl_fast.modeling import block_attention
 from karl_fast.modeling.gated_delta import BLOCK, block, chunk_of
 from karl_fast.modeling.views import gated_deltas_by
 
@@ -24,13 +25,24 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def stand_ins(backward: bool) -> Iterator[list[Traceable]]:
-    """Note a block of each gated delta layer, or its gradient, as a function and arguments, within this context."""
+    """Note a block of each such layer, or its gradient, as a function and arguments, within this context."""
     blocks: list[Traceable] = []
-    with gated_deltas_by(partial(_stand_in, blocks, backward)):
+    attention = partial(_attention, blocks, backward)
+    with gated_deltas_by(partial(_gated_delta, blocks, backward)), block_attention.stand_in(attention):
         yield blocks
 
 
-def _stand_in(
+def _attention(
+    blocks: list[Traceable], backward: bool, q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any
+) -> mx.array:
+    keys, values = (mx.zeros((*one.shape[:2], block_attention.KEYS, one.shape[3]), one.dtype) for one in (k, v))
+    function = partial(block_attention.of_one_block, scale, "causal", backward=backward)
+    blocks.append((function, [mx.zeros(q.shape, q.dtype), keys, values]))
+    by_head = mx.repeat((k.sum(3, keepdims=True) * v).sum(2, keepdims=True), q.shape[1] // k.shape[1], axis=1)
+    return q.sum(3, keepdims=True) * by_head
+
+
+def _gated_delta(
     blocks: list[Traceable],
     backward: bool,
     q: mx.array,

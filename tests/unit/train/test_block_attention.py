@@ -1,0 +1,90 @@
+"""Attention by blocks of keys beside that of MLX: results, gradients, memory, and where it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+
+import mlx.core as mx
+from mlx_lm.models.base import create_causal_mask
+
+from karl_fast.modeling import block_attention
+from karl_fast.modeling.block_attention import attention, attention_by_blocks
+from karl_fast.modeling.memory_limit import planned
+
+SHAPES = {
+    "queries that share heads of keys": (2, 4, 2, 8, 50, 8, 8),
+    "as many queries as keys": (1, 4, 4, 50, 50, 8, 8),
+    "values of another width": (1, 4, 1, 5, 64, 8, 12),
+}
+"""[B, H, G, L, S, D, E]"""
+MASKS = ["causal", "none", "window", "of rows", "of heads"]
+
+
+def mask_of(kind: str, rows: int, heads: int, queries: int, keys: int) -> Any:
+    some = mx.random.uniform(shape=(rows, heads, queries, keys)) > 0.5
+    some = some | (mx.arange(keys) == keys - 1)  # each query attends to a key
+    window = create_causal_mask(queries, keys - queries, window_size=7)
+    return {"causal": "causal", "none": None, "window": window, "of rows": some[:, :1], "of heads": some}[kind]
+
+
+def gradients(function: Any, arrays: list[Any], weights: Any) -> list[Any]:
+    """The result, and the gradients of queries, keys and values, in float32."""
+    found = mx.vjp(function, arrays, [weights])
+    return [np.array(one.astype(mx.float32)) for part in found for one in part]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(("kind", "far"), [("float32", 5e-6), ("bfloat16", 0.03)])
+def test_results_and_gradients_are_those_of_mlx(
+    monkeypatch: pytest.MonkeyPatch, mask: str, shape: tuple[int, ...], kind: str, far: float
+) -> None:
+    monkeypatch.setattr(block_attention, "KEYS", 16)
+    mx.random.seed(0)
+    rows, heads, groups, queries, keys, width, wide = shape
+    shapes = [(rows, heads, queries, width), (rows, groups, keys, width), (rows, groups, keys, wide)]
+    *arrays, weights = (mx.random.normal(one) for one in (*shapes, (rows, heads, queries, wide)))
+    which = mask_of(mask, rows, heads, queries, keys)
+    theirs = mx.fast.scaled_dot_product_attention
+    wanted = gradients(lambda *some: [theirs(*some, scale=0.3, mask=which)], arrays, weights)
+    typed = [one.astype(getattr(mx, kind)) for one in arrays]
+    found = gradients(lambda *some: [attention(*some, 0.3, which)], typed, weights.astype(typed[0].dtype))
+    for one, other in zip(found, wanted, strict=True):
+        assert np.abs(one - other).max() < far * np.abs(other).max()
+
+
+def test_a_gradient_holds_the_scores_of_one_block() -> None:
+    """With four times the keys it takes what their gradients take, and not four times the scores."""
+
+    def peak(keys: int) -> int:
+        q, k, v = (mx.random.normal((1, 8, tokens, 8)) for tokens in (64, keys, keys))
+        mx.eval(q, k, v)
+        before = mx.get_active_memory()
+        with planned(1 << 20):
+            mx.reset_peak_memory()
+            mx.eval(mx.grad(lambda *some: attention(*some, 0.3, "causal").sum(), argnums=(0, 1, 2))(q, k, v))
+            return int(mx.get_peak_memory()) - before
+
+    scores, gradient = 4 * 8 * 64 * 8192, 2 * 4 * 8 * 8 * 8192
+    assert peak(8192) < peak(2048) + 2 * gradient < scores
+
+
+def test_it_takes_the_place_of_mlx_within_a_context_for_many_keys_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[int] = []
+    monkeypatch.setattr(block_attention, "_ways", [lambda q, k, *_: called.append(k.shape[2]) or q])
+    theirs = mx.fast.scaled_dot_product_attention
+    arrays = {keys: mx.zeros((1, 1, keys, 4)) for keys in (1024, 1025)}
+    numbers = mx.zeros((1025, 1025))
+    with attention_by_blocks():
+        for one in arrays.values():
+            mx.fast.scaled_dot_product_attention(one, one, one, scale=1.0, mask="causal")
+        one = arrays[1025]
+        mx.fast.scaled_dot_product_attention(one, one, one, scale=1.0, mask=numbers)
+        mx.fast.scaled_dot_product_attention(one, one, one, scale=1.0, sinks=mx.zeros(1))
+    assert called == [1025]
+    assert mx.fast.scaled_dot_product_attention is theirs
