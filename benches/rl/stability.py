@@ -116,6 +116,7 @@ def run(folder: Path, recipe: Any, seed: int) -> list[dict[str, Any]]:
         max_tokens=TURNS,
         max_turns=TURNS,
         max_turn_tokens=1,
+        max_context=3 * TURNS + 1,  # the prompt, and of each turn an answer and two symbols
         epochs=EPOCHS,
         minibatches=MINIBATCHES,
         micro_batch=PROMPTS * GROUP,
