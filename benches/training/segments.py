@@ -3,8 +3,9 @@
     python benches/training/segments.py [--longest TOKENS]
 
 Models are tiny and random, in float32 (tests/unit/train/zoo.py), with a LoRA on every linear layer. A row is one of so
-many tokens, all of them learned. Peaks are above the weights; the plan is that of `karl_fast.train.memory`. Both
-gradients are compared where the whole row is short enough. The table goes to benches/record/segments.json.
+many tokens, all of them learned. Peaks are above the weights; the plan is that of `karl_fast.train.memory`, and the
+memory limit of MLX, as in a run. Both gradients are compared where the whole row is short enough. The table goes to
+benches/record/segments.json.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.unit.train import zoo
 from tests.unit.train.parts import adapted
 
 import record
+from karl_fast.modeling import memory_limit
 from karl_fast.modeling.flat_gradients import norm
 from karl_fast.train.batching import Padded
 from karl_fast.train.memory import of_model
@@ -76,9 +78,10 @@ def planned(model: Any, tokens: int, length: int) -> dict[str, int]:
 def measured(kind: str, tokens: int, length: int) -> dict[str, Any]:
     """One line of the table."""
     model, row = adapted(zoo.built(kind)), row_of(tokens)
-    gradient, peak, seconds = step(model, row, length)
-    found = {"model": kind, "tokens": tokens, "segment": length, "peak": peak, "seconds": round(seconds, 2)}
-    found |= planned(model, tokens, length)
+    plan = planned(model, tokens, length)
+    with memory_limit.planned(plan["planned"]):
+        gradient, peak, seconds = step(model, row, length)
+    found = {"model": kind, "tokens": tokens, "segment": length, "peak": peak, "seconds": round(seconds, 2)} | plan
     if tokens <= WHOLE:
         other, whole_peak, whole_seconds = step(model, row, None)
         far: Any = norm({name: gradient[name] - one for name, one in other.items()}) / norm(other)

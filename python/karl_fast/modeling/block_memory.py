@@ -38,8 +38,10 @@ def _attention(
     keys, values = (mx.zeros((*one.shape[:2], block_attention.KEYS, one.shape[3]), one.dtype) for one in (k, v))
     function = partial(block_attention.of_one_block, scale, "causal", backward=backward)
     blocks.append((function, [mx.zeros(q.shape, q.dtype), keys, values]))
-    by_head = mx.repeat((k.sum(3, keepdims=True) * v).sum(2, keepdims=True), q.shape[1] // k.shape[1], axis=1)
-    return q.sum(3, keepdims=True) * by_head
+    # The gradient of keys and values is joined of those of blocks: here of two halves.
+    halves = zip(*(mx.split(one, [one.shape[2] // 2], axis=2) for one in (k, v)), strict=True)
+    read: Any = sum((mx.square(some).sum(3, keepdims=True) * more).sum(2, keepdims=True) for some, more in halves)
+    return q.sum(3, keepdims=True) * mx.repeat(read, q.shape[1] // k.shape[1], axis=1)
 
 
 def _gated_delta(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,11 +126,16 @@ class Cotangents:
     def __init__(self) -> None:
         self._sums: dict[Key, mx.array] = {}
 
-    def add(self, cotangents: dict[Key, mx.array]) -> list[mx.array]:
-        """Add cotangents, and return all sums."""
+    def add(self, cotangents: dict[Key, mx.array]) -> None:
+        """Add cotangents, those of the last layer first: the sums replace them before the next layer has any."""
+        import mlx.core as mx
+
+        by_state: dict[int, list[mx.array]] = defaultdict(list)
         for key, one in cotangents.items():
             self._sums[key] = _added(self._sums.pop(key, None), one)
-        return list(self._sums.values())
+            by_state[key[1]].append(self._sums[key])
+        for state in sorted(by_state, reverse=True):
+            mx.eval(by_state[state])
 
     def take(self, made: dict[Key, mx.array]) -> list[mx.array]:
         """Return the sums of what a segment made, in its types, and let go of them; 0 for what nothing has read."""

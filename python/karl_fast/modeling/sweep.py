@@ -183,7 +183,8 @@ class Sweep:
             for number in reversed(range(len(self.segments))):
                 gradient, read = self.pulled(number, coefficients, cotangents)
                 summed.add(joined(gradient))
-                mx.eval(summed.vectors, cotangents.add(read))
+                cotangents.add(read)
+                mx.eval(summed.vectors)
                 self.borders.forget(number)
         return summed.result()
 
