@@ -38,7 +38,7 @@ def attention_by_blocks(*, forward_only: bool = False) -> Iterator[None]:
     theirs: Any = mx.fast.scaled_dot_product_attention
 
     def either(q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: Any = None, **named: Any) -> Any:
-        if _by_blocks(k, mask, **named):
+        if _by_blocks(mask, **named):
             return _ways[-1](q, k, v, scale, mask)
         return theirs(q, k, v, scale=scale, mask=mask, **named)
 
@@ -62,10 +62,9 @@ def stand_in(function: Callable[..., mx.array]) -> Iterator[None]:
         _ways.pop()
 
 
-def _by_blocks(k: mx.array, mask: Any, sinks: mx.array | None = None, **_: Any) -> bool:
-    """Return False for few keys, attention sinks, and masks of numbers, which have gradients of their own."""
-    readable = mask is None or isinstance(mask, str) or (mask.dtype == mx.bool_ and mask.ndim in (2, 4))
-    return k.shape[2] > 2 * KEYS and sinks is None and readable
+def _by_blocks(mask: Any, sinks: mx.array | None = None, **_: Any) -> bool:
+    """Return False for attention sinks, and for masks of numbers, which have gradients of their own."""
+    return sinks is None and (mask is None or isinstance(mask, str) or (mask.dtype == mx.bool_ and mask.ndim in (2, 4)))
 
 
 def attention(q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any = None) -> mx.array:

@@ -127,7 +127,7 @@ def test_sums_of_cotangents_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> N
     batch = padded(examples(1, longest=400, seed=12))
     ones = {"logp": np.ones(batch.places.size, dtype=np.float32)}
     wide = swept(model, batch, 8).pull(ones)
-    assert distance(wide, whole(model, batch, ones)) < 0.02  # bfloat16 has 8 bits
+    assert distance(wide, whole(model, batch, ones)) < 0.03  # whole passes in bfloat16 are as far from float32
     monkeypatch.setattr(borders, "_added", _added_in_the_type_of_the_model)
     assert distance(swept(model, batch, 8).pull(ones), wide) > 1e-3
 
