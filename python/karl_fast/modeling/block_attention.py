@@ -124,10 +124,10 @@ def _backward(scale: float, masked: _Mask, inputs: Any, cotangents: Any, outputs
     return [by_q, mx.concatenate(by_key, axis=2), mx.concatenate(by_value, axis=2)]
 
 
-def of_one_block(
+def of_blocks(
     scale: float, mask: Any, q: mx.array, k: mx.array, v: mx.array, *, backward: bool
 ) -> tuple[mx.array, ...]:
-    """Return what is computed of a block at a time, in `attention` or in its gradient: for the memory of its graph."""
+    """Return what `attention` computes of some blocks, or its gradient: for the memory of its graph."""
     masked = _Mask(mask, q, k)
     out, log_sum = _forward(scale, masked, q, k, v)
     if not backward:

@@ -35,9 +35,9 @@ def stand_ins(backward: bool) -> Iterator[list[Traceable]]:
 def _attention(
     blocks: list[Traceable], backward: bool, q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any
 ) -> mx.array:
-    size = min(block_attention.KEYS, k.shape[2])
+    size = min(2 * block_attention.KEYS, k.shape[2])  # a block is begun before all of the last one is freed
     keys, values = (mx.zeros((*one.shape[:2], size, one.shape[3]), one.dtype) for one in (k, v))
-    function = partial(block_attention.of_one_block, scale, "causal", backward=backward)
+    function = partial(block_attention.of_blocks, scale, "causal", backward=backward)
     blocks.append((function, [mx.zeros(q.shape, q.dtype), keys, values]))
     # The gradient of keys and values is joined of those of blocks: here of two halves.
     halves = zip(*(mx.split(one, [one.shape[2] // 2], axis=2) for one in (k, v)), strict=True)

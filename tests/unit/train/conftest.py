@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,13 @@ def quiet() -> dict[str, str]:
     }
 
 
-SERVER = ForkServer("karl_fast.rl", "mlx_lm")
+def forks() -> bool:
+    """Return whether a process that has loaded MLX can fork: MLX 0.30 starts threads then, which a fork lacks."""
+    spec = importlib.util.find_spec("mlx")
+    return spec is not None and tuple(map(int, version("mlx").split(".")[:2])) >= (0, 32)
+
+
+SERVER = ForkServer(*["karl_fast.rl", "mlx_lm"] if forks() else [])
 
 
 def ran(
