@@ -33,7 +33,8 @@ LOW = -1e30
 def attention_by_blocks(*, forward_only: bool = False) -> Iterator[None]:
     """Compute the attention of every model by blocks of keys within this context.
 
-    A pass without a gradient is left to MLX on a GPU, where it has a kernel without scores in memory.
+    A pass without a gradient is left to MLX on a GPU, where it has a kernel without scores for most widths of heads.
+    Contexts of several threads at a time would not restore what was there.
     """
     theirs: Any = mx.fast.scaled_dot_product_attention
 
@@ -77,8 +78,10 @@ def attention(q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any = N
         mask: "causal" for queries that are the last of the keys; keys that count [L, S] or [B, 1 or H, L, S]; None.
 
     Returns:
-        [B, H, L, E], in the type of `q`.
+        [B, H, L, E], in the type of all three, or float32.
     """
+    if not q.dtype == k.dtype == v.dtype:
+        q, k, v = (one.astype(mx.float32) for one in (q, k, v))
     masked = _Mask(mask, q, k)
     kept: Any = mx.custom_function(partial(_forward, scale, masked))
     kept.vjp(partial(_backward, scale, masked))
@@ -109,7 +112,8 @@ def _forward(scale: float, masked: _Mask, q: mx.array, k: mx.array, v: mx.array)
 def _backward(scale: float, masked: _Mask, inputs: Any, cotangents: Any, outputs: Any) -> list[mx.array]:
     """Return the gradients of queries, keys and values, given that of O; l has none."""
     (q, k, v), (out, log_sum) = inputs, outputs
-    rows, slopes = _rows(q * scale, k), _rows(cotangents[0], k)
+    # Queries that attend to no key have no gradient.
+    rows, slopes = _rows(q * scale, k), mx.where(log_sum > LOW / 2, _rows(cotangents[0], k), 0)
     common = (slopes.astype(mx.float32) * _rows(out, k)).sum(3, keepdims=True)
     by_query, by_key, by_value = mx.zeros(rows.shape), list[mx.array](), list[mx.array]()
     for start, stop in _blocks(k):
@@ -156,6 +160,7 @@ class _Mask:
 
     def _by_head(self, mask: mx.array) -> mx.array:
         """Return a mask that broadcasts to [B, G, R, L, S]."""
+        mask = mx.broadcast_to(mask, (*mask.shape[:-2], self._queries, self._offset + self._queries))
         if mask.ndim == 4 and mask.shape[1] > 1:
             return mask.reshape(mask.shape[0], *self._shape[1:], -1)
         return mask if mask.ndim == 2 else mask[:, :, None]

@@ -127,12 +127,12 @@ class Cotangents:
         self._sums: dict[Key, mx.array] = {}
 
     def add(self, cotangents: dict[Key, mx.array]) -> None:
-        """Add cotangents, those of the last layer first: the sums replace them before the next layer has any."""
+        """Add cotangents and empty their dictionary, those of the last layer first: before the next layer has any."""
         import mlx.core as mx
 
         by_state: dict[int, list[mx.array]] = defaultdict(list)
-        for key, one in cotangents.items():
-            self._sums[key] = _added(self._sums.pop(key, None), one)
+        for key in list(cotangents):
+            self._sums[key] = _added(self._sums.pop(key, None), cotangents.pop(key))
             by_state[key[1]].append(self._sums[key])
         for state in sorted(by_state, reverse=True):
             mx.eval(by_state[state])

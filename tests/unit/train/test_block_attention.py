@@ -22,14 +22,15 @@ SHAPES = {
     "values of another width": (1, 4, 1, 5, 64, 8, 12),
 }
 """[B, H, G, L, S, D, E]"""
-MASKS = ["causal", "none", "window", "of rows", "of heads"]
+MASKS = ["causal", "none", "window", "of rows", "of heads", "of keys"]
 
 
 def mask_of(kind: str, rows: int, heads: int, queries: int, keys: int) -> Any:
     some = mx.random.uniform(shape=(rows, heads, queries, keys)) > 0.5
     some = some | (mx.arange(keys) == keys - 1)  # each query attends to a key
     window = create_causal_mask(queries, keys - queries, window_size=7)
-    return {"causal": "causal", "none": None, "window": window, "of rows": some[:, :1], "of heads": some}[kind]
+    parts = {"of rows": some[:, :1], "of heads": some, "of keys": some[:, :, :1]}
+    return ({"causal": "causal", "none": None, "window": window} | parts)[kind]
 
 
 def gradients(function: Any, arrays: list[Any], weights: Any) -> list[Any]:
@@ -56,6 +57,25 @@ def test_results_and_gradients_are_those_of_mlx(
     found = gradients(lambda *some: [attention(*some, 0.3, which)], typed, weights.astype(typed[0].dtype))
     for one, other in zip(found, wanted, strict=True):
         assert np.abs(one - other).max() < far * np.abs(other).max()
+
+
+def test_queries_that_attend_to_nothing_have_no_gradient() -> None:
+    arrays = [mx.random.normal((1, 2, 3, 4)) for _ in range(3)]
+    mask = mx.array([[True, False, False], [False] * 3, [True] * 3])
+    by_query, *_ = mx.grad(lambda *some: attention(*some, 1.0, mask)[:, :, 1].sum(), argnums=(0, 1, 2))(*arrays)
+    assert not np.array(by_query).any()
+    for one in mx.grad(lambda *some: attention(*some, 1.0, mask)[:, :, 1].sum(), argnums=(1, 2))(*arrays):
+        assert not np.array(one).any()
+
+
+@pytest.mark.parametrize("narrow", range(3))
+def test_types_of_results_and_gradients_are_those_of_mlx(narrow: int) -> None:
+    arrays = [mx.random.normal((1, 2, 3, 4)) for _ in range(3)]
+    arrays[narrow] = arrays[narrow].astype(mx.bfloat16)
+    theirs: Any = mx.fast.scaled_dot_product_attention
+    wanted = mx.vjp(lambda *some: [theirs(*some, scale=1.0)], arrays, [mx.ones((1, 2, 3, 4))])
+    found = mx.vjp(lambda *some: [attention(*some, 1.0)], arrays, [mx.ones((1, 2, 3, 4))])
+    assert [one.dtype for part in found for one in part] == [one.dtype for part in wanted for one in part]
 
 
 def test_a_gradient_holds_the_scores_of_one_block() -> None:
