@@ -182,12 +182,11 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         settings = factory.stored(settings, config) if resume else settings
     asked = _fitting(settings, policy, prompts)
     judged = _fitting(settings, policy, unseen) if unseen else None
-    longest = max(asked.longest, judged.longest if judged else 0)
-    sizes = memory.sizes_of(settings, longest)
+    sizes = memory.sizes_of(settings, longest := max(asked.longest, judged.longest if judged else 0))
     remarks = [factory.positions(policy, settings, sizes), unshared(settings.micro_batch, longest), start_remark]
     settings, need = _planned(settings, recipe, policy, config, sizes)
-    decoder = factory.decoder(settings, policy, asked.prompts)
-    collector = Collector(decoder, reward_functions, factory.sampling(settings), make)
+    decoder, sampling = factory.decoder(settings, policy, asked.prompts), factory.sampling(settings)
+    collector = Collector(decoder, reward_functions, sampling, make)
     with within(began):
         identity, seen_before = factory.identity(settings, recipe), factory.seen_before(settings)
     learner = factory.learner(settings, recipe, policy)
