@@ -2,7 +2,7 @@
 
     python benches/training/architectures.py [--segments] [TYPE ...]
 
-A model is tiny (tests/unit/train/zoo.py). The plan is held against the peak of a gradient of two rows of 96
+A model is tiny (tests/unit/train/model_zoo.py). The plan is held against the peak of a gradient of two rows of 96
 tokens; the difference is between the log-probabilities of drawn tokens and those of the forward pass.
 With --segments the plan is held against the peak of a row of 1,024 tokens in segments of 256, and of one of 512 in
 segments of 64, above the weights, with the memory limit of a run; it goes to benches/record/segment_memory.json.
@@ -22,20 +22,20 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import mlx.core as mx
 import numpy as np
 from segments import row_of, step
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.memory_limit import planned
-from karl_fast.modeling.views import checkpointed
+from karl_fast.modeling.model_views import checkpointed
 from karl_fast.rl.generate import draw
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.rollout import Packed
 from karl_fast.train.memory import of_model
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
 ROWS, TOKENS = 2, 96
@@ -44,7 +44,7 @@ CONTEXTS = [list(range(5, 5 + length)) for length in (4, 4, 20, 7)]
 
 def trained(kind: str, grad_checkpoint: bool) -> str:
     """The plan over the measured peak."""
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     scorer = Scorer(model)
     memory = of_model(
         model, scorer.body, scorer.vocabulary, Training(grad_checkpoint=grad_checkpoint), len(model.layers)
@@ -63,7 +63,7 @@ def trained(kind: str, grad_checkpoint: bool) -> str:
 
 def in_segments(kind: str, tokens: int, length: int) -> dict[str, Any]:
     """The planned bytes of a row, the measured ones, and the quotient of both."""
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     scorer = Scorer(model, length)
     settings, layers = Training(segment_length=length), len(model.layers)
     memory = of_model(model, scorer.body, scorer.vocabulary, settings, layers, lambda: scorer.carrier)
@@ -93,7 +93,10 @@ def swept(kinds: list[str]) -> None:
 def drawn(kind: str) -> str:
     """The largest difference of a log-probability."""
     loaded: Any = SimpleNamespace(
-        model=adapted(zoo.built(kind)).eval(), tokenizer=None, ends=frozenset([3]), config=zoo.config(kind)
+        model=adapted(model_zoo.built(kind)).eval(),
+        tokenizer=None,
+        ends=frozenset([3]),
+        config=model_zoo.config(kind),
     )
     policy = LanguageModel(loaded)
     turns = draw(policy, CONTEXTS, [24] * 4, temperature=0.9, rows=8, seed=1)
@@ -119,10 +122,10 @@ def main() -> None:
     """Print a row a type."""
     mx.disable_compile()
     if sys.argv[1:2] == ["--segments"]:
-        swept(sys.argv[2:] or zoo.types())
+        swept(sys.argv[2:] or model_zoo.types())
         return
     print("| type | plan / peak | with checkpoints | drawn - forward |\n|---|---|---|---|")
-    for kind in sys.argv[1:] or zoo.types():
+    for kind in sys.argv[1:] or model_zoo.types():
         print(
             f"| {kind} | {said(trained, kind, False)} | {said(trained, kind, True)} | {said(drawn, kind)} |", flush=True
         )

@@ -25,14 +25,14 @@ import mlx.nn as nn
 from mlx.utils import tree_map
 
 import record
-from karl_fast.modeling import graph_memory, views
-from karl_fast.modeling.activations import parabola
+from karl_fast.modeling import graph_memory, model_views
+from karl_fast.modeling.held_activations import parabola
 from karl_fast.modeling.load import adapt
+from karl_fast.modeling.model_views import training
 from karl_fast.modeling.parameters import flat
 from karl_fast.modeling.stateful_model import Carrier
-from karl_fast.modeling.views import training
 from karl_fast.train.memory import largest, of_model
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import GB, Training
 
 QWEN3 = {
@@ -174,8 +174,8 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
     mx.disable_compile()
-    views._probed = lambda *_: None  # the halves are checked on tiny models of the same types, by the tests
-    views._agrees = lambda *_: True
+    model_views._probed = lambda *_: None  # the halves are checked on tiny models of the same types, by the tests
+    model_views._agrees = lambda *_: True
     table = []
     for name, config in MODELS.items():
         model = built(config)

@@ -2,7 +2,7 @@
 
     python benches/training/lengths.py [--record]
 
-One row, all of it learned; tiny random models in float32 (tests/unit/train/zoo.py) with a LoRA on every linear layer.
+One learned row; tiny random models in float32 (tests/unit/train/model_zoo.py) with a LoRA on every linear layer.
 Each cell runs in a process of its own, because mlx-lm's checkpoints change a class for good. Peaks are above the
 weights, seconds those of the processor. mlx-lm runs up to the length at which this machine has the memory. The table
 goes to benches/record/lengths.json; lines that are there already are not measured again.
@@ -28,7 +28,7 @@ import mlx.optimizers as optim
 import numpy as np
 from mlx_lm.tuner import trainer
 from segments import planned, row_of, step
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 from trainers import Cached, Rows
 
@@ -44,18 +44,18 @@ MOST = {"qwen3": 8192, "qwen3_5": 4096}
 
 def ours(kind: str, tokens: int) -> dict[str, Any]:
     """A gradient in segments, and its plan, which is the memory limit of MLX as in a run."""
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     plan = planned(model, tokens, SEGMENT)
     begun = time.process_time()
     with memory_limit.planned(plan["planned"]):
         _, peak, _ = step(model, row_of(tokens), SEGMENT)
     found = {"segments_seconds": round(time.process_time() - begun, 2), "segments_peak": peak}
-    return found | plan | {"scores": 4 * zoo.COMMON["num_attention_heads"] * SEGMENT * tokens}
+    return found | plan | {"scores": 4 * model_zoo.COMMON["num_attention_heads"] * SEGMENT * tokens}
 
 
 def theirs(kind: str, tokens: int) -> dict[str, Any]:
     """A step of mlx-lm."""
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     text = Text(np.array(row_of(tokens).tokens)[0], np.arange(tokens + 1) > 0)
     arguments = trainer.TrainingArgs(
         batch_size=1,

@@ -3,7 +3,7 @@
     python benches/training/model_table.py [TYPE ...]   # prints rows
     python benches/training/model_table.py --check      # fails where a row of the page is another one
 
-Each model is tiny and random (tests/unit/train/zoo.py). A cell is `yes`, or `no` with the reason in the last column.
+Models are tiny and random (tests/unit/train/model_zoo.py). A cell is `yes`, or `no` with the reason beside it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from tests.pulled import pulled
-from tests.unit.train import zoo
+from tests.external_gradients import pulled
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, examples
 
 from karl_fast.errors import KarlError, ModelError
+from karl_fast.modeling.segment_gradients import Sweep
 from karl_fast.modeling.segment_support import carried
-from karl_fast.modeling.sweep import Sweep
 from karl_fast.rl.generate import draw
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.train.batching import padded
 from karl_fast.train.memory import of_model
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ CLOSE = 1e-3
 
 def made(kind: str, bits: int | None = None) -> Any:
     """An adapted model, with layers of four bits where their width allows it."""
-    model = zoo.built(kind)
+    model = model_zoo.built(kind)
     if bits is not None:
         try:
             nn.quantize(model, group_size=32, bits=bits, class_predicate=_fits)
@@ -75,8 +75,8 @@ def evaluates(kind: str) -> bool:
 
 def rolls_out(kind: str) -> bool:
     """True if tokens are drawn."""
-    ends: Any = frozenset([zoo.VOCABULARY + 1])
-    loaded: Any = SimpleNamespace(model=made(kind).eval(), tokenizer=None, ends=ends, config=zoo.config(kind))
+    ends: Any = frozenset([model_zoo.VOCABULARY + 1])
+    loaded: Any = SimpleNamespace(model=made(kind).eval(), tokenizer=None, ends=ends, config=model_zoo.config(kind))
     turns = draw(LanguageModel(loaded), [[5, 6, 7], [5, 6]], [8] * 2, temperature=1.0, rows=2, seed=1)
     return all(len(turn.tokens) == 8 for turn in turns)
 
@@ -127,10 +127,10 @@ def main() -> int:
     mx.disable_compile()
     arguments = sys.argv[1:]
     if arguments != ["--check"]:
-        for kind in arguments or zoo.types():
+        for kind in arguments or model_zoo.types():
             print(row(kind), flush=True)
         return 0
-    wrong = [found for kind, line in committed().items() if kind in zoo.types() and (found := row(kind)) != line]
+    wrong = [found for kind, line in committed().items() if kind in model_zoo.types() and (found := row(kind)) != line]
     print(*wrong, sep="\n")
     return int(bool(wrong))
 

@@ -5,7 +5,7 @@
 Tokens: the sessions of Claude Code and the trials of tau-bench in a folder of logs, each as one row, rendered by the
 template of a tiny model (examples/make_tiny_model.py), in batches of 8 as `train` draws them and with all rows of a
 group together; and the groups of a run of `rl` on the prompts of those trials. Time: the gradient of 8 rollouts behind
-one prompt, on tiny random models with a LoRA on every linear layer (tests/unit/train/zoo.py), with and without sharing
+one prompt, on tiny models with a LoRA on every linear layer (tests/unit/train/model_zoo.py), with and without sharing
 in turn, the best of three. The table goes to benches/record/prefixes.json.
 """
 
@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 
 import mlx.core as mx
 import numpy as np
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
@@ -143,7 +143,7 @@ def group(prompt: int) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Rollouts behind one prompt."""
     random = np.random.default_rng(prompt)
     lengths = prompt + random.integers(*ANSWERS, GROUP)
-    tokens = random.integers(4, zoo.VOCABULARY, (GROUP, int(lengths.max()) + 1)).astype(np.int32)
+    tokens = random.integers(4, model_zoo.VOCABULARY, (GROUP, int(lengths.max()) + 1)).astype(np.int32)
     tokens[:, :prompt] = tokens[0, :prompt]
     place = np.arange(tokens.shape[1] - 1)
     return tokens, (place >= prompt - 1) & (place < lengths[:, None])
@@ -163,7 +163,9 @@ def stepped(forward: Forward, tokens: Any, mask: Any) -> tuple[float, int, Any]:
 
 def timed(kind: str, prompt: int, length: int | None) -> dict[str, Any]:
     """A line of the table: with sharing, and without."""
-    loaded: Any = SimpleNamespace(model=adapted(zoo.built(kind)).eval(), tokenizer=None, ends=frozenset(), config={})
+    loaded: Any = SimpleNamespace(
+        model=adapted(model_zoo.built(kind)).eval(), tokenizer=None, ends=frozenset(), config={}
+    )
     policy, (tokens, mask) = LanguageModel(loaded), group(prompt)
     both = {name: Forward(policy, 1.0, segment_length=length) for name in ("shared", "alone")}
     both["alone"].__dict__["_uncarried"] = "a reason"

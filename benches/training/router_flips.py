@@ -2,7 +2,7 @@
 
     python benches/training/router_flips.py [--record]
 
-Tiny random models in float32 (tests/unit/train/zoo.py), one row of 1,024 tokens, segments of 64. A flip is a token in a
+Tiny random models in float32 (tests/unit/train/model_zoo.py), 1,024 tokens, segments of 64. A flip is a token in a
 layer with another set of experts. MLX computes experts on a CPU in float32 alone. The table goes to
 benches/record/router_flips.json.
 """
@@ -20,11 +20,11 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import mlx.core as mx
 import numpy as np
 from segments import row_of
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 
 KINDS = ("qwen3_moe", "gpt_oss", "mixtral", "lfm2_moe", "olmoe")
 TOKENS, LENGTH = 1024, 64
@@ -48,7 +48,7 @@ def routed(scorer: Scorer, layers: int) -> tuple[np.ndarray, np.ndarray]:
 
 def flips(kind: str) -> dict[str, Any]:
     """A line of the table."""
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     whole = Scorer(model)
     with mock.patch.object(mx, "argpartition", wraps=mx.argpartition) as counted:
         model(mx.array([[1, 2, 3]]))

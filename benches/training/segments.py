@@ -2,7 +2,7 @@
 
     python benches/training/segments.py [--longest TOKENS]
 
-Models are tiny and random, in float32 (tests/unit/train/zoo.py), with a LoRA on every linear layer. A row is one of so
+Tiny random models in float32 (tests/unit/train/model_zoo.py), with a LoRA on every linear layer. A row is one of so
 many tokens, all of them learned. Peaks are above the weights; the plan is that of `karl_fast.train.memory`, and the
 memory limit of MLX, as in a run. Both gradients are compared where the whole row is short enough. The table goes to
 benches/record/segments.json.
@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 
 import mlx.core as mx
 import numpy as np
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
@@ -31,7 +31,7 @@ from karl_fast.modeling import memory_limit
 from karl_fast.modeling.flat_gradients import norm
 from karl_fast.train.batching import Padded
 from karl_fast.train.memory import of_model
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
 CASES = {"qwen3": 256, "qwen3_5": 128, "gemma3_text": 256}
@@ -46,7 +46,7 @@ RECORD = record.RECORD / "segments.json"
 
 def row_of(tokens: int) -> Padded:
     """A row of random tokens."""
-    random = np.random.default_rng(0).integers(4, zoo.VOCABULARY, (1, tokens + 1)).astype(np.int32)
+    random = np.random.default_rng(0).integers(4, model_zoo.VOCABULARY, (1, tokens + 1)).astype(np.int32)
     return Padded(mx.array(random), np.ones((1, tokens), dtype=np.bool_), mx.arange(tokens, dtype=mx.int32), tokens)
 
 
@@ -77,7 +77,7 @@ def planned(model: Any, tokens: int, length: int) -> dict[str, int]:
 
 def measured(kind: str, tokens: int, length: int) -> dict[str, Any]:
     """One line of the table."""
-    model, row = adapted(zoo.built(kind)), row_of(tokens)
+    model, row = adapted(model_zoo.built(kind)), row_of(tokens)
     plan = planned(model, tokens, length)
     with memory_limit.planned(plan["planned"]):
         gradient, peak, seconds = step(model, row, length)

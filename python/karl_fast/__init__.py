@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         zscore,
     )
     from karl_fast.collection import Collection, collect
-    from karl_fast.commits import convert_commits
+    from karl_fast.commit_questions import convert_commits
     from karl_fast.conversion import Conversion, convert
     from karl_fast.export.compare import compare
     from karl_fast.export.write import export
@@ -148,7 +148,7 @@ FAMILIES = (
 HOMES = {
     "karl_fast.collection": ("Collection", "collect"),
     "karl_fast.export.compare": ("compare",),
-    "karl_fast.commits": ("convert_commits",),
+    "karl_fast.commit_questions": ("convert_commits",),
     "karl_fast.conversion": ("Conversion", "convert"),
     "karl_fast.export.write": ("export",),
     "karl_fast.log": ("Log", "read"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast._text import in_bytes
+from karl_fast._safe_text import in_bytes
 from karl_fast.errors import FULL, FileError, OutputExistsError, OutputForeignError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._safe_text import clean, told
 from karl_fast._signals import Stopped
 from karl_fast._suggest import beside, nearest, question
-from karl_fast._text import clean, told
 from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from karl_fast import _core
 from karl_fast._output_path import advise, check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, TranscriptError, UsageError
-from karl_fast.karl_records import check_to, transcripts_wanted
+from karl_fast.karl_record_settings import check_to, transcripts_wanted
 from karl_fast.log.discovery import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
 from karl_fast.settings.sample import Settings

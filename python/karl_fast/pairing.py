@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from karl_fast import _core
 from karl_fast._output_path import check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import names
-from karl_fast._text import counted
+from karl_fast._safe_text import counted
 from karl_fast.conversion import SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import NothingToSampleError
 from karl_fast.log.discovery import files, listed, path_of

@@ -29,7 +29,7 @@ from karl_fast._core import (
     soft_value,
     tpo_target,
 )
-from karl_fast.settings.fields import DEFAULT_ESS
+from karl_fast.settings.sample_fields import DEFAULT_ESS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -172,7 +172,10 @@ def test_2_where_a_folder_or_a_pattern_holds_no_log(folder: Path) -> None:
 
 def test_3_where_every_row_has_to_be_a_record_and_one_is_not(folder: Path) -> None:
     log = folder / "tiny.jsonl"
-    log.write_text(rows.dumps(rows.records(3)) + '{"id": \n' + rows.dumps(rows.records(2)), encoding="utf-8")
+    log.write_text(
+        rows.dumps(rows.records(3)) + '{"id": \n' + rows.dumps(rows.records(2)),
+        encoding="utf-8",
+    )
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, "--strict", folder=folder)
     assert refused(done, 3).startswith("tiny.jsonl, line 4, byte ")
     assert refused(done, 3).endswith(": the row is no sound record: malformed")

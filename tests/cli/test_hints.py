@@ -13,8 +13,8 @@ from karl_fast.log import field_hints
 from karl_fast.log.message_hints import SPEAKERS
 from tests import rows
 from tests.cli.run import karl
-from tests.cli.test_cautions import said
 from tests.cli.test_exits import refused
+from tests.cli.test_warnings import said
 from tests.unit.convert.samples import ALL
 
 if TYPE_CHECKING:

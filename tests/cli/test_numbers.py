@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karl_fast._text import decimal, in_gigabytes
+from karl_fast._safe_text import decimal, in_gigabytes
 from tests.cli.run import COMMAND
 
 if TYPE_CHECKING:

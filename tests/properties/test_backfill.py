@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karl_fast import reward
-from karl_fast.reward.baselines.table import measured
+from karl_fast.reward.baselines.typical_rewards import measured
 from karl_fast.reward.engine.backfill import BackfillPass, stored_pair
 from tests.properties.karl_records import record, tapped
 

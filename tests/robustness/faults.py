@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests import rows
-from tests.robustness.shim import Server, server, unavailable
+from tests.robustness.fault_process import Server, server, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.robustness.shim import Done
+    from tests.robustness.fault_process import Done
 
 FAULTS = {
     "open": ("EIO", "ENOSPC", "EDQUOT", "EMFILE", "EINTR"),

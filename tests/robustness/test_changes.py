@@ -12,7 +12,7 @@ import pytest
 
 from tests import rows
 from tests.cli.run import karl
-from tests.robustness.shim import Server, server, unavailable
+from tests.robustness.fault_process import Server, server, unavailable
 from tests.slow import nightly
 
 if TYPE_CHECKING:

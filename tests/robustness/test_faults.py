@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.robustness.fault_process import Server, server, unavailable
 from tests.robustness.faults import FAULTS, JOBS, LITTER, Place, kind, outcomes
-from tests.robustness.shim import Server, server, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -78,7 +78,11 @@ def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["id", "group", "note"])
 def test_a_string_that_is_not_utf8_is_an_error_that_names_column_and_row(name: str, tmp_path: Path) -> None:
-    columns = {"id": ["a", "b", "c"], "messages": [rows.record(n)["messages"] for n in range(3)], "reward": [1.0] * 3}
+    columns = {
+        "id": ["a", "b", "c"],
+        "messages": [rows.record(n)["messages"] for n in range(3)],
+        "reward": [1.0] * 3,
+    }
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(columns | {name: BAD}), path)
     for act in (karl_fast.read, lambda path: karl_fast.convert(path, tmp_path / "out.jsonl")):

@@ -11,7 +11,7 @@ import pytest
 
 from tests import rows
 from tests.cli.run import karl, start
-from tests.robustness.shim import Server, server, unavailable
+from tests.robustness.fault_process import Server, server, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,9 +35,9 @@ from karl_fast._core import (
     whiten,
     zscore,
 )
-from karl_fast.advantage.convention import CONVENTIONS, Convention
-from karl_fast.advantage.running import Ema, EmaAdvantages, ema_baseline
+from karl_fast.advantage.running_baseline import Ema, EmaAdvantages, ema_baseline
 from karl_fast.advantage.steps import Gigpo, gigpo, state_ids
+from karl_fast.advantage.trainers import CONVENTIONS, Convention
 
 __all__ = [
     "CONVENTIONS",

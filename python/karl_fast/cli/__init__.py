@@ -12,8 +12,8 @@ import signal
 import sys
 from pathlib import Path
 
+from karl_fast._safe_text import clean
 from karl_fast._signals import Stopped
-from karl_fast._text import clean
 from karl_fast.cli.signals import listen, say
 from karl_fast.errors import FileError, KarlError, UsageError
 

@@ -8,8 +8,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from karl_fast._safe_text import clean
 from karl_fast._signals import STOPS, Stopped, handle
-from karl_fast._text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from karl_fast._safe_text import clean
 from karl_fast._suggest import nearest, question
-from karl_fast._text import clean
 from karl_fast.cli.precedence import SOURCES
 from karl_fast.errors import UsageError
 from karl_fast.settings.sample import Settings

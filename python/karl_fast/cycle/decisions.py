@@ -51,7 +51,7 @@ def adopted(config: CycleConfig, now: Task, records: CycleRecords) -> dict[str, 
     if now.step != "promote":
         return None
     # Loads NumPy, which the other steps do without.
-    from karl_fast.evaluation.records import PromotionRecords
+    from karl_fast.evaluation.promotions import PromotionRecords
     from karl_fast.evaluation.rollouts import adapter_hash
 
     begun = records.done("promote", now.key)

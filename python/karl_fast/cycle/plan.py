@@ -62,7 +62,7 @@ def _training(config: CycleConfig) -> dict[str, int]:
     if importlib.util.find_spec("mlx_lm") is None:
         return {}
     from karl_fast.settings.schema import build  # these load MLX, which only a plan with training needs
-    from karl_fast.train.estimate import estimate
+    from karl_fast.train.memory_bound import estimate
     from karl_fast.train.settings import Training
 
     file = load(config.file)

@@ -11,8 +11,8 @@ from karl_fast._signals import Stopped
 from karl_fast.cycle import decisions, prometheus
 from karl_fast.cycle.child import execute
 from karl_fast.cycle.config import STEPS
-from karl_fast.cycle.facts import facts, kept
 from karl_fast.cycle.records import CycleRecords
+from karl_fast.cycle.run_summary import facts, kept
 from karl_fast.cycle.tasks import task
 from karl_fast.errors import KarlError, UsageError
 

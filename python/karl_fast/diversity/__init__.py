@@ -23,7 +23,7 @@ from karl_fast._core import (
     pass_at_k,
     self_bleu,
 )
-from karl_fast.diversity.information import Information, mutual_information
+from karl_fast.diversity.mutual_information import Information, mutual_information
 from karl_fast.diversity.profile import Comparison, Profile, compare, profile
 from karl_fast.diversity.rollouts import Rollouts
 from karl_fast.diversity.vendi import vendi, vendi_ngrams, vendi_similarity

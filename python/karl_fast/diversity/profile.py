@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karl_fast import _core
-from karl_fast.diversity.information import mutual_information
+from karl_fast.diversity.mutual_information import mutual_information
 from karl_fast.diversity.vendi import vendi_ngrams
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karl_fast import _atomic
-from karl_fast._text import counted
+from karl_fast._safe_text import counted
 from karl_fast._user_code import here
 from karl_fast.errors import UsageError
 from karl_fast.rl import factory, held_out, memory, rollout_log
-from karl_fast.rl.collect import Collector
+from karl_fast.rl.collect_rollouts import Collector
 from karl_fast.rl.next_token import Decoder
 
 if TYPE_CHECKING:

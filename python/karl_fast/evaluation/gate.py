@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from karl_fast import _seen
-from karl_fast._text import counted
+from karl_fast import _seen_hashes
+from karl_fast._safe_text import counted
 from karl_fast.errors import CheckpointError, KarlError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import evidence as evidences
 from karl_fast.evaluation import learned_from
-from karl_fast.evaluation.records import PromotionRecords
+from karl_fast.evaluation.promotions import PromotionRecords
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
-from karl_fast.export.read import open_source
+from karl_fast.export.training_rows import open_source
 from karl_fast.modeling.load import require_adapter
 from karl_fast.rl.config import prompts
 from karl_fast.settings.validation import refuse_empty
@@ -197,21 +197,21 @@ def _check(by: str, margin: float, confidence: float, rollouts: RolloutSettings 
         raise UsageError("by is likelihood, and there is no model", "by", "model")
 
 
-def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen.Seen, int]:
+def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen_hashes.Seen, int]:
     """Return the hashes of held-out data, and the most units that it can have."""
     if by == "rollouts":
         asked = prompts(data)
-        return _seen.of((one.messages for one in asked), (one.columns.get("group") for one in asked)), len(asked)
+        return _seen_hashes.of((one.messages for one in asked), (one.columns.get("group") for one in asked)), len(asked)
     if by == "rewards":
         folder = Path(data)
         rows = [row for name in SIDES for row in evidences.rows(folder / name)]
         own = (None if "prompt_id" in row else row["group"] for row in rows)
-        return _seen.of(map(_seen.messages_of, rows), own), len(evidences.of_logs(folder).differences)
+        return _seen_hashes.of(map(_seen_hashes.messages_of, rows), own), len(evidences.of_logs(folder).differences)
     held = open_source(data).rows(split)
-    return _seen.of_rows(held), len(held)
+    return _seen_hashes.of_rows(held), len(held)
 
 
-def _refuse_overlap(new: Path, held_out: _seen.Seen) -> None:
+def _refuse_overlap(new: Path, held_out: _seen_hashes.Seen) -> None:
     """Raise where an adapter learned from held-out data, or does not know what it learned from."""
     both = learned_from.hashes(new) & held_out
     if both:
@@ -233,7 +233,7 @@ def _facts(data: str | Path, by: str, margin: float, confidence: float) -> dict[
 def _begin(
     records: PromotionRecords,
     paths: dict[str, Any],
-    held_out: _seen.Seen,
+    held_out: _seen_hashes.Seen,
     units: int,
     facts: dict[str, Any],
     alpha: float,

@@ -15,9 +15,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from karl_fast import _seen
+from karl_fast import _seen_hashes
 from karl_fast.errors import CheckpointError, OverlapError
-from karl_fast.export.read import open_source
+from karl_fast.export.training_rows import open_source
 from karl_fast.modeling.adapters import CONFIG
 from karl_fast.modeling.load import ADAPTERS
 
@@ -25,7 +25,7 @@ LEARNED = ("train", "valid")
 """Splits that an adapter learned from or was chosen on."""
 
 
-def hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen.Seen:
+def hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_hashes.Seen:
     """Return the hashes of what an adapter, and those that it began from, learned from or were chosen on.
 
     Args:
@@ -36,7 +36,7 @@ def hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen.Seen:
         OverlapError: that is not known.
         KarlError: a file is damaged or cannot be read.
     """
-    kept = _seen.read(adapter)
+    kept = _seen_hashes.read(adapter)
     if kept is not None:
         return kept
     config, later = _config(adapter), (*later, adapter.resolve())
@@ -64,11 +64,11 @@ def _config(adapter: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _of_data(adapter: Path, data: Any) -> _seen.Seen:
+def _of_data(adapter: Path, data: Any) -> _seen_hashes.Seen:
     """Return the hashes of the data set that an adapter was trained on."""
     if not isinstance(data, str):
         hint = f"karl-fast train and rl write it beside the adapter; mlx_lm lora names its data in {CONFIG}"
-        raise _unknown(adapter, f"has no {_seen.FILE}, and no {CONFIG} that names its data", hint)
+        raise _unknown(adapter, f"has no {_seen_hashes.FILE}, and no {CONFIG} that names its data", hint)
     folder = Path(data)
     if not folder.is_dir():
         hint = f"run this where mlx_lm ran, if {data} is relative to it, or bring the data set back"
@@ -79,9 +79,9 @@ def _of_data(adapter: Path, data: Any) -> _seen.Seen:
     if newer is not None:
         hint = "train again, or bring back the data set that it was trained on"
         raise _unknown(adapter, f"is older than its data {newer}", hint)
-    found = _seen.read(folder) or _seen.Seen()
+    found = _seen_hashes.read(folder) or _seen_hashes.Seen()
     for split in LEARNED:
-        found |= _seen.of_rows(source.rows(split))
+        found |= _seen_hashes.of_rows(source.rows(split))
     return found
 
 

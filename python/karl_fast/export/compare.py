@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._core import VERSION
 from karl_fast.errors import UsageError
-from karl_fast.export.dataset import DataSet, Row, open_data_set
+from karl_fast.export.data_set_reader import DataSet, Row, open_data_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

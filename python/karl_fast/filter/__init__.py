@@ -24,9 +24,9 @@ from karl_fast.filter.groups import (
     variance_top_k,
     variance_top_p,
 )
+from karl_fast.filter.length_and_age import overlong, soft_overlong_penalty, stale
+from karl_fast.filter.off_policy import low_ratio_negatives, probability_difference
 from karl_fast.filter.result import REASONS, Filtered
-from karl_fast.filter.rollouts import overlong, soft_overlong_penalty, stale
-from karl_fast.filter.tokens import low_ratio_negatives, probability_difference
 
 __all__ = [
     "REASONS",

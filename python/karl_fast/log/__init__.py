@@ -11,7 +11,7 @@ from karl_fast.errors import BadRowError
 from karl_fast.log.discovery import files, listed
 from karl_fast.log.log import Log
 from karl_fast.log.order import refuse_unordered
-from karl_fast.settings.choices import named
+from karl_fast.settings.keywords import named
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from karl_fast.log.parquet_columns import Needed
     from karl_fast.log.reward_functions import Scorers
-    from karl_fast.settings.choices import Choices
+    from karl_fast.settings.keywords import Choices
 
 __all__ = ["Log", "read", "refuse_bad_rows"]
 

@@ -10,8 +10,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
-from karl_fast._text import counted
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.temporary_copies import NOWHERE, kept
 from karl_fast.log.written_data_sets import is_output, origin

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast._safe_text import counted
 from karl_fast._suggest import MOST, nearest
-from karl_fast._text import counted
 from karl_fast.errors import ByNameError, KarlError, TranscriptError
 from karl_fast.log.message_hints import is_conversation
 

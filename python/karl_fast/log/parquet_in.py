@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from karl_fast._text import clean
+from karl_fast._safe_text import clean
 from karl_fast.errors import ColumnError, LogChangedError
 from karl_fast.log.arrow_json import FormlessError, objects, writer
 from karl_fast.log.parquet_columns import LeftOut

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._output_path import refuse_read
-from karl_fast._text import LONGEST, clean, counted
+from karl_fast._safe_text import LONGEST, clean, counted
 from karl_fast.errors import FULL, ColumnError, FileError, KarlError, MissingExtraError, OutputExistsError
 from karl_fast.log.spool import not_kept
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import _core
-from karl_fast._text import counted
+from karl_fast._safe_text import counted
 from karl_fast._user_code import here, within
 from karl_fast.errors import RewardError, UsageError
 from karl_fast.reward.composite import weighed

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from karl_fast._text import counted
+from karl_fast._safe_text import counted
 from karl_fast.errors import FileError
 
 MANIFEST_MAX = 1 << 28

@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from karl_fast.modeling import block_attention
 from karl_fast.modeling.gated_delta import BLOCK, block, chunk_of
-from karl_fast.modeling.views import gated_deltas_by
+from karl_fast.modeling.model_views import gated_deltas_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

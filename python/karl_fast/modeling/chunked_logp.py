@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.modeling.views import chunkwise
+from karl_fast.modeling.model_views import chunkwise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ import types
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
-from karl_fast._text import clean
+from karl_fast._safe_text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.modeling.states import leaves
+from karl_fast.modeling.segment_states import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

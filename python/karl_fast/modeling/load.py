@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._safe_text import clean
 from karl_fast._suggest import beside, nearest, question
-from karl_fast._text import clean
 from karl_fast.errors import MissingExtraError, ModelError, UsageError
 from karl_fast.modeling.config import wrong_field
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.states import leaves
+from karl_fast.modeling.segment_states import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import mlx.core as mx
 
+    from karl_fast.modeling.segment_states import Layered, Rows
     from karl_fast.modeling.segments import Segment
-    from karl_fast.modeling.states import Layered, Rows
 
     Key = tuple[int, int, int]
 

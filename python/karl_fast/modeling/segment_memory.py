@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.activations import parabola
 from karl_fast.modeling.block_attention import attention_by_blocks
 from karl_fast.modeling.graph_memory import traced
+from karl_fast.modeling.held_activations import parabola
 from karl_fast.modeling.layers import arrays_of, replaced
+from karl_fast.modeling.model_views import training
 from karl_fast.modeling.parameters import flat
 from karl_fast.modeling.segment_boundaries import Borders
+from karl_fast.modeling.segment_states import leaves
 from karl_fast.modeling.segments import cut
-from karl_fast.modeling.states import leaves
-from karl_fast.modeling.views import training
 
 if TYPE_CHECKING:
     import mlx.core as mx
 
     from karl_fast.modeling.layers import Call
+    from karl_fast.modeling.segment_states import State
     from karl_fast.modeling.stateful_model import Carrier
-    from karl_fast.modeling.states import State
 
 SHORT = (16, 32, 64)
 """Tokens of a segment for which a graph that grows with them is built; beyond, its bytes go on as a parabola."""

@@ -9,12 +9,12 @@ import numpy as np
 from karl_fast.errors import KarlError, ModelError
 from karl_fast.modeling.chunked_logp import backward, forward
 from karl_fast.modeling.flat_gradients import joined, norm
+from karl_fast.modeling.model_views import DIFFERENT, training
+from karl_fast.modeling.segment_gradients import Sweep
 from karl_fast.modeling.stateful_model import Carrier
-from karl_fast.modeling.sweep import Sweep
-from karl_fast.modeling.views import DIFFERENT, training
 
 if TYPE_CHECKING:
-    from karl_fast.modeling.pullback import Arrays
+    from karl_fast.modeling.external_objective import Arrays
 
 PROBE = np.array([[1, 2, 3, 1, 3, 2, 2, 1, 3, 1]], dtype=np.int32)
 """Tokens of a row that passes whole, and in three segments."""

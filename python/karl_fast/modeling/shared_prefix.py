@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.external_objective import Traced
 from karl_fast.modeling.flat_gradients import joined
-from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.model_views import chunkwise
 from karl_fast.modeling.segment_boundaries import Borders
+from karl_fast.modeling.segment_gradients import Sweep
 from karl_fast.modeling.segments import alike, shares, width
-from karl_fast.modeling.sweep import Sweep
-from karl_fast.modeling.views import chunkwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Arrays, Columns
+    from karl_fast.modeling.external_objective import Arrays, Columns
     from karl_fast.modeling.stateful_model import Carrier
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.modeling.layers import replaced
 from karl_fast.modeling.parameters import flat, place
-from karl_fast.modeling.states import leaves, states
+from karl_fast.modeling.segment_states import leaves, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karl_fast.modeling.layers import Call
-    from karl_fast.modeling.states import Layered
+    from karl_fast.modeling.segment_states import Layered
 
 
 class Carrier:

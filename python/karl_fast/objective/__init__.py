@@ -76,8 +76,8 @@ from karl_fast.objective.axes.filter import (
     MixedGroups,
     VarianceTopP,
 )
-from karl_fast.objective.axes.gate import Gated, TopGated
 from karl_fast.objective.axes.kl import K1, K2, K3, Divergence, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
+from karl_fast.objective.axes.kondo_gate import Gated, TopGated
 from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     Drawn,

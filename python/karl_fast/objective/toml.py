@@ -16,8 +16,8 @@ from karl_fast.objective.axes import (
     empg,
     entropy,
     filter,
-    gate,
     kl,
+    kondo_gate,
     likelihood,
     log_z,
     ratio,
@@ -41,7 +41,7 @@ FAMILIES: dict[str, type[Objective]] = {
 AXES = (
     filter,
     advantage,
-    gate,
+    kondo_gate,
     set_score,
     empg,
     ratio,

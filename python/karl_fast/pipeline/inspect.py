@@ -11,7 +11,7 @@ from karl_fast.export.manifest import of_selection
 from karl_fast.export.provenance import hints, inputs, run
 from karl_fast.pipeline.open_log import opened, settings_of
 from karl_fast.pipeline.select import select
-from karl_fast.settings.choices import named
+from karl_fast.settings.keywords import named
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karl_fast.export.manifest import Manifest
     from karl_fast.export.write import Progress
     from karl_fast.log import Log
-    from karl_fast.settings.choices import Choices
+    from karl_fast.settings.keywords import Choices
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karl_fast.export.write import Progress
-    from karl_fast.settings.choices import Choices
+    from karl_fast.settings.keywords import Choices
 
 
 def settings_of(logs: object, settings: Settings | None, choices: Choices) -> Settings:

@@ -14,10 +14,10 @@ from karl_fast.errors import UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, of_draft
 from karl_fast.export.provenance import hints, inputs, run
 from karl_fast.export.write import check_any, plan, write
-from karl_fast.pipeline.nothing_left import nothing_left
+from karl_fast.pipeline.no_rows_error import nothing_left
 from karl_fast.pipeline.open_log import opened, settings_of
 from karl_fast.pipeline.select import select
-from karl_fast.settings.choices import named
+from karl_fast.settings.keywords import named
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from karl_fast.export.write import Progress
     from karl_fast.log import Log
-    from karl_fast.settings.choices import Choices
+    from karl_fast.settings.keywords import Choices
 
 
 @dataclass(frozen=True)

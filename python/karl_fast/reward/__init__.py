@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from karl_fast.reward.baselines.files import load, save
-from karl_fast.reward.baselines.merged import MeanBaseline, PartitionBaseline, ShrunkBaseline
 from karl_fast.reward.baselines.moving import EmaBaseline, FixedBaseline
+from karl_fast.reward.baselines.sharded import MeanBaseline, PartitionBaseline, ShrunkBaseline
 from karl_fast.reward.baselines.skills import SkillWeights
 from karl_fast.reward.composite import Composite, Part, Rewards
 from karl_fast.reward.engine.backfill import backfill

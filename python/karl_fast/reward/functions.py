@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast._safe_text import counted
 from karl_fast._signals import Stopped
 from karl_fast._suggest import nearest, question
-from karl_fast._text import counted
 from karl_fast._user_code import function, raised
 from karl_fast.errors import ArgumentError, RewardError, UsageError
 from karl_fast.reward.validate import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from karl_fast._text import clean, counted
+from karl_fast._safe_text import clean, counted
 
 LARGEST = 1e100
 """The largest reward: sums of squares of larger ones leave the range of float64."""

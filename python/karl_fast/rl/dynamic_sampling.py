@@ -12,7 +12,7 @@ from karl_fast.filter import constant_groups, soft_overlong_penalty
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karl_fast.rl.collect import Collector
+    from karl_fast.rl.collect_rollouts import Collector
     from karl_fast.rl.curriculum import Curriculum
     from karl_fast.rl.finished_rollouts import FinishedRollouts
     from karl_fast.rl.rollout import Rollout

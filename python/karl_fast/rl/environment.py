@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast._text import told
+from karl_fast._safe_text import told
 from karl_fast.reward.validate import CAME, LENGTH, NoReward, reward, shown
 from karl_fast.rl.rollout import is_message, no_text
 from karl_fast.rl.timeouts import CallError, Guard

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast import _seen
-from karl_fast._text import told
+from karl_fast import _seen_hashes
+from karl_fast._safe_text import told
 from karl_fast._user_code import function, within
 from karl_fast.errors import TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
@@ -17,7 +17,7 @@ from karl_fast.modeling.checkpoint import Checkpoints
 from karl_fast.reward.engine.records import overrides
 from karl_fast.reward.functions import Function
 from karl_fast.rl import run_dir
-from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.collect_rollouts import Collector, Sampling
 from karl_fast.rl.config import chosen
 from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.held_out import HeldOut
@@ -168,9 +168,9 @@ def start_remark(settings: Online, config: dict[str, Any]) -> str | None:
     return adapters.unrecorded(run_dir.weights(settings.adapter), config) if settings.adapter else None
 
 
-def seen_before(settings: Online) -> _seen.Seen:
+def seen_before(settings: Online) -> _seen_hashes.Seen:
     """Return the hashes of what the adapter that a run starts from was trained on."""
-    return (_seen.read(Path(settings.adapter)) if settings.adapter else None) or _seen.Seen()
+    return (_seen_hashes.read(Path(settings.adapter)) if settings.adapter else None) or _seen_hashes.Seen()
 
 
 def evaluated(settings: Online, adapter: str | None) -> Policy:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.modeling.views import same
+from karl_fast.modeling.model_views import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +55,7 @@ def merge(rows: Sequence[list[Any]]) -> list[Any]:
     """Make batch caches of the caches of single rows, which may be empty, and of different lengths."""
     from mlx_lm.models.cache import KVCache
 
-    from karl_fast.rl.rows_cache import RowsKVCache  # with mlx-lm, which a policy of one's own may not need
+    from karl_fast.rl.ragged_kv_cache import RowsKVCache  # with mlx-lm, which a policy of one's own may not need
 
     kinds = (RowsKVCache if type(row) is KVCache else type(row) for row in rows[0])
     return [kind.merge(list(layer)) for kind, layer in zip(kinds, zip(*rows, strict=True), strict=True)]
@@ -102,7 +102,7 @@ def finish(caches: Sequence[Any]) -> None:
 
 def padded(caches: Sequence[Any]) -> bool:
     """Return whether contexts may be padded on the right while they are computed: attention never looks ahead."""
-    from karl_fast.rl.rows_cache import RowsKVCache
+    from karl_fast.rl.ragged_kv_cache import RowsKVCache
 
     return all(type(cache) is RowsKVCache for cache in caches)
 

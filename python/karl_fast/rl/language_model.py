@@ -6,8 +6,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.positions import positions
-from karl_fast.modeling.views import adapters_off, same, split
+from karl_fast.modeling.model_views import adapters_off, same, split
+from karl_fast.modeling.position_limits import positions
 from karl_fast.rl.kv_cache import repeat
 from karl_fast.rl.quantized_cache import group_sizes, quantized
 

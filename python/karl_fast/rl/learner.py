@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling import pullback
+from karl_fast.modeling import external_objective
 from karl_fast.modeling.flat_gradients import Sum, bounded, norm
 from karl_fast.rl.logprobs import RolloutPass
 from karl_fast.rl.prepare_batch import Preparer, finite
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Columns
+    from karl_fast.modeling.external_objective import Columns
     from karl_fast.objective.base import Objective
     from karl_fast.objective.batch import Scored
     from karl_fast.objective.evaluation import Evaluation
@@ -177,7 +177,7 @@ class PolicyLearner:
         learned.log_z += np.asarray(more.get("log_z", [])).tolist()
         passes = [RolloutPass(self.forward, tokens[part], mask[part], self._names) for part in parts]
         loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
-        evaluation, columns, gradient = pullback.gradient(passes, mask[rows], loss)
+        evaluation, columns, gradient = external_objective.gradient(passes, mask[rows], loss)
         found = [("policy", gradient)]
         if log_z is not None and evaluation.log_z_coefficients is not None:
             found += log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)}).items()

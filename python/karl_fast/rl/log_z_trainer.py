@@ -9,9 +9,9 @@ import numpy as np
 
 from karl_fast.errors import CheckpointError
 from karl_fast.modeling.adapters import fit, tensors
+from karl_fast.modeling.external_objective import Traced
 from karl_fast.modeling.flat_gradients import joined, parted
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.pullback import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,14 +11,14 @@ import numpy as np
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.external_objective import Traced, spread
 from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.model_views import training
 from karl_fast.modeling.prefixes import LEAST_TOKENS
-from karl_fast.modeling.pullback import Traced, spread
+from karl_fast.modeling.segment_gradients import ReferenceModel
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import width
 from karl_fast.modeling.shared_prefix import Sharing, sweep
-from karl_fast.modeling.sweep import ReferenceModel
-from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.language_model import LanguageModel
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Arrays, Columns, Trace
+    from karl_fast.modeling.external_objective import Arrays, Columns, Trace
+    from karl_fast.modeling.segment_gradients import Sweep
     from karl_fast.modeling.stateful_model import Carrier
-    from karl_fast.modeling.sweep import Sweep
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
 

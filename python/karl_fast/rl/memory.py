@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import in_gigabytes
+from karl_fast._safe_text import in_gigabytes
 from karl_fast.errors import UsageError
-from karl_fast.modeling.activations import Activations
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
+from karl_fast.modeling.held_activations import Activations
 from karl_fast.modeling.segment_support import carried
 from karl_fast.rl.kv_cache import arrays
 from karl_fast.rl.language_model import LanguageModel

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.pullback import spread
+from karl_fast.modeling.external_objective import spread
 from karl_fast.objective.axes.advantage import Anchored, Derived
 from karl_fast.objective.axes.balance import ReferencePolicy
 from karl_fast.objective.axes.empg import EntropyModulated
-from karl_fast.objective.axes.gate import Gated, TopGated
 from karl_fast.objective.axes.kl import Divergence, NoKL
+from karl_fast.objective.axes.kondo_gate import Gated, TopGated
 from karl_fast.objective.axes.ratio import TurnRatio
 from karl_fast.objective.batch import Batch
 from karl_fast.objective.families.target_policy import TargetPolicy

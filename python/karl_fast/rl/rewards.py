@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast._text import counted
+from karl_fast._safe_text import counted
 from karl_fast.reward.composite import weighed
 from karl_fast.reward.functions import answers
 from karl_fast.reward.validate import CAME, INFINITE, LENGTH, RAISED, NoReward

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast._text import told
+from karl_fast._safe_text import told
 from karl_fast.rl.compiled import rounded
 
 if TYPE_CHECKING:

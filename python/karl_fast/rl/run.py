@@ -99,7 +99,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: O
     """
     from karl_fast.modeling.load import require
     from karl_fast.modeling.memory_limit import planned
-    from karl_fast.modeling.views import checkpointed
+    from karl_fast.modeling.model_views import checkpointed
     from karl_fast.rl.setup import prepare
     from karl_fast.rl.trainer import rounds
 

@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karl_fast import _atomic, _seen
+from karl_fast import _atomic, _seen_hashes
 from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
 from karl_fast.modeling import checkpoint, trackers
 from karl_fast.rl import finished_rollouts, held_out, rollout_log, run_state
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.settings import Online
 
-FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, trackers.FILE, rollout_log.FILE, held_out.FILE, _seen.FILE)
+FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, trackers.FILE, rollout_log.FILE, held_out.FILE, _seen_hashes.FILE)
 """Files of a run beside its folders."""
 
-BEST = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen.FILE)
+BEST = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen_hashes.FILE)
 """Files of the best adapter."""
 
 OWN = (*FILES, finished_rollouts.FILE, checkpoint.FOLDER, run_state.FOLDER, held_out.BEST)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast import _atomic, _seen
+from karl_fast import _atomic, _seen_hashes
 from karl_fast._user_code import here, within
 from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.modeling import optimizer
@@ -17,15 +17,15 @@ from karl_fast.rl import (
     curriculum,
     factory,
     finished_rollouts,
-    head_estimate,
     held_out,
+    log_z_estimate,
     memory,
     rollout_log,
     run_dir,
     run_state,
 )
 from karl_fast.rl.alarms import AlarmMonitor
-from karl_fast.rl.collect import Collector
+from karl_fast.rl.collect_rollouts import Collector
 from karl_fast.rl.config import prompts as read_prompts
 from karl_fast.rl.finished_rollouts import FinishedRollouts
 from karl_fast.rl.log_z_trainer import learns_log_z
@@ -94,7 +94,7 @@ class OnlineRun:
     identity: dict[str, Any]
     checkpoints: Checkpoints
     need: RoundNeed
-    seen_before: _seen.Seen
+    seen_before: _seen_hashes.Seen
     held_out: held_out.HeldOut | None = None
     remarks: list[str] = field(default_factory=list)
     progress: run_state.Progress = field(default_factory=run_state.Progress)
@@ -126,16 +126,16 @@ class OnlineRun:
         return self.held_out is not None and self.held_out.stopped
 
     @property
-    def seen(self) -> _seen.Seen:
+    def seen(self) -> _seen_hashes.Seen:
         """Hashes of the prompts that it learns from or chooses on, and of those of the adapter that it starts from."""
         prompts = [*self.asked.prompts, *(self.held_out.prompts if self.held_out else [])]
-        found = _seen.of((one.messages for one in prompts), (one.columns.get("group") for one in prompts))
+        found = _seen_hashes.of((one.messages for one in prompts), (one.columns.get("group") for one in prompts))
         return found | self.seen_before
 
     def keep_best(self) -> None:
         """Write the present weights as the best adapter by held-out prompts."""
         held_out.keep_best(self.out / held_out.BEST, self.policy.model, self.checkpoints.config)
-        _seen.write(self.out / held_out.BEST, self.seen)
+        _seen_hashes.write(self.out / held_out.BEST, self.seen)
 
     def close(self) -> None:
         """Close all files, even if one fails."""
@@ -197,7 +197,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         asked=asked,
         collector=collector,
         learner=learner,
-        curriculum=curriculum.of(settings, asked.prompts, head_estimate.of(settings, learner)),
+        curriculum=curriculum.of(settings, asked.prompts, log_z_estimate.of(settings, learner)),
         buffer=Buffer(settings.replay),
         monitor=AlarmMonitor(settings.alarms),
         identity=identity,
@@ -270,7 +270,7 @@ def _open(run: OnlineRun, *, anew: bool) -> None:
         out.mkdir(parents=True, exist_ok=True)
     # The journal locks the folder: a second run is refused here.
     run.journal = rollout_log.Journal(out / rollout_log.FILE, now.rollouts_bytes)
-    _seen.write(out, run.seen)
+    _seen_hashes.write(out, run.seen)
     with _atomic.refused(out / FILE), (out / FILE).open("ab") as file:
         if file.tell() < now.metrics_bytes:
             run.journal.finish()

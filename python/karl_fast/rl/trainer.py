@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import counted
+from karl_fast._safe_text import counted
 from karl_fast.errors import AlarmError
 from karl_fast.rl.dynamic_sampling import gather
 from karl_fast.rl.round_log import RoundLog

@@ -17,7 +17,7 @@ Log-weights are taken where only proportions matter, weights where totals do.
 
 from karl_fast.sampling.alias import Alias
 from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
-from karl_fast.sampling.estimates import (
+from karl_fast.sampling.estimation_samples import (
     DrawnRows,
     Estimated,
     draw_priority,
@@ -27,8 +27,8 @@ from karl_fast.sampling.estimates import (
     threshold,
 )
 from karl_fast.sampling.iterables import reservoir_of, weighted_reservoir_of
-from karl_fast.sampling.keyed import BottomK, Held, Priority, TopK
-from karl_fast.sampling.totals import Moments, VarOpt
+from karl_fast.sampling.shard_totals import Moments, VarOpt
+from karl_fast.sampling.top_keys import BottomK, Held, Priority, TopK
 
 __all__ = [
     "Alias",

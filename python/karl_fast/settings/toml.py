@@ -46,8 +46,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, UsageError
-from karl_fast.settings.fields import SampleFields
 from karl_fast.settings.keys import checked
+from karl_fast.settings.sample_fields import SampleFields
 from karl_fast.settings.schema import schema, shown
 from karl_fast.settings.types import Signal, Stored
 from karl_fast.settings.validation import FILES

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from karl_fast.settings.fields import SampleFields
+    from karl_fast.settings.sample_fields import SampleFields
     from karl_fast.train.settings import Training
 
 TRAIN_FILE = "train.toml"

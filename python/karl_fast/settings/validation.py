@@ -15,7 +15,7 @@ from karl_fast.settings.types import STARTED_AT, Signal, weight_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karl_fast.settings.fields import SampleFields
+    from karl_fast.settings.sample_fields import SampleFields
 
 
 def refuse_empty(wanted: str = "a path", **values: object) -> None:

@@ -129,7 +129,7 @@ def train(
     from karl_fast import _atomic
     from karl_fast.modeling.load import require
     from karl_fast.modeling.memory_limit import planned
-    from karl_fast.modeling.views import checkpointed
+    from karl_fast.modeling.model_views import checkpointed
     from karl_fast.settings.toml_text import TRAIN_FILE, training
     from karl_fast.settings.validation import refuse_empty
     from karl_fast.train import trainer

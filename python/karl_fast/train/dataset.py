@@ -14,7 +14,7 @@ from karl_fast.train.recipe import OfflineObjective
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from karl_fast.export.read import Source
+    from karl_fast.export.training_rows import Source
     from karl_fast.modeling.load import Loaded
     from karl_fast.train.chat_template import Text
     from karl_fast.train.settings import Training

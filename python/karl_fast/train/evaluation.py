@@ -9,7 +9,7 @@ import numpy as np
 
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import ModelError, NothingToTrainError, UsageError
-from karl_fast.export.read import open_source
+from karl_fast.export.training_rows import open_source
 from karl_fast.log.field_hints import paths
 from karl_fast.modeling.load import load, require_adapter
 from karl_fast.settings.validation import refuse_empty
@@ -18,7 +18,7 @@ from karl_fast.train.chat_template import Renderer
 from karl_fast.train.confidence import Difference, difference
 from karl_fast.train.dataset import longest
 from karl_fast.train.examples import Example, prepared, rendered
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import AUTO, Training
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
-from karl_fast.export.read import STAMP, number_of
+from karl_fast.export.training_rows import STAMP, number_of
 from karl_fast.log.field_hints import fitting, held, likeliest
 from karl_fast.reward.validate import shown
 from karl_fast.train.chat_template import has_text

@@ -11,7 +11,7 @@ head         12 chunks of logits, and B * T * E * 8 of slopes
 Rows that pass in segments take activations and head of one segment, and the states of all of them with their
 cotangents (`karl_fast.modeling.segment_memory`).
 
-Activations come from `karl_fast.modeling.activations`, which has MLX build the graph of a batch without
+Activations come from `karl_fast.modeling.held_activations`, which has MLX build the graph of a batch without
 computing it. The graph holds the states that a recurrent layer leaves for each token, attention's scores and the width
 of a feed-forward part, for any architecture.
 """
@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import in_gigabytes
+from karl_fast._safe_text import in_gigabytes
 from karl_fast.errors import ModelError, UsageError
-from karl_fast.modeling.activations import Activations
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, chunk_rows
+from karl_fast.modeling.held_activations import Activations
 from karl_fast.modeling.parameters import flat
 from karl_fast.modeling.segment_memory import SweepMemory
 from karl_fast.train.batching import MULTIPLE

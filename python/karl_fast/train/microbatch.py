@@ -12,10 +12,10 @@ from karl_fast.train.batching import padded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Columns, Trace
+    from karl_fast.modeling.external_objective import Columns, Trace
     from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
-    from karl_fast.train.scorer import Scorer
+    from karl_fast.train.model_logprobs import Scorer
 
 LARGEST_SEED = (1 << 31) - 1
 

@@ -12,7 +12,7 @@ from karl_fast.train.examples import Example, groups_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.export.read import Source
+    from karl_fast.export.training_rows import Source
     from karl_fast.objective.batch import Scored
     from karl_fast.train.batching import Padded
     from karl_fast.train.settings import Training

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast import _atomic, _seen
+from karl_fast import _atomic, _seen_hashes
 from karl_fast.errors import CheckpointError, OutputExistsError
-from karl_fast.export.read import open_source
+from karl_fast.export.training_rows import open_source
 from karl_fast.modeling import optimizer as optimizers
 from karl_fast.modeling.adapters import begin, unrecorded
 from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, TrainingState
 from karl_fast.modeling.load import Loaded, adapt, load
-from karl_fast.modeling.positions import positions
+from karl_fast.modeling.position_limits import positions
 from karl_fast.modeling.trackers import FILE, Tracker, trackers
 from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
 from karl_fast.train import dataset, validation
 from karl_fast.train.length_budget import SHORTEST, LengthBudget, in_segments, settled
 from karl_fast.train.memory import Need, TrainingMemory, limit_bytes, of_model
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import check_source
-from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import AUTO, LENGTHS
 from karl_fast.train.step import Learner
 
@@ -133,7 +133,7 @@ def prepare(
         run.held.enter_context(_atomic.alone(adapter_path))
         _free(checkpoints, resume=resume, force=force)  # another run may have ended there since
         _placed(run, resume)
-        _seen.write(adapter_path, seen)
+        _seen_hashes.write(adapter_path, seen)
         undo.pop_all()
     return run
 
@@ -145,12 +145,12 @@ def _stored(settings: Training, checkpoints: Checkpoints) -> Training:
     return replace(settings, **found)
 
 
-def _seen_by(data: Path, rows: dict[str, list[dict[str, Any]]], weights: str | None) -> _seen.Seen:
+def _seen_by(data: Path, rows: dict[str, list[dict[str, Any]]], weights: str | None) -> _seen_hashes.Seen:
     """Return the hashes of the rows that a run learns from or chooses on, and those kept with its data and weights."""
     before = [data, *([] if weights is None else [Path(weights).parent])]
-    found = _seen.of_rows(row for some in rows.values() for row in some)
+    found = _seen_hashes.of_rows(row for some in rows.values() for row in some)
     for folder in before:
-        found |= _seen.read(folder) or _seen.Seen()
+        found |= _seen_hashes.read(folder) or _seen_hashes.Seen()
     return found
 
 
@@ -218,7 +218,7 @@ def _own(path: Path) -> Collection[str]:
     other = folder.is_dir() and any(not one.name.startswith(_atomic.UNFINISHED) for one in folder.iterdir())
     lone = () if (path / TRAIN_FILE).is_file() else (path / CONFIG, path / FILE)
     alien = {file.name for file in lone if file.is_file() and file.stat().st_size > 0}
-    return {TRAIN_FILE, CONFIG, FILE, FOLDER, _seen.FILE} - alien - ({FOLDER} if other else set())
+    return {TRAIN_FILE, CONFIG, FILE, FOLDER, _seen_hashes.FILE} - alien - ({FOLDER} if other else set())
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:

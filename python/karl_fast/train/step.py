@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.modeling.external_objective import gradient
 from karl_fast.modeling.flat_gradients import Sum, norm
-from karl_fast.modeling.pullback import gradient
 from karl_fast.train.microbatch import Parts
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Columns
+    from karl_fast.modeling.external_objective import Columns
     from karl_fast.objective.batch import Scored
     from karl_fast.objective.evaluation import Evaluation
     from karl_fast.train.examples import Example

@@ -8,7 +8,7 @@ from karl_fast.train.data_order import shuffled
 
 if TYPE_CHECKING:
     from karl_fast.train.examples import Example
-    from karl_fast.train.scorer import Scorer
+    from karl_fast.train.model_logprobs import Scorer
 
 
 def batches(examples: list[Example], rows: int, count: int, seed: int) -> list[list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from karl_fast import _seen
+from karl_fast import _seen_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ def adapter(folder: Path, learned: Iterable[str] = (), groups: Iterable[str] = (
     """A folder that passes as an adapter, with the hashes of the prompts it learned from."""
     folder.mkdir(parents=True)
     (folder / "adapters.safetensors").write_bytes(folder.name.encode())
-    _seen.write(folder, _seen.of(([{"role": "user", "content": text}] for text in learned), groups))
+    _seen_hashes.write(folder, _seen_hashes.of(([{"role": "user", "content": text}] for text in learned), groups))
     return folder
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast import _seen
+from karl_fast import _seen_hashes
 from karl_fast.errors import CheckpointError, KarlError, OutputForeignError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import gate, promote, rollback
-from karl_fast.evaluation.records import PromotionRecords
+from karl_fast.evaluation.promotions import PromotionRecords
 from tests.unit.evaluation.made import adapter, logs, row
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_an_adapter_that_learned_from_held_out_prompts_is_refused_with_how_many(
 
 def test_an_adapter_that_does_not_know_what_it_learned_from_is_refused(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
-    (runs / "second" / _seen.FILE).unlink()
+    (runs / "second" / _seen_hashes.FILE).unlink()
     with pytest.raises(OverlapError, match="what it learned from is not known"):
         by_rewards(runs)
 
@@ -86,7 +86,7 @@ def test_an_adapter_that_does_not_know_what_it_learned_from_is_refused(runs: Pat
 def of_mlx_lm(runs: Path, name: str, learned: list[str], chosen: list[str] = (), **config: Any) -> Path:  # type: ignore[assignment]
     """An adapter of mlx_lm, and the data set that it was trained on."""
     data, folder = runs / f"{name}-data", adapter(runs / name)
-    (folder / _seen.FILE).unlink()
+    (folder / _seen_hashes.FILE).unlink()
     data.mkdir()
     for split, prompts in (("train", learned), ("valid", chosen), ("test", ["held out 9"])):
         (data / f"{split}.jsonl").write_text("".join(json.dumps(row(one, None)) + "\n" for one in prompts))
@@ -221,7 +221,7 @@ def test_processes_at_once_have_looks_of_their_own(runs: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from karl_fast.evaluation import promote, records, rollback
+from karl_fast.evaluation import promote, promotions, rollback
 runs, place, how = sys.argv[1:]
 calls = 0
 def dies(function):
@@ -232,8 +232,8 @@ def dies(function):
         calls += 1
         return function(*given, **named)
     return call
-records._write = dies(records._write)
-records.PromotionRecords.move = dies(records.PromotionRecords.move)
+promotions._write = dies(promotions._write)
+promotions.PromotionRecords.move = dies(promotions.PromotionRecords.move)
 if how == "promote":
     promote(f"{runs}/second", over=f"{runs}/first", data=f"{runs}/data", by="rewards")
 else:
@@ -312,7 +312,7 @@ def test_karls_split_leaks_and_the_gate_refuses_it(runs: Path) -> None:
     (runs / "set").mkdir()
     (runs / "set" / "valid.jsonl").write_text("".join(json.dumps(one) + "\n" for one in valid))
     trained = adapter(runs / "karl")
-    _seen.write(trained, _seen.of_rows(train))
+    _seen_hashes.write(trained, _seen_hashes.of_rows(train))
     leaked = {one["group"] for one in train} & {one["group"] for one in valid}
     held = {one["group"] for one in valid}
     assert leaked
@@ -321,7 +321,7 @@ def test_karls_split_leaks_and_the_gate_refuses_it(runs: Path) -> None:
         OverlapError, match=rf"{len(leaked)} of {len(held)} prompts .* {len(leaked)} of {len(held)} groups"
     ):
         promote(trained, **how)
-    _seen.write(trained, _seen.of_rows(one for one in rows if one["group"] not in held))
+    _seen_hashes.write(trained, _seen_hashes.of_rows(one for one in rows if one["group"] not in held))
     with pytest.raises(KarlError, match="model") as refused:  # past the check of overlap
         promote(trained, **how)
     assert not isinstance(refused.value, OverlapError)

@@ -10,8 +10,8 @@ import pytest
 
 from karl_fast.errors import ArgumentError
 from karl_fast.objective import Objective, recipe
-from tests.unit.objective.battery import neighbours
-from tests.unit.objective.cases import BATCH, NEW, extra, loss_of
+from tests.unit.objective.batch_cases import BATCH, NEW, extra, loss_of
+from tests.unit.objective.objectives_to_test import neighbours
 
 GROUPS = [[4, 5, 6, 7], [0, 1, 2, 3, 12, 13, 14, 15], [8, 9, 10, 11]]
 RAGGED = [[0], [15, 3, 8], [1, 2, 4, 5, 6, 7, 9], [10, 11, 12, 13, 14]]

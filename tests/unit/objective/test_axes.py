@@ -12,8 +12,8 @@ import pytest
 from karl_fast.errors import ArgumentError, IncoherentObjectiveError
 from karl_fast.objective.recipes import RECIPES
 from karl_fast.objective.toml import POINTS
-from tests.unit.objective.battery import ALONE, AXES, BASES, neighbours
-from tests.unit.objective.cases import changed, differs, loss_of, numbers, title
+from tests.unit.objective.batch_cases import changed, differs, loss_of, numbers, title
+from tests.unit.objective.objectives_to_test import ALONE, AXES, BASES, neighbours
 
 if TYPE_CHECKING:
     from karl_fast.objective import Recipe

@@ -13,7 +13,7 @@ from karl_fast.objective import Batch, Scored, recipe
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.batch import FIELDS
 from karl_fast.objective.recipes import RECIPES
-from tests.unit.objective.cases import BATCH, LOG_Z, MASK, NEW, extra, loss_of
+from tests.unit.objective.batch_cases import BATCH, LOG_Z, MASK, NEW, extra, loss_of
 
 SHORT = np.zeros(3)
 

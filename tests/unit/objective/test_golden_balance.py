@@ -19,7 +19,7 @@ from karl_fast.objective.axes.balance import (
 )
 from karl_fast.objective.axes.log_z import GroupOptimum, NoLogZ, SoftValue
 from tests.tolerances import GOLDEN, VERL_LENGTHS
-from tests.unit.objective.cases import loss_of
+from tests.unit.objective.batch_cases import loss_of
 from tests.unit.objective.golden import cases, column, one_token, read
 
 FLOWRL, RULES = read("flowrl"), cases(read("update_rules"))

@@ -17,7 +17,7 @@ from karl_fast.objective.axes.filter import KeepAll
 from karl_fast.objective.axes.kl import K3, NoKL
 from karl_fast.objective.axes.ratio import SequenceProduct, SequenceRatio, SequenceTokenRatio, TokenRatio
 from tests.tolerances import GOLDEN, VERL_LENGTHS
-from tests.unit.objective.cases import differs, loss_of
+from tests.unit.objective.batch_cases import differs, loss_of
 from tests.unit.objective.golden import cases, read
 
 LOSSES, SAMPO, GIGPO = read("policy_losses"), read("sampo_empg")["sampo"], read("gigpo")

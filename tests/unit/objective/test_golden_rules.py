@@ -13,13 +13,13 @@ from karl_fast.objective.axes.advantage import Given
 from karl_fast.objective.axes.aggregate import TokenMean
 from karl_fast.objective.axes.clip import Delight, Flip, VariancePenalty
 from karl_fast.objective.axes.filter import KeepAll
-from karl_fast.objective.axes.gate import TopGated, gate_probabilities
 from karl_fast.objective.axes.kl import NoKL
+from karl_fast.objective.axes.kondo_gate import TopGated, gate_probabilities
 from karl_fast.objective.axes.likelihood import Exponential
 from karl_fast.objective.axes.set_score import directions, set_scores
 from karl_fast.objective.families.target_policy import Tilted
 from tests.tolerances import GOLDEN
-from tests.unit.objective.cases import loss_of
+from tests.unit.objective.batch_cases import loss_of
 from tests.unit.objective.golden import cases, column, one_token, read
 
 RULES = cases(read("update_rules"))

@@ -14,9 +14,9 @@ from karl_fast.objective.axes.clip import Cap, Clip, DualClip, Flip, MaskNegativ
 from karl_fast.objective.axes.ratio import SequenceProduct, SequenceRatio, TokenRatio
 from karl_fast.objective.recipes import RECIPES
 from tests.tolerances import AUTODIFF, SLOPE
-from tests.unit.objective.battery import neighbours
-from tests.unit.objective.cases import BATCH, MASK, NEW, OLD, extra, loss_of
+from tests.unit.objective.batch_cases import BATCH, MASK, NEW, OLD, extra, loss_of
 from tests.unit.objective.naive import loss as naive
+from tests.unit.objective.objectives_to_test import neighbours
 
 mx = pytest.importorskip("mlx.core")
 

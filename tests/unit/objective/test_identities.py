@@ -22,8 +22,8 @@ from karl_fast.objective.axes.clip import (
     VariancePenalty,
 )
 from karl_fast.objective.axes.filter import DropConstantGroups, KeepAll
-from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import K3, NoKL
+from karl_fast.objective.axes.kondo_gate import Gated
 from karl_fast.objective.axes.likelihood import Boltzmann, Drawn, Uniform
 from karl_fast.objective.axes.ratio import (
     OnPolicy,
@@ -35,7 +35,7 @@ from karl_fast.objective.axes.ratio import (
 )
 from karl_fast.objective.recipes import RECIPES
 from tests.tolerances import MLX_EXP
-from tests.unit.objective.cases import BATCH, MASK, NEW, OLD, loss_of, same, same_slopes
+from tests.unit.objective.batch_cases import BATCH, MASK, NEW, OLD, loss_of, same, same_slopes
 
 PLAIN = PolicyGradient(KeepAll(), Given(), TokenRatio(), NoClip(), NoKL(), SequenceMean())
 RATIOS = [TokenRatio(), TurnRatio(), SequenceRatio(), SequenceTokenRatio(), OnPolicy()]

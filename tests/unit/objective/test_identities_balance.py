@@ -21,7 +21,7 @@ from karl_fast.objective.axes.balance import (
     Unweighted,
 )
 from karl_fast.objective.axes.log_z import GroupOptimum, Learned, NoLogZ, SoftValue
-from tests.unit.objective.cases import BATCH, MASK, NEW, loss_of, same
+from tests.unit.objective.batch_cases import BATCH, MASK, NEW, loss_of, same
 
 
 def boltzmann(rewards: Any, reference: Any, inverse: float) -> tuple[Any, float]:

@@ -18,7 +18,7 @@ from karl_fast.objective.axes.filter import KeepAll
 from karl_fast.objective.axes.kl import K2, K3, NoKL
 from karl_fast.objective.axes.ratio import SequenceProduct, SequenceRatio, SequenceTokenRatio, TokenRatio, TurnRatio
 from tests.tolerances import MLX_EXP
-from tests.unit.objective.cases import loss_of
+from tests.unit.objective.batch_cases import loss_of
 
 RATIOS = [TokenRatio(), TurnRatio(), SequenceRatio(), SequenceProduct(), SequenceTokenRatio()]
 CLIPS = [Clip(0.2, 0.28), DualClip(0.2, 0.2, 2.0), TwoSided(0.1, 0.2, 1.5), Cap(1.5, 0.3), NoClip()]

@@ -26,13 +26,13 @@ from karl_fast.objective import (
 from karl_fast.objective.axes.advantage import Anchored, Centre, Given, Whitened, ZScore
 from karl_fast.objective.axes.balance import Huber
 from karl_fast.objective.axes.clip import Cap, Clip, Delight, GeometricClip, NoClip
-from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import K1, K2, K3, K1InReward, K1PerToken
+from karl_fast.objective.axes.kondo_gate import Gated
 from karl_fast.objective.axes.log_z import GroupOptimum
 from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio
 from karl_fast.objective.recipes import RECIPES
-from tests.unit.objective.battery import neighbours
-from tests.unit.objective.cases import title
+from tests.unit.objective.batch_cases import title
+from tests.unit.objective.objectives_to_test import neighbours
 
 WANTED = """GRPO DR_GRPO DAPO GSPO GSPO_TOKEN CISPO SAPO GMPO RLOO REINFORCE REINFORCE_PLUS_PLUS PPO_CLIP MAXRL PMD_MEAN
 SAMPO FLOWRL FLOWRL_RELEASED FLOWRL_VARGRAD PACED OAPL A_STAR_PO AWR TPO DG KONDO ASPO R2VPO VPO DFT SFT BOLTZMANN"""

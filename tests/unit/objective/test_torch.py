@@ -9,7 +9,7 @@ import pytest
 
 from karl_fast.objective import names, recipe
 from tests.unit.objective import torch_forms
-from tests.unit.objective.cases import BATCH, LOG_Z, MASK, OLD
+from tests.unit.objective.batch_cases import BATCH, LOG_Z, MASK, OLD
 
 VOCABULARY = 5
 LOGITS = np.random.default_rng(12).normal(size=(*MASK.shape, VOCABULARY))

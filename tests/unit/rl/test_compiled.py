@@ -19,7 +19,7 @@ from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rollout import Packed, Prompt
 from karl_fast.rl.turn import Ask, Turn, key
-from tests.pulled import pulled
+from tests.external_gradients import pulled
 from tests.unit.rl.conftest import lines
 
 if TYPE_CHECKING:

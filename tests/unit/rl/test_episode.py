@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.collect_rollouts import Collector, Sampling
 from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rewards import RewardFunctions

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from karl_fast.rl import rl
-from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.collect_rollouts import Collector, Sampling
 from karl_fast.rl.config import prompts as read_prompts
 from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.finished_rollouts import FILE, FinishedRollouts

@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.collect_rollouts import Collector, Sampling
 from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.generate import Generation, draw
 from karl_fast.rl.language_model import LanguageModel
@@ -20,7 +20,7 @@ from karl_fast.rl.prefill import Prefill
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.turn import Ask, Later, Turn, key
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 
 if TYPE_CHECKING:
     from karl_fast.rl.rollout import Rollout
@@ -32,12 +32,12 @@ ENDS = frozenset({5, 6, 7})
 
 
 def policy(kind: str, ends: frozenset[int] = ENDS) -> Any:
-    return LanguageModel(SimpleNamespace(model=zoo.built(kind), tokenizer=None, ends=ends, config={}))
+    return LanguageModel(SimpleNamespace(model=model_zoo.built(kind), tokenizer=None, ends=ends, config={}))
 
 
 def contexts(count: int, longest: int = 40, seed: int = 0) -> list[list[int]]:
     random = np.random.default_rng(seed)
-    return [random.integers(8, zoo.VOCABULARY, length).tolist() for length in random.integers(2, longest, count)]
+    return [random.integers(8, model_zoo.VOCABULARY, length).tolist() for length in random.integers(2, longest, count)]
 
 
 def forward(policy: Any, context: list[int], turn: Turn) -> Any:

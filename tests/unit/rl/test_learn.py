@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.modeling import pullback
+from karl_fast.modeling import external_objective
 from karl_fast.objective import names, recipe
 from karl_fast.objective.axes.advantage import Centre
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.entropy import EntropyBonus
-from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import ForwardKL, NoKL, ReverseKL
-from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.objective.axes.kondo_gate import Gated
+from karl_fast.rl.collect_rollouts import Collector, Sampling
 from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.logprobs import Forward
@@ -104,14 +104,14 @@ def test_gradients_of_micro_batches_add_up_in_float32(
     policy.model.update(tree_map(lambda one: one.astype(mx.bfloat16), policy.model.parameters()))
     one = learner(policy, "rloo", micro_batch=1)
     prepared = one.prepare(rollouts, version=0, seed=5)
-    sizes, plain, taken = iter([256.0, *[1.0] * len(rollouts)]), pullback.gradient, dict[str, Any]()
+    sizes, plain, taken = iter([256.0, *[1.0] * len(rollouts)]), external_objective.gradient, dict[str, Any]()
 
     def sized(*arguments: Any) -> Any:
         evaluation, columns, values = plain(*arguments)
         size = next(sizes)
         return evaluation, columns, {name: mx.full(value.shape, size, value.dtype) for name, value in values.items()}
 
-    monkeypatch.setattr(pullback, "gradient", sized)
+    monkeypatch.setattr(external_objective, "gradient", sized)
     monkeypatch.setattr(one.optimizer, "update", lambda _, gradient: taken.update(gradient))
     one.learn(prepared, seed=5, aim=lambda _: None)
     assert int(prepared.mask.any(1).sum()) == 18

@@ -92,7 +92,7 @@ def test_log_z_of_prompts_is_that_of_the_trace(reversal: ModuleType) -> None:
 
 def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(reversal: ModuleType) -> None:
     from karl_fast.objective import recipe
-    from karl_fast.rl import Online, head_estimate
+    from karl_fast.rl import Online, log_z_estimate
 
     policy = reversal.policy(seed=1)
     partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
@@ -101,7 +101,7 @@ def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(re
     def of(name: str = "paced", **choices: Any) -> Any:
         objective, forward = recipe(name).objective, SimpleNamespace(policy=policy)
         learner: Any = SimpleNamespace(objective=objective, partition=partition, forward=forward)
-        return head_estimate.of(Online(**{"curriculum": "paced"} | choices), learner)
+        return log_z_estimate.of(Online(**{"curriculum": "paced"} | choices), learner)
 
     tokens = [policy.encode(prompt.messages) for prompt in prompts]
     assert of()(prompts) == pytest.approx(0.05 * partition.log_z(policy, tokens))

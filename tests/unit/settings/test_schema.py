@@ -17,7 +17,7 @@ import karl_fast
 from karl_fast.cli import options
 from karl_fast.errors import UsageError
 from karl_fast.rl.settings import Online
-from karl_fast.settings import choices
+from karl_fast.settings import keywords
 from karl_fast.settings.keys import checked
 from karl_fast.settings.ranges import Range
 from karl_fast.settings.reference import page
@@ -84,7 +84,7 @@ def test_a_setting_that_is_added_in_one_place_is_everywhere(kind: Any, tmp_path:
         call(KARL_FAST_ZEAL="0")
     with pytest.raises(UsageError, match="zeal is 'x', wanted a whole number from 1 on and below 9"):
         checked(kind, {"zeal": "x"})
-    function = choices.named(kind)(lambda **_: None)
+    function = keywords.named(kind)(lambda **_: None)
     assert inspect.signature(function).parameters["zeal"].default == 3
 
 
@@ -142,13 +142,13 @@ def test_the_page_has_every_setting_once() -> None:
 
 def test_keywords_of_editors_are_those_of_the_settings() -> None:
     """`KARL_FAST_UPDATE=1` writes them anew."""
-    source, declared = Path(choices.__file__), [one for one in fields(Settings) if one.name in schema(Settings)]
+    source, declared = Path(keywords.__file__), [one for one in fields(Settings) if one.name in schema(Settings)]
     lines = "".join(f"    {one.name}: {one.type}\n" for one in declared)
     if os.environ.get("KARL_FAST_UPDATE"):
         head, _, tail = source.read_text("utf-8").partition('by name."""\n\n')
         source.write_text(f'{head}by name."""\n\n{lines}{tail[tail.index(chr(10) * 2) + 1 :]}', "utf-8")
     assert f'by name."""\n\n{lines}\n\n' in source.read_text("utf-8")
-    assert get_type_hints(choices.Choices) == {name: one.annotation for name, one in schema(Settings).items()}
+    assert get_type_hints(keywords.Choices) == {name: one.annotation for name, one in schema(Settings).items()}
 
 
 @pytest.mark.parametrize("function", [karl_fast.sample, karl_fast.inspect, karl_fast.read])

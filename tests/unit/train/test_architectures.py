@@ -17,7 +17,7 @@ from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling import memory_limit
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import linear_keys
-from karl_fast.modeling.views import checkpointed
+from karl_fast.modeling.model_views import checkpointed
 from karl_fast.rl.generate import draw
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
@@ -27,9 +27,9 @@ from karl_fast.rl.settings import Online
 from karl_fast.train import Training
 from karl_fast.train.batching import padded
 from karl_fast.train.memory import of_model
-from karl_fast.train.scorer import Scorer
-from tests.pulled import pulled
-from tests.unit.train import zoo
+from karl_fast.train.model_logprobs import Scorer
+from tests.external_gradients import pulled
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, examples, logp_of
 
 ATTENTION = ("qwen3", "gemma3_text", "llama4", "gemma3n", "deepseek_v3", "qwen3_moe", "phi", "nanochat", "lille-130m")
@@ -38,12 +38,12 @@ RECURRENT = (
     *("falcon_h1", "granitemoehybrid", "nemotron_h", "plamo2", "rwkv7", "recurrent_gemma", "bailing_moe_linear"),
     *("baichuan_m1", "minimax"),
 )
-KINDS = [kind for kind in (*ATTENTION, *RECURRENT) if kind in zoo.types()]
+KINDS = [kind for kind in (*ATTENTION, *RECURRENT) if kind in model_zoo.types()]
 
 
 @pytest.fixture(params=KINDS)
 def model(request: pytest.FixtureRequest) -> Any:
-    return adapted(zoo.built(request.param))
+    return adapted(model_zoo.built(request.param))
 
 
 def language(model: Any) -> LanguageModel:
@@ -128,7 +128,7 @@ def test_the_plan_is_what_is_measured_under_it_as_the_memory_limit(model: Any, g
 @pytest.mark.parametrize("kind", ["qwen3", "qwen3_5", "mamba2"])
 def test_a_long_row_is_planned_from_short_ones(kind: str) -> None:
     """Beyond what is traced: where the graph grows with the length, it is not built at that length."""
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     scorer = Scorer(model)
     need = of_model(model, scorer.body, scorer.vocabulary, Training(), len(model.layers))
     tokens, places = mx.zeros((1, 601), mx.int32) + 5, mx.arange(600, dtype=mx.int32)
@@ -144,7 +144,7 @@ def test_a_long_row_is_planned_from_short_ones(kind: str) -> None:
 
 
 def test_a_plan_changes_nothing_in_the_model() -> None:
-    model = adapted(zoo.built("gemma3n"))  # whose forward pass assigns weights
+    model = adapted(model_zoo.built("gemma3n"))  # whose forward pass assigns weights
     scorer, tokens = Scorer(model), mx.array([[5, 6, 7, 8]])
     before = scorer.body(tokens)
     of_model(model, scorer.body, scorer.vocabulary, Training(), 4).need(2, 16)
@@ -154,7 +154,7 @@ def test_a_plan_changes_nothing_in_the_model() -> None:
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen3_5", "lfm2"])
 def test_the_plan_of_a_round_is_what_is_measured(kind: str) -> None:
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     policy = language(model)
     memory = of_policy(policy, Online(), {"num_layers": len(model.layers)})
     need = memory.need(Sizes(4, 8, 8, 112, 4096, 1, 16, turns=False))
@@ -181,9 +181,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("kind", [kind for kind in REFUSED if kind in zoo.types()])
+@pytest.mark.parametrize("kind", [kind for kind in REFUSED if kind in model_zoo.types()])
 def test_what_cannot_be_trained_is_refused_in_a_sentence(kind: str) -> None:
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     with pytest.raises(ModelError, match=REFUSED[kind]):
         planned(model)
 
@@ -194,6 +194,6 @@ def planned(model: Any) -> Any:
 
 
 def test_layers_whose_weight_the_model_itself_assigns_are_not_adapted() -> None:
-    keys = linear_keys(zoo.built("gemma3n"))
+    keys = linear_keys(model_zoo.built("gemma3n"))
     assert "altup.prediction_coefs" not in keys
     assert "altup.modality_router" in keys

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.unit.train import parts
-from tests.unit.train.test_defects import chat, write
+from tests.unit.train.test_mlx_lm_defects import chat, write
 
 from karl_fast.cli.reports.train import opening  # isort: skip
 from karl_fast.errors import NothingToTrainError, UsageError

@@ -24,7 +24,7 @@ from tests.cli.run import COMMAND, ended_while_reporting
 from tests.slow import nightly
 from tests.unit.train import parts
 from tests.unit.train.conftest import quiet, ran
-from tests.unit.train.test_defects import chat, write
+from tests.unit.train.test_mlx_lm_defects import chat, write
 
 if TYPE_CHECKING:
     from pathlib import Path

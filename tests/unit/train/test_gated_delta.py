@@ -17,10 +17,10 @@ from mlx_lm.models import gated_delta as theirs
 
 from karl_fast.modeling.chunked_logp import backward, forward
 from karl_fast.modeling.gated_delta import gated_delta
+from karl_fast.modeling.model_views import chunkwise, gated_deltas_by
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.views import chunkwise, gated_deltas_by
-from karl_fast.train.scorer import Scorer
-from tests.unit.train import zoo
+from karl_fast.train.model_logprobs import Scorer
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ NAMES = ("q", "k", "v", "gate", "beta", "state")
 
 TOLERANCE = 1e-5
 
-KINDS = [kind for kind in ("qwen3_5", "qwen3_next", "kimi_linear", "olmo_hybrid", "kimi_k3") if kind in zoo.types()]
+KINDS = [
+    kind for kind in ("qwen3_5", "qwen3_next", "kimi_linear", "olmo_hybrid", "kimi_k3") if kind in model_zoo.types()
+]
 
 
 def layer(tokens: int, *, channels: bool = False, decay: float = 1.0, alike: bool = False) -> dict[str, mx.array]:
@@ -122,7 +124,7 @@ def test_outputs_are_of_the_type_of_the_queries_and_the_state_is_float32() -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_takes_it_in_every_pass_with_the_same_gradient(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, loop = adapted(zoo.built(kind)), theirs.gated_delta_ops
+    model, loop = adapted(model_zoo.built(kind)), theirs.gated_delta_ops
     scorer = Scorer(model)
     with gated_deltas_by(loop):
         plain = gradient(scorer)

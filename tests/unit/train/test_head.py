@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.pulled import pulled
+from tests.external_gradients import pulled
 from tests.unit.train import parts
 from tests.unit.train.parts import KINDS, adapted, built, examples, logp_of
 
@@ -18,9 +18,9 @@ from mlx.utils import tree_flatten  # isort: skip
 from karl_fast.modeling import chunked_logp
 from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows
 from karl_fast.modeling.flat_gradients import parted
-from karl_fast.modeling.views import adapters_off, checkpointed, split
+from karl_fast.modeling.model_views import adapters_off, checkpointed, split
 from karl_fast.train.batching import padded
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
 

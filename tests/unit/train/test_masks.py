@@ -13,7 +13,7 @@ from karl_fast.train import Training, train
 from karl_fast.train.chat_template import Renderer, Text
 from karl_fast.train.examples import prepared, rendered
 from karl_fast.train.overlong import fitted
-from tests.unit.train.test_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
+from tests.unit.train.test_mlx_lm_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
     from pathlib import Path

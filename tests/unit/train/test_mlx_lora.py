@@ -62,7 +62,10 @@ def test_mlx_lm_trains_on_tau_bench(train: Train, tau_bench: Path, tmp_path: Pat
 def test_mlx_lm_trains_on_rollouts_with_tools_in_nested_json(train: Train, tmp_path: Path, shape: str) -> None:
     records = [made.verifiers(n // 4, n, n % 4 / 4) for n in range(40)]
     records += [made.verl(f"q{n // 4}", f"a{n}", n % 4 / 4) for n in range(20)]
-    logs = [rows.write(tmp_path / "results.jsonl", records[:40]), rows.write(tmp_path / "1.jsonl", records[40:])]
+    logs = [
+        rows.write(tmp_path / "results.jsonl", records[:40]),
+        rows.write(tmp_path / "1.jsonl", records[40:]),
+    ]
     karl_fast.sample(logs, tmp_path / shape, k=40, shape=shape, split=SPLIT)
     healthy(train(tmp_path / shape, iters=3, length=256))
 

@@ -13,8 +13,8 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 from karl_fast.errors import ModelError
 from karl_fast.modeling.config import wrong_field
 from karl_fast.modeling.load import load
-from karl_fast.train.scorer import Scorer
-from tests.unit.train import zoo
+from karl_fast.train.model_logprobs import Scorer
+from tests.unit.train import model_zoo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ def test_a_field_that_nothing_computes_with_refuses_no_model(folder: Path) -> No
     Scorer(load(str(folder)).model)
 
 
-@pytest.mark.parametrize("kind", zoo.types())
+@pytest.mark.parametrize("kind", model_zoo.types())
 def test_configs_of_models_that_are_computed_have_no_wrong_field(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(zoo.config(kind)))
+    (tmp_path / "config.json").write_text(json.dumps(model_zoo.config(kind)))
     assert wrong_field(tmp_path) is None

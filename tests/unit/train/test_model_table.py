@@ -10,12 +10,14 @@ import pytest
 
 pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 
 SCRIPT = Path(__file__).parents[3] / "benches" / "training" / "model_table.py"
 
 KINDS = [
-    kind for kind in ("qwen3", "llama4", "deepseek_v3", "gemma3n", "qwen3_5", "mamba2", "afm7") if kind in zoo.types()
+    kind
+    for kind in ("qwen3", "llama4", "deepseek_v3", "gemma3n", "qwen3_5", "mamba2", "afm7")
+    if kind in model_zoo.types()
 ]
 
 

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
 from karl_fast.errors import UsageError
-from karl_fast.modeling.positions import Positions, positions
-from tests.unit.train import zoo
+from karl_fast.modeling.position_limits import Positions, positions
+from tests.unit.train import model_zoo
 
 FOUND = {
     "rotary": ("llama", {"max_position_embeddings": 512}, Positions(512, learned=False)),
@@ -34,7 +34,7 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_positions_of_a_config(name: str) -> None:
     kind, config, wanted = FOUND[name]
-    assert positions(zoo.built(kind), config) == wanted
+    assert positions(model_zoo.built(kind), config) == wanted
 
 
 SAID: dict[str, tuple[int, int, Any]] = {

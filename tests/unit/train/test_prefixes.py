@@ -13,25 +13,25 @@ import mlx.core as mx
 from mlx.utils import tree_map
 
 from karl_fast.cli.commands.eval import _lines
-from karl_fast.cli.reports.train_viewer import StepLines
+from karl_fast.cli.reports.train_progress import StepLines
+from karl_fast.modeling.external_objective import Traced
 from karl_fast.modeling.flat_gradients import norm
-from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.segment_gradients import Sweep
+from karl_fast.modeling.segment_states import read
 from karl_fast.modeling.segments import cut, shares
 from karl_fast.modeling.shared_prefix import AtOnce
-from karl_fast.modeling.states import read
-from karl_fast.modeling.sweep import Sweep
-from karl_fast.modeling.views import checkpointed
 from karl_fast.train import evaluate, train
 from karl_fast.train.batching import Padded, padded
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import Example
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import OfflineObjective
-from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, built
-from tests.unit.train.test_defects import QUICK, chat, write
+from tests.unit.train.test_mlx_lm_defects import QUICK, chat, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +45,12 @@ def families(*, groups: int = 2, rows: int = 3, seed: int = 0) -> list[Example]:
     random = np.random.default_rng(seed)
     found = []
     for group in range(groups):
-        root, fork = random.integers(4, zoo.VOCABULARY, 90 + 7 * group), random.integers(4, zoo.VOCABULARY, 70)
+        root, fork = (
+            random.integers(4, model_zoo.VOCABULARY, 90 + 7 * group),
+            random.integers(4, model_zoo.VOCABULARY, 70),
+        )
         for row in range(rows):
-            own = random.integers(4, zoo.VOCABULARY, int(random.integers(20, 60)))
+            own = random.integers(4, model_zoo.VOCABULARY, int(random.integers(20, 60)))
             tokens = np.concatenate([root, *([fork] if row < 2 else []), own]).astype(np.int32)
             learned = np.arange(len(tokens)) >= len(tokens) - 30
             learned[80 : 84 + row] = True
@@ -88,7 +91,7 @@ def distance(found: Any, wanted: Any) -> float:
 def test_a_prefix_that_is_computed_once_gives_the_gradient_of_every_row(
     kind: str, batch: Padded, coefficients: dict[str, np.ndarray]
 ) -> None:
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     logp, wanted = pulled(model, batch, coefficients, None, Traced)
     for length, way in ((None, AtOnce), (48, Sweep)):
         found, gradient = pulled(model, batch, coefficients, length, way)
@@ -142,7 +145,7 @@ def test_a_stretch_that_saves_little_is_no_segment() -> None:
 
 @pytest.mark.parametrize("kind", ["dropout", "gemma3n"])
 def test_rows_share_nothing_with_dropout_or_without_states_to_carry(batch: Padded, kind: str) -> None:
-    model = adapted(built("qwen3"), Training(lora_dropout=0.1)) if kind == "dropout" else adapted(zoo.built(kind))
+    model = adapted(built("qwen3"), Training(lora_dropout=0.1)) if kind == "dropout" else adapted(model_zoo.built(kind))
     assert isinstance(Scorer(model).trace(batch), Traced)
     if kind == "dropout":
         swept = Scorer(model, 48).trace(batch, seed=1)
@@ -202,7 +205,7 @@ def test_the_reason_why_rows_share_nothing_is_given_once(batch: Padded) -> None:
         assert "dropout" in str(scorer.sharing.remark())
         scorer.trace(batch, seed=1)
         assert scorer.sharing.remark() is None
-    scorer = Scorer(adapted(zoo.built("gemma3n")))
+    scorer = Scorer(adapted(model_zoo.built("gemma3n")))
     scorer.trace(batch)
     assert "gemma3n cannot be trained in segments: its layers share" in str(scorer.sharing.remark())
 
@@ -210,7 +213,7 @@ def test_the_reason_why_rows_share_nothing_is_given_once(batch: Padded) -> None:
 @pytest.mark.parametrize("length", [None, 48])
 def test_there_is_no_remark_where_rows_have_nothing_in_common(length: int | None) -> None:
     random, model = np.random.default_rng(2), adapted(built("qwen3"), Training(lora_dropout=0.1))
-    texts = [Text(random.integers(4, zoo.VOCABULARY, 90).astype(np.int32), np.arange(90) > 0) for _ in range(3)]
+    texts = [Text(random.integers(4, model_zoo.VOCABULARY, 90).astype(np.int32), np.arange(90) > 0) for _ in range(3)]
     scorer = Scorer(model, length)
     scorer.trace(padded([Example(text, row) for row, text in enumerate(texts)]), seed=1)
     assert scorer.sharing.remark() is None

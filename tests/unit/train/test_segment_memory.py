@@ -16,10 +16,10 @@ from karl_fast.modeling.layers import computed_again
 from karl_fast.modeling.memory_limit import planned
 from karl_fast.train.batching import Padded
 from karl_fast.train.memory import of_model
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
-from tests.pulled import pulled
-from tests.unit.train import zoo
+from tests.external_gradients import pulled
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 PLANNED = ["qwen3", "qwen3_5", "gemma3_text", "kimi_linear", "falcon_h1", "nemotron_h", "olmo_hybrid"]
@@ -28,7 +28,7 @@ PLANNED = ["qwen3", "qwen3_5", "gemma3_text", "kimi_linear", "falcon_h1", "nemot
 @pytest.mark.parametrize("kind", PLANNED)
 def test_the_plan_of_segments_is_what_is_measured(kind: str) -> None:
     """Within 25 %, above the weights, where the plan is the memory limit of MLX, as in a run."""
-    model, tokens, length = adapted(zoo.built(kind)), 1024, 256
+    model, tokens, length = adapted(model_zoo.built(kind)), 1024, 256
     scorer = Scorer(model, length)
     settings = Training(segment_length=length)
     memory = of_model(model, scorer.body, scorer.vocabulary, settings, 4, lambda: scorer.carrier)
@@ -48,7 +48,7 @@ def test_the_plan_of_segments_is_what_is_measured(kind: str) -> None:
 
 
 def test_a_layer_that_returns_more_than_hidden_states_is_planned() -> None:
-    model = adapted(zoo.built("rwkv7"))
+    model = adapted(model_zoo.built("rwkv7"))
     scorer = Scorer(model, 16)
     memory = of_model(model, scorer.body, scorer.vocabulary, Training(), 4, lambda: scorer.carrier)
     assert memory.swept(1, 64, 16).activations > 0

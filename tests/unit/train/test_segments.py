@@ -15,19 +15,19 @@ from mlx.utils import tree_map
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import segment_boundaries as borders
+from karl_fast.modeling.external_objective import Traced
 from karl_fast.modeling.flat_gradients import FlatParameters, Sum, norm
-from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.segment_gradients import Sweep
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.segments import cut
-from karl_fast.modeling.sweep import Sweep
-from karl_fast.modeling.views import checkpointed
 from karl_fast.train import step as steps
 from karl_fast.train.batching import Padded, padded
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import OfflineObjective
-from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
-from tests.unit.train import zoo
+from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, built, examples
 
 KINDS = ["qwen3", "qwen3_5", "llama", "gemma3_text", "qwen3_moe", "mamba2", "llama4", "falcon_h1"]
@@ -79,7 +79,7 @@ def by_rows(model: Any, coefficients: Coefficients) -> dict[str, mx.array]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_segments_have_the_gradient_of_whole_rows(kind: str, batch: Padded, coefficients: Coefficients) -> None:
     """Within 1e-5 relative, or twice what a batch and its rows one by one differ by, where rounding does more."""
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     there, sweep = Scorer(model).trace(batch), swept(model, batch)
     logp = there.outputs()["logp"]
     assert len(sweep.segments) == 4
@@ -211,7 +211,7 @@ def test_recomputed_layers_leave_out_the_same_as_before(batch: Padded, coefficie
 
 
 def test_padding_reaches_nothing(batch: Padded, coefficients: Coefficients) -> None:
-    model = adapted(zoo.built("qwen3_5"))
+    model = adapted(model_zoo.built("qwen3_5"))
     other = np.array(batch.tokens)
     for row, count in enumerate(batch.mask.shape[1] - batch.mask[:, ::-1].argmax(1)):
         other[row, count + 1 :] = 50
@@ -236,7 +236,7 @@ def test_a_row_of_one_segment_passes_whole(batch: Padded) -> None:
 
 @pytest.mark.parametrize("kind", ["gemma3n", "phi3small", "plamo3"])
 def test_what_cannot_be_carried_is_refused_by_name(kind: str) -> None:
-    model = adapted(zoo.built(kind))
+    model = adapted(model_zoo.built(kind))
     scorer = Scorer(model, 16)
     with pytest.raises(ModelError, match=f"a model of type {kind} cannot be trained in segments: "):
         _ = scorer.carrier

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.train.conftest import quiet
 from tests.unit.train.test_command import karl
-from tests.unit.train.test_defects import chat, lines, write
+from tests.unit.train.test_mlx_lm_defects import chat, lines, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karl_fast._text import clean, decimal
+from karl_fast._safe_text import clean, decimal
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.root_help import COMMANDS

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from karl_fast import _core
-from karl_fast._text import clean
+from karl_fast._safe_text import clean
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.progress import progress
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import writing
-from karl_fast.commits import convert_commits
+from karl_fast.commit_questions import convert_commits
 from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps

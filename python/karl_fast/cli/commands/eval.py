@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from karl_fast._text import clean, counted
+from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.reports.sample import page
@@ -142,7 +142,7 @@ def _attempt(
     json: bool,
     quiet: bool,
 ) -> None:
-    from karl_fast.cli.reports.rollouts import Chunks, table
+    from karl_fast.cli.reports.evaluation import Chunks, table
     from karl_fast.evaluation import evaluate_rollouts
 
     if out is None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from karl_fast._text import counted
+from karl_fast._safe_text import counted
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.commands.run_sample import given_logs
@@ -18,8 +18,8 @@ from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.log.field_hints import first, recordless
 from karl_fast.pipeline.inspect import inspect
-from karl_fast.settings.fields import READ, RULES, RUN, TARGET
 from karl_fast.settings.sample import Settings
+from karl_fast.settings.sample_fields import READ, RULES, RUN, TARGET
 from karl_fast.settings.toml import SettingsFile, load
 
 GROUPS = (READ, TARGET, RULES, RUN)

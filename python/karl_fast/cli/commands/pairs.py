@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from karl_fast._text import clean
+from karl_fast._safe_text import clean
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.commands.convert import AllowSecrets, Format, Key, MaxLineBytes, Sources, Threads

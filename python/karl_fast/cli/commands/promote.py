@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from karl_fast._text import clean, decimal
+from karl_fast._safe_text import clean, decimal
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.rollout_options import Attempts, Config, Seed, Temperature, settings_of
@@ -69,7 +69,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Promote an adapter that is better than the one in use by a margin, at a confidence that holds over all looks."""
-    from karl_fast.cli.reports.rollouts import Chunks
+    from karl_fast.cli.reports.evaluation import Chunks
     from karl_fast.evaluation import promote
 
     listen(lambda word: f"{word} before a decision; the look is spent, and no link was moved")

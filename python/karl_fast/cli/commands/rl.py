@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karl_fast._text import clean, counted
+from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.root_help import COMMANDS
@@ -81,7 +81,7 @@ def _run_of(words: list[str]) -> str:
 def _show(run: str, count: int, json: bool) -> None:
     from pathlib import Path
 
-    from karl_fast.cli.reports.rollout import whole
+    from karl_fast.cli.reports.rollout_text import whole
     from karl_fast.rl import rollout_log
 
     path = Path(run) / rollout_log.FILE

@@ -10,8 +10,8 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.commands.run_sample import draw
 from karl_fast.cli.root_help import COMMANDS
-from karl_fast.settings.fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
 from karl_fast.settings.sample import Settings
+from karl_fast.settings.sample_fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
 from karl_fast.settings.toml import SettingsFile, load
 
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]

@@ -13,7 +13,7 @@ from karl_fast.cli.reports import skills as reports
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
-from karl_fast.settings.fields import SampleFields
+from karl_fast.settings.sample_fields import SampleFields
 from karl_fast.settings.schema import schema
 from karl_fast.settings.types import STARTED_AT, Weighting
 

@@ -13,7 +13,7 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.reports.sample import page
 from karl_fast.cli.reports.train import trained
-from karl_fast.cli.reports.train_viewer import watching
+from karl_fast.cli.reports.train_progress import watching
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
 from karl_fast.errors import UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karl_fast._text import clean, counted, in_bytes
+from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli.reports.sample import counts_of, page
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import clean, counted, decimal
+from karl_fast._safe_text import clean, counted, decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

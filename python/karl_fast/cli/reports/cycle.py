@@ -6,7 +6,7 @@ import shlex
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import clean, counted, in_bytes, in_gigabytes
+from karl_fast._safe_text import clean, counted, in_bytes, in_gigabytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import clean, counted, decimal, in_gigabytes, pictured
+from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
 from karl_fast.cli.signals import listen
 from karl_fast.modeling.trackers import FILE
 from karl_fast.train.memory import limit_bytes

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any, TextIO
 
-from karl_fast._text import clean, counted, decimal, in_bytes
+from karl_fast._safe_text import clean, counted, decimal, in_bytes
 from karl_fast.cli.reports import warnings as run_warnings
 from karl_fast.cli.reports.outcome_table import outcome_table
 from karl_fast.cli.reports.target import scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karl_fast._text import clean, counted
+from karl_fast._safe_text import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

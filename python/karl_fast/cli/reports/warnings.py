@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import clean, counted
+from karl_fast._safe_text import clean, counted
 from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcomes
 from karl_fast.export.message_checks import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from karl_fast.errors import UsageError
 from karl_fast.objective.recipe_type import Recipe
-from karl_fast.objective.recipes import other, policy_gradient, trajectory_balance
+from karl_fast.objective.recipes import policy_gradient, target_and_likelihood, trajectory_balance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RECIPES: Mapping[str, Recipe] = {
     name: thing
-    for module in (policy_gradient, trajectory_balance, other)
+    for module in (policy_gradient, trajectory_balance, target_and_likelihood)
     for name, thing in vars(module).items()
     if isinstance(thing, Recipe)
 }

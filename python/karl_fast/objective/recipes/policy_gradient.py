@@ -5,8 +5,8 @@ from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, Seq
 from karl_fast.objective.axes.clip import Cap, Clip, Delight, Flip, GeometricClip, NoClip, SoftGate, VariancePenalty
 from karl_fast.objective.axes.entropy import NoEntropy
 from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MixedGroups
-from karl_fast.objective.axes.gate import Gated
 from karl_fast.objective.axes.kl import K3, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.axes.kondo_gate import Gated
 from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.families.policy_gradient import PolicyGradient

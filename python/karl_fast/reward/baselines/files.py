@@ -12,8 +12,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any, TypeAlias
 
 from karl_fast.errors import FileError, LogError, OutputForeignError
-from karl_fast.reward.baselines.merged import MeanBaseline, Mergeable, PartitionBaseline, ShrunkBaseline
 from karl_fast.reward.baselines.moving import EmaBaseline, FixedBaseline
+from karl_fast.reward.baselines.sharded import MeanBaseline, Mergeable, PartitionBaseline, ShrunkBaseline
 from karl_fast.reward.baselines.skills import SkillWeights
 
 Kept: TypeAlias = FixedBaseline | MeanBaseline | EmaBaseline | ShrunkBaseline | PartitionBaseline | SkillWeights

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast.errors import ArgumentError
 from karl_fast.reward.baselines.moving import rows_by_domain
-from karl_fast.reward.baselines.table import Sums
+from karl_fast.reward.baselines.typical_rewards import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

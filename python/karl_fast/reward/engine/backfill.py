@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.reward.baselines.table import NEUTRAL, Baselines, counts, measured
+from karl_fast.reward.baselines.typical_rewards import NEUTRAL, Baselines, counts, measured
 from karl_fast.reward.engine.records import compute_advantage, compute_reward, weights
 from karl_fast.reward.engine.store import REFUSED, domain_of, held, plainly, record_of, replace, stored_reward
 

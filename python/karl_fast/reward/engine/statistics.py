@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.reward.baselines.table import Sums, counts
+from karl_fast.reward.baselines.typical_rewards import Sums, counts
 from karl_fast.reward.engine.store import told
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ from mlx.utils import tree_flatten  # isort: skip
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.flat_gradients import parted
 from karl_fast.modeling.load import load
+from karl_fast.modeling.model_views import checkpointed
 from karl_fast.modeling.trackers import FILE
-from karl_fast.modeling.views import checkpointed
 from karl_fast.train import Training, train
 from karl_fast.train.batching import padded
 from karl_fast.train.chat_template import Renderer, Text

@@ -25,9 +25,9 @@ from karl_fast.modeling.block_attention import attention_by_blocks
 from karl_fast.modeling.chunked_logp import scored
 from karl_fast.modeling.flat_gradients import Sum, joined
 from karl_fast.modeling.layers import derived, recomputing, replaced, seeding
+from karl_fast.modeling.model_views import chunkwise
 from karl_fast.modeling.segment_boundaries import Borders, Cotangents
 from karl_fast.modeling.segments import cut
-from karl_fast.modeling.views import chunkwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Arrays, Columns
+    from karl_fast.modeling.external_objective import Arrays, Columns
     from karl_fast.modeling.segment_boundaries import Key
     from karl_fast.modeling.segments import Segment
     from karl_fast.modeling.stateful_model import Carrier

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast.modeling.load import adapt, load, require
 from karl_fast.train.memory import limit_bytes, of_model
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:

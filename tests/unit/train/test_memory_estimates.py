@@ -7,21 +7,21 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.pulled import pulled
+from tests.external_gradients import pulled
 from tests.unit.train.parts import adapted, built, examples
 
 import mlx.core as mx  # isort: skip
 
 from karl_fast.errors import UsageError
+from karl_fast.modeling.model_views import checkpointed
 from karl_fast.modeling.optimizer import learning_rate
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.views import checkpointed
 from karl_fast.train import Training
 from karl_fast.train.batching import padded
 from karl_fast.train.confidence import difference
 from karl_fast.train.data_order import mixed
 from karl_fast.train.memory import ModelSizes, TrainingMemory, of_model
-from karl_fast.train.scorer import Scorer
+from karl_fast.train.model_logprobs import Scorer
 
 SHAPE = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "head_dim": 32}
 

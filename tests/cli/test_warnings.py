@@ -129,7 +129,10 @@ def test_a_file_that_holds_little_else_than_damage_is_told(tmp_path: Path) -> No
 
 
 def test_a_record_that_has_no_number_is_no_damage(tmp_path: Path) -> None:
-    rows.write(tmp_path / "log.jsonl", [*rows.records(6), *[record | {"reward": "high"} for record in rows.records(8)]])
+    rows.write(
+        tmp_path / "log.jsonl",
+        [*rows.records(6), *[record | {"reward": "high"} for record in rows.records(8)]],
+    )
     done = karl("inspect", "log.jsonl", folder=tmp_path)
     assert done.returncode == 0
     assert "reward not a number 8" in said(done.stdout)

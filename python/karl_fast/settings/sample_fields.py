@@ -19,7 +19,7 @@ from karl_fast.settings.types import BaselineBy, BaselineKind, Sampler, Score, S
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from karl_fast.settings.choices import Choices
+    from karl_fast.settings.keywords import Choices
 
 READ, TARGET, RULES, DRAW = "Fields of a record", "Target", "Filters", "Draw"
 EXPORT, RUN = "Data set", "Run"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from karl_fast._text import counted, decimal
+from karl_fast._safe_text import counted, decimal
 from karl_fast.cli.reports.rl import reasons, summed
 
 if TYPE_CHECKING:

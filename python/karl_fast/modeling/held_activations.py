@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling.graph_memory import traced
+from karl_fast.modeling.model_views import training
 from karl_fast.modeling.parameters import flat, place
-from karl_fast.modeling.views import training
 
 if TYPE_CHECKING:
     from collections.abc import Callable

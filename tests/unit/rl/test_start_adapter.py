@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast import _seen
+from karl_fast import _seen_hashes
 from karl_fast.errors import CheckpointError, ModelError, UsageError
 from karl_fast.modeling.parameters import flat, read, write
 from karl_fast.rl.rollout import Packed
@@ -180,8 +180,8 @@ def test_offline_and_online_go_on_from_each_other(
     offline = tmp_path / "offline"
     train(tmp_path / "data", tiny_model, offline, Training(**SMALL, iters=1), resume_adapter_file=Path(start) / WEIGHTS)
     rl(asked("third", adapter=str(offline)))
-    seen = _seen.read(tmp_path / "third")
-    before = _seen.read(offline)
+    seen = _seen_hashes.read(tmp_path / "third")
+    before = _seen_hashes.read(offline)
     assert seen is not None
     assert before is not None
     assert before.prompts

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from karl_fast import _atomic, _seen
+from karl_fast import _atomic, _seen_hashes
 from karl_fast.errors import CheckpointError, OutputForeignError
 
 if TYPE_CHECKING:
@@ -66,15 +66,15 @@ class PromotionRecords:
         """Return the folder and the record of each look, the oldest first."""
         return [(place.parent, _read(place)) for place in sorted(self.folder.glob(f"[0-9]*/{RECORD}"))]
 
-    def looks_at(self, held_out: _seen.Seen) -> int:
+    def looks_at(self, held_out: _seen_hashes.Seen) -> int:
         """Return the number of looks at held-out data that shares a prompt or a group with this."""
-        return sum(bool((_seen.read(place) or _seen.Seen()) & held_out) for place, _ in self.looks())
+        return sum(bool((_seen_hashes.read(place) or _seen_hashes.Seen()) & held_out) for place, _ in self.looks())
 
-    def begin(self, record: dict[str, Any], held_out: _seen.Seen) -> Path:
+    def begin(self, record: dict[str, Any], held_out: _seen_hashes.Seen) -> Path:
         """Write the record of a new look, and return its folder; the lock has to be held."""
         number = 1 + max((int(place.name) for place, _ in self.looks()), default=0)
         with _atomic.folder(self.folder / f"{number:06d}") as draft:
-            _seen.write(draft, held_out)
+            _seen_hashes.write(draft, held_out)
             _write(draft, record | {"state": "begun", "time": datetime.now(UTC).isoformat(timespec="seconds")})
         return self.folder / f"{number:06d}"
 

@@ -9,21 +9,21 @@ import numpy as np
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling.chunked_logp import backward, chunk_rows, forward
+from karl_fast.modeling.external_objective import Traced
 from karl_fast.modeling.flat_gradients import joined
 from karl_fast.modeling.layers import drops
-from karl_fast.modeling.pullback import Traced
+from karl_fast.modeling.model_views import adapters_off, split
 from karl_fast.modeling.segment_support import carried
 from karl_fast.modeling.shared_prefix import Sharing, sweep
-from karl_fast.modeling.views import adapters_off, split
 from karl_fast.train.batching import padded
 
 if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.pullback import Trace
+    from karl_fast.modeling.external_objective import Trace
+    from karl_fast.modeling.segment_gradients import Sweep
     from karl_fast.modeling.stateful_model import Carrier
-    from karl_fast.modeling.sweep import Sweep
     from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.sampling.draw import check_draw
-from karl_fast.sampling.state import MergeableState
+from karl_fast.sampling.mergeable_state import MergeableState
 
 if TYPE_CHECKING:
     import numpy as np

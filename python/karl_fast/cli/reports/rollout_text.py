@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._text import clean, pictured
+from karl_fast._safe_text import clean, pictured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.unit.train import parts
-from tests.unit.train.test_defects import chat, lines, write
+from tests.unit.train.test_mlx_lm_defects import chat, lines, write
 
 import mlx.core as mx  # isort: skip
 
 from karl_fast import _atomic
 from karl_fast.cli.reports.train import trained
-from karl_fast.cli.reports.train_viewer import Quiet
+from karl_fast.cli.reports.train_progress import Quiet
 from karl_fast.errors import (
     CheckpointError,
     DivergedError,
@@ -25,7 +25,7 @@ from karl_fast.errors import (
     OutputForeignError,
     OutputTakenError,
 )
-from karl_fast.modeling.views import split
+from karl_fast.modeling.model_views import split
 from karl_fast.train import Training, train
 
 if TYPE_CHECKING:

@@ -65,8 +65,8 @@ from karl_fast.objective.axes.filter import (
     MixedGroups,
     VarianceTopP,
 )
-from karl_fast.objective.axes.gate import Gated, TopGated
 from karl_fast.objective.axes.kl import K2, K3, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
+from karl_fast.objective.axes.kondo_gate import Gated, TopGated
 from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     Exponential,

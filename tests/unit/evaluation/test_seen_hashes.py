@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karl_fast import _seen
+from karl_fast import _seen_hashes
 from karl_fast.errors import DataSetError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def asked(*messages: tuple[str, object]) -> str:
-    return _seen.prompt_hash([{"role": role, "content": content} for role, content in messages])
+    return _seen_hashes.prompt_hash([{"role": role, "content": content} for role, content in messages])
 
 
 def test_a_prompt_is_what_the_user_says_before_the_first_answer() -> None:
@@ -30,25 +30,25 @@ def test_a_prompt_is_what_the_user_says_before_the_first_answer() -> None:
 def test_rows_of_every_shape_have_the_same_prompt() -> None:
     messages = [{"role": "user", "content": "add"}, {"role": "assistant", "content": "2"}]
     rows = [{"messages": messages}, {"prompt": "add", "completion": "2"}, {"prompt": messages[:1]}, {"text": "add"}]
-    assert len(_seen.of_rows(rows).prompts) == 1
+    assert len(_seen_hashes.of_rows(rows).prompts) == 1
 
 
 def test_groups_named_by_a_bare_number_mean_nothing_elsewhere() -> None:
     rows = [{"text": "a", "karl_fast": {"group": "17"}}, {"text": "b", "karl_fast": {"group": "django-17"}}]
-    assert _seen.of_rows(rows).groups == {_seen.group_hash("django-17")}
-    assert _seen.group_hash(None) is None
+    assert _seen_hashes.of_rows(rows).groups == {_seen_hashes.group_hash("django-17")}
+    assert _seen_hashes.group_hash(None) is None
 
 
 def test_written_hashes_come_back(tmp_path: Path) -> None:
-    found = _seen.of_rows([{"text": str(number), "group": f"g{number % 3}"} for number in range(9)])
-    assert _seen.read(tmp_path) is None
-    _seen.write(tmp_path, found)
-    assert _seen.read(tmp_path) == found
+    found = _seen_hashes.of_rows([{"text": str(number), "group": f"g{number % 3}"} for number in range(9)])
+    assert _seen_hashes.read(tmp_path) is None
+    _seen_hashes.write(tmp_path, found)
+    assert _seen_hashes.read(tmp_path) == found
     assert (len(found.prompts), len(found.groups)) == (9, 3)
 
 
 @pytest.mark.parametrize("text", ["prompt 12\n", "row " + "0" * 32 + "\n", "prompt " + "g" * 32 + "\n"])
 def test_a_damaged_line_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / _seen.FILE).write_text(text)
+    (tmp_path / _seen_hashes.FILE).write_text(text)
     with pytest.raises(DataSetError, match="line 1"):
-        _seen.read(tmp_path)
+        _seen_hashes.read(tmp_path)

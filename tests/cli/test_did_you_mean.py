@@ -10,8 +10,8 @@ from karl_fast import Settings, _suggest
 from karl_fast.errors import UsageError
 from tests import rows
 from tests.cli.run import karl
-from tests.cli.test_cautions import said
 from tests.cli.test_exits import refused
+from tests.cli.test_warnings import said
 
 if TYPE_CHECKING:
     import subprocess

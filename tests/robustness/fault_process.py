@@ -83,7 +83,7 @@ def server() -> Iterator[Server]:
         library = Path(scratch, "fault.so")
         compiler = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(library), str(HERE / "fault.c"), "-ldl"]
         subprocess.run(compiler, check=True)
-        command = [sys.executable, "-m", "tests.robustness.serve"]
+        command = [sys.executable, "-m", "tests.robustness.fault_server"]
         with subprocess.Popen(
             command,
             cwd=HERE.parent.parent,
