@@ -12,7 +12,7 @@ use karl_log::Watch;
 use karl_log::export::{Draw, ExportSettings, Prepared, SelectionValues, Shape, draft};
 use karl_log::framing::Lines;
 use karl_log::json::project::{Path, PathTree, Scan};
-use karl_log::json::reference;
+use karl_log::json::reference_parser;
 use karl_log::json::scalar::{RewardValue, reward};
 use karl_log::secrets::redacted;
 
@@ -48,7 +48,7 @@ fn scan_fields(bencher: Bencher, kind: Kind) {
 #[divan::bench(args = KINDS)]
 fn check(bencher: Bencher, kind: Kind) {
     let lines = lines(kind, records(kind));
-    let whole = |line: &&String| reference::check(line.as_bytes()).is_ok();
+    let whole = |line: &&String| reference_parser::check(line.as_bytes()).is_ok();
     bencher.counter(bytes(&lines)).bench(|| counted(|| lines.iter().filter(whole).count()));
 }
 

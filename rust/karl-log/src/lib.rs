@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Two passes over the files: the first keeps a few numbers per record, the second reads the chosen records
-//! only. [`json::project`] is the fast scan; [`json::reference`] parses every written record in full. This
+//! only. [`json::project`] is the fast scan; [`json::reference_parser`] parses every written record in full. This
 //! crate does not depend on Python and does no arithmetic on rewards.
 
 #![forbid(unsafe_code)]
@@ -25,7 +25,6 @@ pub mod detect;
 pub mod error;
 pub mod export;
 pub mod extract;
-pub mod fetch;
 pub mod format;
 pub mod framing;
 pub mod input;
@@ -40,6 +39,7 @@ mod parallel;
 pub mod protection;
 pub mod read;
 pub mod rejects;
+pub mod second_pass;
 pub mod secrets;
 pub mod stream;
 mod time;

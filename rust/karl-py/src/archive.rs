@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use karl_log::archive::{AgentFile, Collected, FileForm, collect as run};
 use pyo3::prelude::*;
 
-use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
+use crate::boundary::release_gil::enter;
 
 /// The account of a collection, as a dictionary.
 #[derive(IntoPyObject)]

@@ -10,7 +10,7 @@ use karl_log::karl_records;
 use karl_log::pairs;
 use pyo3::prelude::*;
 
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 
 /// The place of an output, and what was there when this was made.
 #[pyclass(frozen, module = "karl_fast._core", name = "Target")]

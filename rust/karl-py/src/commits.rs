@@ -7,7 +7,7 @@ use karl_log::convert::settings::{ConvertSettings, Rate};
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 use crate::convert::ConversionFacts;
 use crate::protection::{PseudonymNames, protection};
 

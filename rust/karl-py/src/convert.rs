@@ -12,8 +12,8 @@ use karl_reward::Version;
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;
-use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
+use crate::boundary::release_gil::enter;
 use crate::log::{RejectedRow, shown};
 use crate::protection::{PseudonymNames, protection};
 

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::boundary::array::{column, count, reals, small_count, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::{ArgumentError, to_python};
+use crate::boundary::release_gil::compute;
 use crate::sketch::{Shared, of_kind};
 
 type Column<'py> = Bound<'py, PyArray1<f64>>;

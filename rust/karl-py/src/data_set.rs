@@ -7,7 +7,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::boundary::array::threads;
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 
 /// Columns of the rows of a file, or the first damaged row with the number of its line.
 #[derive(IntoPyObject)]

@@ -9,9 +9,9 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::boundary::array::{column, count, flags, freedom, reals, small_count, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::Grouping;
+use crate::boundary::release_gil::compute;
 
 /// Filtered rows or tokens, with reasons and counts, as a dictionary.
 #[derive(IntoPyObject)]

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 
 use crate::boundary::array::{Column, Reals, column, flags, reals, threads, with_reals};
 use crate::boundary::arrow::columns::Cell;
-use crate::boundary::enter::compute;
 use crate::boundary::error::ArgumentError;
+use crate::boundary::release_gil::compute;
 
 type Any<'py> = Bound<'py, PyAny>;
 

@@ -98,7 +98,7 @@ mod _core {
     #[pymodule_export]
     use super::log::read::{formats, read};
     #[pymodule_export]
-    use super::log::scored::{answered, place, rewarded, rewards_of};
+    use super::log::reward_function::{answered, place, rewarded, rewards_of};
     #[pymodule_export]
     use super::logsumexp::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]

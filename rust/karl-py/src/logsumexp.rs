@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 
 use crate::boundary::array::{reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::to_python;
 use crate::boundary::grouping::Grouping;
+use crate::boundary::release_gil::compute;
 use crate::sketch::{Shared, of_kind};
 
 /// Return the logarithm of a sum of exponentials: `log sum_i exp(x_i)`.

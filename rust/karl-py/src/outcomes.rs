@@ -8,7 +8,7 @@ use karl_log::outcomes::{Component, OutcomesReport, OutcomesSettings, run};
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 use crate::convert::{ConversionFacts, FileFacts, kind_of};
 use crate::protection::{PseudonymNames, protection};
 

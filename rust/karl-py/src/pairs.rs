@@ -7,8 +7,8 @@ use karl_log::pairs::{PairShape, PairsReport, PairsSettings, pairs as run};
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;
-use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
+use crate::boundary::release_gil::enter;
 use crate::convert::{ConversionFacts, Named, kind_of, named};
 use crate::protection::{PseudonymNames, protection};
 

@@ -8,7 +8,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::boundary::array::{column, count, threads, widened};
-use crate::boundary::enter::compute;
+use crate::boundary::release_gil::compute;
 
 /// Compute the bootstrap interval of the mean of values, such as one number a prompt.
 ///

@@ -5,8 +5,8 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::boundary::array::keys;
-use crate::boundary::enter::compute;
 use crate::boundary::error::ArgumentError;
+use crate::boundary::release_gil::compute;
 
 /// Return one uniform of (seed, key, purpose) for each row.
 #[pyfunction]

@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::boundary::array::{keys, widened};
-use crate::boundary::enter::compute;
 use crate::boundary::error::{ArgumentError, UsageError};
+use crate::boundary::release_gil::compute;
 
 type Floats<'py> = Bound<'py, PyArray1<f64>>;
 type Table<'py> = Bound<'py, PyArray2<u64>>;

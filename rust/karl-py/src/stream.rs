@@ -10,7 +10,7 @@ use karl_log::input::pipe::Pipe;
 use karl_log::read::ReadSettings;
 use pyo3::prelude::*;
 
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 use crate::log::{Log, wishes};
 use crate::reward::asymmetric;
 

@@ -8,9 +8,9 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::boundary::array::{groups, reals, threads, widened, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::{Grouping, OptionalArgument, score};
+use crate::boundary::release_gil::compute;
 
 type Doubles<'py> = Bound<'py, PyArray1<f64>>;
 

@@ -33,7 +33,7 @@ pub mod calls;
 pub mod columns;
 pub mod fault;
 pub mod formula;
-mod python;
+mod python_arithmetic;
 pub mod record;
 pub mod reward;
 pub mod signal;
@@ -43,7 +43,7 @@ pub use calls::{Call, Ledger, Numbers, ToolKind, Tools, Words};
 pub use columns::{TrajectoryColumns, scores};
 pub use fault::Fault;
 pub use formula::outcome::OUTCOME;
-pub use python::round4;
+pub use python_arithmetic::round4;
 pub use record::{
     Event, Events, Node, PARAMS, Record, TRAJECTORY, ToolCounts, TrajectoryCalls, Value, efficiency,
     longest_failure, outcome, process, said, score,

@@ -2,7 +2,7 @@
 
 use crate::formula::outcome::signal;
 use crate::formula::{SignalsV1, SignalsV2, V2, composite};
-use crate::python::round4;
+use crate::python_arithmetic::round4;
 use crate::signal::{Signal, SignalComponent};
 
 /// Keys of the signals in a record, in the order of the weights; v1 has the first three.

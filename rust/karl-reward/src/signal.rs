@@ -1,6 +1,6 @@
 //! Signals and their components.
 
-use crate::python::{clip, round4};
+use crate::python_arithmetic::{clip, round4};
 
 /// A named part of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,13 +17,13 @@ pub mod age;
 mod constant;
 pub mod groups;
 pub mod length;
+mod row_rules;
 pub mod tokens;
 pub mod variance;
-mod verdict;
 
 pub(crate) use constant::count_constant;
 pub use constant::{ConstantCount, constant_groups};
-pub use verdict::{
+pub use row_rules::{
     Rules, Verdict, below_minimum, constant_group, duplicate, missing_group, missing_log_weight,
     missing_reward, tally,
 };

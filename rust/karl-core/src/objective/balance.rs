@@ -1,6 +1,6 @@
 //! Trajectory balance: a regression that is 0 where the policy is the Boltzmann target of the reward.
 
-use super::evaluation::Evaluation;
+use super::batch_statistics::Evaluation;
 use super::log_ratio::Power;
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};

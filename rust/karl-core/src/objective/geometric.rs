@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::advantages::Advantages;
+use super::batch_statistics::Sums;
 use super::clip::Clip;
-use super::evaluation::Sums;
-use super::ratios::{RatioUnit, Room, local, own_ratios};
+use super::ratio_pieces::{RatioUnit, Room, local, own_ratios};
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::PIECE;
-use super::steps::fill_advantages;
+use super::token_coefficients::fill_advantages;
 use super::token_sums::sum;
 use crate::numeric::exp::exp;
 

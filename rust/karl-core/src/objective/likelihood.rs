@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::aggregate::{Aggregate, Weight};
-use super::evaluation::{Evaluation, Sums};
-use super::ratios::Room;
+use super::batch_statistics::{Evaluation, Sums};
+use super::ratio_pieces::Room;
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::add_drift;

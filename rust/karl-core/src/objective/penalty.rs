@@ -1,6 +1,6 @@
 //! The penalty on the divergence from the reference, in the loss of each token.
 
-use super::ratios::Room;
+use super::ratio_pieces::Room;
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::RolloutPart;
 use super::token_sums::sum;

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use super::advantages::{Advantages, TokenAdvantages};
 use super::aggregate::{Aggregate, Weight};
-use super::evaluation::{Evaluation, Sums};
+use super::batch_statistics::{Evaluation, Sums};
 use super::geometric::geometric;
 use super::log_ratio::Power;
 use super::penalty::Penalty;
-use super::ratios::{Ratio, RatioUnit, Room, drift, local, own_ratios};
+use super::ratio_pieces::{Ratio, RatioUnit, Room, drift, local, own_ratios};
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
-use super::steps::{fill_advantages, steps};
 use super::thread_blocks;
+use super::token_coefficients::{fill_advantages, steps};
 use super::token_sums::sum;
 use super::turns::Turns;
 use super::update::Update;

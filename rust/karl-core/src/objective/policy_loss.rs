@@ -1,7 +1,7 @@
 //! Policy gradients that refuse numbers which are not finite.
 
 use super::advantages::Advantages;
-use super::evaluation::Evaluation;
+use super::batch_statistics::Evaluation;
 use super::policy_gradient::{PolicyGradient, policy_gradient};
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{Rollouts, not_finite};

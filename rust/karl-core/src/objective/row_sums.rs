@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::evaluation::{Statistics, Sums};
-use super::ratios::{Room, drift};
+use super::batch_statistics::{Statistics, Sums};
+use super::ratio_pieces::{Room, drift};
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{RolloutPart, Rollouts};
 use super::thread_blocks;

@@ -1,6 +1,6 @@
 //! Target policies: the cross-entropy of the policy to a target over the candidates of each prompt.
 
-use super::evaluation::Evaluation;
+use super::batch_statistics::Evaluation;
 use super::log_ratio::Power;
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{RolloutPart, Rollouts};

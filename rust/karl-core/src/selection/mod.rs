@@ -13,12 +13,12 @@
 //! drawn, and the target is a distribution over those. A shaped reward is for scores alone: rules and counts see the
 //! reward as it is.
 
-mod factored;
+mod inputs;
 mod log_z;
-mod population;
+mod weight_factors;
 
+pub use inputs::{Population, SelectionSettings};
 pub use log_z::LogZRange;
-pub use population::{Population, SelectionSettings};
 
 use std::borrow::Cow;
 

@@ -24,8 +24,8 @@ mod rows;
 mod search;
 mod stream;
 mod sums;
-mod sweep;
 mod temperature;
+mod temperature_table;
 mod tpo;
 
 pub use boltzmann::{Target, boltzmann};
@@ -34,8 +34,8 @@ pub use likelihood::{awr_weights, rwr_weights};
 pub use rows::Rows;
 pub use search::Note;
 pub use stream::StreamSums;
-pub use sweep::{Tempered, temper};
 pub use temperature::Temperature;
+pub use temperature_table::{Tempered, temper};
 pub use tpo::{Tpo, tpo};
 
 pub(crate) use temperature::check_temperature;

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use karl_log::json::project::{Path, PathTree, Scan, ScanFault, Scanned, scan};
-use karl_log::json::reference::{check, lookup, parse};
+use karl_log::json::reference_parser::{check, lookup, parse};
 use karl_log::json::scalar::{Name, RewardValue, name, reward};
 use serde_json::Value;
 

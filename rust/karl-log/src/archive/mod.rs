@@ -17,9 +17,9 @@ mod frame;
 mod line_facts;
 mod lock;
 mod member;
-mod part;
 mod report;
 mod source;
+mod unread_part;
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::example::{Example, example};
 use crate::format::Fields;
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::secrets::cleaned;
 
 /// Maximum length in bytes of a record that is parsed for comparison: every record of a log is compared, and
@@ -47,7 +47,7 @@ pub(crate) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
 }
 
 fn parsed(record: &[u8], fields: &Fields) -> Option<Example> {
-    Some(example(reference::parse(record).ok()?, fields).ok()?.example)
+    Some(example(reference_parser::parse(record).ok()?, fields).ok()?.example)
 }
 
 fn before_answer(messages: &[Value]) -> Vec<Value> {

@@ -12,8 +12,8 @@ use super::system::{around, beside};
 use super::tool_plan::plan;
 use super::turn::{Turn, says, speaker, turns};
 use crate::format::{Field, Fields, Transform};
-use crate::json::reference;
-use crate::json::reference::{lookup, take};
+use crate::json::reference_parser;
+use crate::json::reference_parser::{lookup, take};
 
 /// Training example.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +147,7 @@ fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
 fn make(value: Value, made: Transform) -> Result<Option<Value>, Flaw> {
     let value = match (made, value) {
         (Transform::Json, Value::String(text)) => {
-            reference::parse(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
+            reference_parser::parse(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
         }
         (Transform::Plan, calls) => Value::String(plan(&calls).ok_or(Flaw::BadMessage)?),
         (_, value) => value,
@@ -207,7 +207,7 @@ pub(crate) fn offered(tools: Value) -> Option<Value> {
     match tools {
         Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),
         Value::String(text) => {
-            reference::parse(text.as_bytes()).ok().filter(Value::is_array).and_then(offered)
+            reference_parser::parse(text.as_bytes()).ok().filter(Value::is_array).and_then(offered)
         }
         _ => None,
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Keys of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
@@ -11,7 +11,7 @@ const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 /// from the JSON text of either; `None` if it is not a call.
 pub(crate) fn call(call: Value) -> Option<Value> {
     let call = match call {
-        Value::String(text) => reference::parse(text.as_bytes()).ok()?,
+        Value::String(text) => reference_parser::parse(text.as_bytes()).ok()?,
         call => call,
     };
     let Value::Object(mut fields) = call else { return None };
@@ -70,7 +70,7 @@ pub(crate) fn message(message: Value) -> Value {
 
 /// Return calls as a list, from one or several, or from the JSON text of either.
 fn calls(value: Value) -> Value {
-    let parsed = value.as_str().and_then(|text| reference::parse(text.as_bytes()).ok());
+    let parsed = value.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok());
     match parsed.unwrap_or(value) {
         Value::Array(calls) => Value::Array(calls),
         call => json!([call]),
@@ -93,7 +93,7 @@ pub(crate) fn role(speaker: &str) -> Option<&'static str> {
 /// from the JSON text of either; any other value is returned unchanged.
 pub(crate) fn tool(tool: Value) -> Value {
     let parsed =
-        tool.as_str().and_then(|text| reference::parse(text.as_bytes()).ok()).filter(Value::is_object);
+        tool.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok()).filter(Value::is_object);
     let tool = parsed.unwrap_or(tool);
     let flat = tool.get("function").is_none() && tool.get("name").is_some_and(Value::is_string);
     if flat && tool.get("parameters").is_some() {

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::example::{Example, example};
 use crate::format::{Field, Fields};
-use crate::json::reference;
-use crate::json::reference::lookup;
+use crate::json::reference_parser;
+use crate::json::reference_parser::lookup;
 
 pub(crate) fn reward_input(bytes: &[u8], fields: &Fields) -> Option<String> {
-    let record = reference::parse(bytes).ok()?;
+    let record = reference_parser::parse(bytes).ok()?;
     let (prompt, completion) = example(record.clone(), fields)
         .map_or_else(|_| nothing(&record, fields), |read| halves(read.example));
     serde_json::to_string(&(prompt, completion, record)).ok()
@@ -40,7 +40,7 @@ mod tests {
     use crate::format::{Overrides, by_name};
 
     fn halves_of(text: &str) -> (Value, Value) {
-        halves(example(reference::parse(text.as_bytes()).unwrap(), &fields()).unwrap().example)
+        halves(example(reference_parser::parse(text.as_bytes()).unwrap(), &fields()).unwrap().example)
     }
 
     fn fields() -> Fields {

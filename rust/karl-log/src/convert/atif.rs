@@ -15,7 +15,7 @@ use super::report::Made;
 use super::text_parts::{arguments, kept, list, quoted, source, text, words};
 use crate::conversation::offered;
 use crate::detect::sidecar;
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Paths of a document with the expected types.
 const WANTED: [(&str, JsonTypes); 31] = [
@@ -158,7 +158,7 @@ struct Trial {
 impl Trial {
     fn look(file: &Path) -> Self {
         let beside = file.parent().and_then(Path::parent).map(|trial| trial.join("result.json"));
-        let read = |path| reference::parse(&sidecar::read(path).ok()?).ok();
+        let read = |path| reference_parser::parse(&sidecar::read(path).ok()?).ok();
         let Some(whole) = beside.as_deref().and_then(read) else { return Self::default() };
         let reward = whole.pointer("/verifier_result/rewards/reward").and_then(Value::as_f64);
         Self {

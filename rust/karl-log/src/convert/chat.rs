@@ -12,7 +12,7 @@ use super::text_parts::{arguments, list, quoted, text};
 use crate::conversation::Flaw;
 use crate::conversation::turn::{THOUGHTS, Turn, turns};
 use crate::conversation::{RecordedTrajectory, offered};
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Paths of a message with the expected types.
 const WANTED: [(&str, JsonTypes); 6] = [
@@ -168,7 +168,7 @@ fn block_text(block: &Value) -> Option<&str> {
 
 /// Count values of unexpected types in messages; a list may be given as its JSON text.
 pub(super) fn expect(messages: &Value, place: &str, made: &mut Made) {
-    let parsed = messages.as_str().and_then(|text| reference::parse(text.as_bytes()).ok());
+    let parsed = messages.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok());
     let messages = parsed.as_ref().unwrap_or(messages).as_array();
     for (at, message) in messages.into_iter().flatten().enumerate() {
         check_at(format!("{place}[{at}]"), message, &WANTED, made);

@@ -16,7 +16,7 @@ use super::value_hash::hash_of;
 use crate::columns::{RowSink, ScannedRow};
 use crate::extract::joined_name::joined;
 use crate::format::Fields;
-use crate::json::reference::{self, lookup};
+use crate::json::reference_parser::{self, lookup};
 
 /// One record of a log.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl RowSink for SourceRecords<'_> {
     fn push(&mut self, row: &ScannedRow<'_>) {
         let place = row.spot.place(row.length);
         let text = mended(row.record, &mut Made::default());
-        if let Some(record) = text.and_then(|text| reference::parse(&text).ok()) {
+        if let Some(record) = text.and_then(|text| reference_parser::parse(&text).ok()) {
             let id = id(&record, self.fields).map(|id| hash("id", id.as_bytes()));
             let place = (place.input, place.offset);
             self.records.push(Copyable { place, values: hash_of(&record), id });

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::detect::sidecar::read;
 use crate::input::source::Source;
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::time::milliseconds;
 
 /// Facts about a session.
@@ -38,7 +38,7 @@ impl EntireMetadata {
     pub(crate) fn beside(file: &Path) -> Option<Self> {
         let text =
             read(&Some(file).filter(|file| *file != Path::new("-"))?.with_file_name(Self::NAME)).ok()?;
-        Self::of(&reference::parse(&text).ok()?)
+        Self::of(&reference_parser::parse(&text).ok()?)
     }
 
     /// Return whether it is about a session.

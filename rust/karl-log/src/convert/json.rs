@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::report::Made;
 use crate::json::duplicate_keys::doubled;
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Separator of joined texts.
 const LINE_BREAK: &[u8] = b"\\n";
@@ -54,11 +54,11 @@ pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
 /// Return a value that the reference parser accepts, with `U+FFFD` for halves of surrogate pairs and for
 /// invalid UTF-8: a tool that truncates its output leaves such bytes. None if it is damaged otherwise.
 pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
-    if reference::check(raw).is_ok() {
+    if reference_parser::check(raw).is_ok() {
         return Some(Cow::Borrowed(raw));
     }
     let mended = whole_pairs(&String::from_utf8_lossy(raw)).into_bytes();
-    reference::check(&mended).is_ok().then_some(Cow::Owned(mended))
+    reference_parser::check(&mended).is_ok().then_some(Cow::Owned(mended))
 }
 
 /// Return a whole record like [`sound`]. Repairs and duplicate keys are noted; the last duplicate counts.

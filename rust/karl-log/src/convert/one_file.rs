@@ -10,7 +10,6 @@ use super::codex::{ItemTrail, REPEATED, Rollout};
 use super::entire_metadata::EntireMetadata;
 use super::json::{inside, mended};
 use super::json_type::{OBJECT, damaged};
-use super::kind::{Alone, TranscriptKind};
 use super::lineage::{Lineage, Trace, hash, units};
 use super::lines::{ObjectKeys, each};
 use super::message::{Conversation, Message};
@@ -19,13 +18,14 @@ use super::report::{EMPTY, Made, NO_CONVERSATION, Report, count_type};
 use super::settings::ConvertSettings;
 use super::swe_bench::SweBenchReports;
 use super::text_parts::text as text_of;
+use super::tool_kind::{Alone, TranscriptKind};
 use super::value_hash::hash_of;
 use super::{atif, swe_agent};
 use crate::cancel::Watch;
 use crate::detect::{FileLayout, records};
 use crate::error::Result;
 use crate::input::source::Source;
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::log::Account;
 use crate::parallel::map;
 use crate::rejects::{FileTally, RejectReason};
@@ -168,7 +168,7 @@ impl<'a> Documents<'a> {
             found
         });
         if found.is_none() {
-            tally.bad(reference::fault(&text), RejectReason::Malformed);
+            tally.bad(reference_parser::fault(&text), RejectReason::Malformed);
         }
         self.account(at, &tally, made);
         Ok(found)
@@ -185,7 +185,7 @@ impl<'a> Documents<'a> {
 type Parsed = (Head, Conversation);
 
 fn take(rollout: &mut Rollout, text: &[u8], made: &mut Made) -> std::result::Result<(), &'static str> {
-    match mended(text, made).and_then(|line| reference::parse(&line).ok()) {
+    match mended(text, made).and_then(|line| reference_parser::parse(&line).ok()) {
         Some(line) => rollout.line(&line, made),
         None => Err(damaged(OBJECT, "the line", made)),
     }
@@ -222,7 +222,7 @@ fn bytes(source: &Source, watch: &Watch) -> Result<Vec<u8>> {
 }
 
 fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
-    mended(text, made).and_then(|text| reference::parse(&text).ok())
+    mended(text, made).and_then(|text| reference_parser::parse(&text).ok())
 }
 
 /// Return the trace of a file's session; for a damaged file, that of the valid part.

@@ -11,7 +11,7 @@ use crate::columns::ScannedRow;
 use crate::detect::Input;
 use crate::format::{Field, Fields, Format, Transform};
 use crate::json::project::Path;
-use crate::json::reference::lookup;
+use crate::json::reference_parser::lookup;
 
 /// Return the fields of a record besides its messages.
 pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) -> Head {

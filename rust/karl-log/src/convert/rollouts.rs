@@ -12,12 +12,12 @@ use super::chat::ChatMessages;
 use super::copies::{Copyable, SourceRecords, copies};
 use super::json::mended;
 use super::json_type::{OBJECT, damaged};
-use super::kind::{MESSAGES, TranscriptKind};
 use super::record::write;
 use super::report::{EMPTY, Made, count_type};
 use super::rollout_fields::{expect, head, missing, rest};
 use super::settings::ConvertSettings;
 use super::text_parts::source;
+use super::tool_kind::{MESSAGES, TranscriptKind};
 use crate::cancel::Watch;
 use crate::columns::{RowSink, ScannedRow};
 use crate::conversation::Flaw;
@@ -29,7 +29,7 @@ use crate::extract::Scanner;
 use crate::format::{Format, Overrides, generic::GENERIC};
 use crate::framing::byte_ranges::{RANGE, RangeTask};
 use crate::input::source::Source;
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::log::Account;
 use crate::parallel::map;
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
@@ -198,7 +198,7 @@ impl Writer<'_> {
     /// Write a record's trajectory; return the reason if there is none.
     fn take(&mut self, row: &ScannedRow<'_>) -> std::result::Result<(), &'static str> {
         let (fields, made) = (&self.input.fields, &mut self.made);
-        let parsed = mended(row.record, made).and_then(|text| reference::parse(&text).ok());
+        let parsed = mended(row.record, made).and_then(|text| reference_parser::parse(&text).ok());
         let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
         let mut head = head(&record, self.input, row, made);
         if REJECTED.iter().any(|key| record.get(key).is_some_and(|half| !half.is_null())) {

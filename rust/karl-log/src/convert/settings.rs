@@ -2,7 +2,7 @@
 
 use karl_reward::Version;
 
-use super::kind::TranscriptKind;
+use super::tool_kind::TranscriptKind;
 use crate::protection::Protection;
 
 /// Settings of a conversion.

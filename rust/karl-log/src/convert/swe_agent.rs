@@ -16,7 +16,7 @@ use super::record::{Head, Tokens};
 use super::report::Made;
 use super::swe_bench::SweBenchReports;
 use super::text_parts::{arguments, kept, list, quoted, source, text, words};
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Extensions of packed files.
 const PACKED: [&str; 3] = [".gz", ".zst", ".zstd"];
@@ -88,7 +88,7 @@ fn task(file: &str) -> String {
 /// Return the model of a run, which newer files name in their replay settings: an object, or its text.
 fn model(document: &Value) -> Vec<u8> {
     let settings = match document.get("replay_config") {
-        Some(Value::String(text)) => reference::parse(text.as_bytes()).ok().map(Cow::Owned),
+        Some(Value::String(text)) => reference_parser::parse(text.as_bytes()).ok().map(Cow::Owned),
         settings => settings.map(Cow::Borrowed),
     };
     let name = settings.as_deref().and_then(|settings| settings.pointer("/agent/model/name")?.as_str());

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::report::Made;
 use super::text_parts::list;
 use crate::detect::sidecar;
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Name of the file.
 const NAME: &str = "results.json";
@@ -49,7 +49,7 @@ impl SweBenchReports {
 
 impl SweBenchReport {
     fn read(path: &Path) -> Option<Self> {
-        let whole = reference::parse(&sidecar::read(path).ok()?).ok()?;
+        let whole = reference_parser::parse(&sidecar::read(path).ok()?).ok()?;
         let tasks = |keys: &[&str]| {
             keys.iter()
                 .flat_map(|key| list(&whole, key))

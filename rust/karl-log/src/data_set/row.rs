@@ -6,7 +6,7 @@ use twox_hash::XxHash3_64;
 
 use crate::json::elements::elements;
 use crate::json::project::{Path, PathTree, Scan, skip_space};
-use crate::json::reference::check;
+use crate::json::reference_parser::check;
 use crate::json::scalar::{Name, RewardValue, name, reward};
 
 /// Problem of a row.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::format::Sidecar;
 use crate::input::source::Source;
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Maximum size of such a file in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -50,7 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn number(text: &[u8], key: &str) -> Result<u64, String> {
-    let whole = reference::parse(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let whole = reference_parser::parse(text).map_err(|error| format!("it is no JSON: {error}"))?;
     let value = whole.get(key).ok_or_else(|| format!("it has no {key}"))?;
     let number = value.as_u64().filter(|&number| number > 0);
     number.ok_or_else(|| format!("{key} is no whole number from 1 on"))

@@ -11,7 +11,7 @@ use crate::format::{FORMATS, claimed_by};
 use crate::framing::{Elements, Piece, Until, ValueEnd, Window};
 use crate::input::source::Source;
 use crate::json::project::{Path, PathTree, Scan, scan, skip_space, skip_string, skip_value};
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::json::unescape::unescape;
 
 /// Maximum number of records examined to detect the format.
@@ -131,5 +131,5 @@ impl FormatProbe {
 /// Return the top-level keys of an object; `None` if the text is not one.
 pub(crate) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
     let end = scan(text, &PathTree::default(), &mut []).ok()?.end;
-    reference::keys(&text[..end]).ok()
+    reference_parser::keys(&text[..end]).ok()
 }

@@ -126,7 +126,7 @@ fn written(path: &Path) -> io::Result<WrittenFile> {
 /// Write all parts, or nothing; each with so many threads.
 ///
 /// # Errors
-/// As [`OutputTarget::check`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch);
+/// As [`OutputTarget::check`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::second_pass::fetch);
 /// [`Error::Unwritable`] for a record copied unread that is not a row. The target is then unchanged, unless
 /// only the removal of the old output or the sync of the parent directory failed: then it is the complete new
 /// output.

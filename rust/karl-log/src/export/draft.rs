@@ -10,8 +10,8 @@ use crate::cancel::Watch;
 use crate::columns::Place;
 use crate::conversation::Flaw;
 use crate::error::Result;
-use crate::fetch::{RecordAtRest, fetch};
 use crate::log::Log;
+use crate::second_pass::{RecordAtRest, fetch};
 use crate::secrets::SecretCounts;
 
 /// Maximum number of failed records reported with their places; all are counted.

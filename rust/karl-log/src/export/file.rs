@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
-use crate::fetch::{RecordAtRest, fetch_into};
 use crate::parallel::map;
+use crate::second_pass::{RecordAtRest, fetch_into};
 
 /// Bytes written per call, except for a longer line: they stay in the cache until then.
 const BLOCK: usize = 1 << 18;
@@ -49,7 +49,7 @@ pub(super) fn bytes(lines: &[FileLine<'_>]) -> u64 {
 /// file or of those that share `failed`, the rest is not attempted: no output remains.
 ///
 /// # Errors
-/// [`Error::Io`] if it exists or cannot be written; as [`fetch`](crate::fetch::fetch); [`Error::Unwritable`].
+/// [`Error::Io`] if it exists or cannot be written; as [`fetch`](crate::second_pass::fetch); [`Error::Unwritable`].
 pub(super) fn write(
     path: &Path,
     target: &Path,

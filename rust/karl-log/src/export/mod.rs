@@ -12,7 +12,7 @@
 pub mod directory;
 pub mod draft;
 mod file;
-mod fill;
+mod produce_rows;
 mod quota;
 pub mod render;
 mod row;
@@ -20,7 +20,7 @@ mod settings;
 mod split;
 
 pub use draft::Draft;
-pub use fill::draft;
+pub use produce_rows::draft;
 pub use quota::Strata;
 pub use render::Shape;
 pub use settings::{Draw, ExportSettings, Judge, Prepared, SelectionValues};

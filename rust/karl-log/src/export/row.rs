@@ -15,8 +15,8 @@ use crate::extract::joined_name::joined;
 use crate::format::Fields;
 use crate::input::codec::Codec;
 use crate::input::source::Source;
-use crate::json::reference;
-use crate::json::reference::{is_broken, lookup};
+use crate::json::reference_parser;
+use crate::json::reference_parser::{is_broken, lookup};
 use crate::log::Log;
 use crate::secrets::{SecretCounts, redact};
 
@@ -103,13 +103,13 @@ impl<'a> RowMaker<'a> {
     pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<ParsedRow, Flaw> {
         if self.settings.shape == Shape::Raw {
             // A record that stays unchanged need not be built.
-            let check = if self.settings.protects() { Ok(()) } else { reference::check(&bytes) };
+            let check = if self.settings.protects() { Ok(()) } else { reference_parser::check(&bytes) };
             check.map_err(|_| Flaw::Unparsable)?;
             let prompt = || content_hash::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
             let prompt = self.needs_prompt(row).then(prompt);
             return Ok(ParsedRow { row, id: String::new(), prompt, body: RowBody::Raw(bytes) });
         }
-        let record = reference::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
+        let record = reference_parser::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
         let read = example(record, self.fields(row))?;
         let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
@@ -149,7 +149,7 @@ impl<'a> RowMaker<'a> {
         if safe {
             return Ok(Some(text));
         }
-        let Ok(Value::Object(fields)) = reference::parse(text.as_bytes()) else {
+        let Ok(Value::Object(fields)) = reference_parser::parse(text.as_bytes()) else {
             return Err(Flaw::Unparsable);
         };
         let private = self.is_private(&text);

@@ -18,7 +18,7 @@ use crate::framing::{TextBatch, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::doubled;
 use crate::json::order::{Order, order};
 use crate::json::project::{Path, PathTree, Scan, ScanFault};
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::json::scalar::{Name, RewardValue, reward};
 use crate::rejects::{FileTally, RejectReason};
 
@@ -168,7 +168,7 @@ impl Scanner {
         let length = u32::try_from(record.len()).map_err(|_| RejectReason::TooLong)?;
         let spot = PackedPlace::new(self.input, offset).ok_or(RejectReason::TooLong)?;
         if self.strict {
-            reference::check(record).map_err(|_| RejectReason::Malformed)?;
+            reference_parser::check(record).map_err(|_| RejectReason::Malformed)?;
             if doubled(record).is_some() {
                 return Err(RejectReason::DuplicateKey);
             }

@@ -8,7 +8,7 @@ use karl_core::rng::id128;
 
 use crate::format::{Choice, Field, Transform};
 use crate::json::project::Path;
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::json::scalar::{Name, name};
 use crate::json::unescape::plain;
 
@@ -90,7 +90,7 @@ fn hash(raw: Option<&[u8]>) -> Name<'static> {
     match (raw, name(raw)) {
         (_, Name::Missing) => Name::Missing,
         (_, Name::Text(text)) => hex(text.as_bytes()),
-        (raw, Name::Bad) => match raw.map(reference::parse) {
+        (raw, Name::Bad) => match raw.map(reference_parser::parse) {
             Some(Ok(value)) => hex(value.to_string().as_bytes()),
             _ => Name::Bad,
         },

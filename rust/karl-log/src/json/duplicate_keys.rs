@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::reference::standard;
+use super::reference_parser::standard;
 
 /// Maximum bytes of a path in a message.
 const SHOWN: usize = 200;

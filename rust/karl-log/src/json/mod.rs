@@ -6,7 +6,7 @@ pub(crate) mod elements;
 pub(crate) mod number_text;
 pub(crate) mod order;
 pub mod project;
-pub mod reference;
+pub mod reference_parser;
 pub mod scalar;
 pub(crate) mod simd;
 pub(crate) mod unescape;

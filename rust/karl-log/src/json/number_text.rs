@@ -88,7 +88,7 @@ fn is_respelled(token: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::reference::parse;
+    use crate::json::reference_parser::parse;
 
     #[test]
     fn every_number_keeps_its_text() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use karl_reward::{Node, Version, score};
 
-use super::fast::FastScorer;
+use super::fast_path::FastScorer;
 use super::fields::KarlFields;
 use super::lazy::Raw;
 use crate::json::dumps::{Dumped, Dumper, Refused};

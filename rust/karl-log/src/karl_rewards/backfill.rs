@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use super::annotate::{Annotator, Backfill, LineOutcome};
+use super::blocks::{blocks, lines, pieces};
 use super::store::{BLOCK, SHARE};
-use super::text::{blocks, lines, pieces};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::parallel;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use karl_reward::{Fault, Node, Value};
 
 use crate::json::project::{skip_space, skip_string, skip_value};
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::json::scalar::number;
 use crate::json::unescape::unescape;
 
@@ -203,7 +203,8 @@ impl<'a> Node<'a> for Raw<'a> {
 pub fn within<'a, const N: usize>(text: &str, keys: [&str; N]) -> Result<Option<[Value<'a>; N]>, Fault> {
     // Python's `strip` treats four separators as white space that Unicode does not.
     let inner = text.trim_matches(|char: char| char.is_whitespace() || ('\x1c'..='\x1f').contains(&char));
-    if !inner.starts_with('{') || !inner.ends_with('}') || reference::check(inner.as_bytes()).is_err() {
+    if !inner.starts_with('{') || !inner.ends_with('}') || reference_parser::check(inner.as_bytes()).is_err()
+    {
         return Ok(None);
     }
     let mut values = [const { Value::Absent }; N];

@@ -2,14 +2,14 @@
 
 mod annotate;
 mod backfill;
+mod blocks;
 mod calls;
-mod fast;
+mod fast_path;
 mod fields;
 mod interner;
 mod lazy;
 mod rewards;
 mod store;
-mod text;
 
 pub use annotate::Backfill;
 pub use backfill::{Backfilled, backfill};

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use karl_reward::{Version, score};
 
-use super::fast::FastScorer;
+use super::blocks::{blocks, lines, pieces};
+use super::fast_path::FastScorer;
 use super::lazy::Raw;
-use super::text::{blocks, lines, pieces};
 use crate::cancel::Watch;
 use crate::error::Result;
 use crate::input::source::Source;

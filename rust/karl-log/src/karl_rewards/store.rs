@@ -6,13 +6,13 @@ use std::path::Path;
 
 use karl_reward::{Node, Value, Version};
 
-use super::fast::scan;
+use super::blocks::{blocks, lines, pieces};
+use super::fast_path::scan;
 use super::lazy::Raw;
-use super::text::{blocks, lines, pieces};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::json::project::Scan;
-use crate::json::reference;
+use crate::json::reference_parser;
 use crate::json::scalar::LARGEST;
 use crate::parallel;
 
@@ -114,7 +114,10 @@ fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
 
 fn facts(line: &[u8], end: usize, slots: Slots, version: Version) -> Option<Stored> {
     let [reward, within, beside, channel, outcome, skill] = slots.map(|slot| Raw::at(line, slot));
-    if end != line.len() || outcome.is_some_and(|raw| !raw.is_object()) || reference::check(line).is_err() {
+    if end != line.len()
+        || outcome.is_some_and(|raw| !raw.is_object())
+        || reference_parser::check(line).is_err()
+    {
         return None;
     }
     let named = matches!(skill.map(|raw| raw.value()), Some(Ok(Value::Text(_))));

@@ -4,10 +4,10 @@
 //! numbers in that order, and so does not depend on how the records were distributed over files. Records with
 //! one id are distinguished by their ordinal in it; records equal in id and bytes are interchangeable.
 
-mod account;
+mod file_counts;
 mod name_counts;
 mod replace;
-mod streamed;
+mod stream_summary;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 use karl_core::reward::{composite, composite_shared};
 use karl_core::{Key, Keys};
 
-pub use account::Account;
+pub use file_counts::Account;
 pub use name_counts::NameCounts;
-pub use streamed::Streamed;
+pub use stream_summary::Streamed;
 
 use crate::columns::category::Category;
 use crate::columns::{LogColumns, Place, RowLocations};

@@ -9,7 +9,7 @@ use super::component::Component;
 use super::outcome::{Evidence, Outcome};
 use super::trajectory::Trajectory;
 use crate::error::{Error, Result};
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Formats of benchmarks, whose rewards are verdicts.
 const BENCHMARKS: [&str; 3] = ["swe-agent", "atif", "tau-bench"];
@@ -58,12 +58,13 @@ impl GraderVerdicts {
     }
 
     fn of(text: &[u8]) -> Vec<(String, f64)> {
-        match reference::parse(text) {
+        match reference_parser::parse(text) {
             Ok(Value::Array(rows)) => rows.iter().filter_map(row).collect(),
             Ok(whole) if LISTS.iter().any(|(key, _)| whole.get(*key).is_some()) => listed(&whole),
             Ok(one) => row(&one).into_iter().collect(),
             Err(_) => {
-                let lines = text.split(|&byte| byte == b'\n').filter_map(|line| reference::parse(line).ok());
+                let lines =
+                    text.split(|&byte| byte == b'\n').filter_map(|line| reference_parser::parse(line).ok());
                 lines.filter_map(|line| row(&line)).collect()
             }
         }

@@ -4,10 +4,10 @@ use karl_core::correlation::{Correlation, Known, correlation};
 
 use crate::cancel::Watch;
 use crate::error::Result;
-use crate::fetch::fetch_each;
 use crate::format::component::Component;
 use crate::json::project::{Path, PathTree, scan};
 use crate::log::Log;
+use crate::second_pass::fetch_each;
 
 /// Key of an outcome in a record.
 const OUTCOME: &str = "outcome";

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Trajectory of one session or sub-agent.
 #[derive(Debug, Default, Deserialize)]
@@ -80,7 +80,7 @@ pub(crate) fn with<T>(record: &[u8], take: impl FnOnce(&Trajectory<'_>) -> T) ->
         return Some(take(&trajectory));
     }
     // Words that only Python's json writes, and the like: the reference parser accepts and replaces them.
-    let text = reference::parse(record).ok()?.to_string();
+    let text = reference_parser::parse(record).ok()?.to_string();
     serde_json::from_str(&text).ok().map(|trajectory| take(&trajectory))
 }
 

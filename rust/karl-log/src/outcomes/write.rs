@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use super::component::Component;
 use super::outcome::Outcome;
 use crate::json::project::{Path, PathTree, scan};
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Reason to drop a record with an outcome of another form: it would be lost.
 pub(super) const FOREIGN_OUTCOME: &str = "outcome_not_an_object";
@@ -57,7 +57,7 @@ impl OutcomeWriter {
         out: &mut Vec<u8>,
     ) {
         let [reward, own_group, own, evidence, attributed] = self.places(record);
-        let before = own.clone().and_then(|place| reference::parse(&record[place]).ok());
+        let before = own.clone().and_then(|place| reference_parser::parse(&record[place]).ok());
         let end = reward.clone().map_or(record.len() - 1, |place| place.end);
         let mut splices: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
         let mut set = |place: Option<Range<usize>>, key: &str, value: Vec<u8>| match place {

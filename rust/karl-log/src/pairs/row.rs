@@ -7,7 +7,7 @@ use super::settings::PairShape;
 use crate::conversation::{Example, example};
 use crate::format::trajectory::TRAJECTORY;
 use crate::format::{Fields, Overrides};
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Reason to drop a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(super) fn row(
 
 /// Return the id, tools and messages of a trajectory, as trainers read them.
 fn read(record: &[u8]) -> Result<(Value, Option<Value>, Vec<Value>), Drop> {
-    let record = reference::parse(record).map_err(|_| Drop::NoConversation)?;
+    let record = reference_parser::parse(record).map_err(|_| Drop::NoConversation)?;
     let id = record["id"].clone();
     let fields = Fields::new(&TRAJECTORY, &Overrides::default(), None).map_err(|_| Drop::NoConversation)?;
     match example(record, &fields).map_err(|_| Drop::NoConversation)?.example {

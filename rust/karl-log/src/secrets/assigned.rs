@@ -1,13 +1,13 @@
 //! Detection of secrets by the name they are assigned to: `DB_PASSWORD=...`, `"apiKey": "..."`, `--token
 //! ...`.
 
-use super::code::is_program;
 use super::cursor::{Cursor, closing};
 use super::is_secret::{is_key, is_placeholder, is_weak};
 use super::list;
+use super::looks_like_code::is_program;
 use super::named::{LONGEST, NameKind, family, is_passworded, kind, literal, quoted};
 use super::secret::{MARK, RANK, Secret, floor};
-use super::value::{Syntax, plain};
+use super::unquoted_end::{Syntax, plain};
 
 /// Maximum length of a value.
 const LONGEST_VALUE: usize = 4096;

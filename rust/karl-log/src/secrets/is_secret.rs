@@ -1,6 +1,6 @@
 //! Distinction of secrets from placeholders, names and code.
 
-use super::code::{is_path, is_program, is_type};
+use super::looks_like_code::{is_path, is_program, is_type};
 use super::randomness::{Mix, is_dull, is_jagged, is_random};
 use super::secret::NAMES;
 

@@ -7,7 +7,7 @@ use super::named;
 use super::pem::{QuotedKeyReader, is_mentioned};
 use super::search::{beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Maximum nesting of JSON texts in strings.
 const DEEPEST: usize = 8;
@@ -15,7 +15,7 @@ const DEEPEST: usize = 8;
 /// Return the secrets of a text, ordered and disjoint.
 pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
     let begins = text.trim_start().starts_with(['{', '[', '"']);
-    if depth < DEEPEST && begins && reference::check(text.as_bytes()).is_ok() {
+    if depth < DEEPEST && begins && reference_parser::check(text.as_bytes()).is_ok() {
         inside(text, depth)
     } else {
         search(text)

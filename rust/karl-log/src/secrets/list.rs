@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, closing};
 use super::named::{family, literal};
 use super::secret::{RANK, Secret};
-use super::value::plain;
+use super::unquoted_end::plain;
 
 /// Maximum number of items.
 const MOST: usize = 1000;

@@ -10,7 +10,6 @@
 
 mod assigned;
 mod aws_key_pairs;
-mod code;
 mod commands;
 mod cursor;
 mod families;
@@ -19,15 +18,16 @@ mod is_secret;
 mod json;
 mod json_context;
 mod list;
+mod looks_like_code;
 mod named;
 mod pem;
 mod randomness;
 mod search;
 mod secret;
+mod separator_shapes;
 mod services;
-mod shapes;
+mod unquoted_end;
 mod url;
-mod value;
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use super::families::{COUNT, FAMILIES};
 use super::family::Family;
 use super::randomness::is_dull;
 use super::secret::{MARK, NAMES, Secret, floor, merged};
-use super::{assigned, aws_key_pairs, pem, shapes, url};
+use super::{assigned, aws_key_pairs, pem, separator_shapes, url};
 
 /// Meaning of a sign.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
             Sign::Key => done.key(text, from, &mut found),
         }
     }
-    shapes::each(text, |name, from| {
+    separator_shapes::each(text, |name, from| {
         let at = FAMILIES.iter().position(|family| family.name == name && family.signs.is_empty());
         found.extend(at.and_then(|at| matched(text, at, from)));
     });

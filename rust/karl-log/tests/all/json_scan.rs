@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use karl_log::json::project::{Path, PathTree, Scan, ScanFault, Scanned, scan};
-use karl_log::json::reference::{lookup, parse};
+use karl_log::json::reference_parser::{lookup, parse};
 use karl_log::json::scalar::{RewardValue, reward};
 use proptest::prelude::*;
 use proptest::sample::select;

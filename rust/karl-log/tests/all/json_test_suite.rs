@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use karl_log::json::project::{Path, PathTree, scan};
-use karl_log::json::reference::parse;
+use karl_log::json::reference_parser::parse;
 use karl_log::json::scalar::{Name, RewardValue, name, reward};
 
 use crate::logs::{bad_count, strictly, try_read};

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 
 use super::Scores;
 use crate::boundary::array::{Column, column, reals, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::{OptionalArgument, ragged};
+use crate::boundary::release_gil::compute;
 
 /// Subtract a number from each reward.
 ///

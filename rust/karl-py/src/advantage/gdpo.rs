@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 
 use super::Scores;
 use crate::boundary::array::{freedom, reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::ArgumentError;
 use crate::boundary::grouping::Grouping;
+use crate::boundary::release_gil::compute;
 
 /// Normalise each of several rewards in its group, then add them (GDPO).
 ///

@@ -4,9 +4,9 @@
 
 use super::Scores;
 use crate::boundary::array::{column, freedom, groups, reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::{Grouping, OptionalArgument, ragged};
+use crate::boundary::release_gil::compute;
 use karl_core::advantage::{self, Gigpo, Norm, StatisticsUnit, Steps};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;

@@ -19,8 +19,8 @@ pub(crate) mod whiten;
 pub(crate) mod zscore;
 
 use crate::boundary::array::{fresh, reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::grouping::{Grouping, OptionalArgument};
+use crate::boundary::release_gil::compute;
 use karl_core::Scratch;
 use karl_core::advantage::Score;
 use numpy::PyArray1;

@@ -4,8 +4,8 @@
 
 use super::Scores;
 use crate::boundary::array::{column, reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::grouping::ragged;
+use crate::boundary::release_gil::compute;
 use karl_core::advantage::{self};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 
 use super::Scores;
 use crate::boundary::array::{column, count};
-use crate::boundary::enter::compute;
+use crate::boundary::release_gil::compute;
 use karl_core::advantage::set_scores as set_scores_of;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 
 use super::Scores;
 use crate::boundary::array::{Reals, reals, threads};
-use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::Grouping;
+use crate::boundary::release_gil::compute;
 
 /// A convention, as a dictionary.
 #[derive(IntoPyObject)]

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 
 use super::Scores;
 use crate::boundary::array::{column, flags, freedom, reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::grouping::{Grouping, ragged};
+use crate::boundary::release_gil::compute;
 
 /// Scale values to mean 0 and variance 1.
 ///

@@ -83,7 +83,7 @@ macro_rules! score {
         let grouping = $crate::boundary::grouping::Grouping::in_any_order($ids, $offsets)?;
         let out = $crate::boundary::array::with_reals!(&rewards, |$values| {
             let $layout = grouping.layout($values.len())?;
-            $crate::boundary::enter::compute($py, || $work)?
+            $crate::boundary::release_gil::compute($py, || $work)?
         });
         Ok(numpy::IntoPyArray::into_pyarray(out, $py))
     }};

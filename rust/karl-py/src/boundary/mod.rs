@@ -3,6 +3,6 @@
 pub(crate) mod array;
 pub(crate) mod arrow;
 pub(crate) mod build_info;
-pub(crate) mod enter;
 pub(crate) mod error;
 pub(crate) mod grouping;
+pub(crate) mod release_gil;

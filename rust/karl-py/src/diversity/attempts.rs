@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 
 use super::Floats;
 use crate::boundary::array::{column, count, reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::grouping::{Grouping, OptionalArgument};
+use crate::boundary::release_gil::compute;
 
 /// Compute pass@k: the probability that at least one of k attempts at a prompt is right, from n of which c are.
 ///

@@ -1,7 +1,7 @@
 //! Bindings of the evenness of categories of `karl_core::diversity`.
 
 use crate::boundary::array::{count, reals, with_reals};
-use crate::boundary::enter::compute;
+use crate::boundary::release_gil::compute;
 use karl_core::diversity;
 use pyo3::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Binding of the mutual information of `karl_core::diversity`.
 
 use crate::boundary::array::{groups, threads};
-use crate::boundary::enter::compute;
+use crate::boundary::release_gil::compute;
 use karl_core::diversity;
 use pyo3::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Ragged token ids as the sequences of `karl_core::diversity`.
 
 use crate::boundary::array::{Column, column, groups};
-use crate::boundary::enter::compute;
+use crate::boundary::release_gil::compute;
 use karl_core::Groups;
 use karl_core::diversity::Sequences;
 use pyo3::prelude::*;

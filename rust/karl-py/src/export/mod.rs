@@ -21,8 +21,8 @@ pub(crate) use self::settings::Export;
 use self::strata::{StrataDraw, Stratum, strata};
 use crate::atomic_output::OutputTarget;
 use crate::boundary::array::column;
-use crate::boundary::enter::enter;
 use crate::boundary::error::to_python;
+use crate::boundary::release_gil::enter;
 use crate::log::Log;
 use crate::selection::Selection;
 

@@ -4,7 +4,7 @@ mod facts;
 pub(crate) mod keys;
 mod outcomes;
 pub(crate) mod read;
-pub(crate) mod scored;
+pub(crate) mod reward_function;
 mod settings;
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(crate) use self::settings::wishes;
 use crate::boundary::arrow;
 use crate::boundary::arrow::frame::LogTable;
 use crate::boundary::arrow::table::{self, Wanted};
-use crate::boundary::enter::enter;
 use crate::boundary::error::{LogError, UsageError};
+use crate::boundary::release_gil::enter;
 
 /// Every record of some files, as columns in the order of their ids.
 #[pyclass(frozen, module = "karl_fast._core")]

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::Log;
 use super::settings::{compared, wishes};
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 
 /// Return the name of each format and what it reads.
 #[pyfunction]

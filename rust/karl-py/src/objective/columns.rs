@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::boundary::array::{Column, Reals, column, flags, fresh, reals};
-use crate::boundary::enter::compute;
 use crate::boundary::error::DTypeError;
+use crate::boundary::release_gil::compute;
 
 /// The columns of a batch, all of one dtype.
 pub(super) struct TokenColumns<'py> {

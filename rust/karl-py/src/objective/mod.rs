@@ -17,8 +17,8 @@ use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1}
 use pyo3::prelude::*;
 
 use crate::boundary::array::{Column, Reals, column, flags, fresh, reals, threads};
-use crate::boundary::enter::compute;
 use crate::boundary::error::{DTypeError, to_python};
+use crate::boundary::release_gil::compute;
 use points::{aggregate_of, clip_of, places};
 
 /// Log-probabilities of tokens under both policies, which have one dtype, and which tokens count.

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use super::Floats;
 use crate::boundary::array::{column, reals, threads, with_reals};
-use crate::boundary::enter::compute;
+use crate::boundary::release_gil::compute;
 
 fn decayed<'py>(ages: &Bound<'py, PyAny>, decay: Decay) -> PyResult<Floats<'py>> {
     let (py, ages) = (ages.py(), column::<i64>("ages", ages)?);

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 
 use super::Floats;
 use crate::boundary::array::{column, count, flags, reals, threads, with_reals};
-use crate::boundary::enter::compute;
 use crate::boundary::grouping::Grouping;
+use crate::boundary::release_gil::compute;
 
 /// Compute the surprise of each rollout: the mean of -log p over its tokens, in nats per token.
 ///

@@ -13,11 +13,11 @@ use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueEr
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::object::Object;
+use super::python_object::Object;
 use crate::boundary::array::{Column, column, threads};
 use crate::boundary::arrow::columns::Cell;
-use crate::boundary::enter::{compute, enter};
 use crate::boundary::error::ArgumentError;
+use crate::boundary::release_gil::{compute, enter};
 
 /// Return the reward of one record: a dict, or its JSON as bytes.
 #[pyfunction]

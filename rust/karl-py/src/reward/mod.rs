@@ -1,7 +1,7 @@
 //! Bindings of `karl_core::reward`.
 
 pub(crate) mod karl;
-mod object;
+mod python_object;
 pub(crate) mod store;
 
 use karl_core::reward::{self, AsymmetricScale};
@@ -9,8 +9,8 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::boundary::array::{Column, column};
-use crate::boundary::enter::compute;
 use crate::boundary::error::to_python;
+use crate::boundary::release_gil::compute;
 
 /// Return the weighted sum of reward components; missing where a component is missing.
 ///

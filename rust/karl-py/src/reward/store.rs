@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyBytesMethods, PyDict, PyList};
 
 use super::karl::parse;
 use crate::boundary::array::threads;
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 
 type StoredLine = (Option<String>, Option<String>, Option<f64>);
 

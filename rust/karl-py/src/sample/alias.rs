@@ -3,7 +3,7 @@
 use super::Floats;
 use super::{RowArray, numbers};
 use crate::boundary::array::widened;
-use crate::boundary::enter::compute;
+use crate::boundary::release_gil::compute;
 use karl_core::sample;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 
 use super::Floats;
 use crate::boundary::array::{threads, widened};
-use crate::boundary::enter::enter;
+use crate::boundary::release_gil::enter;
 use karl_core::sample::inclusion as exact;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;

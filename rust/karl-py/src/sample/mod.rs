@@ -15,8 +15,8 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::boundary::array::{column, keys, threads, widened};
-use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
+use crate::boundary::release_gil::compute;
 
 pub(crate) type RowArray<'py> = Bound<'py, PyArray1<i64>>;
 

@@ -1,6 +1,6 @@
 //! Calls of tools as numbers.
 
-use super::words::Words;
+use super::bash_purpose::Words;
 
 /// A tool, as far as the formula tells tools apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

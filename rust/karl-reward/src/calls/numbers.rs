@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 
+use super::bash_purpose::Words;
 use super::call::{Call, ToolKind};
 use super::plan::{Ledger, Plan};
-use super::words::Words;
 use crate::formula::measures::{Waste, Writes};
 use crate::formula::process::longest_run;
 use crate::formula::{Measures, MeasuresV2, SignalsV1, SignalsV2, V2, composite, entropy};

@@ -2,8 +2,8 @@
 //!
 //! Speed: counts without branches. No record isolates it; `benches/record/reward.json`, v2, columns, includes it.
 
+use super::bash_purpose::Words;
 use super::call::{Call, ToolKind};
-use super::words::Words;
 use crate::formula::measures::{Waste, Writes};
 
 /// A page for each file, by its number: what calls have done to it so far. All are blank between trajectories.

@@ -3,7 +3,7 @@
 use super::measures::{Measures, MeasuresV2};
 use super::verification::{Verification, verification};
 use super::{efficiency, motion, outcome, process};
-use crate::python::round4;
+use crate::python_arithmetic::round4;
 use crate::signal::Parts;
 
 /// The weights of v2: outcome, process, efficiency, verification, consistency, motion.

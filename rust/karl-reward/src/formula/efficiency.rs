@@ -14,7 +14,7 @@
 //! The entropy is added up in the order of the tools. .5 where the total is 0.
 
 use super::measures::{Measures, MeasuresV2};
-use crate::python::{larger, smaller};
+use crate::python_arithmetic::{larger, smaller};
 use crate::signal::Parts;
 
 /// Return the signal of v1.

@@ -13,7 +13,7 @@
 //! The first share is .5 without writes. Consistency is .6 and motion .8 where the total is below 3.
 
 use super::measures::{MeasuresV2, Waste, Writes};
-use crate::python::larger;
+use crate::python_arithmetic::larger;
 use crate::signal::Parts;
 
 /// Return the signal of a plan that was followed.

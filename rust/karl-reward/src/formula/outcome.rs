@@ -10,7 +10,7 @@
 //! session_continued   +.20      0
 //! ```
 
-use crate::python::clip;
+use crate::python_arithmetic::clip;
 use crate::signal::{Signal, SignalComponent};
 
 /// The terms of each flag: false, true, not set.

@@ -14,7 +14,7 @@
 use std::sync::LazyLock;
 
 use super::measures::{Measures, MeasuresV2};
-use crate::python::larger;
+use crate::python_arithmetic::larger;
 use crate::signal::Parts;
 
 /// Return the signal of v1.

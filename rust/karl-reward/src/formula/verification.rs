@@ -7,7 +7,7 @@
 //! A test or a build is a command of Bash ([`Words`](crate::Words)). .6 where no tool changed a file, .5 where the total is 0.
 
 use super::measures::MeasuresV2;
-use crate::python::clip;
+use crate::python_arithmetic::clip;
 use crate::signal::{Parts, Signal};
 
 /// The signal, and whether it is that of a trajectory that changed no file.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::events::{Event, Events};
-use super::node::{Node, value_of, values};
+use super::record_source::{Node, value_of, values};
 use super::trajectory::TrajectoryCalls;
 use super::value::Value;
 use crate::fault::Fault;

@@ -1,6 +1,6 @@
 //! Events of a trajectory: calls of tools.
 
-use super::node::{Node, value_of, values};
+use super::record_source::{Node, value_of, values};
 use super::value::Value;
 use crate::fault::Fault;
 use crate::formula::process::longest_run;

@@ -4,14 +4,14 @@ mod canonical;
 mod events;
 mod files;
 mod measures;
-mod node;
+mod record_source;
 mod score;
 mod signals;
 mod trajectory;
 mod value;
 
 pub use events::{Event, Events, PARAMS, longest_failure};
-pub use node::Node;
+pub use record_source::Node;
 pub use score::{Record, score};
 pub use signals::{efficiency, outcome, process, said};
 pub use trajectory::{TRAJECTORY, ToolCounts, TrajectoryCalls};

@@ -3,7 +3,7 @@
 use super::canonical;
 use super::files::CallFiles;
 use super::measures::Measured;
-use super::node::{Node, value_of, values};
+use super::record_source::{Node, value_of, values};
 use super::signals::{flags, said};
 use super::trajectory::TrajectoryCalls;
 use super::value::Value;

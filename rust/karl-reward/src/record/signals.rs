@@ -2,7 +2,7 @@
 
 use super::files::CallFiles;
 use super::measures::Measured;
-use super::node::{Node, values};
+use super::record_source::{Node, values};
 use super::trajectory::TrajectoryCalls;
 use super::value::Value;
 use crate::fault::Fault;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::events::{Event, Events};
-use super::node::{Node, value_of};
+use super::record_source::{Node, value_of};
 use super::value::Value;
 use crate::fault::Fault;
 use crate::version::Version;

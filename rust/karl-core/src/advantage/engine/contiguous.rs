@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::batch::{LaneBuffer, SIZES, WIDTH};
+use super::equal_size_groups::{LaneBuffer, SIZES, WIDTH};
 use super::stats::{AffineMap, Formula, GroupStats};
 use crate::group::offsets::Offsets;
 use crate::numeric::float::Real;

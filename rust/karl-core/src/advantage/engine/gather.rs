@@ -6,8 +6,8 @@
 //! Speed: groups of a bucket take the vector lanes of `batch`. Record: `benches/record/kernels.json`, "groups of 8
 //! shuffled, 10000000 rows".
 
-use super::batch::SIZES;
 use super::contiguous::GroupRun;
+use super::equal_size_groups::SIZES;
 use super::stats::Formula;
 use crate::group::offsets::Offsets;
 use crate::numeric::radix::Bucket;

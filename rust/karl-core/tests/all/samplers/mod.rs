@@ -3,12 +3,12 @@
 //! Seeds are fixed, so a test either always passes or always fails. `ALPHA` is the chance that any one of the chi-square
 //! tests here would have failed for a correct sampler; it is shared among them (Bonferroni).
 
-mod copies;
 mod golden;
 mod kernels;
 mod ranking;
 mod strata;
 mod streams;
+mod with_replacement;
 
 use karl_core::{Copies, Keys, Sampler, Weighted};
 

@@ -8,7 +8,7 @@ use crate::convert::json_type::{LIST, NUMBER, expect};
 use crate::convert::lines::ObjectKeys;
 use crate::convert::report::Made;
 use crate::convert::settings::Rate;
-use crate::json::reference;
+use crate::json::reference_parser;
 
 /// Key of the cost of a run.
 const COST: &str = "total_cost_usd";
@@ -18,7 +18,9 @@ impl SessionMeta {
     pub(super) fn start(&mut self, line: &[u8], made: &mut Made) {
         let Some([tools]) = ObjectKeys::new(&["tools"]).of(line) else { return };
         expect(tools, LIST, "tools", made);
-        let Some(Value::Array(tools)) = tools.and_then(|tools| reference::parse(tools).ok()) else { return };
+        let Some(Value::Array(tools)) = tools.and_then(|tools| reference_parser::parse(tools).ok()) else {
+            return;
+        };
         self.tools = offered(tools.into_iter().map(tool).collect()).or(self.tools.take());
     }
 
@@ -28,7 +30,7 @@ impl SessionMeta {
             return;
         };
         expect(cost, NUMBER, COST, made);
-        if let Some(cost @ Value::Number(_)) = cost.and_then(|cost| reference::parse(cost).ok()) {
+        if let Some(cost @ Value::Number(_)) = cost.and_then(|cost| reference_parser::parse(cost).ok()) {
             self.source.insert(COST.to_owned(), cost);
         }
         if rate == Rate::Result {

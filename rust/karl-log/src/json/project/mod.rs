@@ -3,7 +3,7 @@
 //! The scan walks the keys of the objects on a wanted path and skips every other value by its structure:
 //! strings by their closing quote, containers by their depth. It is exact on every valid JSON text (nested
 //! decoys, escaped keys, duplicate keys: the last one wins, as in Python's `json`), and does not detect
-//! damage inside a skipped value. [`crate::json::reference`] is the slow equivalent that detects such damage;
+//! damage inside a skipped value. [`crate::json::reference_parser`] is the slow equivalent that detects such damage;
 //! it validates every chosen record and, with `--strict`, every record.
 //!
 //! The keys of a log usually repeat in one order: [`Scan`] learns that order, so most keys cost one

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// Maximum length of a path in segments: the nesting limit of [`crate::json::reference`].
+/// Maximum length of a path in segments: the nesting limit of [`crate::json::reference_parser`].
 const DEEPEST: usize = 127;
 
 /// Dotted path into nested objects: `meta.group`; a dot inside a key is written `\.`.

@@ -1,11 +1,11 @@
-//! Fast validation: whether [`crate::json::reference`] accepts a text, several times faster, because nothing
+//! Fast validation: whether [`crate::json::reference_parser`] accepts a text, several times faster, because nothing
 //! is built.
 //!
 //! A positive answer is certain and is given for standard JSON only. Any other text is left to the reference
 //! parser.
 //!
 //! A text is processed in blocks of 64 bytes. Bit masks mark strings and escapes
-//! ([`crate::json::simd::string_mask`]), and the starts of tokens outside strings; only these are walked.
+//! ([`crate::json::simd::in_string_mask`]), and the starts of tokens outside strings; only these are walked.
 //!
 //! Buys `--strict` at 0.30 s of processor time for 1.3 GB (`benches/README.md`, "What is promised, and what it costs");
 //! `log::check` of `benches/record/instructions.json` guards it.
@@ -16,7 +16,7 @@ pub(crate) use self::grammar::Grammar;
 use super::scalar::is_scalar;
 use super::unescape::unit;
 use crate::json::simd;
-use crate::json::simd::string_mask::{Marks, Strings, padded};
+use crate::json::simd::in_string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Lanes, SimdKernel};
 
 /// Structural characters of JSON.
@@ -149,7 +149,7 @@ mod tests {
     use proptest::sample::{Index, select};
     use serde_json::{Value, json};
 
-    use crate::json::reference::parse;
+    use crate::json::reference_parser::parse;
     use crate::json::validate::sound;
 
     /// Return a strategy for any standard JSON value; keys begin with a letter.

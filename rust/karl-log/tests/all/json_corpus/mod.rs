@@ -6,7 +6,7 @@ mod texts;
 use std::thread;
 
 use karl_log::json::project::{Path, PathTree, scan};
-use karl_log::json::reference::{lookup, parse};
+use karl_log::json::reference_parser::{lookup, parse};
 use karl_log::json::scalar::{Name, RewardValue, name, reward};
 
 use texts::{ACCEPTED, REJECTED};

@@ -19,8 +19,8 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::boundary::enter::enter;
 use crate::boundary::error::{LayoutError, LogError};
+use crate::boundary::release_gil::enter;
 
 /// Return whether an object has one of the two methods of the Arrow `PyCapsule` interface.
 pub(crate) fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::extract::upper;
 use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream};
-use crate::json::reference::is_row;
+use crate::json::reference_parser::is_row;
 use crate::log::Log;
 use crate::parallel::map;
 

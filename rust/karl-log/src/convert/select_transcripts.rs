@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use tempfile::TempPath;
 
-use super::kind::{Alone, Classified, TranscriptKind, tell};
 use super::report::Report;
 use super::settings::ConvertSettings;
+use super::tool_kind::{Alone, Classified, TranscriptKind, tell};
 use super::unpack::unpacked;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::evaluation::Sums;
+use super::batch_statistics::Sums;
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::{PIECE, RolloutPart, first_kept};
 use super::token_sums::sum;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::advantages::TokenAdvantages;
+use super::batch_statistics::Sums;
 use super::clip::Clip;
-use super::evaluation::Sums;
-use super::ratios::Room;
+use super::ratio_pieces::Room;
 use super::real_arithmetic::RealArithmetic;
 use super::rollouts::RolloutPart;
 use super::token_sums::sum;

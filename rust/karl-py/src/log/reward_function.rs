@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use karl_log::fetch::reward_inputs;
+use karl_log::second_pass::reward_inputs;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use super::Log;
 use crate::boundary::array::column;
-use crate::boundary::enter::{compute, enter};
 use crate::boundary::error::UsageError;
+use crate::boundary::release_gil::{compute, enter};
 
 /// Return rows from `first` on with `bytes` of records in total, at least one row, each as the text `[prompt,
 /// completion, record]`; None for a damaged record.

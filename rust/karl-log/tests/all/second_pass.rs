@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use karl_log::fetch::fetch;
 use karl_log::input::checksum::hash;
 use karl_log::input::source::Source;
 use karl_log::read::read;
+use karl_log::second_pass::fetch;
 use karl_log::{Error, Log, Watch};
 use tempfile::TempDir;
 

@@ -14,10 +14,10 @@ use super::settings::{Draw, ExportSettings, Judge, Prepared, SelectionValues};
 use crate::cancel::Watch;
 use crate::conversation::Flaw;
 use crate::error::{Error, Result};
-use crate::fetch::{LOOKED_UP, fetch, fetch_each};
 use crate::input::codec::Codec;
 use crate::log::Log;
 use crate::parallel::map;
+use crate::second_pass::{LOOKED_UP, fetch, fetch_each};
 
 /// Number of rows that decide the shape of a data set, which are held parsed: a parsed record takes several
 /// times the memory of its text.
