@@ -66,7 +66,7 @@ def _command(arguments: list[str]) -> int | None:
         from karl_fast.cli.dispatch import parsed
 
         return parsed()
-    from karl_fast.cli.commands.run_sample import draw
+    from karl_fast.cli.sample_body import draw
 
     listen()
     draw(**line)

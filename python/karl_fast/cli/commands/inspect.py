@@ -10,10 +10,10 @@ import typer
 from karl_fast._safe_text import counted
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.commands.run_sample import given_logs
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import inspected
 from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.sample_body import given_logs
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.log.field_hints import first, recordless

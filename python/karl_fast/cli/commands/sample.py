@@ -8,8 +8,8 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.commands.run_sample import draw
 from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.sample_body import draw
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
 from karl_fast.settings.toml import SettingsFile, load

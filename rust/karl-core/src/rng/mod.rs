@@ -4,7 +4,7 @@
 //! the seed and the records, and merging the draws of two shards is exact.
 //!
 //! The rejected alternative is a counter-based generator (Philox) over the same key: it costs about the same
-//! and has a longer record of tests. `tests/distribution.rs` holds the tests that this hash has to pass.
+//! and has a longer record of tests. `tests/all/distribution` holds the tests that this hash has to pass.
 
 pub mod keys;
 pub mod xxh3;
