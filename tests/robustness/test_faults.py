@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SLOW = bool(os.environ.get("KARL_FAST_SLOW"))
-STEP = 1 if SLOW else 5
+STEP = 1 if SLOW else 10
 """Every so many calls are the one at which a run is killed or gets a signal; each is with KARL_FAST_SLOW."""
 
 

@@ -87,12 +87,12 @@ mod tests {
 
     /// Return the results of every vector width, from the narrowest on.
     fn kinds(bytes: &[u8]) -> Vec<[Option<usize>; 2]> {
-        let mut said = vec![Ends(bytes).run(Portable), run(Ends(bytes))];
         #[cfg(target_arch = "x86_64")]
-        if let Some(lanes) = pulp::x86::V3::try_new() {
-            said.push(lanes.vectorize(Vectorized { work: Ends(bytes), lanes }));
-        }
-        said
+        let wide =
+            pulp::x86::V3::try_new().map(|lanes| lanes.vectorize(Vectorized { work: Ends(bytes), lanes }));
+        #[cfg(not(target_arch = "x86_64"))]
+        let wide = None;
+        [Ends(bytes).run(Portable), run(Ends(bytes))].into_iter().chain(wide).collect()
     }
 
     #[test]
