@@ -1,11 +1,11 @@
 //! Search for the end of a container, in blocks of 64 bytes.
 //!
 //! Only a block that may hold the end is walked: the positions of strings are known for each block
-//! ([`crate::json::simd::in_string_mask`]).
+//! ([`crate::json::simd::string_mask`]).
 //!
 //! Record: `log::scan_fields::Big` of `benches/record/instructions.json`.
 use crate::json::simd;
-use crate::json::simd::in_string_mask::{Marks, Strings, padded};
+use crate::json::simd::string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Lanes, SimdKernel};
 
 /// Return the position after the container that opens at the first byte.

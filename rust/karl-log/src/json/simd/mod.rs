@@ -5,9 +5,9 @@
 //! Buys, with [`crate::json::project`], 4.8 times the speed of msgspec on 12 KB records (`benches/record/2026-11-23-linux-x86-64-2-cores.csv`);
 //! `log::scan_fields` of `benches/record/instructions.json` guards it.
 
-pub(crate) mod in_string_mask;
 mod lanes;
 mod portable;
+pub(crate) mod string_mask;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -5,7 +5,7 @@
 //! parser.
 //!
 //! A text is processed in blocks of 64 bytes. Bit masks mark strings and escapes
-//! ([`crate::json::simd::in_string_mask`]), and the starts of tokens outside strings; only these are walked.
+//! ([`crate::json::simd::string_mask`]), and the starts of tokens outside strings; only these are walked.
 //!
 //! Buys `--strict` at 0.30 s of processor time for 1.3 GB (`benches/README.md`, "What is promised, and what it costs");
 //! `log::check` of `benches/record/instructions.json` guards it.
@@ -16,7 +16,7 @@ pub(crate) use self::grammar::Grammar;
 use super::scalar::is_scalar;
 use super::unescape::unit;
 use crate::json::simd;
-use crate::json::simd::in_string_mask::{Marks, Strings, padded};
+use crate::json::simd::string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Lanes, SimdKernel};
 
 /// Structural characters of JSON.
