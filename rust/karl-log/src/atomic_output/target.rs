@@ -76,13 +76,27 @@ impl OutputTarget {
         if print.is_empty() {
             return Ok(Present::Empty(print));
         }
-        let is_ours = (kind.is_ours)(&self.path)?;
-        let problem = if is_ours { (kind.edited)(&self.path)? } else { Some(kind.foreign.to_owned()) };
-        match problem {
+        // What cannot be read may have been replaced since it was looked at.
+        match self.problem(kind).map_err(|error| self.taken_since(&print).unwrap_or(error))? {
             Some(problem) => Err(Error::Foreign { path: self.shown.clone(), problem }),
             None if force => Ok(Present::Ours(print)),
             None => Err(Error::Exists { path: self.shown.clone() }),
         }
+    }
+
+    /// Read why something that may be of a kind must not be replaced.
+    fn problem(&self, kind: &OutputKind) -> Result<Option<String>> {
+        if (kind.is_ours)(&self.path)? {
+            (kind.edited)(&self.path)
+        } else {
+            Ok(Some(kind.foreign.to_owned()))
+        }
+    }
+
+    /// Return the error for something that is no longer what it was.
+    fn taken_since(&self, before: &Identity) -> Option<Error> {
+        let now = Identity::of(&self.path).ok()?;
+        before.change(&now).map(|change| self.taken(&change))
     }
 
     /// Check that the place has not changed.
@@ -193,5 +207,35 @@ impl OutputTarget {
 
     pub(super) fn not_renamed(&self, error: io::Error) -> Error {
         Error::io("rename to", &self.shown, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Put a folder in the place of the file, and fail as reading a folder fails.
+    fn replaced_by_a_folder(path: &Path) -> Result<bool> {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+        Err(Error::io("read", path, io::ErrorKind::IsADirectory.into()))
+    }
+
+    fn unreadable(path: &Path) -> Result<bool> {
+        Err(Error::io("read", path, io::ErrorKind::PermissionDenied.into()))
+    }
+
+    #[test]
+    fn what_was_replaced_at_the_first_look_was_taken_and_what_cannot_be_read_is_an_error() {
+        for (is_ours, taken) in
+            [(replaced_by_a_folder as fn(&Path) -> Result<bool>, true), (unreadable, false)]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("out");
+            fs::write(&path, "old").unwrap();
+            let kind = OutputKind { names: None, is_ours, edited: |_| Ok(None), foreign: "is foreign" };
+            let error = OutputTarget::look(&path, &kind, true).unwrap_err();
+            assert_eq!(matches!(error, Error::Taken { .. }), taken, "{error}");
+        }
     }
 }
