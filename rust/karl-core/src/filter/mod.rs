@@ -2,7 +2,7 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `verdict` | the rules of the pipeline: one [`Verdict`] a row, in a fixed order |
+//! | `row_rules` | the rules of the pipeline: one [`Verdict`] a row, in a fixed order |
 //! | `constant` | how many groups are constant, and where they sit |
 //! | [`groups`] | groups without a difference in outcome; what a filter leaves of groups |
 //! | [`variance`] | the groups that hold most of the variance of reward (RAGEN-2) |

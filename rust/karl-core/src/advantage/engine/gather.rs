@@ -3,7 +3,7 @@
 //!
 //! A group's rows stay in row order, and no group is folded with another: the place of a group changes no bit.
 //!
-//! Speed: groups of a bucket take the vector lanes of `batch`. Record: `benches/record/kernels.json`, "groups of 8
+//! Speed: groups of a bucket take the vector lanes of `equal_size_groups`. Record: `benches/record/kernels.json`, "groups of 8
 //! shuffled, 10000000 rows".
 
 use super::contiguous::GroupRun;
