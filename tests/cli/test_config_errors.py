@@ -48,8 +48,8 @@ BAD = {
     "max-tokens = 5": ("max_tokens and tokenizer go together", None),
     "max-tokens = 5\nmax_tokens = 6": ("max_tokens is there twice", None),
     "sample = 3": ("sample is 3, wanted a table [sample]", None),
-    "k = ": ("this is no TOML", None),
-    "k = 1\nk = 2": ("this is no TOML", None),
+    "k = ": ("this is not TOML", None),
+    "k = 1\nk = 2": ("this is not TOML", None),
 }
 
 
@@ -93,7 +93,7 @@ def test_1_where_there_is_no_such_file(folder: Path) -> None:
 )
 def test_2_where_a_json_file_is_no_manifest(folder: Path, text: str) -> None:
     (folder / "x.json").write_text(text)
-    with pytest.raises(UsageError, match=r"x\.json: this is no manifest"):
+    with pytest.raises(UsageError, match=r"x\.json: this is not the manifest"):
         Settings.load(folder / "x.json")
 
 

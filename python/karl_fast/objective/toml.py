@@ -113,7 +113,7 @@ def from_toml(text: str) -> Recipe:
     try:
         held = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"this is no recipe: {error}") from error
+        raise UsageError(f"this is not a recipe: {error}") from error
     family = _one_of("family", held.get("family"), FAMILIES)
     tables = {axis: held.pop(axis, ABSENT.get(axis)) for axis in family.kinds()}
     if missing := [axis for axis, table in tables.items() if not isinstance(table, dict)]:

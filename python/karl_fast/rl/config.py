@@ -128,7 +128,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: this is no text: it is not UTF-8") from error
+        raise UsageError(f"{file}: this is not text: it is not UTF-8") from error
     except OSError as error:
         closed = FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file))
         closed.hint = None if file.exists() else beside(file)
@@ -179,9 +179,9 @@ def _prompt(line: str, number: int, where: str) -> Prompt:
     try:
         held = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: this is no JSON") from error
+        raise UsageError(f"{where}: this is not JSON") from error
     if not isinstance(held, dict):
-        raise UsageError(f"{where}: this is no object")
+        raise UsageError(f"{where}: this is not an object")
     asked = held.pop("prompt", None)
     asked = held.pop("messages", None) if asked is None else asked
     messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked

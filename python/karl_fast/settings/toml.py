@@ -128,7 +128,7 @@ def text_of(file: Path) -> str:
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: this is no TOML: it is not UTF-8") from error
+        raise UsageError(f"{file}: this is not TOML: it is not UTF-8") from error
 
 
 def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> SettingsFile:
@@ -140,7 +140,7 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Setti
         functions = {**manifest.get("reward_functions", {})}
         given = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError("this is no manifest of a data set, and a configuration ends in .toml") from error
+        raise UsageError("this is not the manifest of a data set, and a configuration ends in .toml") from error
     if given:
         raise UsageError("its rows or columns came from a caller in Python: settings cannot draw them again")
     known = {name: value for name, value in _sampling(settings).items() if name in names}
@@ -179,7 +179,7 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"this is no TOML: {error}") from error
+        raise UsageError(f"this is not TOML: {error}") from error
 
 
 def _sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_a_neighbour_of_ones_own_is_a_diff_with_its_source_and_is_stored_too() -
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("a = ", "this is no recipe"),
+        ("a = ", "this is not a recipe"),
         ("family = 'Nothing'", r"^family is 'Nothing', wanted one of PolicyGradient, "),
         ("family = 'TargetPolicy'\n[filter]\npoint='KeepAll'", "the recipe has no table target"),
         (to_toml(recipe("grpo")).replace('"Clip"', '"Clop"'), r"^clip\.point is 'Clop', wanted one of"),

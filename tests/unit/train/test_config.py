@@ -106,7 +106,7 @@ def test_the_weights_that_a_run_begins_with_may_stand_in_its_file(asked: Any, fo
 WRONG = {
     "k = 3": "there/karl.toml: there is no table [train]",
     "train = 3": "there/karl.toml: there is no table [train]",
-    "[train": "there/karl.toml: this is no TOML",
+    "[train": "there/karl.toml: this is not TOML",
     "[train]\nbatch = 3": "the key [train] batch is unknown",
     "[train]\nbatch_size = 'x'": "batch_size is 'x', wanted a whole number",
     "[train]\nbatch_size = true": "batch_size is True, wanted a whole number",
