@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from karl_fast._suggest import beside
+from karl_fast._suggest import beside, nearest, question
 from karl_fast.errors import FileError, UsageError
 from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
@@ -149,8 +148,7 @@ def chosen(name: str) -> Recipe:
     except UsageError as error:
         there = [one.lower().replace("_", "-") for one in names()]
         unknown = UsageError(f"recipe is {name!r}, wanted a .toml file or one of {', '.join(there)}", "recipe")
-        near = get_close_matches(name.lower().replace("_", "-"), there, n=1)
-        unknown.hint = f"did you mean {near[0]}?" if near else None
+        unknown.hint = question(nearest(name.lower().replace("_", "-"), there))
         raise unknown from error
 
 
