@@ -44,9 +44,9 @@ def test_a_number_that_is_too_large_is_refused_by_the_name_of_its_setting(tmp_pa
 @pytest.mark.parametrize("text", ["rounds = " + "1" * 5000, "rounds = " + "[" * 5000])
 def test_what_python_cannot_read_is_no_toml(tmp_path: Path, text: str) -> None:
     (tmp_path / "any.toml").write_text(text)
-    with pytest.raises(UsageError, match="no TOML"):
+    with pytest.raises(UsageError, match="not TOML"):
         load(tmp_path / "any.toml")
-    with pytest.raises(UsageError, match="no recipe"):
+    with pytest.raises(UsageError, match="not a recipe"):
         from_toml(text)
 
 
