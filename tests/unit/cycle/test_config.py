@@ -56,7 +56,7 @@ def test_steps_are_those_with_a_table_and_paths_are_relative_to_the_file(tmp_pat
         (f"{TRAIN}[eval]\n", r"by is rollouts, and there is no table \[rl\]"),
         (f"{TRAIN}[eval]\n[rl]\n", r"\[eval\] has no data"),
         (f"{EVAL}attempts = 3\n", r"\[eval\] attempts has no effect: by is likelihood"),
-        ("[convert\n", "no TOML"),
+        ("[convert\n", "not TOML"),
     ],
 )
 def test_a_file_that_cannot_run_is_refused_with_its_name(tmp_path: Path, text: str, says: str) -> None:

@@ -302,7 +302,7 @@ def test_a_file_holds_every_setting_and_its_paths_are_its_own(tmp_path: Path) ->
         ('group_size = "8"', "group_size is '8'"),
         ("temperature = true", "temperature is True"),
         ("compile = 1", "compile is 1"),
-        ("= 3", "no TOML"),
+        ("= 3", "not TOML"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(tmp_path: Path, line: str, said: str) -> None:
