@@ -3,8 +3,8 @@
 //! Lines in the buffer are taken together; record `log::split_lines` of `benches/record/instructions.json`
 //! takes them one by one.
 
+use super::piece::Piece;
 use super::record_texts::RecordText;
-use super::text::Piece;
 use crate::rejects::FileTally;
 
 /// Next texts of a stream, and the number of line ends skipped since the last batch.

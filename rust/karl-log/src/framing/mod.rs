@@ -3,27 +3,27 @@
 //! Both read the stream through one window, which keeps unconsumed bytes contiguous and holds no more than
 //! the longest record.
 
-mod any_layout;
 mod batch;
 pub(crate) mod byte_ranges;
 mod elements;
 mod fail;
 mod json_lines;
 mod lines;
+mod piece;
+mod pieces;
 mod record_end;
 pub(crate) mod record_texts;
-mod text;
 mod values;
 mod window;
 
-pub(crate) use any_layout::Pieces;
 pub(crate) use batch::{Batch, TextBatch, WholeLines};
 pub use elements::Elements;
 pub(crate) use fail::StreamError;
 pub(crate) use json_lines::JsonLines;
 pub use lines::Lines;
 pub(crate) use lines::{begins_array, without_return};
+pub use piece::Piece;
+pub(crate) use pieces::Pieces;
 pub(crate) use record_end::holds_records;
-pub use text::Piece;
 pub(crate) use values::Until;
 pub(crate) use window::{MARK, ValueEnd, Window};
