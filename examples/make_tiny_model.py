@@ -101,7 +101,7 @@ def main() -> None:
     try:
         import mlx_lm  # noqa: F401
     except ImportError:
-        print("mlx_lm is not installed: pip install 'karl-fast[train]'")
+        print("mlx_lm is not installed: pip install '.[train]'")
         return
     given.folder.mkdir(parents=True, exist_ok=True)
     tokenizer(given.folder)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic
+from karl_fast._extras import require_mlx
 from karl_fast._signals import Stopped
 from karl_fast.cycle import decisions, prometheus
 from karl_fast.cycle.child import execute
@@ -53,9 +54,12 @@ def run(config: CycleConfig, last: str | None = None, *, say: Say = str, tell: T
     Raises:
         OutputExistsError: another run holds the working folder.
         UsageError: no such step.
+        MissingExtraError: a step needs MLX, and it is not installed.
         FileError: a record cannot be written, or an input cannot be read.
     """
     steps = until(config, last)
+    if not {"train", "eval", "promote"}.isdisjoint(steps):
+        require_mlx()
     with _atomic.refused(config.folder):
         config.folder.mkdir(parents=True, exist_ok=True)
     with _atomic.alone(config.folder) as lock:

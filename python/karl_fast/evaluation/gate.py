@@ -28,7 +28,7 @@ from karl_fast.evaluation import learned_from
 from karl_fast.evaluation.promotions import PromotionRecords
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
 from karl_fast.export.training_rows import open_source
-from karl_fast.modeling.load import require_adapter
+from karl_fast.modeling.load import require, require_adapter
 from karl_fast.rl.config import prompts
 from karl_fast.settings.validation import refuse_empty
 
@@ -133,6 +133,8 @@ def promote(
     """
     refuse_empty(new=new, over=over, data=data, link=link)
     _check(by, margin, confidence, rollouts, model)
+    if by != "rewards":
+        require()
     require_adapter(str(new))
     if str(over) != BASE:
         require_adapter(str(over), BASE)

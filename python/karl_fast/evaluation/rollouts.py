@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _atomic
 from karl_fast._user_code import here, within
 from karl_fast.errors import CheckpointError, OutputExistsError
-from karl_fast.evaluation.attempts import PolicyAttempts
 from karl_fast.modeling.checkpoint import ADAPTERS
 from karl_fast.modeling.load import require, require_adapter
 from karl_fast.resampling import Measure, PairedDifference, measure, paired_differences
@@ -121,8 +120,10 @@ def evaluate_rollouts(
 
     Reference: Chen et al. 2021 (arXiv:2107.03374) for pass@k.
     """
-    refuse_empty(out=out, prompts=rollouts.prompts, adapter_path=adapter_path, against=against)
     require()
+    from karl_fast.evaluation.attempts import PolicyAttempts
+
+    refuse_empty(out=out, prompts=rollouts.prompts, adapter_path=adapter_path, against=against)
     began, folder = here(), here() / out
     sides = [_adapter(adapter_path)] + ([] if against is None else [_adapter(against)])
     prompts = read_prompts(rollouts.prompts)

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._extras import missing_extra
 from karl_fast._suggest import beside
-from karl_fast.errors import FileError, MissingExtraError, UsageError
+from karl_fast.errors import FileError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ def _load(path: str) -> Any:
     try:
         from transformers import AutoTokenizer
     except ImportError as error:
-        raise MissingExtraError("--tokenizer needs transformers: pip install 'karl-fast[train]'") from error
+        raise missing_extra("--tokenizer needs transformers, which is not installed", "train") from error
     try:
         return AutoTokenizer.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError) as error:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast._extras import missing_extra
 from karl_fast._output_path import refuse_read
 from karl_fast._safe_text import LONGEST, clean, counted
-from karl_fast.errors import FULL, ColumnError, FileError, KarlError, MissingExtraError, OutputExistsError
+from karl_fast.errors import FULL, ColumnError, FileError, KarlError, OutputExistsError
 from karl_fast.log.spool import not_kept
 
 if TYPE_CHECKING:
@@ -149,5 +150,5 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise MissingExtraError("Parquet needs pyarrow: pip install 'karl-fast[arrow]'") from error
+        raise missing_extra("Parquet needs pyarrow, which is not installed", "arrow") from error
     return pyarrow, parquet

@@ -17,7 +17,12 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
+from karl_fast._extras import missing_mlx
+
+try:
+    import mlx.core as mx
+except ImportError as error:
+    raise missing_mlx() from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

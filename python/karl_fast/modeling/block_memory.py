@@ -11,7 +11,12 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
+from karl_fast._extras import missing_mlx
+
+try:
+    import mlx.core as mx
+except ImportError as error:
+    raise missing_mlx() from error
 
 from karl_fast.modeling import block_attention
 from karl_fast.modeling.gated_delta import BLOCK, block, chunk_of

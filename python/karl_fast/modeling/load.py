@@ -6,15 +6,15 @@ mlx-lm is imported when a model is loaded, and what is used of it has stayed the
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._extras import require_mlx
 from karl_fast._safe_text import clean
 from karl_fast._suggest import beside, nearest, question
-from karl_fast.errors import MissingExtraError, ModelError, UsageError
+from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.config import wrong_field
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 ADAPTERS = "adapters.safetensors"
 """The weights of an adapter."""
-
-EXTRA = "pip install 'karl-fast[train]'"
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,8 @@ class Loaded:
 
 def require() -> None:
     """Raise where MLX or mlx-lm is not installed."""
+    require_mlx()
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    try:
-        importlib.import_module("mlx.core")  # on Linux, mlx is there without its core where mlx[cpu] was not asked for
-        there = importlib.util.find_spec("mlx_lm") is not None  # importing it takes seconds, which not every run needs
-    except ImportError as error:
-        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}") from error
-    if not there:
-        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}")
 
 
 def load(path: str, adapter_path: str | None = None) -> Loaded:

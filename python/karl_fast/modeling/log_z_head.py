@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import mlx.core as mx
-import mlx.nn as nn
+from karl_fast._extras import missing_mlx
+
+try:
+    import mlx.core as mx
+    import mlx.nn as nn
+except ImportError as error:
+    raise missing_mlx() from error
 
 
 class LogZHead(nn.Module):

@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast import _atomic
-from karl_fast.errors import CheckpointError, MissingExtraError
+from karl_fast._extras import missing_package
+from karl_fast.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,7 +82,7 @@ class Elsewhere:
         try:
             module = import_module(library)
         except ImportError as error:
-            raise MissingExtraError(f"--report-to {library} needs it: pip install {library}") from error
+            raise missing_package(f"--report-to {library} needs {library}, which is not installed", library) from error
         self._module = module
         module.init(project=settings.project_name or "karl-fast", name=adapter_path.name, config=settings.to_dict())
 

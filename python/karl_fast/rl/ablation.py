@@ -24,6 +24,7 @@ import numpy as np
 
 from karl_fast import _atomic
 from karl_fast.errors import AlarmError, UsageError
+from karl_fast.modeling.load import require
 from karl_fast.objective import Recipe, recipe, to_toml
 from karl_fast.objective.axes.aggregate import TokenMean
 from karl_fast.objective.axes.clip import Clip
@@ -107,6 +108,7 @@ def ablate(
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476) for the four changes.
     """
+    require()
     there = arms()
     chosen = ["baseline", *(name for name in only or there if name != "baseline")]
     if unknown := [name for name in chosen if name not in there]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlx_lm.models import cache
+from karl_fast._extras import missing_mlx
+
+try:
+    from mlx_lm.models import cache
+except ImportError as error:
+    raise missing_mlx() from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -98,12 +98,13 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: O
     Reference: none.
     """
     from karl_fast.modeling.load import require
+
+    require()
     from karl_fast.modeling.memory_limit import planned
     from karl_fast.modeling.model_views import checkpointed
     from karl_fast.rl.setup import prepare
     from karl_fast.rl.trainer import rounds
 
-    require()
     run, watch = prepare(settings, resume=resume, force=force), LastMetrics(viewer)
     try:
         room = run.need.total - run.need.weights

@@ -126,17 +126,18 @@ def train(
     """
     from dataclasses import asdict
 
-    from karl_fast import _atomic
     from karl_fast.modeling.load import require
+
+    require()
+    import mlx.core as mx
+
+    from karl_fast import _atomic
     from karl_fast.modeling.memory_limit import planned
     from karl_fast.modeling.model_views import checkpointed
     from karl_fast.settings.toml_text import TRAIN_FILE, training
     from karl_fast.settings.validation import refuse_empty
     from karl_fast.train import trainer
     from karl_fast.train.setup import prepare
-
-    require()
-    import mlx.core as mx
 
     settings = settings or Training()
     mx.set_cache_limit(int(settings.cache_limit * GB))

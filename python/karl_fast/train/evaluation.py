@@ -11,7 +11,7 @@ from karl_fast._suggest import nearest, question
 from karl_fast.errors import ModelError, NothingToTrainError, UsageError
 from karl_fast.export.training_rows import open_source
 from karl_fast.log.field_hints import paths
-from karl_fast.modeling.load import load, require_adapter
+from karl_fast.modeling.load import load, require, require_adapter
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train import validation
 from karl_fast.train.chat_template import Renderer
@@ -106,6 +106,7 @@ def evaluate(
 
     Reference: none.
     """
+    require()
     settings = settings or Training()
     refuse_empty(data=data, model=model, adapter_path=adapter_path, against=against)
     source = open_source(data)

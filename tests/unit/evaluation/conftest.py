@@ -46,7 +46,7 @@ def settings(folder: Path, **over: Any) -> Online:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the run `run`, its prompts, and the settings of it."""
-    pytest.importorskip("mlx.core", reason="pip install 'karl-fast[train]'")
+    pytest.importorskip("mlx.core", reason="pip install '.[train]'")
     import mlx.core as mx
 
     from karl_fast.rl import rl

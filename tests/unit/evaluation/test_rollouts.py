@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.mlx
-pytest.importorskip("mlx.core", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx.core", reason="pip install '.[train]'")
 
 
 @pytest.fixture(scope="module")

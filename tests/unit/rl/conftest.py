@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.settings import Online
 
-pytest.importorskip("mlx.core", reason="mlx is not installed: pip install 'karl-fast[train]'")
+pytest.importorskip("mlx.core", reason="mlx is not installed: pip install '.[train]'")
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "rl"
 

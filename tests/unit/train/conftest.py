@@ -32,7 +32,7 @@ KINDS = {
 def made(folder: Path, *how: object) -> Path:
     """In a process of its own: importing mlx_lm brings a thousand modules, and warnings of theirs."""
     if importlib.util.find_spec("mlx_lm") is None:
-        pytest.skip("mlx_lm is not installed: pip install 'karl-fast[train]'")
+        pytest.skip("mlx_lm is not installed: pip install '.[train]'")
     command = [sys.executable, MAKER, folder, *how]
     done = subprocess.run(
         [str(part) for part in command], env=quiet(), capture_output=True, text=True, check=False, timeout=120

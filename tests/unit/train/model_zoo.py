@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 import mlx_lm.models

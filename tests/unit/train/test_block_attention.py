@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 from mlx_lm.models.base import create_causal_mask

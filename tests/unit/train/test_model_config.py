@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling.config import wrong_field

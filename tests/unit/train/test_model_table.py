@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from tests.unit.train import model_zoo
 

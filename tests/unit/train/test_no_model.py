@@ -14,7 +14,7 @@ from karl_fast.train.evaluation import evaluate
 if TYPE_CHECKING:
     from pathlib import Path
 
-mlx_lm = pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'karl-fast[train]'")
+mlx_lm = pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install '.[train]'")
 
 NONE = "the Hugging Face hub has none of that name"
 SILENT = "the Hugging Face hub could not be asked"

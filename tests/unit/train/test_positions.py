@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from karl_fast.errors import UsageError
 from karl_fast.modeling.position_limits import Positions, positions

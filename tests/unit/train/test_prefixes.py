@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 from mlx.utils import tree_map

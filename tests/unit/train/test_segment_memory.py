@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 
-pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
+pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 

@@ -107,6 +107,9 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         )
         error.hint = "karl-fast rl --config examples/rl/reversal.toml runs one of a checkout"
         raise error
+    from karl_fast._extras import require_mlx
+
+    require_mlx()
     from karl_fast.cli.reports.rl import reasons, watching
     from karl_fast.rl import rl
 
