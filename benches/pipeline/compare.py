@@ -17,7 +17,6 @@ import gzip
 import importlib.util
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 import contenders
@@ -43,7 +42,7 @@ def compare(args: argparse.Namespace, folder: Path) -> None:
     print("\nLogs this small say nothing of speed." if args.smoke else "\n".join(["", *said]))
     if args.record:
         tables = [*rows(start, startup.OURS), *(row for job in jobs for row in rows(job, ours))]
-        keep(args.record, tables, [start, *jobs], said)
+        keep(args.record, tables)
 
 
 def one_log(text: str, threads: list[int], args: argparse.Namespace) -> Job:
@@ -80,16 +79,11 @@ def result(job: Job, ours: str, start: float | None) -> targets.Result:
     )
 
 
-def keep(path: str | bool, tables: list[dict[str, object]], jobs: list[Job], said: list[str]) -> None:
+def keep(path: str | bool, tables: list[dict[str, object]]) -> None:
     made = record.facts()
-    runs = [
-        {"log": Path(job.log).name, "k": job.k, "contender": name, "runs": [asdict(run) for run in job.runs[name]]}
-        for job in jobs
-        for name in job.runs
-    ]
     file = record.default_path(made) if path is True else Path(str(path))
-    record.write(file, made, tables, {"runs": runs, "targets": said})
-    print(f"\nkept in {file} and {file.with_suffix('.json')}")
+    record.write(file, made, tables)
+    print(f"\nkept in {file}")
 
 
 def smoke_logs(folder: Path) -> list[str]:

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import subprocess
+import textwrap
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,23 @@ def kept(name: str) -> dict[str, Any]:
 
 def put(name: str, kind: str, found: dict[str, Any]) -> None:
     """Into the record of this name, in the place of what it has of this kind."""
-    whole = json.dumps(kept(name) | {kind: found}, indent=1)
-    (RECORD / f"{name}.json").write_text(f"{whole}\n", encoding="utf-8")
+    (RECORD / f"{name}.json").write_text(dumps(kept(name) | {kind: found}), encoding="utf-8")
+
+
+def dumps(value: Any, indent: int = 0) -> str:
+    """Return JSON in which what fits into 120 columns is one line: a tenth of the lines of `indent=1`."""
+    line = json.dumps(value)
+    if len(line) + indent < 118 or not isinstance(value, dict | list) or not value:
+        return line if indent else line + "\n"
+    names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
+    parts = value.values() if isinstance(value, dict) else value
+    rows = [" " * (indent + 1) + name + dumps(part, indent + 1) for name, part in zip(names, parts, strict=True)]
+    if not isinstance(value, dict) and not any(isinstance(part, dict | list) for part in value):
+        rows = textwrap.wrap(line[1:-1], 118, initial_indent=" " * (indent + 1), subsequent_indent=" " * (indent + 1))
+        return "[\n" + "\n".join(rows) + "\n" + " " * indent + "]"
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    text = first + "\n" + ",\n".join(rows) + "\n" + " " * indent + last
+    return text if indent else text + "\n"
 
 
 def default_path(made: dict[str, Any]) -> Path:
@@ -82,8 +98,8 @@ def default_path(made: dict[str, Any]) -> Path:
     return RECORD / f"{made['date']}-{machine}-{made['cores']}-cores.csv"
 
 
-def write(path: Path, made: dict[str, Any], rows: list[dict[str, Any]], whole: dict[str, Any]) -> None:
-    """The table as CSV under the facts, and every single run as JSON beside it."""
+def write(path: Path, made: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Write the table as CSV under the facts."""
     packages = ", ".join(f"{name} {version}" for name, version in made["packages"].items())
     with path.open("w", newline="", encoding="utf-8") as file:
         file.write(f"# {made['processor']}, {made['cores']} cores, {made['memory_gib']} GiB; {made['system']}\n")
@@ -91,4 +107,3 @@ def write(path: Path, made: dict[str, Any], rows: list[dict[str, Any]], whole: d
         table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-    path.with_suffix(".json").write_text(json.dumps({"machine": made, **whole}, indent=1) + "\n", encoding="utf-8")

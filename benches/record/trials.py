@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def keep(name: str, setting: dict[str, Any], runs: Runs, base: str, **more: Any)
         return
     found = {"intervals": intervals(runs), "base": base, "differences": differences(runs, base)}
     whole = {"machine": record.facts(), "setting": setting, **found, "runs": runs, **more}
-    (record.RECORD / f"{name}.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    (record.RECORD / f"{name}.json").write_text(record.dumps(whole), encoding="utf-8")
 
 
 def figure(name: str, draw: Any, columns: int) -> None:
@@ -83,6 +84,15 @@ def figure(name: str, draw: Any, columns: int) -> None:
     file = IMAGES / f"{name}.svg"
     drawn.savefig(file, metadata={"Date": None})
     pyplot.close(drawn)
+    file.write_text(compact_svg(file.read_text("utf-8")), encoding="utf-8")
+
+
+def compact_svg(text: str) -> str:
+    """Return a figure of matplotlib without metadata, its lengths to a tenth of a point, a group of elements a line."""
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    lengths = re.compile(r'\b(?:d|x|y|points)="[^"]*"|translate\([^)]*\)')  # not scale(): glyphs have units of a 64th
+    text = lengths.sub(lambda part: re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}", part[0]), text)
+    return re.sub(r"\s+", " ", text).replace(" <g id", "\n<g id").strip() + "\n"
 
 
 def smooth(values: Any, width: int = 10) -> Any:
