@@ -14,7 +14,6 @@ from karl_fast.errors import DataSetError, FileError, NothingToTrainError
 from karl_fast.evaluation.rollouts import SIDES
 from karl_fast.resampling.comparison import FEW
 from karl_fast.reward.validate import reward
-from karl_fast.train.evaluation import paired_nats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,5 +130,7 @@ def of_likelihood(data: str | Path, model: str, new: str | Path, old: str | Path
     Raises:
         KarlError: as `evaluate`.
     """
+    from karl_fast.train.evaluation import paired_nats  # with MLX, which evidence from logs does not need
+
     gained, tokens = paired_nats(data, model, new, old, split=split)
     return Evidence(gained, tokens, "nats a token")

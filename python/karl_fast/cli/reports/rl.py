@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
 from karl_fast.cli.signals import listen
 from karl_fast.modeling.trackers import FILE
-from karl_fast.train.memory import limit_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -187,6 +186,8 @@ def opening(run: OnlineRun) -> Iterator[str]:
     each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
     steps = counted(settings.epochs * settings.minibatches, "step")
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
+    from karl_fast.train.memory import limit_bytes  # with MLX, which reports of evaluations do not need
+
     limit = limit_bytes(settings.training)
     yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(limit)}: {run.need}"
     for remark in run.remarks:
