@@ -1,7 +1,8 @@
-"""Adapters that are loaded: their files are whole, and their tensors and their configuration fit the model."""
+"""Adapters: the layers that can have one, and files of them that are whole and fit the model."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ from karl_fast.errors import KarlError, ModelError
 from karl_fast.modeling.parameters import flat, read, short
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import mlx.core as mx
+    import mlx.nn as nn
 
 CONFIG = "adapter_config.json"
 """File with the configuration of an adapter, beside its weights."""
@@ -29,6 +32,84 @@ ALIKE = (
     "begin with an adapter of this model, under the settings that it was trained with: "
     "--fine-tune-type, --num-layers, --lora-rank, --lora-scale, --lora-keys"
 )
+
+
+def linear_keys(model: nn.Module, *, dora: bool = False) -> list[str]:
+    """Return the sorted names of the layers in a block that `mlx_lm lora` adapts by default.
+
+    Layers are left out if the model's own code reads or assigns their weight: an adapted layer has no such weight.
+
+    Args:
+        model: before it is adapted.
+        dora: True for the layers that have a DoRA, which routed experts have not.
+    """
+    linear: dict[str, list[Any]] = {}
+    for layer in model.layers:
+        for name, module in layer.named_modules():
+            if name and _has_adapter(module, dora):
+                linear.setdefault(name, []).append(module)
+    read = _weights_read(model, [module for modules in linear.values() for module in modules])
+    return sorted(name for name, modules in linear.items() if not any(id(one) in read for one in modules))
+
+
+def _has_adapter(module: nn.Module, dora: bool) -> bool:
+    """Return whether mlx-lm has an adapter for a module; those of routed experts and of other classes are LoRA only."""
+    import mlx.nn as nn
+    from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+
+    if isinstance(module, nn.Linear | nn.QuantizedLinear | nn.Embedding | nn.QuantizedEmbedding):
+        return True
+    return not dora and (isinstance(module, SwitchLinear | QuantizedSwitchLinear) or hasattr(module, "to_lora"))
+
+
+def unadapted_experts(model: nn.Module, config: dict[str, Any]) -> str | None:
+    """Return a remark on routed experts that an adapted model has no adapter of; None where there are none."""
+    from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+
+    if config["fine_tune_type"] == "full":
+        return None
+    layers = model.layers[len(model.layers) - config["num_layers"] :]
+    kinds = SwitchLinear | QuantizedSwitchLinear
+    modules = [(name, module) for layer in layers for name, module in layer.named_modules()]
+    names = {name for name, module in modules if isinstance(module, kinds) and not name.endswith(".linear")}
+    if not names:
+        return None
+    why = "mlx-lm has no DoRA of them; --fine-tune-type lora adapts them"
+    if config["fine_tune_type"] == "lora":
+        why = "the model's own code reads their weights"
+    return f"the routed experts ({', '.join(sorted(names))}) have no adapter: {why}"
+
+
+def _weights_read(model: nn.Module, linear: Sequence[nn.Module]) -> set[int]:
+    """Return the ids of the linear layers that are accessed by ``weight`` in a forward pass.
+
+    gemma3n, for example, clips weights in its forward pass. The layers themselves use the module's dict.
+    """
+    import mlx.core as mx
+
+    found: set[int] = set()
+    before = [(module, type(module)) for module in linear]
+    there = [(module, dict(module)) for module in linear]
+    for module, kind in before:
+        module.__class__ = _watched(kind, found)
+    try:
+        with contextlib.suppress(RuntimeError, ValueError, TypeError, AttributeError, LookupError):
+            model(mx.array([[1, 2, 3]]))  # lazy: nothing is computed; what cannot be is reported by `views.split`
+    finally:
+        for module, kind in before:
+            module.__class__ = kind
+        for module, held in there:
+            dict.update(module, held)  # nn.Module.update wants a tree of parameters
+    return found
+
+
+def _watched(kind: type, found: set[int]) -> type:
+    def get(module: Any, name: str) -> Any:
+        if name == "weight":
+            found.add(id(module))
+        return kind.__getattr__(module, name)  # type: ignore[attr-defined]
+
+    return type(kind.__name__, (kind,), {"__getattr__": get})
 
 
 def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
@@ -69,6 +150,7 @@ def put(model: Any, folder: Path) -> None:
     weights, config = tensors(folder / "adapters.safetensors"), _config(folder / CONFIG)
     kind = config.get("fine_tune_type", "lora")
     if kind != "full":
+        _check_keys(folder / CONFIG, model, config["lora_parameters"].get("keys"))
         try:
             linear_to_lora_layers(model, config["num_layers"], config["lora_parameters"], use_dora=kind == "dora")
         except (ValueError, KeyError, TypeError) as error:
@@ -80,6 +162,17 @@ def put(model: Any, folder: Path) -> None:
     fit(weights, wanted, str(folder / "adapters.safetensors"))
     model.load_weights(list(weights.items()), strict=False)
     model.eval()
+
+
+def _check_keys(file: Path, model: Any, keys: Any) -> None:
+    """Raise where a configuration names layers that a model does not have; mlx-lm would leave them out."""
+    known = {name for module in (model, *model.layers) for name, _ in module.named_modules()}
+    if not isinstance(keys, list) or not (alien := sorted({str(key) for key in keys} - known)):
+        return
+    there = ", ".join(linear_keys(model))
+    error = _damaged(file, f"names layers that this model does not have: {', '.join(alien)}; there are {there}")
+    error.hint = "give the model that the adapter was trained on"
+    raise error
 
 
 def _own(name: str, held: dict[str, mx.array]) -> bool:

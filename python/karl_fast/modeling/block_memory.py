@@ -33,8 +33,34 @@ def stand_ins(backward: bool) -> Iterator[list[Traceable]]:
     """Note a block of each such layer, or its gradient, as a function and arguments, within this context."""
     blocks: list[Traceable] = []
     attention = partial(_attention, blocks, backward)
-    with gated_deltas_by(partial(_gated_delta, blocks, backward)), block_attention.stand_in(attention):
+    with (
+        gated_deltas_by(partial(_gated_delta, blocks, backward)),
+        block_attention.stand_in(attention),
+        _experts_without_segments(),
+    ):
         yield blocks
+
+
+@contextlib.contextmanager
+def _experts_without_segments() -> Iterator[None]:
+    """Replace products with the weights of routed experts: MLX cannot export `SegmentedMM`, their gradient.
+
+    In its place the gradient of the weights is one array of their size, and the inputs are held for it.
+    """
+    theirs: Any = mx.gather_mm
+
+    def product(a: mx.array, b: mx.array, *places: Any, sorted_indices: bool = False, **named: Any) -> mx.array:
+        if not sorted_indices:
+            made: mx.array = theirs(a, b, *places, **named)
+            return made
+        made = theirs(a, mx.stop_gradient(b), *places, sorted_indices=True, **named)
+        return made + mx.square(a).sum(-1, keepdims=True) * mx.square(b).sum()
+
+    mx.gather_mm = product
+    try:
+        yield
+    finally:
+        mx.gather_mm = theirs
 
 
 def _attention(

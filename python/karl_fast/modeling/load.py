@@ -5,7 +5,6 @@ mlx-lm is imported when a model is loaded, and what is used of it has stayed the
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,10 @@ from karl_fast._extras import require_mlx
 from karl_fast._safe_text import clean
 from karl_fast._suggest import beside, nearest, question
 from karl_fast.errors import ModelError, UsageError
+from karl_fast.modeling.adapters import linear_keys, put
 from karl_fast.modeling.config import wrong_field
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import mlx.nn as nn
 
     from karl_fast.train.settings import Training
@@ -73,8 +71,6 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
     _initialized(model)
     _computed(model, path)
     if adapter_path is not None:
-        from karl_fast.modeling.adapters import put
-
         put(model, Path(adapter_path))
     return Loaded(model, tokenizer, config)
 
@@ -157,54 +153,6 @@ def _of_hub(error: Exception, said: str) -> str | None:
     return f"the Hugging Face hub said: {said}" if isinstance(error, errors.HfHubHTTPError) else None
 
 
-def linear_keys(model: nn.Module) -> list[str]:
-    """Return the sorted names of the linear layers in a block: the default targets of LoRA.
-
-    Layers are left out if the model's own code reads or assigns their weight: an adapted layer has no such weight.
-    """
-    import mlx.nn as nn
-
-    linear: dict[str, list[Any]] = {}
-    for layer in model.layers:
-        for name, module in layer.named_modules():
-            if name and (isinstance(module, nn.Linear | nn.QuantizedLinear) or hasattr(module, "to_lora")):
-                linear.setdefault(name, []).append(module)
-    read = _weights_read(model, [module for modules in linear.values() for module in modules])
-    return sorted(name for name, modules in linear.items() if not any(id(one) in read for one in modules))
-
-
-def _weights_read(model: nn.Module, linear: Sequence[nn.Module]) -> set[int]:
-    """Return the ids of the linear layers that are accessed by ``weight`` in a forward pass.
-
-    gemma3n, for example, clips weights in its forward pass. The layers themselves use the module's dict.
-    """
-    import mlx.core as mx
-
-    found: set[int] = set()
-    before = [(module, type(module)) for module in linear]
-    there = [(module, dict(module)) for module in linear]
-    for module, kind in before:
-        module.__class__ = _watched(kind, found)
-    try:
-        with contextlib.suppress(RuntimeError, ValueError, TypeError, AttributeError, LookupError):
-            model(mx.array([[1, 2, 3]]))  # lazy: nothing is computed; what cannot be is reported by `views.split`
-    finally:
-        for module, kind in before:
-            module.__class__ = kind
-        for module, held in there:
-            dict.update(module, held)  # nn.Module.update wants a tree of parameters
-    return found
-
-
-def _watched(kind: type, found: set[int]) -> type:
-    def get(module: Any, name: str) -> Any:
-        if name == "weight":
-            found.add(id(module))
-        return kind.__getattr__(module, name)  # type: ignore[attr-defined]
-
-    return type(kind.__name__, (kind,), {"__getattr__": get})
-
-
 def adapt(model: nn.Module, settings: Training) -> dict[str, Any]:
     """Freeze a model, add its trainable parameters, and return the configuration as `mlx_lm` reads it.
 
@@ -224,13 +172,30 @@ def adapt(model: nn.Module, settings: Training) -> dict[str, Any]:
         return config
     from mlx_lm.tuner.utils import linear_to_lora_layers
 
-    known = linear_keys(model)
+    dora = settings.fine_tune_type == "dora"
+    known = linear_keys(model, dora=dora)
     keys = list(settings.lora_keys or known)
-    if alien := sorted(set(keys) - set(known)):
-        raise UsageError(f"lora_keys names {alien[0]}, which no layer has; there are {', '.join(known)}", "lora_keys")
+    if not set(keys) <= set(known):
+        raise _no_such_keys(model, keys, known, dora)
     how = {"rank": settings.lora_rank, "scale": settings.lora_scale, "dropout": settings.lora_dropout, "keys": keys}
-    linear_to_lora_layers(model, layers, how, use_dora=settings.fine_tune_type == "dora")
+    linear_to_lora_layers(model, layers, how, use_dora=dora)
     return config | {"lora_parameters": how}
+
+
+def _no_such_keys(model: nn.Module, keys: list[str], known: list[str], dora: bool) -> UsageError:
+    """Return the error of keys that cannot be adapted, with those that can."""
+    alien = sorted(set(keys) - set(known))
+    experts = sorted(set(alien) & set(linear_keys(model))) if dora else []
+    if experts:
+        error = UsageError(f"lora_keys names {', '.join(experts)}, of which mlx-lm has no DoRA", "lora_keys")
+        error.hint = "--fine-tune-type lora adapts routed experts"
+        return error
+    what = "a layer that no block has" if len(alien) == 1 else "layers that no block has"
+    error = UsageError(f"lora_keys names {what}: {', '.join(alien)}; there are {', '.join(known)}", "lora_keys")
+    meant = [[key for key in known if key.split(".")[-1] == one.split(".")[-1]] for one in alien]
+    if all(meant):
+        error.hint = f"--lora-keys {','.join(sorted({*keys} - {*alien} | {key for some in meant for key in some}))}"
+    return error
 
 
 def _layers(wanted: int | None, depth: int) -> int:

@@ -154,6 +154,13 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     return LanguageModel(loaded, kept, eight_bits=settings.kv_cache == "8-bit"), config | {"model": settings.model}
 
 
+def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:
+    """Return a remark on routed experts without an adapter; None where there are none."""
+    if settings.training.lora_keys is not None:
+        return None  # whoever names the layers knows which are left out
+    return adapters.unadapted_experts(policy.model, config)
+
+
 def _start(model: Any, settings: Online, config: dict[str, Any]) -> Snapshot | None:
     """Load the adapter that a run starts from; return the reference, None for the model without adapters."""
     base = Snapshot(model) if config["fine_tune_type"] == "full" else None

@@ -184,6 +184,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     judged = _fitting(settings, policy, unseen) if unseen else None
     sizes = memory.sizes_of(settings, longest := max(asked.longest, judged.longest if judged else 0))
     remarks = [factory.positions(policy, settings, sizes), unshared(settings.micro_batch, longest), start_remark]
+    remarks.append(factory.unadapted_experts(policy, settings, config))
     settings, need = _planned(settings, recipe, policy, config, sizes)
     decoder, sampling = factory.decoder(settings, policy, asked.prompts), factory.sampling(settings)
     collector = Collector(decoder, reward_functions, sampling, make)

@@ -104,7 +104,10 @@ class Training:
     lora_scale: float = setting(20.0, ADAPTER, "Factor of the product of the two LoRA matrices.", bounds=POSITIVE)
     lora_dropout: float = setting(0.0, ADAPTER, "Dropout in front of LoRA.", bounds=Range(low=0, below=1))
     lora_keys: tuple[str, ...] | None = setting(
-        None, ADAPTER, "Layers that get LoRA, with commas. [default: all that are linear]", form=values.NAMES
+        None,
+        ADAPTER,
+        "Layers that get LoRA, with commas. [default: all that are linear, routed experts too]",
+        form=values.NAMES,
     )
     optimizer: Optimizer = setting("adam", OPTIMIZER, "Adam and AdamW correct their bias.")
     weight_decay: float = setting(

@@ -13,7 +13,7 @@ from karl_fast import _atomic, _seen_hashes
 from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.export.training_rows import open_source
 from karl_fast.modeling import optimizer as optimizers
-from karl_fast.modeling.adapters import begin, unrecorded
+from karl_fast.modeling.adapters import begin, unadapted_experts, unrecorded
 from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, TrainingState
 from karl_fast.modeling.load import Loaded, adapt, load
 from karl_fast.modeling.position_limits import positions
@@ -235,7 +235,13 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
 
 def _remarks(loaded: Loaded, run: OfflineRun, weights: str | None) -> list[str]:
     """Return remarks on the initial weights of the run, and on lengths."""
-    found = [_remark(loaded, run), None if weights is None else unrecorded(Path(weights), run.checkpoints.config)]
+    given = run.settings.lora_keys is not None  # whoever names the layers knows which are left out
+    experts = None if given else unadapted_experts(loaded.model, run.checkpoints.config)
+    found = [
+        experts,
+        _remark(loaded, run),
+        None if weights is None else unrecorded(Path(weights), run.checkpoints.config),
+    ]
     return [remark for remark in found if remark is not None]
 
 

@@ -57,6 +57,11 @@ def built(kind: str = "qwen3", bits: int | None = None, vocabulary: int = 97, se
 def adapted(model: Any, settings: Training | None = None) -> Any:
     """The model with adapters that are not zero, so that every gradient counts."""
     models.adapt(model, settings or Training(fine_tune_type="lora"))
+    return with_adapters(model)
+
+
+def with_adapters(model: Any) -> Any:
+    """The model with the adapters that it has made random."""
     for _, module in model.named_modules():
         if "lora_b" in module:
             module.lora_b = tree_map(lambda one: mx.random.normal(one.shape) * 0.05, module.lora_b)

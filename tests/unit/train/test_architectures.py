@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,12 +13,16 @@ import pytest
 pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling import memory_limit
+from karl_fast.modeling.adapters import begin, linear_keys, put, unadapted_experts
 from karl_fast.modeling.chunked_logp import backward
-from karl_fast.modeling.load import linear_keys
+from karl_fast.modeling.load import adapt
 from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.parameters import flat
 from karl_fast.rl.generate import draw
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
@@ -30,7 +35,10 @@ from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from tests.external_gradients import pulled
 from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted, examples, logp_of
+from tests.unit.train.parts import adapted, examples, logp_of, with_adapters
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ATTENTION = ("qwen3", "gemma3_text", "llama4", "gemma3n", "deepseek_v3", "qwen3_moe", "phi", "nanochat", "lille-130m")
 RECURRENT = (
@@ -197,3 +205,85 @@ def test_layers_whose_weight_the_model_itself_assigns_are_not_adapted() -> None:
     keys = linear_keys(model_zoo.built("gemma3n"))
     assert "altup.prediction_coefs" not in keys
     assert "altup.modality_router" in keys
+
+
+def kinds_of(model: Any, kind: str) -> set[str]:
+    return {name for layer in model.layers for name, one in layer.named_modules() if type(one).__name__ == kind}
+
+
+def test_routed_experts_are_adapted_as_in_mlx_lm() -> None:
+    """Every layer that `mlx_lm lora` adapts without keys, for the types whose code reads no weight."""
+    for kind in ("qwen3_moe", "deepseek_v3", "lfm2_moe", "jamba", "qwen3_next", "gpt_oss"):
+        ours, theirs = model_zoo.built(kind), model_zoo.built(kind)
+        config = adapt(ours, Training(num_layers=-1))
+        linear_to_lora_layers(theirs, -1, {"rank": 8, "scale": 20.0, "dropout": 0.0})
+        assert kinds_of(ours, "LoRALinear") == kinds_of(theirs, "LoRALinear"), kind
+        experts = kinds_of(theirs, "LoRASwitchLinear")
+        assert kinds_of(ours, "LoRASwitchLinear") == experts, kind
+        assert experts or kind == "deepseek_v3", kind
+        assert unadapted_experts(ours, config) is None
+
+
+def test_dora_leaves_routed_experts_and_says_so() -> None:
+    model = model_zoo.built("qwen3_moe")
+    config = adapt(model, Training(fine_tune_type="dora", num_layers=2))
+    assert kinds_of(model, "DoRALinear") == {"mlp.gate", *(f"self_attn.{one}_proj" for one in "qkvo")}
+    names = ", ".join(f"mlp.switch_mlp.{one}_proj" for one in ("down", "gate", "up"))
+    said = (
+        f"the routed experts ({names}) have no adapter: mlx-lm has no DoRA of them; --fine-tune-type lora adapts them"
+    )
+    assert unadapted_experts(model, config) == said
+
+
+def test_quantized_experts_are_adapted() -> None:
+    model = model_zoo.built("qwen3_moe")
+    nn.quantize(model, 32, 4)
+    adapt(model, Training(num_layers=1))
+    assert "mlp.switch_mlp.up_proj" in kinds_of(model, "LoRASwitchLinear")
+    scorer = Scorer(with_adapters(model))
+    _, gradient = pulled(scorer.trace(padded(examples(2, longest=24))), lambda logp: -logp.sum())
+    assert all(float(mx.abs(one).max()) > 0 for name, one in gradient.items() if "switch_mlp" in name)
+
+
+def test_keys_that_no_layer_has_are_named_with_those_that_exist() -> None:
+    model = model_zoo.built("qwen3_moe")
+    with pytest.raises(UsageError) as raised:
+        adapt(model, Training(lora_keys=("q_proj", "experts.up_proj", "self_attn.k_proj")))
+    assert str(raised.value).startswith("lora_keys names layers that no block has: experts.up_proj, q_proj; there are ")
+    assert "mlp.switch_mlp.up_proj, self_attn.k_proj" in str(raised.value)
+    assert raised.value.hint == "--lora-keys mlp.switch_mlp.up_proj,self_attn.k_proj,self_attn.q_proj"
+    with pytest.raises(UsageError, match=r"names mlp\.switch_mlp\.up_proj, of which mlx-lm has no DoRA"):
+        adapt(model, Training(fine_tune_type="dora", lora_keys=("mlp.switch_mlp.up_proj",)))
+
+
+def by_mlx_lm(folder: Path, **parameters: Any) -> dict[str, mx.array]:
+    """An adapter as `mlx_lm lora` writes it: without keys where none were given."""
+    model = model_zoo.built("qwen3_moe")
+    how = {"rank": 4, "scale": 10.0, "dropout": 0.0} | parameters
+    model.freeze()
+    linear_to_lora_layers(model, 2, how)
+    weights = {name: mx.random.normal(one.shape) for name, one in flat(model.trainable_parameters()).items()}
+    mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
+    (folder / "adapter_config.json").write_text(
+        json.dumps({"fine_tune_type": "lora", "num_layers": 2, "lora_parameters": how})
+    )
+    return weights
+
+
+def test_an_adapter_of_mlx_lm_with_routed_experts_is_judged_and_continued(tmp_path: Path) -> None:
+    weights = by_mlx_lm(tmp_path)
+    assert "model.layers.3.mlp.switch_mlp.down_proj.lora_b" in weights
+    put(model := model_zoo.built("qwen3_moe"), tmp_path)
+    held = flat(model.parameters())
+    assert all(mx.array_equal(held[name], one) for name, one in weights.items())
+    model = model_zoo.built("qwen3_moe")
+    begin(model, tmp_path / "adapters.safetensors", adapt(model, Training(num_layers=2, lora_rank=4, lora_scale=10.0)))
+    assert flat(model.trainable_parameters()).keys() == weights.keys()
+
+
+def test_an_adapter_of_another_model_names_its_keys(tmp_path: Path) -> None:
+    by_mlx_lm(tmp_path, keys=["mlp.switch_mlp.up_proj", "self_attn.q_proj"])
+    with pytest.raises(ModelError) as raised:
+        put(model_zoo.built("qwen3"), tmp_path)
+    said = "adapter_config.json names layers that this model does not have: mlp.switch_mlp.up_proj; there are mlp.down_"
+    assert said in str(raised.value)
