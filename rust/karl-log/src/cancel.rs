@@ -26,7 +26,7 @@ impl Watch {
     }
 
     /// Return whether cancellation was requested.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
@@ -43,7 +43,7 @@ impl Watch {
     }
 
     /// Set the total number of bytes.
-    pub(crate) fn expect(&self, bytes: u64) {
+    pub fn expect(&self, bytes: u64) {
         self.expected.store(bytes, Relaxed);
     }
 

@@ -121,7 +121,8 @@ pub enum Error {
 
 impl Error {
     /// Return an [`Error::Io`] with its path.
-    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+    #[must_use]
+    pub fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { doing, path: path.to_path_buf(), source }
     }
 }
@@ -131,7 +132,7 @@ pub(crate) const DOCUMENT: &str =
     "it is one JSON object that neither is a record nor holds an array of records";
 
 /// Return the message for an object with records as values.
-pub(crate) fn by_name(holder: &str) -> String {
+pub fn by_name(holder: &str) -> String {
     let under = holder.strip_prefix(".[").and_then(|key| key.strip_suffix(']'));
     let place = under.map_or_else(String::new, |key| format!(" under {key}"));
     format!(
@@ -212,7 +213,7 @@ impl std::error::Error for Error {
 
 /// Return the error without tempfile's path, which it appends to the system's message; it gives the error
 /// number nowhere else.
-pub(crate) fn without_path(error: io::Error) -> io::Error {
+pub fn without_path(error: io::Error) -> io::Error {
     let text = error.to_string();
     let number = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
     number.map_or(error, io::Error::from_raw_os_error)

@@ -35,14 +35,14 @@ pub mod karl_rewards;
 pub mod log;
 pub mod outcomes;
 pub mod pairs;
-mod parallel;
+pub mod parallel;
 pub mod protection;
 pub mod read;
 pub mod rejects;
 pub mod second_pass;
 pub mod secrets;
 pub mod stream;
-mod time;
+pub mod time;
 
 pub use cancel::Watch;
 pub use columns::Place;

@@ -7,32 +7,32 @@ use karl_core::numeric::parallel::each;
 
 /// Numbers of items, each handed out once.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub struct Queue {
     next: AtomicUsize,
     count: usize,
 }
 
 impl Queue {
     /// Return the number of the next item; `None` after the last.
-    pub(crate) fn take(&self) -> Option<usize> {
+    pub fn take(&self) -> Option<usize> {
         Some(self.next.fetch_add(1, Relaxed)).filter(|&at| at < self.count)
     }
 
     /// Hand out no more items.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.next.store(self.count, Relaxed);
     }
 }
 
 /// Run `work` over a queue of `count` items on `threads` threads, including the calling one; return one
 /// result per thread.
-pub(crate) fn share<R: Send>(count: usize, threads: usize, work: impl Fn(&Queue) -> R + Sync) -> Vec<R> {
+pub fn share<R: Send>(count: usize, threads: usize, work: impl Fn(&Queue) -> R + Sync) -> Vec<R> {
     let queue = Queue { next: AtomicUsize::new(0), count };
     each(0..threads.clamp(1, count.max(1)), |_| work(&queue))
 }
 
 /// Map items on several threads; the results are in the order of the items.
-pub(crate) fn map<T: Send, R: Send>(items: Vec<T>, threads: usize, one: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub fn map<T: Send, R: Send>(items: Vec<T>, threads: usize, one: impl Fn(T) -> R + Sync) -> Vec<R> {
     let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
     let take = |at: usize| items[at].lock().unwrap_or_else(PoisonError::into_inner).take();
     let work = |queue: &Queue| {

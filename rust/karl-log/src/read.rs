@@ -96,7 +96,8 @@ pub fn read_in_ranges(
 
 /// Return the ranges of a file of lines; any other is one range, and so is one with a record that spans
 /// several ranges.
-pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
+#[must_use]
+pub fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
     if input.layout == FileLayout::Lines && !input.in_one {
         ranges(at, &input.source, range)
     } else {
@@ -106,7 +107,7 @@ pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
 
 /// Return whether some files have to be read again as a whole: the start of a range inside a record is
 /// unknown.
-pub(crate) fn read_again<'a>(
+pub fn read_again<'a>(
     inputs: &mut [Input],
     done: impl Iterator<Item = (&'a RangeTask, &'a FileTally)>,
     watch: &Watch,
@@ -164,7 +165,10 @@ fn one(
 }
 
 /// Scan all texts of a stream.
-pub(crate) fn scan_all(
+///
+/// # Errors
+/// [`StreamError`] if reading stops before the end.
+pub fn scan_all(
     mut pieces: Pieces<Stream<'_>>,
     scanner: &mut Scanner,
     rows: &mut impl RowSink,
@@ -177,7 +181,7 @@ pub(crate) fn scan_all(
             return Err(StreamError::Beyond);
         }
         tally.lines += passed;
-        let length = texts.len();
+        let length = texts.num_bytes();
         let open = scanner.texts(&texts, rows, tally);
         pieces.open(open);
         clock.tick(length)?;
@@ -186,7 +190,10 @@ pub(crate) fn scan_all(
 }
 
 /// Convert the end of a scan: damage to packed bytes is a rejected row, everything else a failure.
-pub(crate) fn end(
+///
+/// # Errors
+/// [`crate::Error`] of any other failure.
+pub fn end(
     read: std::result::Result<(), StreamError>,
     name: &str,
     codec: Codec,
@@ -227,7 +234,10 @@ impl Clock<'_> {
 }
 
 /// Return the texts of a task.
-pub(crate) fn pieces<'w>(
+///
+/// # Errors
+/// [`StreamError`] if the file cannot be opened.
+pub fn pieces<'w>(
     input: &Input,
     task: RangeTask,
     limit: usize,

@@ -99,14 +99,15 @@ impl OrderKinds {
 
 /// Counts of a file, or of a range of it, besides its rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FileTally {
+pub struct FileTally {
     /// Number of records.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Rejected rows, by reason.
     pub(crate) bad: BTreeMap<RejectReason, u64>,
     /// Places of the first of them.
     pub(crate) places: Vec<Bad>,
-    pub(crate) lines: u64,
+    /// Number of lines.
+    pub lines: u64,
     pub(crate) blank: u64,
     pub(crate) welded: u64,
     pub(crate) duplicate_keys: u64,
@@ -115,13 +116,14 @@ pub(crate) struct FileTally {
     /// First place of each kind of order.
     pub(crate) orders: OrderKinds,
     /// True if reading stopped at a record that spans several lines; its end cannot be found in a range.
-    pub(crate) beyond: bool,
+    pub beyond: bool,
     /// End of the last record, or start of the last rejected row.
     pub(crate) reached: u64,
 }
 
 impl FileTally {
-    pub(crate) fn bad(&mut self, offset: u64, reason: RejectReason) {
+    /// Count a rejected row.
+    pub fn bad(&mut self, offset: u64, reason: RejectReason) {
         self.count(offset, reason, (None, None));
     }
 

@@ -1,7 +1,8 @@
 //! RFC 3339 timestamps: `2026-02-03T03:49:21.951Z`, or with an offset.
 
 /// Return the milliseconds since 1970 of a timestamp; None for any other text.
-pub(crate) fn milliseconds(text: &[u8]) -> Option<i64> {
+#[must_use]
+pub fn milliseconds(text: &[u8]) -> Option<i64> {
     let (seconds, nanoseconds) = moment(text)?;
     Some(seconds * 1000 + i64::from(nanoseconds / 1_000_000))
 }

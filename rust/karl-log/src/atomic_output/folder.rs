@@ -31,7 +31,8 @@ impl FolderLock {
 }
 
 /// Return whether an error means that nothing is there, rather than that this is unknown.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
+#[must_use]
+pub fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
@@ -43,7 +44,10 @@ pub(super) fn mode(path: &Path) -> Option<u32> {
 
 /// Sync a folder to disk. One that may not be listed cannot be opened for that: the system writes its names
 /// at a time of its choosing.
-pub(crate) fn sync(folder: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// Error of the system.
+pub fn sync(folder: &Path) -> io::Result<()> {
     match File::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         folder => folder?.sync_all(),

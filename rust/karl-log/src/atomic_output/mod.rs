@@ -20,7 +20,7 @@ mod rename;
 mod replace;
 mod target;
 
-pub(crate) use folder::{is_absent, sync};
+pub use folder::{is_absent, sync};
 pub use kind::{OutputKind, PARQUET};
 pub(crate) use parents::Parents;
 pub use target::OutputTarget;

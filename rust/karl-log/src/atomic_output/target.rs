@@ -60,7 +60,8 @@ impl OutputTarget {
     }
 
     /// Return the parent folder.
-    pub(crate) fn folder(&self) -> &Path {
+    #[must_use]
+    pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
@@ -133,7 +134,10 @@ impl OutputTarget {
     }
 
     /// Create a hidden directory beside it, with the mode of the existing one, or else by the umask.
-    pub(crate) fn hidden_directory(&self) -> Result<TempDir> {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be created.
+    pub fn hidden_directory(&self) -> Result<TempDir> {
         let allowed = fs::Permissions::from_mode(mode(&self.path).unwrap_or(0o777));
         let made =
             tempfile::Builder::new().prefix(&self.prefix()).permissions(allowed).tempdir_in(self.folder());
@@ -141,7 +145,10 @@ impl OutputTarget {
     }
 
     /// Create a hidden file beside it.
-    pub(crate) fn hidden_file(&self) -> Result<NamedTempFile> {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be created.
+    pub fn hidden_file(&self) -> Result<NamedTempFile> {
         let allowed = fs::Permissions::from_mode(0o666);
         let made =
             tempfile::Builder::new().prefix(&self.prefix()).permissions(allowed).tempfile_in(self.folder());

@@ -17,6 +17,6 @@ mod sort;
 pub(crate) use bins::{NameTables, RowBins, ThreadRows};
 pub(crate) use locations::RowLocations;
 pub(crate) use merge::{LogColumns, columns};
-pub(crate) use place::PackedPlace;
+pub use place::PackedPlace;
 pub use place::Place;
-pub(crate) use row::{RowSink, ScannedRow};
+pub use row::{RowSink, ScannedRow};

@@ -63,18 +63,32 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<TrimmedExample, Fla
 }
 
 /// Trajectory as it is in a record.
-pub(crate) enum RecordedTrajectory {
-    /// Conversation, or a prompt and its completion of which one has messages; `system` is the text beside
-    /// it.
-    Chat { system: Option<String>, messages: Vec<Value>, tools: Option<Value> },
+pub enum RecordedTrajectory {
+    /// Conversation, or a prompt and its completion of which one has messages.
+    Chat {
+        /// Text beside the conversation.
+        system: Option<String>,
+        /// Messages, as they are in the record.
+        messages: Vec<Value>,
+        /// Tools, as they are in the record.
+        tools: Option<Value>,
+    },
     /// Prompt and its completion.
-    Completion { prompt: String, completion: String },
+    Completion {
+        /// Prompt.
+        prompt: String,
+        /// Completion.
+        completion: String,
+    },
     /// Text.
     Text(String),
 }
 
 /// Take a trajectory out of a record unchanged: nothing is trimmed, and messages are not parsed yet.
-pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, Flaw> {
+///
+/// # Errors
+/// A field of the wrong kind, or none that holds a trajectory.
+pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
@@ -203,7 +217,7 @@ fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<TrimmedExample, Fl
 }
 
 /// Return the tools offered to the model, if any; from a list, or from the JSON text of one.
-pub(crate) fn offered(tools: Value) -> Option<Value> {
+pub fn offered(tools: Value) -> Option<Value> {
     match tools {
         Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),
         Value::String(text) => {

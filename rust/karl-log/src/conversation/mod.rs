@@ -8,8 +8,8 @@ pub(crate) mod reward_input;
 mod system;
 mod tool_plan;
 pub(crate) mod transcript;
-pub(crate) mod turn;
+pub mod turn;
 
 pub use example::{Example, TrimmedExample, example};
-pub(crate) use example::{RecordedTrajectory, held, offered};
+pub use example::{RecordedTrajectory, held, offered};
 pub use flaw::Flaw;

@@ -47,17 +47,17 @@ const UNREAD: [&str; 31] = [
 const KWARGS: [&str; 2] = ["tool_calls", "function_call"];
 
 /// Keys of a message's reasoning.
-pub(crate) const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+pub const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// One message of a conversation.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// `system`, `user`, `assistant` or `tool`.
-    pub(crate) role: &'static str,
+    pub role: &'static str,
     /// True if it is trained on: false for every other role, and for `"weight": 0`.
-    pub(crate) learned: bool,
+    pub learned: bool,
     /// Message with a known role, a text or null as content, and calls in the form of chat templates.
-    pub(crate) message: Result<Map<String, Value>, Flaw>,
+    pub message: Result<Map<String, Value>, Flaw>,
 }
 
 impl Turn {
@@ -87,11 +87,7 @@ impl Turn {
 ///
 /// # Errors
 /// As [`Turn::read`].
-pub(crate) fn turns(
-    system: Option<String>,
-    messages: Vec<Value>,
-    reasoning: &str,
-) -> Result<Vec<Turn>, Flaw> {
+pub fn turns(system: Option<String>, messages: Vec<Value>, reasoning: &str) -> Result<Vec<Turn>, Flaw> {
     let said = messages.into_iter().map(|message| Turn::read(message, reasoning));
     system.map(|text| Ok(Turn::system(&text))).into_iter().chain(said).collect()
 }

@@ -24,7 +24,7 @@ pub(super) fn each(
             return Err(StreamError::Beyond);
         }
         tally.lines += passed;
-        let length = texts.len() as u64;
+        let length = texts.num_bytes() as u64;
         let open = texts.one(tally).and_then(|text| {
             each_record(text, tally, |bytes, offset, tally| {
                 let end = take(bytes, offset)?;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use document::{DocumentKeys, enter, member, pass, walk};
 use sidecar::SidecarNumber;
-pub(crate) use sniff::keys_of;
+pub use sniff::keys_of;
 use sniff::{by_name, value_keys};
 
 use crate::cancel::Watch;
@@ -180,11 +180,7 @@ fn document(
 ///
 /// # Errors
 /// Errors of the reader.
-pub(crate) fn records<'w>(
-    stream: Stream<'w>,
-    layout: &FileLayout,
-    limit: usize,
-) -> io::Result<Pieces<Stream<'w>>> {
+pub fn records<'w>(stream: Stream<'w>, layout: &FileLayout, limit: usize) -> io::Result<Pieces<Stream<'w>>> {
     let (until, open) = match layout {
         FileLayout::Lines => {
             let mut lines = Lines::new(stream, 0, u64::MAX, limit);

@@ -35,7 +35,11 @@ impl SidecarNumber {
     }
 }
 
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// Return the bytes of a regular file.
+///
+/// # Errors
+/// A sentence that says why it cannot be read.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     // Opening a pipe would block.
     if !path.is_file() {
         return Err("there is no such file".to_owned());

@@ -129,7 +129,8 @@ impl FormatProbe {
 }
 
 /// Return the top-level keys of an object; `None` if the text is not one.
-pub(crate) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
+#[must_use]
+pub fn keys_of(text: &[u8]) -> Option<Vec<String>> {
     let end = scan(text, &PathTree::default(), &mut []).ok()?.end;
     reference_parser::keys(&text[..end]).ok()
 }

@@ -25,7 +25,8 @@ pub(crate) fn part(name: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// Join the parts to a name; a single part is the name itself, and no parts give `None`.
-pub(crate) fn joined(parts: Vec<String>) -> Option<String> {
+#[must_use]
+pub fn joined(parts: Vec<String>) -> Option<String> {
     if parts.len() > 1 {
         return Some(parts.into_iter().map(|name| part(name.into())).collect::<Vec<_>>().join(BETWEEN));
     }

@@ -34,7 +34,7 @@ struct RowFlags {
 
 /// Scanner of the records of a file, with the slot of each field.
 #[derive(Debug)]
-pub(crate) struct Scanner {
+pub struct Scanner {
     input: usize,
     scan: Scan,
     id: Vec<Slot>,
@@ -56,7 +56,8 @@ pub(crate) struct Scanner {
 
 impl Scanner {
     /// Prepare to scan the records of a file with these fields.
-    pub(crate) fn new(input: usize, fields: &Fields, settings: ScanSettings) -> Self {
+    #[must_use]
+    pub fn new(input: usize, fields: &Fields, settings: ScanSettings) -> Self {
         let mut paths: Vec<Path> = Vec::new();
         let id = fields.id.iter().map(|path| Slot::plain(path, &mut paths)).collect();
         let failed = fields.failed.as_ref().map(|path| Slot::plain(path, &mut paths));
@@ -244,7 +245,8 @@ impl Scanner {
 const ORDER_SHOWN: usize = 40;
 
 /// Return the kept half of a digest: enough to order records of one id, and to detect a changed one.
-pub(crate) fn upper(digest: u128) -> u64 {
+#[must_use]
+pub fn upper(digest: u128) -> u64 {
     u64::try_from(digest >> 64).unwrap_or(u64::MAX)
 }
 

@@ -131,7 +131,7 @@ impl Fields {
     }
 
     /// Return the fields that make up the trajectory, for the comparison of trajectories.
-    pub(crate) fn trajectory(&self) -> impl Iterator<Item = &Field> {
+    pub fn trajectory(&self) -> impl Iterator<Item = &Field> {
         [&self.messages, &self.prompt, &self.completion, &self.text].into_iter().flatten()
     }
 

@@ -8,19 +8,20 @@ use super::record_texts::RecordText;
 use crate::rejects::FileTally;
 
 /// Next texts of a stream, and the number of line ends skipped since the last batch.
-pub(crate) struct Batch<'a> {
+pub struct Batch<'a> {
     pub(crate) texts: TextBatch<'a>,
     pub(crate) passed: u64,
 }
 
 /// Texts of a stream.
-pub(crate) enum TextBatch<'a> {
+pub enum TextBatch<'a> {
     /// Line.
     One(Piece<'a>),
     /// Element of a file without lines.
     Element(Piece<'a>),
     /// Value of a line that was [opened](super::JsonLines::open).
     Value(Piece<'a>),
+    /// All complete lines of the buffer.
     Lines(WholeLines<'a>),
     /// Sign that a record, or an array of records, spans several lines of a range: the file has to be read as
     /// a whole.
@@ -28,7 +29,7 @@ pub(crate) enum TextBatch<'a> {
 }
 
 /// Complete lines.
-pub(crate) struct WholeLines<'a> {
+pub struct WholeLines<'a> {
     /// Offset of the first byte in the unpacked stream.
     pub(crate) offset: u64,
     /// All lines, each with its line end.
@@ -39,7 +40,7 @@ pub(crate) struct WholeLines<'a> {
 
 impl<'a> TextBatch<'a> {
     /// Count and return the single text; other pieces are counted too.
-    pub(crate) fn one(&self, tally: &mut FileTally) -> Option<RecordText<'a>> {
+    pub fn one(&self, tally: &mut FileTally) -> Option<RecordText<'a>> {
         match self {
             Self::One(piece) | Self::Element(piece) => {
                 tally.lines += 1;
@@ -51,7 +52,8 @@ impl<'a> TextBatch<'a> {
     }
 
     /// Return the bytes taken from the stream, with one after each text.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn num_bytes(&self) -> usize {
         match self {
             Self::One(piece) | Self::Element(piece) | Self::Value(piece) => match piece {
                 Piece::Text { bytes, .. } => bytes.len() + 1,

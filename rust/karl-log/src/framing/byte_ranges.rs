@@ -7,12 +7,13 @@ use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream, Watched};
 
 /// Bytes per range of a plain file: small enough that a slow core does not delay the others.
-pub(crate) const RANGE: u64 = 8 << 20;
+pub const RANGE: u64 = 8 << 20;
 
 /// Records of one file that begin in a range of its bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct RangeTask {
-    pub(crate) input: usize,
+pub struct RangeTask {
+    /// Index of the file.
+    pub input: usize,
     start: u64,
     end: u64,
     /// True if the file has other ranges.
@@ -21,13 +22,15 @@ pub(crate) struct RangeTask {
 
 impl RangeTask {
     /// Return a task for the whole file.
-    pub(crate) fn whole(input: usize) -> Self {
+    #[must_use]
+    pub fn whole(input: usize) -> Self {
         Self { input, start: 0, end: u64::MAX, is_range: false }
     }
 }
 
 /// Split a file of lines into ranges of `length` bytes; a packed file is one range.
-pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<RangeTask> {
+#[must_use]
+pub fn ranges(input: usize, source: &Source, length: u64) -> Vec<RangeTask> {
     let size = source.size;
     if source.codec != Codec::Plain || size == 0 {
         // A file of size zero is empty, or a system file without a known size.
@@ -42,7 +45,10 @@ pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<RangeTas
 }
 
 /// Return the texts of a range.
-pub(crate) fn lines<'w>(
+///
+/// # Errors
+/// [`StreamError`] if the file cannot be opened.
+pub fn lines<'w>(
     source: &Source,
     task: RangeTask,
     limit: usize,

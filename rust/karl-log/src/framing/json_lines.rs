@@ -8,7 +8,7 @@ use super::{Batch, Lines, TextBatch};
 /// Texts of a file of lines. Whole lines are handed over unchanged; if one is not a single record, its reader
 /// asks to [open](Self::open) it.
 #[derive(Debug)]
-pub(crate) struct JsonLines<R> {
+pub struct JsonLines<R> {
     lines: Lines<R>,
     /// Values of an opened line.
     opened: Option<Values>,

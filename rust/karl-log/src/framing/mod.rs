@@ -4,7 +4,7 @@
 //! the longest record.
 
 mod batch;
-pub(crate) mod byte_ranges;
+pub mod byte_ranges;
 mod elements;
 mod fail;
 mod json_lines;
@@ -12,18 +12,18 @@ mod lines;
 mod piece;
 mod pieces;
 mod record_end;
-pub(crate) mod record_texts;
+pub mod record_texts;
 mod values;
 mod window;
 
-pub(crate) use batch::{Batch, TextBatch, WholeLines};
+pub use batch::{Batch, TextBatch, WholeLines};
 pub use elements::Elements;
-pub(crate) use fail::StreamError;
+pub use fail::StreamError;
 pub(crate) use json_lines::JsonLines;
 pub use lines::Lines;
 pub(crate) use lines::{begins_array, without_return};
 pub use piece::Piece;
-pub(crate) use pieces::Pieces;
+pub use pieces::Pieces;
 pub(crate) use record_end::holds_records;
 pub(crate) use values::Until;
-pub(crate) use window::{MARK, ValueEnd, Window};
+pub use window::{MARK, ValueEnd, Window};

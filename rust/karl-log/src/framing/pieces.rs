@@ -7,8 +7,10 @@ use super::elements::Elements;
 use super::json_lines::JsonLines;
 
 /// Texts of a stream in any layout.
-pub(crate) enum Pieces<R> {
+pub enum Pieces<R> {
+    /// A record a line.
     Lines(JsonLines<R>),
+    /// Elements of arrays, or values one after another.
     Elements(Elements<R>),
 }
 
@@ -19,7 +21,10 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Return the next text alone.
-    pub(crate) fn next_alone(&mut self) -> io::Result<Option<Batch<'_>>> {
+    ///
+    /// # Errors
+    /// Error of the reader.
+    pub fn next_alone(&mut self) -> io::Result<Option<Batch<'_>>> {
         self.read(false)
     }
 
@@ -34,7 +39,7 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Read value by value from an offset in the last text, if there is one.
-    pub(crate) fn open(&mut self, offset: Option<u64>) {
+    pub fn open(&mut self, offset: Option<u64>) {
         if let (Self::Lines(lines), Some(offset)) = (self, offset) {
             lines.open(offset);
         }

@@ -6,7 +6,7 @@ use crate::rejects::{FileTally, RejectReason};
 
 /// Text that may hold records.
 #[derive(Clone, Copy)]
-pub(crate) struct RecordText<'a> {
+pub struct RecordText<'a> {
     /// Offset of the first byte in the unpacked stream.
     pub(crate) offset: u64,
     pub(crate) bytes: &'a [u8],
@@ -33,7 +33,7 @@ impl<'a> RecordText<'a> {
 /// [opened](crate::framing::JsonLines::open), if any: an array begins there, or a record that does not end on
 /// the line.
 #[inline]
-pub(crate) fn each_record(
+pub fn each_record(
     text: RecordText<'_>,
     tally: &mut FileTally,
     mut take: impl FnMut(&[u8], u64, &mut FileTally) -> Result<usize, ScanFault>,

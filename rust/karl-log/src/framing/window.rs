@@ -10,11 +10,11 @@ use crate::json::project::skip_space;
 const BLOCK: usize = 1 << 16;
 
 /// UTF-8 byte order mark.
-pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
+pub const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Buffer over a stream that keeps unconsumed bytes contiguous.
 #[derive(Debug)]
-pub(crate) struct Window<R> {
+pub struct Window<R> {
     reader: R,
     data: Vec<u8>,
     start: usize,
@@ -23,11 +23,13 @@ pub(crate) struct Window<R> {
 }
 
 impl<R: Read> Window<R> {
-    pub(crate) fn new(reader: R, offset: u64) -> Self {
+    /// Return an empty window over a reader whose first byte has this offset.
+    pub fn new(reader: R, offset: u64) -> Self {
         Self { reader, data: Vec::new(), start: 0, end: 0, base: offset }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// Return the bytes that are read and not consumed.
+    pub fn bytes(&self) -> &[u8] {
         &self.data[self.start..self.end]
     }
 
@@ -67,7 +69,10 @@ impl<R: Read> Window<R> {
     }
 
     /// Return the next byte that is not white space without consuming it; `None` at the end of the stream.
-    pub(crate) fn peek(&mut self) -> io::Result<Option<u8>> {
+    ///
+    /// # Errors
+    /// Error of the reader.
+    pub fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             let blank = skip_space(self.bytes(), 0);
             self.consume(blank);
@@ -81,7 +86,10 @@ impl<R: Read> Window<R> {
     }
 
     /// Skip the byte order mark at the start of a file.
-    pub(crate) fn skip_mark(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Error of the reader.
+    pub fn skip_mark(&mut self) -> io::Result<()> {
         if self.starts_with_mark()? {
             self.consume(MARK.len());
         }
@@ -121,7 +129,10 @@ impl<R: Read> Window<R> {
     }
 
     /// Find the end of the value that begins here, keeping up to `limit` bytes of it.
-    pub(crate) fn value(&mut self, limit: usize) -> io::Result<ValueEnd> {
+    ///
+    /// # Errors
+    /// Error of the reader.
+    pub fn value(&mut self, limit: usize) -> io::Result<ValueEnd> {
         let mut skipper = Skipper::default();
         let mut seen = 0;
         loop {
@@ -163,7 +174,7 @@ impl<R: Read> Window<R> {
 }
 
 /// End of a value.
-pub(crate) enum ValueEnd {
+pub enum ValueEnd {
     /// Length of the value in the window.
     Kept(usize),
     /// Length at which the stream ended inside the value.

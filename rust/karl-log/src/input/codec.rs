@@ -14,7 +14,9 @@ pub enum Codec {
 }
 
 impl Codec {
-    pub(crate) fn of(magic: &[u8]) -> Self {
+    /// Return the codec that the first bytes of a file announce.
+    #[must_use]
+    pub fn of(magic: &[u8]) -> Self {
         match magic {
             [0x1f, 0x8b, ..] => Self::Gzip,
             // A frame, or a skippable frame, which some parallel writers put first.
@@ -35,7 +37,7 @@ impl Codec {
 }
 
 /// Number of bytes that identify the codec.
-pub(crate) const MAGIC: usize = 4;
+pub const MAGIC: usize = 4;
 
 /// Number of unpacked bytes that identify an unsupported format: the mark of a tar archive is the last of
 /// them.

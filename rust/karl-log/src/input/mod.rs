@@ -5,4 +5,4 @@ pub mod codec;
 pub mod pipe;
 pub(crate) mod read_ahead;
 pub mod source;
-pub(crate) mod unpack;
+pub mod unpack;

@@ -71,7 +71,10 @@ impl Source {
     }
 
     /// Do as [`Source::reader`], with the system's own error.
-    pub(crate) fn stream<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+    ///
+    /// # Errors
+    /// Error of the system; later damage comes from the reader.
+    pub fn stream<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
         if self.codec == Codec::Plain {
             return Ok(Box::new(Watched::new(File::open(&self.path)?, watch)));
         }
@@ -90,12 +93,16 @@ impl Source {
     }
 
     /// Do as [`Source::stream`], ending at the first damage.
-    pub(crate) fn undamaged<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+    ///
+    /// # Errors
+    /// As [`Source::stream`].
+    pub fn undamaged<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
         Ok(Box::new(UpToDamage(self.stream(watch)?)))
     }
 
     /// Return the error for a failed system call on the file; names the log, not its temporary copy.
-    pub(crate) fn failed(&self, doing: &'static str, error: io::Error) -> Error {
+    #[must_use]
+    pub fn failed(&self, doing: &'static str, error: io::Error) -> Error {
         Error::io(doing, Path::new(&self.name), error)
     }
 
@@ -108,7 +115,10 @@ impl Source {
     }
 
     /// Reject unsupported archives and encodings.
-    pub(crate) fn readable(&self, watch: &Watch) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Unread`] for those, [`Error::Io`] if it cannot be read.
+    pub fn readable(&self, watch: &Watch) -> Result<()> {
         let mut head = Vec::with_capacity(HEAD);
         let read = self.undamaged(watch).and_then(|stream| stream.take(HEAD as u64).read_to_end(&mut head));
         read.map_err(|error| self.failed("read", error))?;
@@ -117,7 +127,8 @@ impl Source {
     }
 
     /// Return the error for a record that has changed.
-    pub(crate) fn changed(&self, offset: u64) -> Error {
+    #[must_use]
+    pub fn changed(&self, offset: u64) -> Error {
         Error::Changed { path: PathBuf::from(&self.name), offset }
     }
 
@@ -130,7 +141,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub(crate) fn ends(&self) -> Result<Ends> {
+    pub fn ends(&self) -> Result<Ends> {
         let io = |error| self.failed("read", error);
         let mut file = File::open(&self.path).map_err(io)?;
         let mut ends = [Vec::new(), Vec::new()];
@@ -145,7 +156,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Error::Rewritten`].
-    pub(crate) fn unchanged(&self, ends: &Ends) -> Result<()> {
+    pub fn unchanged(&self, ends: &Ends) -> Result<()> {
         let grown = |facts: &Metadata| {
             let [now, before] = [stamp(facts), self.stamp].map(|(device, inode, _)| (device, inode));
             facts.len() > self.size && now == before && self.ends().is_ok_and(|now| now == *ends)
@@ -173,7 +184,7 @@ impl Source {
 const END: u64 = 1 << 16;
 
 /// Hashes of both ends of a file.
-pub(crate) type Ends = [u128; 2];
+pub type Ends = [u128; 2];
 
 /// Device, inode and last change in seconds and nanoseconds.
 pub type Stamp = (u64, u64, (i64, i64));

@@ -84,12 +84,18 @@ fn decoder(path: &Path, codec: Codec, sums: Checksums) -> io::Result<Box<dyn Rea
 }
 
 /// Return the unpacked bytes of a file up to the first damage.
-pub(crate) fn undamaged(path: &Path, codec: Codec) -> io::Result<impl Read> {
+///
+/// # Errors
+/// Error of the system.
+pub fn undamaged(path: &Path, codec: Codec) -> io::Result<impl Read> {
     Ok(UpToDamage(Unpacked::open(path, codec, Checksums::Compared)?))
 }
 
 /// Return the decoder of a packed stream.
-pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
+///
+/// # Errors
+/// Error of the decoder.
+pub fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
     Ok(match codec {
         Codec::Plain => Box::new(packed),
         Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, packed))),
@@ -105,7 +111,8 @@ fn zstd<R: Read>(packed: R) -> io::Result<zstd::Decoder<'static, BufReader<R>>> 
 
 /// Return whether an error means that packed bytes are damaged or truncated, rather than that the disk
 /// failed.
-pub(crate) fn is_damage(error: &io::Error) -> bool {
+#[must_use]
+pub fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     error.raw_os_error().is_none()
         && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other)

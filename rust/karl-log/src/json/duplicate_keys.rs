@@ -13,7 +13,8 @@ const SHOWN: usize = 200;
 
 /// Return the path of the first duplicate key, as in `messages[2].role`; `None` if the text is not valid
 /// JSON.
-pub(crate) fn doubled(record: &[u8]) -> Option<String> {
+#[must_use]
+pub fn doubled(record: &[u8]) -> Option<String> {
     let (mut path, mut found) = (Vec::new(), None);
     let text = standard(record);
     let seek = Seek { path: &mut path, found: &mut found };

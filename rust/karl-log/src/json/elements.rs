@@ -3,7 +3,7 @@
 use super::project::{skip_space, skip_value};
 
 /// Iterate over the elements of a validated array; none for any other value.
-pub(crate) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut at = if raw.first() == Some(&b'[') { skip_space(raw, 1) } else { raw.len() };
     std::iter::from_fn(move || {
         let end = skip_value(raw, at).ok().filter(|_| raw.get(at) != Some(&b']'))?;

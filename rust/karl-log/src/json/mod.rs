@@ -1,13 +1,13 @@
 //! JSON texts: the fast scan for wanted values, the reference parser, and their shared parts.
 
 pub(crate) mod dumps;
-pub(crate) mod duplicate_keys;
-pub(crate) mod elements;
+pub mod duplicate_keys;
+pub mod elements;
 pub(crate) mod number_text;
 pub(crate) mod order;
 pub mod project;
 pub mod reference_parser;
 pub mod scalar;
 pub(crate) mod simd;
-pub(crate) mod unescape;
+pub mod unescape;
 pub(crate) mod validate;

@@ -149,7 +149,8 @@ impl<'de> Visitor<'de> for TopLevelKeysVisitor {
 }
 
 /// Return the position of the first invalid byte of a text; its end if there is none.
-pub(crate) fn fault(text: &[u8]) -> u64 {
+#[must_use]
+pub fn fault(text: &[u8]) -> u64 {
     let at = parse(text).err().map_or(text.len(), |error| {
         let lines = text.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
         lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Return the text of a JSON string; `None` if it is invalid (bad escape, lone surrogate, bad UTF-8, raw
 /// control character).
-pub(crate) fn unescape(quoted: &[u8]) -> Option<Cow<'_, str>> {
+pub fn unescape(quoted: &[u8]) -> Option<Cow<'_, str>> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1))?;
     if odd_bytes(inner, 0) == 0 {
         std::str::from_utf8(inner).ok().map(Cow::Borrowed)

@@ -30,7 +30,7 @@ pub struct Account {
 
 impl Account {
     /// Add the counts of the next range of the file.
-    pub(crate) fn add(&mut self, tally: &FileTally, lines_before: u64) {
+    pub fn add(&mut self, tally: &FileTally, lines_before: u64) {
         self.read += tally.rows + tally.bad.values().sum::<u64>();
         for (&reason, &count) in &tally.bad {
             *self.bad.entry(reason).or_default() += count;

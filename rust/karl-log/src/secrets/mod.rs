@@ -74,7 +74,7 @@ pub fn count(text: &str, found: &mut SecretCounts) {
 }
 
 /// Add the counts of another text.
-pub(crate) fn add(found: &mut SecretCounts, others: SecretCounts) {
+pub fn add(found: &mut SecretCounts, others: SecretCounts) {
     for (family, count) in others {
         *found.entry(family).or_default() += count;
     }
