@@ -1,32 +1,49 @@
 """Tokens of a row, and those of them that are learned.
 
-A conversation is rendered once, and each assistant turn found in it by rendering what came before: the text up to the
-turn, with the words that call for an answer, has to be a beginning of the whole. What the assistant says, up to and
-with the token that ends its turn, is learned; prompts, tool output and the line break after a turn are not, nor is a
-turn with ``"weight": 0``.
+A conversation is rendered once, and each turn of the assistant is located by rendering what came before it. Learned is
+what the model generates: from the end of the generation prompt to the token that stops it, which some templates
+(GLM) write as the marker of the next role. Prompts, tool output, the line break after a turn, the empty thoughts that a
+template supplies for a turn without any, and turns with ``"weight": 0`` are not.
 
 Some templates rewrite history: they leave the thoughts of earlier turns out once others follow. There the beginning
-does not hold, and each turn becomes a row of its own, rendered as it was when the model spoke. A template that marks
-what the assistant says (``{% generation %}``) is taken at its word.
+does not hold, and each turn becomes a row of its own, rendered as it was when the model spoke. Of a template that marks
+what the assistant says (``{% generation %}``) only what is marked is learned.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.errors import TemplateError
+from karl_fast.export.template_form import ChatTemplate, has_calls, thoughts_of
 from karl_fast.reward.validate import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from karl_fast.export.template_form import Form, Message, ToolFormat
     from karl_fast.train.settings import Rewritten, TrainOn
 
 MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+
+EMPTY_THOUGHTS = re.compile(
+    r"\s*(?:<(\|?[\w:]*(?:think|thought|reasoning)\w*\|?)>\s*</\1>|\[THINK\]\s*\[/THINK\]"
+    r"|<\|START_THINKING\|>\s*<\|END_THINKING\|>|<\|channel>thought\s*<channel\|>)\s*"
+)
+
+SWITCHES = ({"enable_thinking": False, "thinking": False}, {"enable_thinking": True, "thinking": True})
+"""Variables by which templates open a turn with thoughts or without."""
+
+USER, TURN = "karluserx", "karlturnx"
+"""Words of a conversation that shows what a template writes around a turn."""
 
 REWRITES = "--rewritten unroll trains each turn in a row of its own"
 
@@ -44,6 +61,83 @@ class Text:
     learned: NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class Rendering:
+    """Result of rendering a row.
+
+    Attributes:
+        texts: its texts; none if the template fails on it.
+        error: why it failed; None if it did not.
+        endless: learned turns without a token that ends them.
+        thoughtless: turns whose thoughts the template leaves out.
+        calls_as_text: True if calls and results are written as text.
+        tools_as_text: True if the definitions of tools are.
+    """
+
+    texts: list[Text] = field(default_factory=list)
+    error: str | None = None
+    endless: int = 0
+    thoughtless: int = 0
+    calls_as_text: bool = False
+    tools_as_text: bool = False
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A turn of the assistant as it was when it spoke.
+
+    Attributes:
+        text: the conversation up to the token that stops the turn, if there is one, and more.
+        start: index of the first character that the model generates.
+        stop: index after the last.
+        ended: True if a token that stops generation is the last.
+    """
+
+    text: str
+    start: int
+    stop: int
+    ended: bool
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """What a template writes between the words of a user and those of the assistant.
+
+    Attributes:
+        prompt: with the generation prompt.
+        others: with that of each switch, where it differs.
+        turn: in a turn without thoughts.
+    """
+
+    prompt: str
+    others: tuple[str, ...]
+    turn: str
+
+    def prompts(self, asked: str) -> Iterator[str]:
+        """Yield a context that ends with the generation prompt, with each other generation prompt in its place."""
+        yield asked
+        for other in self.others:
+            if self.prompt in other:
+                yield asked + other.partition(self.prompt)[2]
+            elif asked.endswith(tail := self.prompt[len(common := _common(self.prompt, other)) :]):
+                yield asked[: len(asked) - len(tail)] + other[len(common) :]
+
+    def shared(self, asked: str) -> str | None:
+        """Return a context up to where generation prompt and turn part; None if more than empty thoughts differs."""
+        common = _common(self.prompt, self.turn)
+        rest, tail = self.turn[len(common) :], self.prompt[len(common) :]
+        opened = re.search(r"\s*<[^<>]*$|\s*<[^<>]*>\s*$", common)
+        blank = not rest.strip() or EMPTY_THOUGHTS.fullmatch((opened.group() if opened else "") + rest)
+        return asked[: len(asked) - len(tail)] if blank and asked.endswith(tail) else None
+
+    @property
+    def generated(self) -> str:
+        """What the model generates itself before the words of a turn without thoughts."""
+        lengths = [len(prompt) for prompt in self.prompts(self.prompt) if self.turn.startswith(prompt)]
+        rest = self.turn[max(lengths) :] if lengths else ""
+        return "" if EMPTY_THOUGHTS.fullmatch(rest) else rest
+
+
 def has_text(row: dict[str, Any]) -> bool:
     """Return whether a row has one of the shapes that mlx-lm supports."""
     return {"prompt", "completion"} <= row.keys() or "messages" in row or isinstance(row.get("text"), str)
@@ -57,6 +151,7 @@ class Renderer:
     ends: frozenset[int]
     train_on: TrainOn = "assistant"
     rewritten: Rewritten = "unroll"
+    tool_format: ToolFormat = "auto"
 
     def texts(self, row: dict[str, Any]) -> list[Text]:
         """Render a row as text: one, or several if the template rewrites earlier turns.
@@ -64,16 +159,33 @@ class Renderer:
         Raises:
             TemplateError: the row has no shape that mlx-lm supports, or the template fails on it.
         """
+        return self.rendering(row).texts
+
+    def rendering(self, row: dict[str, Any]) -> Rendering:
+        """Render a row, with an account of what the template does not show.
+
+        Raises:
+            TemplateError: as `texts`.
+        """
         if "completion" in row and "prompt" in row:
             row = row | {"messages": _joined(row["prompt"], row["completion"])}
         if "messages" in row:
-            messages = row["messages"]
-            if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
-                raise TemplateError("the messages of a row are no list of objects")
-            return self._conversation([_readable(one) for one in messages], row.get("tools"))
+            return self._of_messages(row["messages"], row.get("tools"))
         if isinstance(row.get("text"), str):
-            return [self._plain(row["text"])]
+            return Rendering([self._plain(row["text"])])
         raise TemplateError("a row has neither messages, nor prompt and completion, nor text")
+
+    def _of_messages(self, messages: Any, tools: Any) -> Rendering:
+        """Render a conversation; with its calls as text too if its turns cannot be located otherwise."""
+        form = self._template.form(messages, tools, self.tool_format)
+        try:
+            texts, endless = self._conversation(form)
+        except TemplateError as error:
+            if error.hint or self.tool_format != "auto" or form.calls_as_text or not has_calls(form.messages):
+                raise
+            form = self._template.form(messages, tools, "text")
+            texts, endless = self._conversation(form)
+        return Rendering(texts, None, endless, form.thoughtless, form.calls_as_text, form.tools_as_text)
 
     def _plain(self, text: str) -> Text:
         tokens, end = list(self._tokenizer.encode(_utf8(text))), self._tokenizer.eos_token_id
@@ -81,92 +193,192 @@ class Renderer:
             tokens.append(end)
         return Text(np.array(tokens, dtype=np.int32), np.ones(len(tokens), dtype=np.bool_))
 
-    def _conversation(self, messages: list[dict[str, Any]], tools: Any) -> list[Text]:
-        turns = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
+    def _conversation(self, form: Form) -> tuple[list[Text], int]:
+        """Return the texts of a conversation, and the number of its learned turns that nothing ends."""
+        messages = form.messages
+        turns = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
         unlearned = [at for at in turns if not _is_learned(messages[at])]
         if self.train_on == "all":
-            tokens, *_ = self._encoded(self._rendered(messages, tools))
-            return [self._without(Text(tokens, np.ones(len(tokens), dtype=np.bool_)), messages, tools, unlearned)]
+            return [self._all_but(form, unlearned)], 0
         turns = [at for at in turns if at not in unlearned]
         turns = turns[-1:] if self.train_on == "last" else turns
-        if self.train_on == "assistant" and MARKED.search(self._template):
-            return [self._without(self._marked(messages, tools), messages, tools, unlearned)]
-        whole = self._rendered(messages, tools)
-        spans = [self._span(messages, tools, at, whole) for at in turns]
-        kept = [span for span in spans if span is not None]
-        if len(kept) == len(spans):
-            return [self._learned(whole, kept)]
+        marked = self.train_on == "assistant" and MARKED.search(self._template.source) is not None
+        try:
+            spoken = {at: self._spoken(form, at) for at in turns}
+        except TemplateError:
+            if not marked or unlearned:
+                raise
+            return [self._mask(messages, form.tools)], 0
+        endless = sum(not turn.ended for turn in spoken.values())
+        whole = max((form.text, *(turn.text for turn in spoken.values() if turn.text.startswith(form.text))), key=len)
+        if all(whole.startswith(turn.text[: turn.stop]) for turn in spoken.values()):
+            text = self._learned(whole, [(turn.start, turn.stop) for turn in spoken.values()])
+            return [self._masked(text, messages, form.tools) if marked else text], endless
         if self.rewritten == "error":
             error = TemplateError("the chat template rewrites earlier turns of a row once others follow")
             error.hint = REWRITES
             raise error
-        return [self._turn(messages[: at + 1], tools) for at in turns]
+        texts = []
+        for at, turn in spoken.items():
+            text = self._learned(turn.text, [(turn.start, turn.stop)])
+            texts.append(self._masked(text, messages[: at + 1], form.tools) if marked else text)
+        return texts, endless
 
-    def _without(self, text: Text, messages: list[dict[str, Any]], tools: Any, turns: list[int]) -> Text:
-        """Return a text with some turns not learned.
+    def _all_but(self, form: Form, turns: list[int]) -> Text:
+        """Return the whole with all but some turns learned.
 
         Raises:
             TemplateError: the position of such a turn cannot be determined.
         """
-        if not turns:
-            return text
-        whole = self._rendered(messages, tools)
-        spans = [span for at in turns if (span := self._span(messages, tools, at, whole)) is not None]
-        unlearned = self._learned(whole, spans, whole_turn=True)
-        if len(spans) < len(turns) or not np.array_equal(unlearned.tokens, text.tokens):
+        tokens, *_ = self._encoded(form.text)
+        spoken = [self._spoken(form, at) for at in turns]
+        if not all(form.text.startswith(turn.text[: min(turn.stop, len(form.text))]) for turn in spoken):
             raise TemplateError("the chat template hides where a turn with a weight of 0 stands")
-        return Text(text.tokens, text.learned & ~unlearned.learned)
+        unlearned = self._learned(form.text, [(turn.start, turn.stop) for turn in spoken], whole_turn=True)
+        return Text(tokens, ~unlearned.learned)
 
-    def _turn(self, messages: list[dict[str, Any]], tools: Any) -> Text:
-        """Return the last turn of a conversation that ends with it."""
-        whole = self._rendered(messages, tools)
-        span = self._span(messages, tools, len(messages) - 1, whole)
-        if span is None:
-            raise TemplateError("the chat template renders a turn otherwise than it calls for it, so none can be told")
-        return self._learned(whole, [span])
+    def _spoken(self, form: Form, at: int) -> _Turn:
+        """Return a turn as it was when the model spoke.
 
-    def _span(self, messages: list[dict[str, Any]], tools: Any, at: int, whole: str) -> tuple[int, int] | None:
-        """Return start and end of a turn in the whole; None if the turn or its prefix is rendered differently there."""
-        start = self._rendered(messages[:at], tools, add_generation_prompt=True)
-        end = self._rendered(messages[: at + 1], tools)
-        if whole.startswith(end) and end.startswith(start):
-            return len(start), len(end)
-        return None
+        Raises:
+            TemplateError: the position of the turn cannot be determined.
+        """
+        messages, tools = form.messages[: at + 1], form.tools
+        said = form.text if at == len(form.messages) - 1 else self._rendered(messages, tools)
+        if said is None:
+            return self._within(form, at)
+        asked = self._rendered(messages[:-1], tools, add_generation_prompt=True)
+        text, start = self._begun(said, asked, messages, tools)
+        return self._stopped(text, start, form, at)
+
+    def _begun(self, said: str, asked: str | None, messages: list[Message], tools: Any) -> tuple[str, int]:
+        """Return the text that the model saw and wrote, and where its own begins."""
+        empty = not thoughts_of(messages[-1])
+        if asked is not None:
+            ends = [len(prompt) for prompt in self._opening.prompts(asked) if said.startswith(prompt)]
+            if ends:
+                return said, _past_empty_thoughts(said, max(ends)) if empty else max(ends)
+            shared = self._opening.shared(asked)
+            if shared is not None and said.startswith(shared):
+                return said, _past_empty_thoughts(said, len(shared)) if empty else len(shared)
+        start = self._located(said, messages, tools)
+        if start is None:
+            raise _unknown_start()
+        if asked is None or all(one["role"] in ("system", "developer") for one in messages[:-1]):
+            return said, start
+        header = os.path.commonprefix([asked[::-1], said[:start][::-1]])[::-1]
+        if not any(token in header for token in self._added):
+            raise _unknown_start()
+        return asked + said[start:], len(asked)
+
+    def _located(self, said: str, messages: list[Message], tools: Any) -> int | None:
+        """Return where the last turn begins in a rendering, by one of other words in its place; None if that fails."""
+        other = self._rendered([*messages[:-1], {"role": "assistant", "content": TURN}], tools)
+        if other is None or TURN not in other:
+            return None
+        return self._before_words(said, other)
+
+    def _before_words(self, said: str, other: str) -> int | None:
+        """Return where the model began to write, in two renderings that differ in the words of a turn."""
+        words, generated = other.rfind(TURN), self._opening.generated
+        start = words - len(generated) if other[:words].endswith(generated) else words
+        return start if said[:start] == other[:start] else None
+
+    def _within(self, form: Form, at: int) -> _Turn:
+        """Return a turn by its place in the whole, where the template does not render the beginning alone.
+
+        Raises:
+            TemplateError: as `_spoken`.
+        """
+        changed = [*form.messages[:at], {"role": "assistant", "content": TURN}, *form.messages[at + 1 :]]
+        other = self._rendered(changed, form.tools)
+        start = None if other is None or other.count(TURN) != 1 else self._before_words(form.text, other)
+        if other is None or start is None:
+            raise _unknown_start()
+        behind = other[other.rfind(TURN) + len(TURN) :]
+        if not form.text.endswith(behind):
+            raise _unknown_start()
+        end = len(form.text) - len(behind)
+        run = self._run.match(form.text, end)
+        stop = self._first_end(form.text, end, run.end() if run else end)
+        return _Turn(form.text, start, end if stop is None else stop, stop is not None)
+
+    def _stopped(self, text: str, start: int, form: Form, at: int) -> _Turn:
+        """Return a turn with what stops it: in its own text, or the marker of the next role behind it."""
+        tail = max(start, len(text) - 300)
+        run = next((found for found in self._run.finditer(text, tail) if found.end() == len(text)), None)
+        begin = len(text) if run is None else run.start()
+        stop = self._first_end(text, begin, len(text))
+        if stop is not None:
+            return _Turn(text, start, stop, True)
+        if (behind := self._behind(text, form, at)) is not None:
+            return _Turn(text + behind, start, len(text + behind), True)
+        added = [found for token in self._added if (found := text.rfind(token, begin)) >= 0]
+        closed = max((place + len(token) for token in self._added if (place := text.rfind(token, begin)) >= 0), default=0)
+        return _Turn(text, start, closed if added else len(text), False)
+
+    def _behind(self, text: str, form: Form, at: int) -> str | None:
+        """Return the token of the next role that stops a turn; None where the template has none."""
+        rest = form.text[len(text) :] if form.text.startswith(text) else ""
+        stop = self._stop_token.match(rest) if self._stop_token else None
+        return stop.group() if stop else self._next_role("tool_calls" in form.messages[at])
+
+    def _next_role(self, calls: bool) -> str | None:
+        """Return the token behind a turn with calls, or without, if it stops generation."""
+        turn: Message = {"role": "assistant", "content": TURN}
+        answer: Message = {"role": "user", "content": USER}
+        if calls:
+            function = {"name": TURN, "arguments": {TURN: TURN}}
+            turn |= {"content": "", "tool_calls": [{"id": TURN, "type": "function", "function": function}]}
+            answer = {"role": "tool", "content": USER, "tool_call_id": TURN, "name": TURN}
+        before = [{"role": "user", "content": USER}, turn]
+        said, more = self._rendered(before), self._rendered([*before, answer])
+        if said is None or more is None or not more.startswith(said) or self._stop_token is None:
+            return None
+        stop = self._stop_token.match(more, len(said))
+        return stop.group() if stop else None
+
+    def _first_end(self, text: str, start: int, end: int) -> int | None:
+        """Return the index after the first token in a span that stops generation; None if there is none."""
+        places = [(place, token) for token in self._end_texts if (place := text.find(token, start, end)) >= 0]
+        return None if not places else min(places)[0] + len(min(places)[1])
 
     def _learned(self, whole: str, spans: list[tuple[int, int]], *, whole_turn: bool = False) -> Text:
         """Return the text with tokens of some turns marked: those within a turn, or all that hold a part of one."""
         tokens, starts, stops = self._encoded(whole)
         learned = np.zeros(len(tokens), dtype=np.bool_)
+        ending = np.isin(tokens, sorted(self.ends))  # a token that ends a turn may hold the space after it
         for start, end in spans:
             if whole_turn:
                 learned |= (starts < end) & ((stops > start) | (starts >= start))
-                continue
-            within = np.flatnonzero((starts >= start) & (starts < end) & ((stops <= end) | self._ending(tokens)))
-            if within.size:
-                learned[within[within < self._end_of_turn(tokens, int(within[0]), int(within[-1]) + 1)]] = True
+            else:
+                learned |= (starts >= start) & (starts < end) & ((stops <= end) | ending)
         return Text(tokens, learned)
 
-    def _ending(self, tokens: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return True for tokens that end a turn, possibly with the space after it."""
-        return np.isin(tokens, sorted(self.ends))
+    def _masked(self, text: Text, messages: list[Message], tools: Any) -> Text:
+        """Return a text with what the template does not mark not learned."""
+        mask = self._mask(messages, tools)
+        length = min(len(mask.tokens), len(text.tokens))
+        if not np.array_equal(mask.tokens[:length], text.tokens[:length]):
+            return text
+        learned = text.learned.copy()
+        learned[:length] &= mask.learned[:length]
+        return Text(text.tokens, learned)
 
-    def _end_of_turn(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
-        """Return the index after the last end token of a turn; text that a template adds after it is not learned."""
-        ending = [at for at in range(first, last) if int(tokens[at]) in self.ends]
-        return ending[-1] + 1 if ending else last
-
-    def _marked(self, messages: list[dict[str, Any]], tools: Any) -> Text:
+    def _mask(self, messages: list[Message], tools: Any) -> Text:
+        """Return what the template marks."""
         found = self._tokenizer.apply_chat_template(
             messages, tools=tools, return_dict=True, return_assistant_tokens_mask=True
         )
         tokens, learned = found["input_ids"], found["assistant_masks"]
         return Text(np.array(tokens, dtype=np.int32), np.array(learned, dtype=np.bool_))
 
-    def _rendered(self, messages: list[dict[str, Any]], tools: Any, **how: Any) -> str:
+    def _rendered(self, messages: list[Message], tools: Any = None, **how: Any) -> str | None:
+        """Return the text of messages; None if the template raises."""
         try:
-            return str(self._tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, **how))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:  # jinja2's errors are ValueErrors
-            raise TemplateError(f"the chat template cannot take a row: {_first_line(error)}") from error
+            return self._template.render(messages, tools, **how)
+        except TemplateError:
+            return None
 
     def _encoded(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """Return tokens, the index of the first character of each, and that after its end."""
@@ -175,14 +387,68 @@ class Renderer:
         starts, stops = np.array(places, dtype=np.int64).reshape(-1, 2).T
         return tokens, np.maximum.accumulate(starts) if len(starts) else starts, stops
 
+    @cached_property
+    def _template(self) -> ChatTemplate:
+        return ChatTemplate(self.tokenizer)
+
     @property
     def _tokenizer(self) -> Any:
         """The tokenizer below mlx-lm's, which cannot be called."""
-        return self.tokenizer if callable(self.tokenizer) else self.tokenizer._tokenizer
+        return self._template.tokenizer
 
-    @property
-    def _template(self) -> str:
-        return str(getattr(self._tokenizer, "chat_template", None) or "")
+    @cached_property
+    def _opening(self) -> _Opening:
+        """What the template writes between a user and the assistant."""
+        user: Message = {"role": "user", "content": USER}
+        prompt = self._rendered([user], add_generation_prompt=True)
+        turn = self._rendered([user, {"role": "assistant", "content": TURN}])
+        if prompt is None or turn is None or USER not in prompt or USER not in turn or TURN not in turn:
+            return _Opening("", (), "")
+        texts = (self._rendered([user], add_generation_prompt=True, **switch) for switch in SWITCHES)
+        others = {text.rpartition(USER)[2] for text in texts if text is not None and USER in text}
+        plain = prompt.rpartition(USER)[2]
+        between = turn.rpartition(TURN)[0].rpartition(USER)[2]
+        return _Opening(plain, tuple(sorted(others - {plain})) if plain else (), between)
+
+    @cached_property
+    def _end_texts(self) -> list[str]:
+        """The texts of the tokens that stop generation."""
+        added = self._tokenizer.added_tokens_decoder
+        texts = [str(added[id].content if id in added else self._tokenizer.decode([id])) for id in sorted(self.ends)]
+        return [text for text in texts if text]
+
+    @cached_property
+    def _added(self) -> list[str]:
+        """The texts of the tokens beyond the vocabulary, such as those of roles."""
+        return sorted({*self._end_texts, *map(str, self._tokenizer.get_added_vocab())}, key=len, reverse=True)
+
+    @cached_property
+    def _run(self) -> re.Pattern[str]:
+        """A run of such tokens and space."""
+        return re.compile("(?:" + "|".join([*map(re.escape, self._added), r"\s"]) + ")+")
+
+    @cached_property
+    def _stop_token(self) -> re.Pattern[str] | None:
+        """A token that stops generation, with the space before it."""
+        texts = sorted(self._end_texts, key=len, reverse=True)
+        return re.compile(r"\s*(?:" + "|".join(map(re.escape, texts)) + ")") if texts else None
+
+
+def _unknown_start() -> TemplateError:
+    return TemplateError("the generation prompt of the chat template is not the beginning of its turns")
+
+
+def _past_empty_thoughts(text: str, start: int) -> int:
+    """Return the start of a turn after the empty thoughts that it begins with, or is within."""
+    for found in EMPTY_THOUGHTS.finditer(text, max(0, start - 40), start + 200):
+        if found.start() <= start < found.start() + len(found.group().rstrip()):
+            return found.end()
+    return start
+
+
+def _common(one: str, other: str) -> str:
+    """Return the beginning that two texts share."""
+    return os.path.commonprefix([one, other])
 
 
 def _joined(prompt: Any, completion: Any) -> list[dict[str, Any]]:
@@ -199,29 +465,6 @@ def _joined(prompt: Any, completion: Any) -> list[dict[str, Any]]:
     return [*(one | {"weight": 0} if one.get("role") == "assistant" else one for one in prompt), *completion]
 
 
-def _readable(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with text content: templates render other values in Python syntax.
-
-    Raises:
-        TemplateError: the role is not a text, or the content has parts other than text.
-    """
-    content = message.get("content")
-    if not isinstance(message.get("role"), str):
-        raise TemplateError(f"a message has the role {shown(message.get('role'))}, wanted a text")
-    if isinstance(content, str) or (content is None and message.get("tool_calls")):
-        return message
-    parts = content if isinstance(content, list) else [content]
-    texts = [part["text"] for part in parts if isinstance(part, dict) and _is_text(part)]
-    if not isinstance(content, list) or len(texts) < len(parts):
-        raise TemplateError(f"a message has the content {shown(content)}, wanted a text or parts of the type text")
-    return message | {"content": "".join(texts)}
-
-
-def _is_text(part: dict[str, Any]) -> bool:
-    """Return whether a part of a message's content is text."""
-    return part.get("type") == "text" and isinstance(part.get("text"), str)
-
-
 def _is_learned(message: dict[str, Any]) -> bool:
     """Return whether the weight of the model's message, 0 or 1, says that it is learned.
 
@@ -232,10 +475,6 @@ def _is_learned(message: dict[str, Any]) -> bool:
     if weight not in (None, 0, 1):
         raise TemplateError(f"a message of the assistant has the weight {weight!r}, wanted 0 or 1")
     return weight is None or bool(weight)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
 
 
 def _utf8(text: str) -> str:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from karl_fast.export.training_rows import Source
     from karl_fast.modeling.load import Loaded
-    from karl_fast.train.chat_template import Text
+    from karl_fast.train.chat_template import Rendering
     from karl_fast.train.settings import Training
 
     Rows = dict[str, list[dict[str, Any]]]
-    Texts = dict[str, list[list[Text] | None]]
+    Texts = dict[str, list[Rendering]]
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ def texts_of(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
     Raises:
         TemplateError: as `rendered`.
     """
-    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
+    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten, settings.tool_format)
     return {split: rendered(some, renderer) for split, some in rows.items()}
 
 
 def longest(texts: Texts) -> int:
     """Return the tokens of the longest text; 1 if there is none."""
-    return max((len(text.tokens) for some in texts.values() for row in some for text in row or []), default=1)
+    return max((len(text.tokens) for some in texts.values() for row in some for text in row.texts), default=1)
 
 
 def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,6 @@ from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import AUTO, Training
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 SEGMENT = 2048
@@ -93,7 +92,7 @@ def evaluate(
         split: train, valid or test.
         by: the dotted path of a field that splits the rows, with a loss for each value, such as ``karl_fast.domain``.
         settings: ``max_seq_length`` (``auto``: whole rows), ``segment_length``, ``batch_size``, ``train_on``,
-            ``overlong`` and ``rewritten`` apply.
+            ``overlong``, ``rewritten`` and ``tool_format`` apply.
 
     Returns:
         The losses; a difference below 0 is in favour of the adapter.
@@ -186,7 +185,7 @@ def _scored(
     rows: list[dict[str, Any]], model: str, adapter_path: str | Path | None, settings: Training, place: str
 ) -> _ExampleLosses:
     loaded = load(model, None if adapter_path is None else str(adapter_path))
-    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
+    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten, settings.tool_format)
     texts = rendered(rows, renderer)
     if settings.max_seq_length == AUTO:
         settings = replace(settings, max_seq_length=max(2, longest({place: texts})))
@@ -195,7 +194,8 @@ def _scored(
     scorer = _scorer(loaded.model, settings, max(map(len, examples)))
     nats, counts = scorer.losses(examples, chosen)
     remark = scorer.sharing.remark()
-    return _ExampleLosses(examples, nats, counts, asdict(account), [] if remark is None else [remark])
+    remarks = [*account.remarks(Path(place).stem), *([] if remark is None else [remark])]
+    return _ExampleLosses(examples, nats, counts, asdict(account), remarks)
 
 
 def _scorer(model: Any, settings: Training, longest: int) -> Scorer:

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast._safe_text import clean, counted
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.export.training_rows import STAMP, number_of
 from karl_fast.log.field_hints import fitting, held, likeliest
 from karl_fast.reward.validate import shown
-from karl_fast.train.chat_template import has_text
+from karl_fast.train.chat_template import Rendering, has_text
 from karl_fast.train.overlong import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from karl_fast.train.chat_template import Renderer, Text
     from karl_fast.train.settings import Training
+
+REASONS = 20
+"""Reasons behind `bad_template` that are counted one by one."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,16 @@ class RowAccount:
     Attributes:
         rows: number of rows read.
         dropped: number by reason: `overlong`, `nothing_to_learn`, `bad_template`.
+        bad_templates: reasons behind `bad_template`: number of rows, and the first of them, from 1.
         cut: rows with only the tail kept.
         windows: windows of long rows, beyond one a row.
         unrolled: rows with turns that became rows of their own.
         tokens: tokens of all rows, as rendered.
         left_out: tokens of longer rows that are in no example.
+        calls_as_text: rows whose calls of tools and results are written as text.
+        tools_as_text: rows whose definitions of tools are.
+        thoughtless: turns whose thoughts the template leaves out.
+        endless: learned turns without a token that ends them.
     """
 
     rows: int = 0
@@ -73,10 +82,48 @@ class RowAccount:
     unrolled: int = 0
     tokens: int = 0
     left_out: int = 0
+    bad_templates: dict[str, tuple[int, int]] = field(default_factory=dict)
+    calls_as_text: int = 0
+    tools_as_text: int = 0
+    thoughtless: int = 0
+    endless: int = 0
 
     def drop(self, reason: str) -> None:
         """Count a row that is left out."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def drop_bad_template(self, reason: str, number: int) -> None:
+        """Count a row that the template fails on, with the reason; reasons beyond `REASONS` count together."""
+        self.drop("bad_template")
+        reason = reason if reason in self.bad_templates or len(self.bad_templates) < REASONS else "other reasons"
+        count, first = self.bad_templates.get(reason, (0, number + 1))
+        self.bad_templates[reason] = (count + 1, first)
+
+    def note(self, rendering: Rendering) -> None:
+        """Count what a template did not show of a row."""
+        self.calls_as_text += rendering.calls_as_text
+        self.tools_as_text += rendering.tools_as_text
+        self.thoughtless += rendering.thoughtless
+        self.endless += rendering.endless
+
+    def remarks(self, split: str) -> Iterator[str]:
+        """Yield sentences on the rows that the template fails on, and on what it does not show of others."""
+        for reason, (count, first) in self.bad_templates.items():
+            yield f"{split}: bad template in {counted(count, 'row')}, the first is row {first:,}: {clean(reason)}"
+        if self.calls_as_text:
+            rows = counted(self.calls_as_text, "row")
+            yield f"{split}: calls and results of tools are written as text in {rows} (--tool-format)"
+        if self.tools_as_text:
+            rows = counted(self.tools_as_text, "row")
+            yield f"{split}: definitions of tools are written as text in {rows} (--tool-format)"
+        if self.thoughtless:
+            yield f"{split}: the chat template leaves out the thoughts of {counted(self.thoughtless, 'turn')}"
+        if self.endless:
+            turns = counted(self.endless, "learned turn")
+            yield (
+                f"{split}: {turns} without a token that stops generation at the end, so that stopping is not learned "
+                "there: eos_token_id in the generation_config.json of the model names the tokens that stop"
+            )
 
     @property
     def kept(self) -> int:
@@ -84,8 +131,8 @@ class RowAccount:
         return self.rows - sum(self.dropped.values())
 
 
-def rendered(rows: Iterable[dict[str, Any]], renderer: Renderer) -> list[list[Text] | None]:
-    """Render each row at full length; None if the template fails on it.
+def rendered(rows: Iterable[dict[str, Any]], renderer: Renderer) -> list[Rendering]:
+    """Render each row at full length; without texts if the template fails on it.
 
     Raises:
         TemplateError: the template rewrites history where that is to be an error.
@@ -93,23 +140,23 @@ def rendered(rows: Iterable[dict[str, Any]], renderer: Renderer) -> list[list[Te
     return [_rendered(row, renderer) for row in rows]
 
 
-def _rendered(row: dict[str, Any], renderer: Renderer) -> list[Text] | None:
+def _rendered(row: dict[str, Any], renderer: Renderer) -> Rendering:
     try:
-        return renderer.texts(row)
+        return renderer.rendering(row)
     except TemplateError as error:
         if error.hint:  # not the row's fault
             raise
-        return None
+        return Rendering(error=str(error))
 
 
 def prepared(
-    rows: Sequence[dict[str, Any]], texts: list[list[Text] | None], settings: Training, place: str
+    rows: Sequence[dict[str, Any]], renderings: list[Rendering], settings: Training, place: str
 ) -> tuple[list[Example], RowAccount]:
     """Return the examples of a split, in the order of its rows.
 
     Args:
         rows: of the split.
-        texts: what they were rendered to.
+        renderings: what they were rendered to.
         settings: the limit on tokens, and what to do with longer rows.
         place: what an error calls the split.
 
@@ -117,8 +164,12 @@ def prepared(
         NothingToTrainError: a row is too long where that is to be an error; or no row is left.
     """
     account, found = RowAccount(len(rows)), []
-    for number, (row, some) in enumerate(zip(rows, texts, strict=True)):
-        found += _of_row(number, row, some, settings, account, place)
+    for number, (row, rendering) in enumerate(zip(rows, renderings, strict=True)):
+        if rendering.error is not None:
+            account.drop_bad_template(rendering.error, number)
+            continue
+        account.note(rendering)
+        found += _of_row(number, row, rendering.texts, settings, account, place)
     if account.rows and not found:
         raise _none_left(rows[0], account, place)
     return found, account
@@ -127,7 +178,8 @@ def prepared(
 def _none_left(row: dict[str, Any], account: RowAccount, place: str) -> NothingToTrainError:
     """Return the error if no row is left, with the fields of rows without learned tokens."""
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
-    sentence = f"no row of {place} is left to learn from: {reasons}"
+    whys = "".join(f"; row {first:,}: {reason}" for reason, (_, first) in account.bad_templates.items())
+    sentence = f"no row of {place} is left to learn from: {reasons}{whys}"
     if has_text(row):
         return NothingToTrainError(sentence)
     error = NothingToTrainError(sentence + held(list(row), "the rows"))
@@ -137,11 +189,8 @@ def _none_left(row: dict[str, Any], account: RowAccount, place: str) -> NothingT
 
 
 def _of_row(
-    number: int, row: dict[str, Any], texts: list[Text] | None, settings: Training, account: RowAccount, place: str
+    number: int, row: dict[str, Any], texts: list[Text], settings: Training, account: RowAccount, place: str
 ) -> list[Example]:
-    if texts is None:
-        account.drop("bad_template")
-        return []
     limit, overlong = settings.limit_tokens, settings.overlong
     longer = [text for text in texts if len(text.tokens) > limit]
     if longer and overlong == "error":

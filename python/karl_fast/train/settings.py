@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from karl_fast.errors import UsageError
+from karl_fast.export.template_form import ToolFormat
 from karl_fast.settings import values
 from karl_fast.settings.ranges import FROM_ONE, FROM_ZERO, POSITIVE, SEED, Range
 from karl_fast.settings.schema import documented, setting, validate
@@ -92,6 +93,12 @@ class Training:
         DATA,
         "Treatment of a row whose earlier turns the template renders differently once others follow: train each turn "
         "in a row of its own, as the model wrote it, or end with an error.",
+    )
+    tool_format: ToolFormat = setting(
+        "auto",
+        DATA,
+        "Calls of tools and their results: as the chat template writes them (template; a row that it does not show "
+        "whole is dropped), as text between <tool_call> tags (text), or as text only in such rows (auto).",
     )
     fine_tune_type: FineTuneType = setting("lora", ADAPTER, "Parameters to train: LoRA, DoRA, or whole layers.")
     num_layers: int | None = setting(

@@ -28,6 +28,7 @@ from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, nothing, written
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
+from karl_fast.export.template_form import ToolFormat
 from karl_fast.train.settings import DEFAULTS, Overlong, Rewritten, Training, TrainOn
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ Segment = Annotated[str, options.option(Training, "segment_length")]
 On = Annotated[TrainOn, typer.Option("--train-on", help="Judge every assistant turn, the last one, or all tokens.")]
 Long = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
 Rewrites = Annotated[Rewritten, typer.Option("--rewritten", help="What to do where a template rewrites history.")]
+Tools = Annotated[ToolFormat, options.option(Training, "tool_format")]
 
 
 @app.command(
     "eval",
     short_help=COMMANDS["eval"],
-    epilog="Options from --config on are those of --rollouts, and --split to --rewritten those of a loss.\n\n"
+    epilog="Options from --config on are those of --rollouts, and --split to --tool-format those of a loss.\n\n"
     "Example: karl-fast eval data --model tiny-model --adapter-path adapters --against base --split valid\n\n"
     "Example: karl-fast eval held-out.jsonl --rollouts --config rl.toml --adapter-path runs/first --against base --out "
     "evaluation",
@@ -87,6 +89,7 @@ def command(
     train_on: On = DEFAULTS["train_on"],
     overlong: Long = DEFAULTS["overlong"],
     rewritten: Rewrites = DEFAULTS["rewritten"],
+    tool_format: Tools = DEFAULTS["tool_format"],
     config: Config = None,
     out: Out = None,
     attempts: Attempts = 8,
@@ -126,6 +129,7 @@ def command(
         train_on=train_on,
         overlong=overlong,
         rewritten=rewritten,
+        tool_format=tool_format,
     )
     found = evaluate(data, model, adapter_path, against=against, split=split, by=by, settings=settings)
     print(dumps(asdict(found), plain=True) if json else page(_lines(found)))

@@ -19,6 +19,8 @@ def opening(run: OfflineRun) -> Iterator[str]:
     for split, account in run.accounts.items():
         if account.rows:
             yield f"{split:<9} {_account(account)}"
+    for split, account in run.accounts.items():
+        yield from (f"warning   {remark}" for remark in account.remarks(split))
     longest = max(run.order.lengths)
     yield from _budget(run.budget)
     yield from _left_out(run)

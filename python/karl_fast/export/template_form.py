@@ -1,0 +1,386 @@
+"""Messages in the form that a chat template takes: arguments as objects, thoughts by its name for them, calls as text.
+
+Templates differ in what they take. Some want the arguments of a call as an object, some as text; some have one call in a
+message, some none, and leave calls or results out without an error. So each row is rendered once with marks in the
+place of its words. A form counts where every mark is in the rendering. Where no form of the template's own shows the
+calls and results of a row, they are written as text:
+
+```text
+assistant   <tool_call>                                       user   <tool_response>
+            {"name": "ls", "arguments": {"path": "/"}}               a.txt
+            </tool_call>                                             </tool_response>
+```
+
+The results are turns of the user, joined with the user's words beside them, as many templates take no two turns of one
+role in a row. The definitions of tools stand, one a line between ``<tools>`` and ``</tools>``, behind the system prompt,
+or before the words of the first user where there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from karl_fast.errors import TemplateError
+from karl_fast.reward.validate import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Message = dict[str, Any]
+
+ToolFormat = Literal["auto", "template", "text"]
+
+THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+"""Names that templates have for thoughts; rows have the same."""
+
+CALLS_AS_TEXT = "# Tools\n\n<tools>\n{tools}\n</tools>\n\nA call is written as {example}"
+
+EXAMPLE = '<tool_call>\n{"name": ..., "arguments": {...}}\n</tool_call>'
+
+ROW = "the chat template cannot take a row: "
+"""The beginning of an error that a template raised."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A conversation as a template takes it.
+
+    Attributes:
+        messages: the messages.
+        tools: definitions of tools; None where there are none, or they stand in a message.
+        text: the rendering of the whole.
+        calls_as_text: True if calls and results are written as text.
+        tools_as_text: True if the definitions of tools are.
+        thoughtless: turns whose thoughts the template leaves out.
+    """
+
+    messages: list[Message]
+    tools: Any
+    text: str
+    calls_as_text: bool = False
+    tools_as_text: bool = False
+    thoughtless: int = 0
+
+
+class ChatTemplate:
+    """The chat template of a tokenizer."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        """Take a tokenizer of transformers, or mlx-lm's around one."""
+        self.tokenizer = tokenizer if callable(tokenizer) else tokenizer._tokenizer
+
+    @property
+    def source(self) -> str:
+        """The text of the template."""
+        return str(getattr(self.tokenizer, "chat_template", None) or "")
+
+    def render(self, messages: list[Message], tools: Any = None, **how: Any) -> str:
+        """Return the text of messages.
+
+        Raises:
+            TemplateError: the template raised anything.
+        """
+        try:
+            return str(self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, **how))
+        except Exception as error:  # jinja2's errors, and what the expressions of a template raise in Python
+            raise TemplateError(f"{ROW}{_first_line(error)}") from error
+
+    def form(self, messages: Any, tools: Any = None, tool_format: ToolFormat = "auto") -> Form:
+        """Return the first form of a conversation that the template renders whole.
+
+        Raises:
+            TemplateError: there is none, with the template's own message where it has one.
+        """
+        if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
+            raise TemplateError("the messages of a row are not a list of objects")
+        plain, tools = [self._readable(one) for one in messages], tools or None
+        calls = has_calls(plain)
+        first: TemplateError | None = None
+        for change in () if tool_format == "text" and calls else self._changes(plain):
+            try:
+                return self._whole(change(plain), tools, may_write_tools=tool_format != "template")
+            except TemplateError as error:
+                first = first or error
+        if first is not None and (tool_format == "template" or not calls):
+            raise first
+        return self._as_text(plain, tools)
+
+    def _as_text(self, messages: list[Message], tools: Any) -> Form:
+        """Return a conversation with its calls, results and tools as text."""
+        written = _with_tools(calls_as_text(messages), tools)
+        form = self._whole(written, None, may_write_tools=False)
+        return Form(form.messages, None, form.text, True, tools is not None, form.thoughtless)
+
+    def _changes(self, messages: list[Message]) -> Iterator[Callable[[list[Message]], list[Message]]]:
+        """Yield changes of messages to try: none first, then those that some templates want."""
+        yield lambda some: some
+        if any(one.get("tool_calls") for one in messages):
+            yield _with_text_arguments
+            if self._thoughts:
+                yield self._with_thoughts_joined
+            yield _with_short_ids
+        if any(one["role"] == "developer" for one in messages):
+            yield lambda some: [one | {"role": "system"} if one["role"] == "developer" else one for one in some]
+
+    def _whole(self, messages: list[Message], tools: Any, *, may_write_tools: bool) -> Form:
+        """Return the form of messages.
+
+        Raises:
+            TemplateError: the template raises, or leaves a part of a message out.
+        """
+        marked, marks = _marked(messages, self._thoughts)
+        named, names = _named(tools)
+        text = self.render(marked, named)
+        if any(name not in text for name in names):
+            if not may_write_tools:
+                raise TemplateError("the chat template leaves out the definitions of tools")
+            form = self._whole(_with_tools(messages, tools), None, may_write_tools=False)
+            return Form(form.messages, None, form.text, False, True, form.thoughtless)
+        lacking = [mark for mark in marks if mark.text not in text]
+        lost = [mark for mark in lacking if not (mark.own and self._has(marked[: mark.at + 1], named, mark.text))]
+        if lost and (what := next((mark.what for mark in lost if mark.what != "thoughts"), None)):
+            raise TemplateError(f"the chat template leaves out {what}")
+        thoughtless = len({mark.at for mark in lost}) + self._unread_thoughts(messages)
+        return Form(messages, tools, self.render(messages, tools), thoughtless=thoughtless)
+
+    def _has(self, messages: list[Message], tools: Any, text: str) -> bool:
+        """Return whether a rendering has a text in it: a turn may be whole only while it is the last."""
+        try:
+            return text in self.render(messages, tools)
+        except TemplateError:
+            return False
+
+    def _unread_thoughts(self, messages: list[Message]) -> int:
+        """Return the number of turns with thoughts, if the template reads none."""
+        return 0 if self._thoughts else sum(bool(thoughts_of(one)) for one in messages)
+
+    @cached_property
+    def _thoughts(self) -> str | None:
+        """The name by which the template reads thoughts; None if it does not."""
+        return next((name for name in THOUGHTS if re.search(rf"[.'\"]{name}\b", self.source)), None)
+
+    def _readable(self, message: Message) -> Message:
+        """Return a message with text content and calls in one form.
+
+        Raises:
+            TemplateError: the role is not a text, or the content has parts other than text.
+        """
+        readable = {key: value for key, value in message.items() if key not in (*THOUGHTS, "tool_calls", "content")}
+        calls = message.get("tool_calls") or []
+        readable["content"] = _content(message)
+        if not isinstance(message.get("role"), str):
+            raise TemplateError(f"a message has the role {shown(message.get('role'))}, wanted a text")
+        if calls:
+            readable["tool_calls"] = [_call(one) for one in calls] if isinstance(calls, list) else [_call(calls)]
+        if thoughts := thoughts_of(message):
+            readable[self._thoughts or THOUGHTS[0]] = thoughts
+        return readable
+
+    def _with_thoughts_joined(self, messages: list[Message]) -> list[Message]:
+        """Return messages with the text beside a call put behind the thoughts: gpt-oss takes one of the two."""
+        key = self._thoughts or THOUGHTS[0]
+        return [
+            one | {key: f"{one[key]}\n\n{one['content']}", "content": ""}
+            if one.get("tool_calls") and one.get(key) and one["content"]
+            else one
+            for one in messages
+        ]
+
+
+def has_calls(messages: list[Message]) -> bool:
+    """Return whether messages have calls of tools or results in them."""
+    return any(one.get("tool_calls") or one["role"] == "tool" for one in messages)
+
+
+def thoughts_of(message: Message) -> str:
+    """Return the thoughts of a message; an empty text without any."""
+    texts = (message.get(name) for name in THOUGHTS)
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+def calls_as_text(messages: list[Message]) -> list[Message]:
+    """Return messages with calls and results written as text; results are turns of the user, joined with its words."""
+    written: list[Message] = []
+    results = False
+    for message in messages:
+        result = message["role"] == "tool"
+        now = _written_result(message) if result else _written_calls(message)
+        if written and now["role"] == written[-1]["role"] == "user" and (result or results):
+            between = "\n" if result and results else "\n\n"
+            written[-1] = written[-1] | {"content": f"{written[-1]['content']}{between}{now['content']}"}
+        else:
+            written.append(now)
+        results = result
+    return written
+
+
+def _written_calls(message: Message) -> Message:
+    calls = message.get("tool_calls") or []
+    texts = [message["content"]] if message["content"].strip() or not calls else []
+    for call in calls:
+        values = {"name": call["function"].get("name"), "arguments": call["function"]["arguments"]}
+        texts.append(f"<tool_call>\n{json.dumps(values, ensure_ascii=False)}\n</tool_call>")
+    return {key: value for key, value in message.items() if key != "tool_calls"} | {"content": "\n".join(texts)}
+
+
+def _written_result(message: Message) -> Message:
+    return {"role": "user", "content": f"<tool_response>\n{message['content']}\n</tool_response>"}
+
+
+def _with_tools(messages: list[Message], tools: Any) -> list[Message]:
+    """Return messages with the definitions of tools in the first of the system, or of the user."""
+    if not tools:
+        return messages
+    lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in (tools if isinstance(tools, list) else [tools]))
+    text = CALLS_AS_TEXT.format(tools=lines, example=EXAMPLE)
+    if messages and messages[0]["role"] in ("system", "developer"):
+        return [messages[0] | {"content": f"{messages[0]['content']}\n\n{text}"}, *messages[1:]]
+    at = next((at for at, one in enumerate(messages) if one["role"] == "user"), None)
+    if at is None:
+        return [{"role": "system", "content": text}, *messages]
+    return [*messages[:at], messages[at] | {"content": f"{text}\n\n{messages[at]['content']}"}, *messages[at + 1 :]]
+
+
+def _content(message: Message) -> str:
+    """Return the content of a message as text: templates render other values in Python syntax.
+
+    Raises:
+        TemplateError: it has parts other than text.
+    """
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if content is None and (message.get("tool_calls") or (message.get("role") == "assistant" and thoughts_of(message))):
+        return ""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part["text"] for part in parts if isinstance(part, dict) and _is_text(part)]
+    if not isinstance(content, list) or len(texts) < len(parts):
+        raise TemplateError(f"a message has the content {shown(content)}, wanted a text or parts of the type text")
+    return "".join(texts)
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    """Return whether a part of a message's content is text."""
+    return part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _call(call: Any) -> dict[str, Any]:
+    """Return a call with its arguments as an object, if they are one or the JSON text of one.
+
+    Raises:
+        TemplateError: it is not an object.
+    """
+    function = call.get("function", call) if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        raise TemplateError(f"a message has the call {shown(call)}, wanted an object with a function")
+    read = {key: value for key, value in function.items() if key in ("name", "arguments", "description")}
+    read["arguments"] = _arguments(function.get("arguments"))
+    about = {} if function is call else {key: value for key, value in call.items() if key != "function"}
+    identity = {"id": call["id"]} if function is call and "id" in call else {}
+    return {"type": "function", **about, **identity, "function": read}
+
+
+def _arguments(value: Any) -> Any:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return {}
+    if not isinstance(value, str):
+        return value
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return read if isinstance(read, dict) else value
+
+
+def _with_text_arguments(messages: list[Message]) -> list[Message]:
+    """Return messages with the arguments of calls as JSON text: DeepSeek's templates put them together with texts."""
+
+    def text(call: dict[str, Any]) -> dict[str, Any]:
+        value = call["function"]["arguments"]
+        value = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return call | {"function": call["function"] | {"arguments": value}}
+
+    return [
+        one | {"tool_calls": [text(call) for call in one["tool_calls"]]} if "tool_calls" in one else one
+        for one in messages
+    ]
+
+
+def _with_short_ids(messages: list[Message]) -> list[Message]:
+    """Return messages with ids of nine letters and digits: Mistral's templates raise at others."""
+
+    def short(value: Any) -> str:
+        return hashlib.blake2b(str(value).encode("utf-8", "replace"), digest_size=5).hexdigest()[:9]
+
+    changed = []
+    for message in messages:
+        calls = [call | {"id": short(call.get("id"))} for call in message.get("tool_calls", [])]
+        answers = {"tool_call_id": short(message["tool_call_id"])} if "tool_call_id" in message else {}
+        changed.append(message | answers | ({"tool_calls": calls} if calls else {}))
+    return changed
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A mark in the place of a text: which message it is in, what the text is, and whether a turn of the model has it."""
+
+    text: str
+    at: int
+    what: str
+    own: bool
+
+
+def _marked(messages: list[Message], thoughts: str | None) -> tuple[list[Message], list[_Mark]]:
+    """Return messages with marks in place of their texts, and the marks."""
+    marks: list[_Mark] = []
+
+    def mark(at: int, what: str) -> str:
+        marks.append(_Mark(f"karl{len(marks)}x", at, what, messages[at]["role"] == "assistant"))
+        return marks[-1].text
+
+    marked = []
+    for at, message in enumerate(messages):
+        now = dict(message)
+        if message["content"].strip():
+            now["content"] = mark(at, _what(message))
+        if thoughts in message and thoughts is not None:
+            now[thoughts] = mark(at, "thoughts")
+        if "tool_calls" in message:
+            now["tool_calls"] = [_marked_call(call, lambda at=at: mark(at, "calls of tools")) for call in now["tool_calls"]]
+        marked.append(now)
+    return marked, marks
+
+
+def _what(message: Message) -> str:
+    """Return what the content of a message is, in words."""
+    if message.get("tool_calls"):
+        return "the text beside a call"
+    return "results of tools" if message["role"] == "tool" else f"a message of the role {message['role']}"
+
+
+def _marked_call(call: dict[str, Any], mark: Callable[[], str]) -> dict[str, Any]:
+    value, marked = call["function"]["arguments"], {"name": mark()}
+    if isinstance(value, dict):
+        return call | {"function": marked | {"arguments": {mark(): mark()} if value else {}}}
+    return call | {"function": marked | {"arguments": json.dumps({mark(): mark()}) if isinstance(value, str) else value}}
+
+
+def _named(tools: Any) -> tuple[Any, list[str]]:
+    """Return definitions of tools with marks for names, and the marks; the definitions as they are if they have none."""
+    functions = [one.get("function") if isinstance(one, dict) else None for one in tools or []]
+    if not functions or not all(isinstance(one, dict) and "name" in one for one in functions):
+        return tools, []
+    named = deepcopy(tools)
+    for at, one in enumerate(named):
+        one["function"]["name"] = f"karltool{at}x"
+    return named, [one["function"]["name"] for one in named]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
