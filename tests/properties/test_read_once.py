@@ -72,9 +72,9 @@ def test_the_rows_are_those_that_are_judged_before(tmp_path: Path, more: dict[st
 def test_they_are_left_unread_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def noted(settings: Settings, prepared: Any) -> Any:
+    def noted(settings: Settings, prepared: Any, row_judge: Any) -> Any:
         asked.append(prepared)
-        return plan(settings, prepared)
+        return plan(settings, prepared, row_judge)
 
     monkeypatch.setattr(sample, "plan", noted)
     for out in (tmp_path / "out", None):

@@ -1,7 +1,7 @@
-"""Messages in the form that a chat template takes: arguments as objects, thoughts by its name for them, calls as text.
+"""Messages in the form that a chat template takes: arguments of calls, names of thoughts, calls written as text.
 
-Templates differ in what they take. Some want the arguments of a call as an object, some as text; some have one call in a
-message, some none, and leave calls or results out without an error. So each row is rendered once with marks in the
+Templates differ in what they take. Some want the arguments of a call as an object, some as text; some have one call in
+a message, some none, and leave calls or results out without an error. So each row is rendered once with marks in the
 place of its words. A form counts where every mark is in the rendering. Where no form of the template's own shows the
 calls and results of a row, they are written as text:
 
@@ -12,8 +12,8 @@ assistant   <tool_call>                                       user   <tool_respo
 ```
 
 The results are turns of the user, joined with the user's words beside them, as many templates take no two turns of one
-role in a row. The definitions of tools stand, one a line between ``<tools>`` and ``</tools>``, behind the system prompt,
-or before the words of the first user where there is none.
+role in a row. The definitions of tools stand, one a line between ``<tools>`` and ``</tools>``, behind the system
+prompt, or before the words of the first user where there is none.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import json
 import re
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import TemplateError
 from karl_fast.reward.validate import shown
@@ -32,9 +32,9 @@ from karl_fast.reward.validate import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Message = dict[str, Any]
+    from karl_fast.settings.types import ToolFormat
 
-ToolFormat = Literal["auto", "template", "text"]
+    Message = dict[str, Any]
 
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")
 """Names that templates have for thoughts; rows have the same."""
@@ -328,7 +328,7 @@ def _with_short_ids(messages: list[Message]) -> list[Message]:
 
 @dataclass(frozen=True)
 class _Mark:
-    """A mark in the place of a text: which message it is in, what the text is, and whether a turn of the model has it."""
+    """A mark in the place of a text: its message, what the text is, and whether it is of a turn of the model."""
 
     text: str
     at: int
@@ -351,8 +351,8 @@ def _marked(messages: list[Message], thoughts: str | None) -> tuple[list[Message
             now["content"] = mark(at, _what(message))
         if thoughts in message and thoughts is not None:
             now[thoughts] = mark(at, "thoughts")
-        if "tool_calls" in message:
-            now["tool_calls"] = [_marked_call(call, lambda at=at: mark(at, "calls of tools")) for call in now["tool_calls"]]
+        if calls := message.get("tool_calls"):
+            now["tool_calls"] = [_marked_call(call, partial(mark, at, "calls of tools")) for call in calls]
         marked.append(now)
     return marked, marks
 
@@ -368,11 +368,13 @@ def _marked_call(call: dict[str, Any], mark: Callable[[], str]) -> dict[str, Any
     value, marked = call["function"]["arguments"], {"name": mark()}
     if isinstance(value, dict):
         return call | {"function": marked | {"arguments": {mark(): mark()} if value else {}}}
-    return call | {"function": marked | {"arguments": json.dumps({mark(): mark()}) if isinstance(value, str) else value}}
+    return call | {
+        "function": marked | {"arguments": json.dumps({mark(): mark()}) if isinstance(value, str) else value}
+    }
 
 
 def _named(tools: Any) -> tuple[Any, list[str]]:
-    """Return definitions of tools with marks for names, and the marks; the definitions as they are if they have none."""
+    """Return definitions of tools with marks for names, and the marks; the same if they have no names."""
     functions = [one.get("function") if isinstance(one, dict) else None for one in tools or []]
     if not functions or not all(isinstance(one, dict) and "name" in one for one in functions):
         return tools, []

@@ -4,20 +4,64 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._extras import missing_extra
+from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
-from karl_fast.errors import FileError, UsageError
+from karl_fast.errors import FileError, TemplateError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from karl_fast.export.template_form import ChatTemplate
     from karl_fast.settings.sample import Settings
 
 
-def judge(settings: Settings) -> Callable[[str], str | None] | None:
+REASONS = 20
+"""Reasons why a template fails that are counted one by one."""
+
+
+@dataclass
+class RowJudge:
+    """Judge of rendered rows by their tokens.
+
+    Attributes:
+        template: the chat template of the model.
+        limit: maximum tokens of a row.
+        reasons: reasons behind `bad_template`: number of rows, and the id of the first.
+    """
+
+    template: ChatTemplate
+    limit: int
+    reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def __call__(self, line: str) -> str | None:
+        """Return the defect of a rendered row, if it has one."""
+        row = json.loads(line)
+        try:
+            return "too_many_tokens" if _tokens(self.template, row) > self.limit else None
+        except TemplateError as error:
+            self._count(str(error), row)
+            return "bad_template"
+
+    def _count(self, reason: str, row: dict[str, Any]) -> None:
+        from karl_fast.export.training_rows import STAMP  # with NumPy, which not every run needs
+
+        reason = reason if reason in self.reasons or len(self.reasons) < REASONS else "other reasons"
+        stamp = row.get(STAMP)
+        count, first = self.reasons.get(reason, (0, str(stamp.get("id")) if isinstance(stamp, dict) else ""))
+        self.reasons[reason] = (count + 1, first)
+
+    def sentences(self) -> list[str]:
+        """Return a sentence for each reason."""
+        return [
+            f"bad template in {counted(count, 'row')}, the first is {first}: {reason}"
+            for reason, (count, first) in self.reasons.items()
+        ]
+
+
+def judge(settings: Settings) -> RowJudge | None:
     """Return a function from a rendered row to its defect if it exceeds ``max_tokens``; None without a limit.
 
     A row that fits is seen whole by a trainer with that ``max_seq_length``. So its prompt is shorter than the limit,
@@ -31,17 +75,12 @@ def judge(settings: Settings) -> Callable[[str], str | None] | None:
     """
     if settings.max_tokens is None or settings.tokenizer is None:
         return None
-    tokenizer, limit = _load(settings.tokenizer), settings.max_tokens
+    from karl_fast.export.template_form import ChatTemplate  # as above
+
+    tokenizer = _load(settings.tokenizer)
     if settings.shape != "text" and not tokenizer.chat_template:
         raise UsageError(f"the tokenizer at {settings.tokenizer} has no chat template to count a conversation with")
-
-    def flaw(line: str) -> str | None:
-        try:
-            return "too_many_tokens" if _tokens(tokenizer, json.loads(line)) > limit else None
-        except ValueError:  # jinja2's TemplateError is one: templates raise it for roles that they do not know
-            return "bad_template"
-
-    return flaw
+    return RowJudge(ChatTemplate(tokenizer), settings.max_tokens)
 
 
 def _load(path: str) -> Any:
@@ -60,12 +99,16 @@ def _load(path: str) -> Any:
         raise FileError(f"cannot load a tokenizer from {path}: no tokenizer is in it", None, path) from error
 
 
-def _tokens(tokenizer: Any, row: dict[str, Any]) -> int:
-    """Return the number of tokens of a row in `mlx_lm lora`: chat template for messages, text plus end of sequence."""
+def _tokens(template: ChatTemplate, row: dict[str, Any]) -> int:
+    """Return the number of tokens of a row as `train` renders it; of a text with the token that ends it.
+
+    Raises:
+        TemplateError: the template fails on the row.
+    """
     if "completion" in row and "prompt" in row:
         pair = (("user", row["prompt"]), ("assistant", row["completion"]))
         row = {"messages": [{"role": role, "content": content} for role, content in pair]}
     if "messages" in row:
-        ids = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), return_dict=False)
-        return len(ids)
-    return len(tokenizer.encode(row.get("text", ""))) + 1
+        text = template.form(row["messages"], row.get("tools")).text
+        return len(template.tokenizer(text, add_special_tokens=False)["input_ids"])
+    return len(template.tokenizer.encode(row.get("text", ""))) + 1

@@ -10,7 +10,7 @@ from karl_fast._pseudonyms import names
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
 from karl_fast.export.message_checks import bad_message, messages_from, misread
-from karl_fast.export.token_length import judge
+from karl_fast.export.token_length import RowJudge, judge
 from karl_fast.log.field_hints import lacking, record
 
 if TYPE_CHECKING:
@@ -29,13 +29,16 @@ FEWEST = 4
 """Default batch size of `mlx_lm lora`, which refuses a split with fewer rows."""
 
 
-def plan(settings: Settings, prepared: Literal["held", "judged", "unread"]) -> _core.Export:
+def plan(
+    settings: Settings, prepared: Literal["held", "judged", "unread"], row_judge: RowJudge | None = None
+) -> _core.Export:
     """Return the settings of the export in the form that the extension takes.
 
     Args:
         settings: all settings.
         prepared: state of records that are written unchanged: texts in memory (``held``), checked (``judged``) or
             ``unread``.
+        row_judge: what `judge` made of the settings.
     """
     return _core.Export(
         shape=settings.shape,
@@ -47,7 +50,7 @@ def plan(settings: Settings, prepared: Literal["held", "judged", "unread"]) -> _
         seed=settings.seed,
         threads=settings.threads,
         max_per_group=settings.max_per_group,
-        judge=judge(settings),
+        judge=row_judge,
         per=next(iter((settings.per or {}).items()), None),
     )
 
@@ -91,16 +94,18 @@ def export(
     refuse_read(out, (file["path"] for file in log.inputs))
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
+    row_judge = judge(log.settings)
     draft = _core.Draft.given(
         log.core,
         rows,
         rewards,
         unknown if scores is None else scores,
         unknown if log_weights is None else log_weights,
-        plan(log.settings, "judged"),
+        plan(log.settings, "judged", row_judge),
     )
-    check_any(draft, log)
+    check_any(draft, log, row_judge)
     manifest = given(log, draft)
+    manifest["run"] |= bad_templates(row_judge)
     write(draft, manifest, target)
     return manifest
 
@@ -119,7 +124,13 @@ def write(draft: _core.Draft, manifest: Manifest, target: _core.Target, *, progr
         raise
 
 
-def check_any(draft: _core.Draft, log: Log) -> None:
+def bad_templates(row_judge: RowJudge | None) -> dict[str, list[str]]:
+    """Return the reasons behind `bad_template` for a manifest, in sentences; nothing if there are none."""
+    sentences = [] if row_judge is None else row_judge.sentences()
+    return {"bad_templates": sentences} if sentences else {}
+
+
+def check_any(draft: _core.Draft, log: Log, row_judge: RowJudge | None = None) -> None:
     """Raise if no row of a draft can be written, with the reasons, and the fields of records without text."""
     facts = draft.facts()
     if facts["rows"]:
@@ -127,6 +138,7 @@ def check_any(draft: _core.Draft, log: Log) -> None:
     reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
     sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
     more, hint = _meant(log, draft, dict(facts["dropped"]))
+    more += "".join(f"; {sentence}" for sentence in bad_templates(row_judge).get("bad_templates", []))
     error = NothingToSampleError(sentence + more)
     error.hint = hint
     raise error

@@ -13,7 +13,8 @@ from karl_fast._output_path import data_set, refuse_read
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, of_draft
 from karl_fast.export.provenance import hints, inputs, run
-from karl_fast.export.write import check_any, plan, write
+from karl_fast.export.token_length import judge
+from karl_fast.export.write import bad_templates, check_any, plan, write
 from karl_fast.pipeline.no_rows_error import nothing_left
 from karl_fast.pipeline.open_log import opened, settings_of
 from karl_fast.pipeline.select import select
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
+    from karl_fast.export.token_length import RowJudge
     from karl_fast.export.write import Progress
     from karl_fast.log import Log
     from karl_fast.settings.keywords import Choices
@@ -87,7 +89,8 @@ def sample(
     settings = settings_of(logs, settings, choices)
     settings.count(0)
     target = None if out is None else data_set(out, force=force)
-    how = plan(settings, "held" if out is None else "unread")
+    row_judge = judge(settings)
+    how = plan(settings, "held" if out is None else "unread", row_judge)
     with opened(logs, settings, progress) as log:
         if out is not None:
             refuse_read(out, (file["path"] for file in log.inputs))
@@ -95,7 +98,7 @@ def sample(
         if not selection.available:
             raise nothing_left(log, selection)
         _refuse_range(selection.facts())
-        made = partial(_made, log, selection, inputs(log), start)
+        made = partial(_made, log, selection, inputs(log), start, row_judge)
         draft, manifest = made(how)
         if target is not None and not write(draft, manifest, target, progress=written):
             del draft  # and what it holds
@@ -105,15 +108,24 @@ def sample(
 
 
 def _made(
-    log: Log, selection: _core.Selection, files: list[Manifest], start: float, how: _core.Export
+    log: Log,
+    selection: _core.Selection,
+    files: list[Manifest],
+    start: float,
+    row_judge: RowJudge | None,
+    how: _core.Export,
 ) -> tuple[_core.Draft, Manifest]:
     """Return the rows and their manifest, with files, and seconds since the start."""
     wanted = log.settings.count(selection.available)
+    if row_judge is not None:
+        row_judge.reasons.clear()  # of a draft that was made before
     draft = _core.Draft.of(selection, wanted, how)
-    check_any(draft, log)
+    check_any(draft, log, row_judge)
     manifest = of_draft(log, selection, draft, wanted) | {"inputs": files}
     seconds = round(time.perf_counter() - start, 3)
-    return draft, manifest | {"run": run(log, seconds, draft.failed_rows) | hints(log, manifest)}
+    return draft, manifest | {
+        "run": run(log, seconds, draft.failed_rows) | bad_templates(row_judge) | hints(log, manifest)
+    }
 
 
 def _refuse_range(facts: _core.SelectionFacts) -> None:

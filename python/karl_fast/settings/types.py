@@ -17,6 +17,7 @@ Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "mu
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
 Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
 To = Literal["trajectory", "karl"]
+ToolFormat = Literal["auto", "template", "text"]
 
 
 class Signal(TypedDict):

@@ -12,7 +12,6 @@ what the assistant says (``{% generation %}``) only what is marked is learned.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,14 +21,14 @@ import numpy as np
 
 from karl_fast.errors import TemplateError
 from karl_fast.export.template_form import ChatTemplate, has_calls, thoughts_of
-from karl_fast.reward.validate import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from karl_fast.export.template_form import Form, Message, ToolFormat
+    from karl_fast.export.template_form import Form, Message
+    from karl_fast.settings.types import ToolFormat
     from karl_fast.train.settings import Rewritten, TrainOn
 
 MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -44,6 +43,9 @@ SWITCHES = ({"enable_thinking": False, "thinking": False}, {"enable_thinking": T
 
 USER, TURN = "karluserx", "karlturnx"
 """Words of a conversation that shows what a template writes around a turn."""
+
+HEADER = 300
+"""Characters of a rendering that hold what a template writes before a turn, or after it."""
 
 REWRITES = "--rewritten unroll trains each turn in a row of its own"
 
@@ -266,7 +268,7 @@ class Renderer:
             raise _unknown_start()
         if asked is None or all(one["role"] in ("system", "developer") for one in messages[:-1]):
             return said, start
-        header = os.path.commonprefix([asked[::-1], said[:start][::-1]])[::-1]
+        header = _common(asked[:-HEADER:-1], said[max(0, start - HEADER) : start][::-1])[::-1]
         if not any(token in header for token in self._added):
             raise _unknown_start()
         return asked + said[start:], len(asked)
@@ -305,7 +307,7 @@ class Renderer:
 
     def _stopped(self, text: str, start: int, form: Form, at: int) -> _Turn:
         """Return a turn with what stops it: in its own text, or the marker of the next role behind it."""
-        tail = max(start, len(text) - 300)
+        tail = max(start, len(text) - HEADER)
         run = next((found for found in self._run.finditer(text, tail) if found.end() == len(text)), None)
         begin = len(text) if run is None else run.start()
         stop = self._first_end(text, begin, len(text))
@@ -313,9 +315,8 @@ class Renderer:
             return _Turn(text, start, stop, True)
         if (behind := self._behind(text, form, at)) is not None:
             return _Turn(text + behind, start, len(text + behind), True)
-        added = [found for token in self._added if (found := text.rfind(token, begin)) >= 0]
-        closed = max((place + len(token) for token in self._added if (place := text.rfind(token, begin)) >= 0), default=0)
-        return _Turn(text, start, closed if added else len(text), False)
+        places = [(place + len(token)) for token in self._added if (place := text.rfind(token, begin)) >= 0]
+        return _Turn(text, start, max(places, default=len(text)), False)
 
     def _behind(self, text: str, form: Form, at: int) -> str | None:
         """Return the token of the next role that stops a turn; None where the template has none."""
@@ -448,7 +449,11 @@ def _past_empty_thoughts(text: str, start: int) -> int:
 
 def _common(one: str, other: str) -> str:
     """Return the beginning that two texts share."""
-    return os.path.commonprefix([one, other])
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # by halves, as contexts have megabytes
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one.startswith(other[:middle]) else (low, middle - 1)
+    return one[:low]
 
 
 def _joined(prompt: Any, completion: Any) -> list[dict[str, Any]]:

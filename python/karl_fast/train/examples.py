@@ -9,6 +9,7 @@ import numpy as np
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
+from karl_fast.export.token_length import REASONS
 from karl_fast.export.training_rows import STAMP, number_of
 from karl_fast.log.field_hints import fitting, held, likeliest
 from karl_fast.reward.validate import shown
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     from karl_fast.train.chat_template import Renderer, Text
     from karl_fast.train.settings import Training
-
-REASONS = 20
-"""Reasons behind `bad_template` that are counted one by one."""
 
 
 @dataclass(frozen=True)
@@ -178,10 +176,10 @@ def prepared(
 def _none_left(row: dict[str, Any], account: RowAccount, place: str) -> NothingToTrainError:
     """Return the error if no row is left, with the fields of rows without learned tokens."""
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
-    whys = "".join(f"; row {first:,}: {reason}" for reason, (_, first) in account.bad_templates.items())
-    sentence = f"no row of {place} is left to learn from: {reasons}{whys}"
+    sentence = f"no row of {place} is left to learn from: {reasons}"
     if has_text(row):
-        return NothingToTrainError(sentence)
+        whys = [f"; row {first:,}: {clean(reason)}" for reason, (_, first) in account.bad_templates.items()]
+        return NothingToTrainError(sentence + "".join(whys))
     error = NothingToTrainError(sentence + held(list(row), "the rows"))
     key = likeliest("messages", fitting([row], "messages")) or "PATH"
     error.hint = f"karl-fast sample --messages {key} makes rows of a log: messages, prompt and completion, or text"

@@ -211,6 +211,90 @@ def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> No
         prepared(asked, rendered(asked, odd), Training(max_seq_length=2048), "train.jsonl")
 
 
+RAISES = (
+    "{% for m in messages %}{% if m.role == 'wizard' %}{{ raise_exception('no wizards') }}{% endif %}"
+    "<|im_start|>{{ m.role }}\n{{ m.content + m.suffix.text if m.role == 'king' else m.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Raises at one role of its own accord, and at another by an error of an expression."""
+
+
+def test_what_a_template_raises_is_counted_by_its_message_with_the_first_row(renderer: Renderer) -> None:  # noqa: F811
+    rows = [chat("q", "a") for _ in range(5)]
+    for at, role in ((1, "wizard"), (2, "king"), (4, "wizard")):
+        rows[at]["messages"].insert(0, {"role": role, "content": "x"})
+    _, account = prepared(rows, rendered(rows, given(renderer, RAISES)), Training(max_seq_length=2048), "train.jsonl")
+    assert account.dropped == {"bad_template": 3}
+    reasons = {reason.rpartition(": ")[2]: found for reason, found in account.bad_templates.items()}
+    assert reasons == {"no wizards": (2, 2), "'dict object' has no attribute 'suffix'": (1, 3)}
+    [first, second] = account.remarks("train")
+    assert first.startswith("train: bad template in 2 rows, the first is row 2: ")
+    assert second.startswith("train: bad template in 1 row, the first is row 3: ")
+
+
+CLOSED_BY_THE_NEXT = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""The marker of the next role is all that ends a turn, as with GLM."""
+
+
+def test_the_marker_of_the_next_role_is_learned_if_it_stops_generation(renderer: Renderer) -> None:  # noqa: F811
+    closed = given(renderer, CLOSED_BY_THE_NEXT)
+    start = closed.tokenizer.convert_tokens_to_ids("<|im_start|>")
+    stops = Renderer(closed.tokenizer, frozenset([start]))
+    assert learned(stops, chat("q", "a", "r", "b")) == ["a<|im_start|>b<|im_start|>"]
+    rows = [chat("q", "a", "r", "b")]
+    _, account = prepared(rows, rendered(rows, closed), Training(max_seq_length=2048), "train.jsonl")
+    assert account.endless == 2
+    assert "2 learned turns without a token that stops generation" in " ".join(account.remarks("train"))
+
+
+EMPTY = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}<think></think>{% endif %}"
+    "{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+)
+"""Thoughts that are empty in a turn, and open in the generation prompt, as with Nemotron 3."""
+
+
+def test_empty_thoughts_of_the_template_are_not_learned(renderer: Renderer) -> None:  # noqa: F811
+    assert learned(given(renderer, EMPTY), chat("q", "a", "r", "b")) == ["a<|im_end|>b<|im_end|>"]
+    always = EMPTY.replace("assistant\n<think>\n", "assistant\n")
+    assert learned(given(renderer, always), chat("q", "a")) == ["a<|im_end|>"]
+
+
+def test_the_assistant_may_speak_first(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("x", "hello", "q", "a")
+    row["messages"] = row["messages"][1:]
+    assert learned(renderer, row) == ["hello<|im_end|>a<|im_end|>"]
+    asks = (
+        "{% if messages[0].role == 'assistant' and messages | length == 1 %}{{ raise_exception('no user') }}{% endif %}"
+    )
+    assert learned(given(renderer, asks + EMPTY), row) == ["hello<|im_end|>a<|im_end|>"]
+
+
+DROPS_RESULTS = (
+    "{% for m in messages if m.role != 'tool' %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}[{{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_what_a_template_does_not_show_of_calls_is_written_as_text_or_dropped(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q", "a", "tool:seen", "r", "b")
+    function = {"name": "ls", "arguments": '{"n": 1}'}
+    row["messages"][1]["tool_calls"] = [{"type": "function", "function": function}]
+    found = given(renderer, DROPS_RESULTS).rendering(row)
+    assert found.calls_as_text
+    whole = renderer.tokenizer.decode(found.texts[0].tokens.tolist())
+    assert "<tool_response>\nseen\n</tool_response>\n\nr<|im_end|>" in whole
+    wanted = 'a\n<tool_call>\n{"name": "ls", "arguments": {"n": 1}}\n</tool_call><|im_end|>b<|im_end|>'
+    assert learned(given(renderer, DROPS_RESULTS), row) == [wanted]
+    assert learned(Renderer(renderer.tokenizer, renderer.ends, tool_format="text"), row) == [wanted]
+    with pytest.raises(TemplateError, match="the chat template leaves out results of tools"):
+        given(renderer, DROPS_RESULTS, tool_format="template").rendering(row)
+
+
 def test_prompt_and_completion_are_one_turn_and_text_is_learned_whole(renderer: Renderer) -> None:  # noqa: F811
     assert learned(renderer, {"prompt": "question", "completion": "answer"}) == ["answer<|im_end|>"]
     assert learned(renderer, {"text": "answer"}) == ["answer<|im_end|>"]

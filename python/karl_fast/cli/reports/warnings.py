@@ -226,6 +226,7 @@ def _first(manifest: Manifest, reason: str) -> str:
 def sampled(manifest: Manifest) -> Iterator[str]:
     """Yield the warnings of `sample`."""
     yield from _unread(manifest)
+    yield from map(clean, manifest["run"].get("bad_templates", ()))
     if note := _note(manifest):
         yield note
     draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
