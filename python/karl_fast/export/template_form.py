@@ -86,10 +86,24 @@ class ChatTemplate:
         Raises:
             TemplateError: the template raised anything.
         """
+        if self._takes_parts_alone:
+            messages = [_in_parts(one) for one in messages]
         try:
             return str(self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, **how))
         except Exception as error:  # jinja2's errors, and what the expressions of a template raise in Python
             raise TemplateError(f"{ROW}{_first_line(error)}") from error
+
+    @cached_property
+    def _takes_parts_alone(self) -> bool:
+        """True if the template shows content as a list of parts, and not as text: those of models that see images."""
+        message: Message = {"role": "user", "content": "karlx"}
+        return not self._shows(message) and self._shows(_in_parts(message))
+
+    def _shows(self, message: Message) -> bool:
+        try:
+            return "karlx" in str(self.tokenizer.apply_chat_template([message], tokenize=False))
+        except Exception:  # as in `render`
+            return False
 
     def form(self, messages: Any, tools: Any = None, tool_format: ToolFormat = "auto") -> Form:
         """Return the first form of a conversation that the template renders whole.
@@ -191,6 +205,10 @@ class ChatTemplate:
             else one
             for one in messages
         ]
+
+
+def _in_parts(message: Message) -> Message:
+    return message | {"content": [{"type": "text", "text": message["content"]}]}
 
 
 def has_calls(messages: list[Message]) -> bool:

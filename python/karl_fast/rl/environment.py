@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+BAD_TEMPLATE = "bad_template"
+"""Kind of failure if the chat template does not take an observation."""
+
+
 class Environment(Protocol):
     """Environment of a policy; a new one is made for each rollout.
 
@@ -115,4 +119,4 @@ class GuardedEnvironment:
     def refused(self, error: Exception) -> None:
         """Record that an observation does not fit the chat template."""
         said = f"the chat template does not take what {self.guard.name} gave: {told(error)}"
-        self.failure = self.failure or CallError(LENGTH, said)
+        self.failure = self.failure or CallError(BAD_TEMPLATE, said)

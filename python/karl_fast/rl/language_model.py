@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import ModelError
+from karl_fast.export.template_form import ChatTemplate, calls_as_text
 from karl_fast.modeling.model_views import adapters_off, same, split
 from karl_fast.modeling.position_limits import positions
 from karl_fast.rl.kv_cache import repeat
@@ -22,6 +23,10 @@ MARK = "\u241fkarl\u241f"
 """Placeholder for a turn of the policy when a template is asked for the text after it."""
 
 
+WORDS: Message = {"role": "assistant", "content": MARK}
+"""A turn of the policy when a template is asked for the text after it."""
+
+
 class LanguageModel:
     """A model of mlx-lm, with adapters or without, as a policy."""
 
@@ -35,6 +40,7 @@ class LanguageModel:
         self.trained_head, self.kept = False, kept
         self.positions = positions(loaded.model, loaded.config)
         self._group_sizes: list[int] | None = None
+        self._shown: dict[tuple[str, ...], bool] = {}
         self._check_caches()
         if eight_bits:
             self._group_sizes = group_sizes(self._kind, self.caches(), self.body)
@@ -79,23 +85,88 @@ class LanguageModel:
         return logits
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        """Return the chat template up to the start of the assistant's turn."""
-        tokens = self.tokenizer.apply_chat_template(
-            [dict(message) for message in messages], add_generation_prompt=True, return_dict=False
-        )
+        """Return the chat template up to the start of the assistant's turn; calls of tools in a form that it takes."""
+        plain = [dict(message) for message in messages]
+        if any(one.get("tool_calls") or one.get("role") == "tool" for one in plain):
+            plain = ChatTemplate(self.tokenizer).form(plain).messages
+        tokens = self.tokenizer.apply_chat_template(plain, add_generation_prompt=True, return_dict=False)
         return [int(token) for token in tokens]
 
     def answer(self, messages: Sequence[Message], last: int | None) -> list[int]:
-        """Return the tokens of the template after a turn: its end, the answer, and the start of the next turn."""
-        turns = [{"role": "user", "content": "."}, {"role": "assistant", "content": MARK}]
+        """Return the tokens of the template after a turn: its end, the answer, and the start of the next turn.
+
+        Results of tools stand behind a turn of words, else behind a call (gpt-oss takes them nowhere else), else they
+        are a turn of the user, as `train` writes them for a template that has no place for them.
+        """
+        answer = [dict(message) for message in messages]
+        if not any(one["role"] == "tool" for one in answer):
+            return self._behind_words(self._tail(WORDS, answer), last)
+        if self._shows(WORDS, answer):
+            return self._behind_words(self._tail(WORDS, answer), last)
+        call = _call(answer)
+        if self._shows(call, answer) and (tokens := self._behind_call(self._tail(call, answer), last)) is not None:
+            return tokens
+        return self._behind_words(self._tail(WORDS, calls_as_text(answer)), last)
+
+    def _tail(self, turn: Message, answer: Sequence[Message]) -> str:
+        """Return what the template writes behind the words of a turn that is answered.
+
+        Raises:
+            ModelError: it drops the turn.
+        """
         text = self.tokenizer.apply_chat_template(
-            [*turns, *map(dict, messages)], add_generation_prompt=True, tokenize=False
+            [{"role": "user", "content": "."}, dict(turn), *answer], add_generation_prompt=True, tokenize=False
         )
         _, mark, tail = text.rpartition(MARK)
         if not mark:
             raise ModelError("the chat template drops what the assistant said, so turns cannot be joined")
-        tokens = [int(token) for token in self.tokenizer.encode(tail, add_special_tokens=False)]
-        return tokens[1:] if last is not None and tokens[:1] == [last] else tokens
+        return str(tail)
+
+    def _shows(self, turn: Message, answer: Sequence[Message]) -> bool:
+        """Return whether the template shows every message of an answer behind a turn; it depends on roles alone."""
+        key = ("call" if "tool_calls" in turn else "words", *(message["role"] for message in answer))
+        if key not in self._shown:
+            self._shown[key] = self._shows_marks(turn, answer)
+        return self._shown[key]
+
+    def _shows_marks(self, turn: Message, answer: Sequence[Message]) -> bool:
+        marked = [{**message, "content": f"karlanswer{at}x"} for at, message in enumerate(answer)]
+        try:
+            tail = self._tail(turn, marked)
+        except Exception:  # of a template
+            return False
+        return all(message["content"] in tail for message in marked)
+
+    def _behind_words(self, tail: str, last: int | None) -> list[int]:
+        """Return the tokens of a tail, without the end of the turn if the policy wrote one itself.
+
+        The end of a turn is what stands behind it whoever speaks next. It may have several tokens (Cohere), and others
+        than those that stop generation (gpt-oss).
+        """
+        tokens = self._tokens(tail)
+        if last is None:
+            return tokens
+        closing = self._shared(tokens, self._tokens(self._tail(WORDS, [])))
+        stops = [at for at, token in enumerate(closing) if token in self.ends]
+        if stops:
+            return tokens[stops[0] + 1 :]
+        added = set(self.tokenizer.get_added_vocab().values())
+        closed = tokens[:1] == [last] or (len(closing) > 1 and closing[0] in added)
+        return tokens[1:] if closed else tokens
+
+    def _behind_call(self, tail: str, last: int | None) -> list[int] | None:
+        """Return the tokens of a tail from the token that stops a call; None without one."""
+        tokens = self._tokens(tail)
+        stop = next((at for at, token in enumerate(tokens) if token in self.ends), None)
+        return None if stop is None else tokens[stop + (last is not None) :]
+
+    def _shared(self, tokens: list[int], others: list[int]) -> list[int]:
+        """Return the tokens with which both begin."""
+        differ = (at for at, (one, other) in enumerate(zip(tokens, others, strict=False)) if one != other)
+        return tokens[: next(differ, min(len(tokens), len(others)))]
+
+    def _tokens(self, text: str) -> list[int]:
+        return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of one turn, without its end token."""
@@ -107,6 +178,20 @@ class LanguageModel:
         """Take the kept weights; without any, disable adapters, which gives the base model bit for bit."""
         with adapters_off(self.model) if self.kept is None else self.kept.held():
             yield
+
+
+def _call(answer: Sequence[Message]) -> Message:
+    """Return a turn with a call for each result of an answer."""
+    results = [message for message in answer if message["role"] == "tool"]
+    calls = [
+        {
+            "id": message.get("tool_call_id", "call"),
+            "type": "function",
+            "function": {"name": message.get("name") or "tool", "arguments": {"words": MARK}},
+        }
+        for message in results
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
 class Snapshot:

@@ -251,7 +251,7 @@ class Renderer:
             return self._within(form, at)
         asked = self._rendered(messages[:-1], tools, add_generation_prompt=True)
         text, start = self._begun(said, asked, messages, tools)
-        return self._stopped(text, start, form, at)
+        return self._stopped(text, self._past_header(text, start), form, at)
 
     def _begun(self, said: str, asked: str | None, messages: list[Message], tools: Any) -> tuple[str, int]:
         """Return the text that the model saw and wrote, and where its own begins."""
@@ -272,6 +272,13 @@ class Renderer:
         if not any(token in header for token in self._added):
             raise _unknown_start()
         return asked + said[start:], len(asked)
+
+    def _past_header(self, text: str, start: int) -> int:
+        """Return the start of a turn after the header of its role, where the generation prompt had none (Gemma 4)."""
+        prompt = self._opening.prompt
+        places = sorted(at for token in self._added if (at := prompt.find(token)) >= 0)
+        header = next((prompt[at:] for at in places if text.startswith(prompt[at:], start)), "")
+        return start + len(header)
 
     def _located(self, said: str, messages: list[Message], tools: Any) -> int | None:
         """Return where the last turn begins in a rendering, by one of other words in its place; None if that fails."""

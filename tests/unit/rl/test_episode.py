@@ -224,5 +224,5 @@ def test_an_observation_that_the_template_refuses_costs_its_reward(
     odd = [{"role": "wizard", "content": "x"}]
     given = {"reset": lambda self, prompt: odd} if where == "reset" else {"step": lambda self, text: (odd, False)}
     rollouts, said = collected(language, type("Odd", (Counter,), given), RolloutBudget(60, turns=5, turn_tokens=5))
-    assert {(one.missing, one.finish) for one in rollouts} == {("environment: length", "failed")}
+    assert {(one.missing, one.finish) for one in rollouts} == {("environment: bad_template", "failed")}
     assert all("Only user and assistant roles are supported" in sentence for sentence in said)
