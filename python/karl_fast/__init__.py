@@ -1,6 +1,6 @@
 """Agent logs to training sets.
 
-The chain, each link usable alone::
+The chain; each function works on its own, too:
 
     log = karl_fast.read("runs/*.jsonl")                          # columns as NumPy arrays
     scores = karl_fast.zscore(log.rewards, log.groups)            # group-normalised advantage

@@ -8,7 +8,7 @@ promotions/000001/record.json       a look at held-out data: what was compared, 
 ```
 
 A record passes through states; the link moves between two of them, so that the next command can finish what a killed
-one began::
+one began:
 
     begun -> refused | superseded
     begun -> promoting -> (link) -> promoted -> rolling-back -> (link) -> rolled-back

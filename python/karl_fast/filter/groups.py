@@ -31,6 +31,14 @@ class Starved:
     constant: int
 
 
+def differ(least: float, largest: float) -> bool:
+    """Return whether the least and the largest of some rewards differ by more than rounding.
+
+    It is the test of the Rust core (``numeric::float::differ``) for what is compared in Python.
+    """
+    return largest - least > 2.0**-43 * max(abs(least), abs(largest), 0.125)
+
+
 def constant_groups(
     outcomes: Reals,
     group_ids: Integers | None = None,
@@ -41,12 +49,13 @@ def constant_groups(
     """Drop groups in which all outcomes are equal.
 
     ```text
-    keep_i = max_g(outcome) > min_g(outcome),   g the group of i
+    keep_i = max_g(outcome) - min_g(outcome) > 2^-43 max(|outcome|, 1/8),   g the group of i
     ```
 
     The test uses outcomes before shaping. After shaping, the rewards of a group that failed as a whole still differ (by
-    length or format), so a filter on the deviation of shaped rewards would keep it and train on shape alone. Equality
-    is exact; a group of one is constant.
+    length or format), so a filter on the deviation of shaped rewards would keep it and train on shape alone. Outcomes
+    that differ by rounding only (``0.1 + 0.2`` and ``0.3``) are equal, here as in every score; a group of one is
+    constant.
 
     Args:
         outcomes: before shaping, float64 or float32; NaN is missing: ignored in its group, and dropped. [B]

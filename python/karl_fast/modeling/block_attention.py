@@ -1,6 +1,6 @@
 r"""Attention by blocks of keys, with a gradient that holds the scores of one block.
 
-For queries Q, keys K and values V, both cut into blocks j, a mask M of 0 and -inf, and a scale a::
+For queries Q, keys K and values V, both cut into blocks j, a mask M of 0 and -inf, and a scale a:
 
     S_j = a Q K_j^T + M_j,   l = log sum_j sum exp(S_j),   O = sum_j exp(S_j - l) V_j
 

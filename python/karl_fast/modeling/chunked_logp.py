@@ -1,6 +1,6 @@
 r"""Log-probabilities, entropies and divergences of tokens and their slopes in the hidden states, without all logits.
 
-The log-probability of a token depends on the hidden state in front of it and on no other::
+The log-probability of a token depends on the hidden state in front of it and on no other:
 
     logp_t = z_t[y_t] - log sum_v exp z_t[v],   z_t = head(h_t)
 

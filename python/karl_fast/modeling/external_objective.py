@@ -1,6 +1,6 @@
 r"""A forward pass, the objective outside of MLX, and the backward pass: one of each.
 
-An objective is a function of a few numbers a token, so its gradient factors::
+An objective is a function of a few numbers a token, so its gradient factors:
 
     dL/dtheta = sum_t dL/dlogp_t * dlogp_t/dtheta
 

@@ -1,12 +1,12 @@
 r"""The gated delta rule in chunks of tokens, in place of mlx-lm's loop over tokens.
 
-A head has a state S, and each token decays it and corrects it at its key::
+A head has a state S, and each token decays it and corrects it at its key:
 
     d_t = beta_t (v_t - g_t S_{t-1} k_t),   S_t = g_t S_{t-1} + d_t k_t^T,   y_t = S_t q_t
 
 In a loop over tokens a gradient keeps several states of each token. Within a chunk (arXiv 2412.06464), with the decay
 G_ij = g_{j+1} ... g_i between two of its tokens and G_i = g_1 ... g_i from its start, the corrections are the solution
-of a triangular system, and all else is products of matrices::
+of a triangular system, and all else is products of matrices:
 
     (I + L) D = beta (V - G K S^T),   L_ij = beta_i G_ij k_i . k_j  for j < i
     Y = G Q S^T + P D,                P_ij = G_ij q_i . k_j         for j <= i

@@ -1,6 +1,6 @@
 r"""Exact gradients of long rows: a forward sweep over segments, the objective, and a reverse sweep.
 
-For a causal model cut into segments s = 1 .. S, with states c_0 empty, (logp_s, c_s) = f(theta, x_s, c_{s-1})::
+For a causal model cut into segments s = 1 .. S, with states c_0 empty, (logp_s, c_s) = f(theta, x_s, c_{s-1}):
 
     forward:   s = 1 .. S:   keep logp_s and c_s, no graph
     reverse:   s = S .. 1:   (dtheta_s, dc_{s-1}) = vjp of f at (theta, c_{s-1}), cotangents (coefficients_s, dc_s)

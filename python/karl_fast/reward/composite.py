@@ -58,8 +58,6 @@ class Rewards:
 class Composite:
     """Weighted sum of signals; the weight of one that does not apply is shared by the others.
 
-    ::
-
         r_i = (sum_c |w_c| / sum_{c in A_i} |w_c|) sum_{c in A_i} w_c x_ci,   A_i = the signals that apply to row i
 
     If all signals apply it is a plain weighted sum. A function returns None for a row that it does not apply to, which

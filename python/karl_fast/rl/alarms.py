@@ -24,6 +24,15 @@ HINTS = {
     "kl": "lower learning_rate or epochs, or raise the coefficient of the KL term",
     "flat": "where all are right, this task is learned; else ask prompts of another difficulty (curriculum, draws), "
     "take a larger group_size, or give a reward with partial credit",
+    "idle": "no reward differs from the others of its group in a way that the recipe counts",
+    "DropConstantGroups": "the outcomes of a group are equal, whatever shapes its rewards: name the part of the reward "
+    "that decides as outcome, ask prompts of another difficulty, or take a larger group_size",
+    "MixedGroups": "a rollout is right where its outcome is above the threshold: name the reward function that says "
+    "right or wrong as outcome; parts such as length are above 0 in every rollout",
+    "DropTruncated": "rollouts reach max_tokens: raise it, or set overlong_tokens, which lowers the reward of long "
+    "rollouts, and take a recipe that keeps them (karl-fast rl --print --toml writes one to change)",
+    "MaxAge": "rollouts are older than the recipe takes: lower epochs, minibatches or replay.max_age",
+    "VarianceTopP": "outcomes hardly vary in groups: ask prompts of another difficulty, or take a larger group_size",
     "skipped": "lower learning_rate or max_grad_norm; a model in float16 may overflow where bfloat16 does not",
     "stuck": "the policy says one thing only: raise temperature, or begin with a model that says several",
 }
@@ -56,11 +65,13 @@ class AlarmMonitor:
         alarms: thresholds.
         flat: consecutive rounds without a group with different rewards.
         skipped: consecutive steps that were skipped.
+        idle: rounds without a step, less the rounds with one since; never below 0.
     """
 
     alarms: Alarms
     flat: int = 0
     skipped: int = 0
+    idle: int = 0
 
     def look(self, metrics: Mapping[str, Any]) -> None:
         """Raise if the metrics of a round show that the run should stop.
@@ -70,10 +81,11 @@ class AlarmMonitor:
         """
         self.flat = self.flat + 1 if metrics["groups_mixed"] == 0 else 0
         self.skipped = self.skipped + metrics["skipped"] if metrics["skipped"] else 0
+        self.idle = max(0, self.idle + (-1 if metrics["learned"] else 1))
         for kind, rings in RINGS.items():
             if sentence := rings(self, metrics):
                 error = AlarmError(f"round {metrics['round'] + 1}: {sentence}")
-                error.hint = HINTS[_wrong(kind, metrics)]
+                error.hint = hint_of(metrics["dropped"]) if kind == "idle" else HINTS[_wrong(kind, metrics)]
                 raise error
 
 
@@ -116,6 +128,26 @@ def _flat(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     return f"{rounds} no group had rewards that differ: there is nothing to learn from" if rings else None
 
 
+def _idle(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+    if metrics["learned"] or not 0 < monitor.alarms.idle_rounds <= monitor.idle:
+        return None
+    more = f"{monitor.idle} more rounds made no step than made one"
+    return f"{more}: {dropped(metrics['dropped'], metrics['rollouts'])}"
+
+
+def dropped(counts: Mapping[str, int], rollouts: int) -> str:
+    """Return a sentence on the filters of a recipe that dropped rollouts, the one that dropped most first."""
+    if not counts:
+        return "no rollout has a reward or an advantage that the recipe counts"
+    most = sorted(counts, key=lambda name: -counts[name])
+    return " and ".join(f"{name} drops {counts[name]:,} of {rollouts:,} rollouts" for name in most)
+
+
+def hint_of(counts: Mapping[str, int]) -> str:
+    """Return what to change where filters leave nothing to learn from."""
+    return HINTS.get(max(counts, key=lambda name: counts[name]), HINTS["idle"]) if counts else HINTS["idle"]
+
+
 def _wrong(kind: str, metrics: Mapping[str, Any]) -> str:
     """Return the key of the hint for an alarm, from its kind and the metrics."""
     if kind == "missing":
@@ -129,5 +161,6 @@ RINGS: dict[str, Callable[[AlarmMonitor, Mapping[str, Any]], str | None]] = {
     "entropy": _entropy,
     "kl": _kl,
     "flat": _flat,
+    "idle": _idle,
 }
 """Test of each alarm, with its message; the first that fires is reported."""

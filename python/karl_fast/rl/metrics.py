@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.diversity import distinct_n, self_bleu
+from karl_fast.filter.groups import differ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ def groups(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, floa
     for rollout in rollouts:
         by_group.setdefault(rollout.group, []).append(rollout.outcome)
     there = [[value for value in values if not math.isnan(value)] for values in by_group.values()]
-    ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if len(set(seen)) == 2 else {}
+    ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if seen and differ(*seen) else {}
     kinds = [_kind(values, ends) for values in there]
     return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in KINDS}
 
@@ -70,9 +71,9 @@ KINDS = ("mixed", "at_top", "at_bottom", "other", "missing")
 def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
     if len(values) < 2:
         return "missing"
-    if min(values) < max(values):
+    if differ(min(values), max(values)):
         return "mixed"
-    return ends.get(values[0], "other")
+    return next((kind for end, kind in ends.items() if not differ(*sorted((end, values[0])))), "other")
 
 
 def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:

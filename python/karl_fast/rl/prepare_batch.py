@@ -6,7 +6,7 @@ given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +55,7 @@ class Prepared:
         scored: what a loss needs.
         mask: True for tokens that count. [B, T]
         kept: which rollouts the filter of the recipe left. [B]
+        dropped: number of rollouts that each filter of the recipe drops, by its name; without those that drop none.
         logp_old: under the behaviour policy, of what the step does not find; 0 elsewhere. [B, T]
     """
 
@@ -64,6 +65,7 @@ class Prepared:
     mask: NDArray[np.bool_]
     kept: NDArray[np.bool_]
     logp_old: NDArray[np.float32]
+    dropped: dict[str, int] = field(default_factory=dict)
 
     @property
     def unscored(self) -> NDArray[np.bool_]:
@@ -140,7 +142,9 @@ class Preparer:
         objective: Any = self.objective  # each family has a filter
         kept: NDArray[np.bool_] = objective.filter(batch)
         old = self._left_over(packed, mask) if logp_old is None else logp_old
-        return Prepared(packed, batch, scored, mask, kept, old)
+        counts = {type(part).__name__: int((~part(batch)).sum()) for part in objective.filter.parts}
+        dropped = {name: count for name, count in counts.items() if count}
+        return Prepared(packed, batch, scored, mask, kept, old, dropped)
 
     def _taken(self, rollouts: Sequence[Rollout], version: int) -> _Begun:
         """Return the passes begun for exactly these rollouts; begin them now if there are none."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karl_fast.filter.groups import differ
 from karl_fast.replay import ExponentialDecay, Window, age_distribution, largest
 from karl_fast.sampling.draw import draw
 
@@ -91,4 +92,4 @@ def _error(members: Sequence[Rollout], estimate: float) -> float:
 
 def _differ(members: Sequence[Rollout]) -> bool:
     rewards = [rollout.reward for rollout in members if not np.isnan(rollout.reward)]
-    return len(rewards) > 1 and min(rewards) < max(rewards)
+    return len(rewards) > 1 and differ(min(rewards), max(rewards))

@@ -52,8 +52,6 @@ class Weighted:
 class RewardFunctions:
     """Several reward functions: their weighted sum; the weight of one without a reward is shared by the others.
 
-    ::
-
         r = (sum_c |w_c| / sum_{c in A} |w_c|) sum_{c in A} w_c x_c,   A = the components that say something
 
     None is never taken for 0. A rollout's reward is missing where a function failed, and where none of a weight other

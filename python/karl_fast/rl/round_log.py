@@ -59,6 +59,7 @@ class RoundLog:
             "rollouts": len(self.gathered.rollouts),
             "learned_groups": len(self.gathered.chosen),
             "learned": len(self._learned(learned)),
+            "dropped": self.prepared.dropped,
             "learning_rate": self.run.rate(0),
         }
         values |= first | metrics.steps(learned) | entropy
@@ -83,4 +84,7 @@ class RoundLog:
         now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
         now.step, now.outcomes = now.step + len(learned.losses), self._outcomes
         now.rollouts += len(self.gathered.rollouts)
+        if not learned.losses:
+            now.idle_rounds += 1
+            now.dropped = dict(Counter(now.dropped) + Counter(self.prepared.dropped))
         now.missing = dict(Counter(now.missing) + Counter(self._numbers[0]["missing"]))

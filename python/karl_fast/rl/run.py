@@ -27,6 +27,8 @@ class Finished:
             prompts.
         rollouts: rollouts of all rounds.
         missing: missing rewards of all rounds by why, as in ``metrics.jsonl``.
+        idle_rounds: rounds in which no step was made.
+        dropped: number of rollouts that each filter of the recipe dropped in those rounds.
     """
 
     out: Path
@@ -36,6 +38,8 @@ class Finished:
     best: dict[str, Any] | None = None
     rollouts: int = 0
     missing: dict[str, int] = field(default_factory=dict)
+    idle_rounds: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
 class LastMetrics:
@@ -114,4 +118,5 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: O
         run.close()
     best = None if run.held_out is None else run.held_out.best
     now = run.progress
-    return Finished(Path(settings.out), now.round, now.step, watch.last, best, now.rollouts, now.missing)
+    counts = (now.round, now.step, watch.last, best, now.rollouts, now.missing, now.idle_rounds, now.dropped)
+    return Finished(Path(settings.out), *counts)

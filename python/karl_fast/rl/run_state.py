@@ -28,10 +28,12 @@ class Progress:
         round: number of rounds done.
         step: number of updates made.
         group: the number of the next group.
-        flat, skipped: of the alarms.
+        flat, skipped, idle: of the alarms.
         outcomes: the lowest and the highest until now.
         rollouts: number of rollouts until now.
         missing: number of missing rewards until now, by why.
+        idle_rounds: number of rounds without a step until now.
+        dropped: number of rollouts that each filter of the recipe dropped in those rounds.
         metrics_bytes, rollouts_bytes: how long the two files were.
         curriculum: its state.
         replay: the groups that may come back.
@@ -44,9 +46,12 @@ class Progress:
     group: int = 0
     flat: int = 0
     skipped: int = 0
+    idle: int = 0
     outcomes: list[float] = field(default_factory=list)
     rollouts: int = 0
     missing: dict[str, int] = field(default_factory=dict)
+    idle_rounds: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
     metrics_bytes: int = 0
     rollouts_bytes: int = 0
     curriculum: dict[str, Any] = field(default_factory=dict)

@@ -54,6 +54,9 @@ class Alarms:
     flat_rounds: int = setting(
         10, ALARMS, "Maximum consecutive rounds without a group with different rewards.", bounds=FROM_ZERO
     )
+    idle_rounds: int = setting(
+        10, ALARMS, "Maximum rounds without a step, less the rounds with one since.", bounds=FROM_ZERO
+    )
     skipped_steps: int = setting(
         3, ALARMS, "Maximum consecutive steps with a gradient that is not finite.", bounds=FROM_ZERO
     )

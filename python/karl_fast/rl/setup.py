@@ -152,7 +152,7 @@ class OnlineRun:
     def save(self) -> None:
         """Write a checkpoint, after the state beside it."""
         out, now = self.out, self.progress
-        now.flat, now.skipped = self.monitor.flat, self.monitor.skipped
+        now.flat, now.skipped, now.idle = self.monitor.flat, self.monitor.skipped, self.monitor.idle
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
         now.curriculum = self.curriculum.state()
         now.replay, now.replay_errors = list(self.buffer.groups), list(self.buffer.errors.values())
@@ -251,7 +251,7 @@ def _go_on(run: OnlineRun) -> None:
     if run.settings.rounds < state.step:
         raise UsageError(f"rounds is {run.settings.rounds}, and the run has made {state.step}", "rounds")
     now = run.progress = run_state.load(out, state.step, learner.partition)
-    run.monitor.flat, run.monitor.skipped = now.flat, now.skipped
+    run.monitor.flat, run.monitor.skipped, run.monitor.idle = now.flat, now.skipped, now.idle
     run.curriculum.restore(now.curriculum)
     if run.held_out is not None:
         run.held_out.restore(now.held_out)

@@ -50,8 +50,6 @@ def draw_with_inclusion(
 ) -> DrawnRows:
     """Draw k rows as :func:`draw` does, with the inclusion probability of each given the threshold.
 
-    ::
-
         q_i = P(key_i > threshold) = 1 - exp(-w_i exp(-threshold)),    E[sum over drawn i of f_i / q_i] = sum f_i
 
     The threshold is the (k + 1)-th key. The estimate is unbiased for any f; q is no probability over all draws, which
@@ -78,8 +76,6 @@ def draw_with_inclusion(
 
 def inclusion(log_weights: Reals, k: int) -> NDArray[np.float64]:
     """Compute the probability of each row to be among k drawn without replacement (Plackett-Luce).
-
-    ::
 
         P(i drawn) = integral over t of w_i exp(-w_i t) P(fewer than k of the others before t) dt
 
@@ -112,8 +108,6 @@ def inclusion(log_weights: Reals, k: int) -> NDArray[np.float64]:
 def threshold(weights: Reals, k: int) -> tuple[float, NDArray[np.float64]]:
     """Solve for the threshold at which k rows are expected, and return each row's probability.
 
-    ::
-
         sum_i min(1, w_i / tau) = k,      pi_i = min(1, w_i / tau)
 
     pi is exact for :func:`draw_var_opt`: inclusion probabilities in proportion to weight, unlike those of successive
@@ -142,8 +136,6 @@ def threshold(weights: Reals, k: int) -> tuple[float, NDArray[np.float64]]:
 
 def draw_priority(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Estimated:
     """Draw k rows by priority sampling.
-
-    ::
 
         q_i = w_i / u_i,    the k largest q,    threshold = the next q,    estimate of a row drawn = max(w_i, threshold)
 

@@ -72,7 +72,7 @@ class VarOpt(MergeableState):
 class Moments(MergeableState):
     """Count, mean, variance and range of numbers, the same to the bit in any order and any parts.
 
-    The sums of the numbers and of their squares are exact, and the variance is taken from them without rounding::
+    The sums of the numbers and of their squares are exact, and the variance is taken from them without rounding:
 
         sum (x - m)^2 / (n - ddof),    sum (x - m)^2 = sum x^2 - 2 m sum x + n m^2
 

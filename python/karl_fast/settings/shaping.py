@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 class AsymmetricScale:
     """Separate scales for good and bad rewards.
 
-    ::
-
         s(r) = up * (r - centre) + centre for r > centre, down * (r - centre) + centre below
 
     Both scales are above 0, so that the order of rewards is kept.

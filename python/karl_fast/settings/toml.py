@@ -1,6 +1,6 @@
 """Settings from a file: TOML, or the manifest of a data set to reproduce.
 
-The keys of a TOML file are the options of the command, with ``-`` or ``_``::
+The keys of a TOML file are the options of the command, with ``-`` or ``_``:
 
     logs = ["runs/*.jsonl"]      # optional; so is out = "data"
     score = "zscore"

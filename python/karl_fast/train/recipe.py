@@ -65,7 +65,7 @@ class OfflineObjective:
             raise NothingToTrainError(f"no row has {what}, which the recipe {settings.recipe} needs")
 
     def _weights(self, settings: Training, examples: list[Example]) -> NDArray[np.float64]:
-        """Return the weight of each example: its row's, mean 1 over rows; NaN for a row that does not count. [B]"""
+        """Return the weight of each example: its row's; NaN for a row that does not count. [B]"""
         from karl_fast.objective.batch import Batch
 
         first = {one.row: at for at, one in reversed(list(enumerate(examples)))}

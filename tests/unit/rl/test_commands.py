@@ -203,3 +203,29 @@ def test_a_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.Mon
         assert rollout_log.last(tmp_path / "log", 3) == lines[-3:]
         assert rollout_log.last(tmp_path / "log", 60) == lines
         assert rollout_log.last(tmp_path / "log", 0) == []
+
+
+BREVITY = """\
+def brevity(completions, **columns):
+    return [1 / (9 + ord(text[0])) if text else 0.1 for text in completions]
+"""
+
+
+def test_a_run_without_a_step_ends_with_1_and_names_the_filter(place: Path, tmp_path: Path) -> None:
+    """A reward above 0 for every answer: SAMPO takes all of them for right, though the outcomes of groups differ."""
+    (tmp_path / "rewards.py").write_text(BREVITY)
+    root = place / "examples" / "rl"
+    settings = (
+        f'model = "{root / "reversal.py"}:policy"\nprompts = "{root / "reversal.jsonl"}"\nrecipe = "sampo"\n'
+        "rounds = 2\nprompts_per_round = 4\ngroup_size = 4\nmax_tokens = 4\n"
+    )
+    (tmp_path / "rl.toml").write_text(f'{settings}[rewards]\n"{tmp_path / "rewards.py"}:brevity" = 1.0\n')
+    done = ran(["rl", "--config", "rl.toml", "--out", "run"], tmp_path, timeout=300)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "mixed 100%" in done.stderr
+    assert "note      no step was made: MixedGroups drops 16 of 16 rollouts\n" in done.stderr
+    said = done.stderr.splitlines()[-2:]
+    dropped = "MixedGroups dropped 32 rollouts of them"
+    assert said[0] == f"error: nothing was learned: 2 of 2 rounds made no step: {dropped}"
+    assert "name the reward function that says right or wrong as outcome" in said[1]
+    assert (tmp_path / "run" / "metrics.jsonl").is_file()

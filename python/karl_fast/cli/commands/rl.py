@@ -15,7 +15,7 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
-from karl_fast.errors import CheckpointError, UsageError
+from karl_fast.errors import AlarmError, CheckpointError, UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.rl.settings import Online
 
@@ -110,7 +110,7 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
     from karl_fast._extras import require_mlx
 
     require_mlx()
-    from karl_fast.cli.reports.rl import reasons, watching
+    from karl_fast.cli.reports.rl import idle, reasons, watching
     from karl_fast.rl import rl
 
     with watching(settings.show, quiet) as viewer:
@@ -123,4 +123,10 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         if done.missing:
             missing = f"{sum(done.missing.values()):,} of {counted(done.rollouts, 'reward')}"
             sys.stderr.write(f"missing   {missing}: {reasons(done.missing)}\n")
-        sys.stderr.write(f"trained   {made}\nwritten   {clean(str(done.out))}\n")
+        remark = idle(done) if done.steps else None
+        warning = "" if remark is None else f"warning   {remark[0]}; {remark[1]}\n"
+        sys.stderr.write(f"{warning}trained   {made}\nwritten   {clean(str(done.out))}\n")
+    if not done.steps and (remark := idle(done)) is not None:
+        error = AlarmError(f"nothing was learned: {remark[0]}")
+        error.hint = remark[1]
+        raise error

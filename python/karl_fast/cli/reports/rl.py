@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
 from karl_fast.cli.signals import listen
+from karl_fast.filter.groups import differ
 from karl_fast.modeling.trackers import FILE
+from karl_fast.rl.alarms import dropped, hint_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from karl_fast.rl.rollout import Rollout
+    from karl_fast.rl.run import Finished
     from karl_fast.rl.setup import OnlineRun
 
 SEEN = 400
@@ -247,13 +250,27 @@ def nothing_learned(metrics: dict[str, Any]) -> str:
         return "every reward of this round is missing: no step was made"
     if metrics["skipped"]:
         return "no gradient of this round is finite: no step was made"
-    return "the recipe leaves no rollout of this round: no step was made"
+    return f"no step was made: {dropped(metrics['dropped'], metrics['rollouts'])}"
+
+
+FEW_STEPS = 0.25
+"""Share of rounds without a step from which the report of a run warns of them."""
+
+
+def idle(done: Finished) -> tuple[str, str] | None:
+    """Return a sentence on the rounds of a run that made no step, and what to change; None where they are few."""
+    if not done.idle_rounds or done.idle_rounds < FEW_STEPS * done.rounds:
+        return None
+    of = f"{done.idle_rounds:,} of {counted(done.rounds, 'round')} made no step"
+    names = sorted(done.dropped, key=lambda name: -done.dropped[name])
+    why = ", ".join(f"{name} dropped {counted(done.dropped[name], 'rollout')} of them" for name in names)
+    return f"{of}: {why}" if why else of, hint_of(done.dropped)
 
 
 def alike(rollouts: Sequence[Rollout]) -> str | None:
     """Return a note if all rewards of a round are equal, which may be intended: a task may be too hard at first."""
     rewards = [rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome)]
-    if len(rewards) < 2 or min(rewards) != max(rewards):
+    if len(rewards) < 2 or differ(min(rewards), max(rewards)):
         return None
     told = f"all {len(rewards):,} rewards of this round are {rewards[0]:.4g}, and nothing is learned where none differ"
     return f"note      {told}: rollouts.jsonl has what was said, and what each reward function gave"

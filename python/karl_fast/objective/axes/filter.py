@@ -39,6 +39,11 @@ class Filter(Point, ABC):
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
         """Return True for the rollouts kept. [B]"""
 
+    @property
+    def parts(self) -> tuple[Filter, ...]:
+        """The filters that this one is made of."""
+        return (self,)
+
 
 @dataclass(frozen=True)
 class KeepAll(Filter):
@@ -81,8 +86,6 @@ class MixedGroups(OfGroups, Filter):
 @dataclass(frozen=True)
 class VarianceTopP(OfGroups, Filter):
     """Keep the fewest groups that hold a share ``p`` of the variance of outcomes, summed over groups.
-
-    ::
 
         v_g = sum_i (r_i - mean_g)^2 / (G_g - ddof),   v_(1) >= v_(2) >= ...
         kept: the first m, the least for which v_(1) + ... + v_(m) >= p * sum_g v_g
@@ -144,6 +147,11 @@ class Both(Filter):
     def of_groups(self) -> bool:
         """True if one of the two is."""
         return self.first.of_groups or self.second.of_groups
+
+    @property
+    def parts(self) -> tuple[Filter, ...]:
+        """The filters of both."""
+        return (*self.first.parts, *self.second.parts)
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
         """Return the rows that both keep."""

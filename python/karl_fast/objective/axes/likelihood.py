@@ -33,7 +33,7 @@ __all__ = [
 
 
 class RowWeight(Point, ABC):
-    """Weight of each row, with mean 1 over the rows kept."""
+    """Weight of each row kept: of mean 1 over them, or as a formula gives it (`Exponential`)."""
 
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -48,7 +48,7 @@ class WeightedLikelihood(Objective):
     aggregate: Aggregate
 
     def weights(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the weight of each row, mean 1 over all rows of the batch that count.
+        """Return the weight of each row, as the target gives it: those of `Exponential` (AWR) have no fixed mean.
 
         A data set in parts is weighed once, as one batch of all its rows: its mask may then be [B, 1].
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 class SkillWeights:
     """Weight of each skill, moved towards its rewards.
 
-    ::
-
         target = low + mean (high - low),    w <- clip((1 - alpha) w + alpha target, low, high)
 
     One call is one move by the mean of its rewards, added from left to right, as in KARL; a skill without a weight

@@ -39,8 +39,6 @@ class Sums:
 class Baselines:
     """Baselines and deviations by domain.
 
-    ::
-
         v1: b_d = mean_d,                              s = 1
         v2: b_d = (n_d mean_d + 10 mean) / (n_d + 10), s = max(std_d, .02), of all rewards where n_d < 5
 

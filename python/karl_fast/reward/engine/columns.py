@@ -56,8 +56,6 @@ class Calls:
 def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np.float64]:
     """Score trajectories with calls in columns.
 
-    ::
-
         v1: .40 outcome + .35 process + .25 efficiency
         v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
 

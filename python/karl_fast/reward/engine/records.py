@@ -25,8 +25,6 @@ WEIGHTS = {"KARL_REWARD_W_OUTCOME": 0.40, "KARL_REWARD_W_PROCESS": 0.35, "KARL_R
 def compute_reward(record: dict[str, Any] | bytes, *, version: Version = "v1") -> dict[str, Any]:
     """Score one record.
 
-    ::
-
         v1: .40 outcome + .35 process + .25 efficiency
         v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
 
