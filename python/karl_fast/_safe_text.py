@@ -42,6 +42,13 @@ def in_gigabytes(size: float) -> str:
     return in_bytes(size) if size < 1e8 else f"{size / 1e9:,.{1 if size >= 1e10 else 2}f} GB"
 
 
+def in_time(seconds: float) -> str:
+    """Return a duration in the unit that fits: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 100:
+        return f"{seconds:,.0f} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
+
+
 def decimal(value: float, places: int = 4, sign: str = "") -> str:
     """Format a number with so many decimal places; a large one with six digits and an exponent."""
     return f"{value:{sign}.{places}f}" if abs(value) < 1e6 else f"{value:{sign}.6g}"

@@ -107,9 +107,11 @@ def _option(one: Setting) -> inspect.Parameter:
     return inspect.Parameter(_parameter(one), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def option(kind: type, name: str) -> Any:
-    """Return the option for one setting of a class, for a command without the others."""
-    return _option(schema(kind)[name]).annotation.__metadata__[0]
+def option(kind: type, name: str, help: str | None = None) -> Any:
+    """Return the option for one setting of a class, for a command without the others; its help may differ."""
+    found = _option(schema(kind)[name]).annotation.__metadata__[0]
+    found.help = found.help if help is None else help
+    return found
 
 
 def _metavar(one: Setting) -> str:

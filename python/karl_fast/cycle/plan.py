@@ -6,6 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cycle import decisions
+from karl_fast.cycle.checks import check
 from karl_fast.cycle.records import CycleRecords
 from karl_fast.cycle.run import until
 from karl_fast.cycle.tasks import task
@@ -27,8 +28,9 @@ def plan(config: CycleConfig, last: str | None = None) -> list[dict[str, Any]]:
     Raises:
         UsageError: no such step.
         FileError: an input cannot be read.
-        KarlError: the model cannot be loaded.
+        KarlError: as `checks.check`; or the model cannot be loaded.
     """
+    check(config, until(config, last))
     outputs: dict[str, Path] = {}
     entries: list[dict[str, Any]] = []
     records, known = CycleRecords(config.folder), True

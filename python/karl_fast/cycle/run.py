@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _atomic
 from karl_fast._extras import require_mlx
 from karl_fast._signals import Stopped
-from karl_fast.cycle import decisions, prometheus
+from karl_fast.cycle import checks, decisions, prometheus
 from karl_fast.cycle.child import execute
 from karl_fast.cycle.config import STEPS
 from karl_fast.cycle.records import CycleRecords
@@ -56,6 +56,7 @@ def run(config: CycleConfig, last: str | None = None, *, say: Say = str, tell: T
         UsageError: no such step.
         MissingExtraError: a step needs MLX, and it is not installed.
         FileError: a record cannot be written, or an input cannot be read.
+        KarlError: as `checks.check`, before the first step.
     """
     steps = until(config, last)
     if not {"train", "eval", "promote"}.isdisjoint(steps):
@@ -88,6 +89,7 @@ class CycleRun:
         self.records.sweep_killed()
         self.records.write_run(self.record)
         try:
+            checks.check(self.config, steps)
             for step in steps:
                 if not self.step(step):
                     break
@@ -126,6 +128,8 @@ class CycleRun:
 
     def _execute(self, now: Task) -> bool:
         """Run the command of a step, and record how it ended."""
+        if now.step == "train":
+            checks.check_look(self.config, self.outputs["sample"])
         self._note(now.step, {"state": "running", "arguments": now.arguments})
         if now.output is not None:
             with _atomic.refused(now.output):

@@ -56,6 +56,8 @@ class PolicyAttempts:
         ends = [sum(map(len, chunks[:number])) for number in range(len(chunks) + 1)]
         done, size = _complete(self.log, [end * self.rollouts.attempts for end in ends])
         journal = rollout_log.Journal(self.log, size)
+        if progress is not None and done < len(chunks):
+            progress(self.log.name, ends[done], len(self.prompts), [])
         try:
             left = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
             for number, (rollouts, failures) in enumerate(left, done + 1):

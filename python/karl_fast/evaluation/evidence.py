@@ -16,7 +16,7 @@ from karl_fast.resampling.comparison import FEW
 from karl_fast.reward.validate import reward
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -124,7 +124,14 @@ def of_logs(folder: Path) -> Evidence:
     return found
 
 
-def of_likelihood(data: str | Path, model: str, new: str | Path, old: str | Path | None, split: str) -> Evidence:
+def of_likelihood(
+    data: str | Path,
+    model: str,
+    new: str | Path,
+    old: str | Path | None,
+    split: str,
+    on_tokens: Callable[[int, int], object] | None = None,
+) -> Evidence:
     """Return the evidence of the likelihood of held-out rows: nats gained by each group, weighted by its tokens.
 
     Raises:
@@ -132,5 +139,5 @@ def of_likelihood(data: str | Path, model: str, new: str | Path, old: str | Path
     """
     from karl_fast.train.evaluation import paired_nats  # with MLX, which evidence from logs does not need
 
-    gained, tokens = paired_nats(data, model, new, old, split=split)
+    gained, tokens = paired_nats(data, model, new, old, split=split, on_tokens=on_tokens)
     return Evidence(gained, tokens, "nats a token")

@@ -8,7 +8,8 @@ alpha  = (1 - confidence) / (j (j + 1)) at the j-th look at the held-out data;  
 Promoted where p <= alpha. By the union bound the chance of any false promotion, however many looks there are and
 however they depend on each other, is at most 1 - confidence: what a look may spend is fixed before it (alpha spending,
 Lan & DeMets 1983). It holds for candidates that are chosen by the decisions of earlier looks too: before the first
-promotion there is only one sequence of refusals (Blum & Hardt 2015, arXiv:1502.04585). A look that was killed is spent.
+promotion there is only one sequence of refusals (Blum & Hardt 2015, arXiv:1502.04585). A look is spent
+once something of it can be read: its attempts, or its decision.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from karl_fast import _seen_hashes
 from karl_fast._safe_text import counted
-from karl_fast.errors import CheckpointError, KarlError, OutputTakenError, OverlapError, UsageError
+from karl_fast.errors import CheckpointError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import evidence as evidences
 from karl_fast.evaluation import learned_from
-from karl_fast.evaluation.promotions import PromotionRecords
+from karl_fast.evaluation.promotions import PromotionRecords, is_seen
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
 from karl_fast.export.training_rows import open_source
 from karl_fast.modeling.load import require, require_adapter
@@ -96,6 +97,7 @@ def promote(
     model: str | None = None,
     split: str = "test",
     progress: Callable[[str, int, int, list[str]], None] | None = None,
+    on_tokens: Callable[[int, int], object] | None = None,
 ) -> Decision:
     """Promote an adapter if it is better than another by at least a margin, at a confidence.
 
@@ -117,6 +119,7 @@ def promote(
         model: the model, for ``likelihood``.
         split: the split of the data set, for ``likelihood``.
         progress: as for `evaluate_rollouts`.
+        on_tokens: as for `evaluate`, for ``likelihood``.
 
     Returns:
         The decision; its record is beside the link.
@@ -145,10 +148,10 @@ def promote(
     place, look, before = _begin(records, paths, held_out, units, _facts(data, by, margin, confidence), 1 - confidence)
     alpha = alpha_at(look, 1 - confidence)
     try:
-        found = _evidence(new, over, data, by, rollouts, model, split, place, progress)
-    except KarlError:
-        if not any((place / name).is_file() for name in SIDES):
-            records.forget(place)  # nothing was seen
+        found = _evidence(new, over, data, by, rollouts, model, split, place, progress, on_tokens)
+    except BaseException:  # a signal, too
+        if not is_seen(place):
+            records.forget(place)
         raise
     result: dict[str, Any] = {"value": found.value, "limit": found.limit(alpha), "p": found.p(margin)}
     result |= {"units": len(found.differences), "unit": found.unit}
@@ -164,6 +167,26 @@ def promote(
         else:
             records.promote(place, **result)
     return Decision(promoted=promoted, alpha=alpha, look=look, link=records.link, record=place, **result)
+
+
+def check_evidence(learned: Path, data: str | Path, by: By, split: str, link: Path, alpha: float) -> None:
+    """Raise before an adapter is trained that could not be promoted.
+
+    Args:
+        learned: the data set that it is to learn.
+        data, by, split: held-out data, as for `promote`.
+        link: the link that a promotion would move.
+        alpha: chance of any false promotion.
+
+    Raises:
+        OverlapError: some of the held-out data is in the data set.
+        UsageError: no result of the next look could promote.
+    """
+    held_out, units = _held_out(data, by, split)
+    _refuse_shared(learned, learned_from.of_data_set(learned), held_out)
+    look = 1 + PromotionRecords(link).looks_at(held_out)
+    if evidences.least_p(units) > alpha_at(look, alpha):
+        raise _too_few(units, look, alpha_at(look, alpha))
 
 
 def rollback(link: str | Path) -> dict[str, Any]:
@@ -215,7 +238,11 @@ def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen_hashes.Seen, 
 
 def _refuse_overlap(new: Path, held_out: _seen_hashes.Seen) -> None:
     """Raise where an adapter learned from held-out data, or does not know what it learned from."""
-    both = learned_from.hashes(new) & held_out
+    _refuse_shared(new, learned_from.hashes(new), held_out)
+
+
+def _refuse_shared(new: Path, learned: _seen_hashes.Seen, held_out: _seen_hashes.Seen) -> None:
+    both = learned & held_out
     if both:
         said = [_share(getattr(both, kind), getattr(held_out, kind), kind) for kind in ("prompts", "groups")]
         shared = " and ".join(one for one in said if one)
@@ -277,13 +304,14 @@ def _evidence(
     split: str,
     place: Path,
     progress: Callable[[str, int, int, list[str]], None] | None,
+    on_tokens: Callable[[int, int], object] | None,
 ) -> Evidence:
     """Look at the held-out data."""
     if by == "rewards":
         _same_adapters(Path(data), [new, over])
         return evidences.of_logs(Path(data))
     if by == "likelihood":
-        return evidences.of_likelihood(data, str(model), new, None if str(over) == BASE else over, split)
+        return evidences.of_likelihood(data, str(model), new, None if str(over) == BASE else over, split, on_tokens)
     assert rollouts is not None
     asked = replace(rollouts, prompts=str(data))
     found = evaluate_rollouts(asked, new, out=place, against=over, force=True, progress=progress)

@@ -52,6 +52,14 @@ def hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_hashes.Seen:
     return found | hashes(before, later)
 
 
+def of_data_set(folder: Path) -> _seen_hashes.Seen:
+    """Return the hashes of what an adapter of a data set would learn from or be chosen on."""
+    source, found = open_source(folder), _seen_hashes.read(folder) or _seen_hashes.Seen()
+    for split in LEARNED:
+        found |= _seen_hashes.of_rows(source.rows(split))
+    return found
+
+
 def _config(adapter: Path) -> dict[str, Any]:
     """Return the settings of the run of mlx-lm that made an adapter; empty if there are none."""
     file = adapter / CONFIG
@@ -73,16 +81,13 @@ def _of_data(adapter: Path, data: Any) -> _seen_hashes.Seen:
     if not folder.is_dir():
         hint = f"run this where mlx_lm ran, if {data} is relative to it, or bring the data set back"
         raise _unknown(adapter, f"names the data {data} in its {CONFIG}, which is no folder", hint)
-    source, trained = open_source(folder), (adapter / ADAPTERS).stat().st_mtime
+    trained = (adapter / ADAPTERS).stat().st_mtime
     files = [folder / f"{split}.jsonl" for split in LEARNED]
     newer = next((file for file in files if file.is_file() and file.stat().st_mtime > trained), None)
     if newer is not None:
         hint = "train again, or bring back the data set that it was trained on"
         raise _unknown(adapter, f"is older than its data {newer}", hint)
-    found = _seen_hashes.read(folder) or _seen_hashes.Seen()
-    for split in LEARNED:
-        found |= _seen_hashes.of_rows(source.rows(split))
-    return found
+    return of_data_set(folder)
 
 
 def _unknown(adapter: Path, why: str, hint: str) -> OverlapError:

@@ -21,6 +21,7 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -68,14 +69,20 @@ class PromotionRecords:
 
     def looks_at(self, held_out: _seen_hashes.Seen) -> int:
         """Return the number of looks at held-out data that shares a prompt or a group with this."""
-        return sum(bool((_seen_hashes.read(place) or _seen_hashes.Seen()) & held_out) for place, _ in self.looks())
+        return sum(
+            bool((_seen_hashes.read(place) or _seen_hashes.Seen()) & held_out)
+            for place, record in self.looks()
+            if not _is_lost(place, record)
+        )
 
     def begin(self, record: dict[str, Any], held_out: _seen_hashes.Seen) -> Path:
         """Write the record of a new look, and return its folder; the lock has to be held."""
         number = 1 + max((int(place.name) for place, _ in self.looks()), default=0)
         with _atomic.folder(self.folder / f"{number:06d}") as draft:
             _seen_hashes.write(draft, held_out)
-            _write(draft, record | {"state": "begun", "time": datetime.now(UTC).isoformat(timespec="seconds")})
+            _write(
+                draft, record | _process() | {"state": "begun", "time": datetime.now(UTC).isoformat(timespec="seconds")}
+            )
         return self.folder / f"{number:06d}"
 
     def update(self, place: Path, **values: Any) -> dict[str, Any]:
@@ -153,6 +160,28 @@ class PromotionRecords:
         if now == source != target:
             self.move(target)
         self.update(place, state=state if now in (source, target) else "superseded")
+
+
+def is_seen(place: Path) -> bool:
+    """Return whether attempts of a look can be read in its folder."""
+    return any(file.stat().st_size for file in place.glob("*.jsonl"))
+
+
+def _process() -> dict[str, Any]:
+    return {"host": socket.gethostname(), "process": os.getpid()}
+
+
+def _is_lost(place: Path, record: dict[str, Any]) -> bool:
+    """Return whether the process of a look was killed before anything of the look could be read."""
+    if record["state"] != "begun" or is_seen(place) or record.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(int(record["process"]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, KeyError, ValueError):
+        return False
+    return False
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class TrainingState:
         stale: validations since then.
         skipped: consecutive steps with a gradient that is not finite.
         settings: those of the run, and a hash of its examples.
+        judged: step of the last validation; None where that was not recorded.
         began: file of the initial weights, relative to the adapter's folder; None if there was none.
     """
 
@@ -72,6 +73,7 @@ class TrainingState:
     skipped: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     began: str | None = None
+    judged: int | None = None
 
 
 class Checkpoints:

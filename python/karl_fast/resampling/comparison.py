@@ -88,5 +88,5 @@ def _compared(difference: Column, level: float, resamples: int, seed: int) -> Pa
         return PairedDifference(value, low, high, p, len(difference), "bootstrap")
     ones, tail = np.ones(len(difference)), (1 - level) / 2
     low = _core.sign_flip_limit(difference, ones, alpha=tail)
-    high = -_core.sign_flip_limit(-difference, ones, alpha=tail)
+    high = 0.0 - _core.sign_flip_limit(-difference, ones, alpha=tail)  # not -0.0
     return PairedDifference(value, finite(low), finite(high), p, len(difference), "sign-flip")

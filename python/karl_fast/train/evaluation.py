@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,25 @@ from karl_fast._suggest import nearest, question
 from karl_fast.errors import ModelError, NothingToTrainError, UsageError
 from karl_fast.export.training_rows import open_source
 from karl_fast.log.field_hints import paths
+from karl_fast.modeling.checkpoint import CONFIG
 from karl_fast.modeling.load import load, require, require_adapter
+from karl_fast.settings.toml_text import TRAIN_FILE
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train import validation
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.confidence import Difference, difference
+from karl_fast.train.config import load as load_settings
 from karl_fast.train.dataset import longest
 from karl_fast.train.examples import Example, prepared, rendered
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import AUTO, Training
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
+
+    OnTokens = Callable[[int, int], object]
 
 SEGMENT = 2048
 """Tokens that pass at a time where rows are longer."""
@@ -77,6 +85,7 @@ def evaluate(
     split: str = "test",
     by: str | None = None,
     settings: Training | None = None,
+    on_tokens: OnTokens | None = None,
 ) -> LossEvaluation:
     """Compute the held-out loss of a model, and its difference from that of another adapter on the same rows.
 
@@ -91,8 +100,10 @@ def evaluate(
         against: another adapter, or ``base`` for the model alone.
         split: train, valid or test.
         by: the dotted path of a field that splits the rows, with a loss for each value, such as ``karl_fast.domain``.
-        settings: ``max_seq_length`` (``auto``: whole rows), ``segment_length``, ``batch_size``, ``train_on``,
-            ``overlong``, ``rewritten`` and ``tool_format`` apply.
+        settings: ``max_seq_length`` (``auto``: that of the adapter's own settings, else whole rows),
+            ``segment_length``, ``batch_size``, ``train_on``, ``overlong``, ``rewritten`` and
+            ``tool_format`` apply.
+        on_tokens: called with the tokens judged and those there are: before the first batch, and after each.
 
     Returns:
         The losses; a difference below 0 is in favour of the adapter.
@@ -119,12 +130,14 @@ def evaluate(
         raise _no_field(by, rows, file)
     if against is not None and str(against) != BASE:
         require_adapter(str(against), BASE)
-    found = _scored(rows, str(model), adapter_path, settings, str(file))
+    adapters = [adapter_path] + ([] if against is None else [None if str(against) == BASE else against])
+    settings, length_of = _limited(settings, adapters)
+    report = _Report(on_tokens, len(adapters))
+    found = _scored(rows, str(model), adapter_path, settings, str(file), report)
     examples, nats, counts = found.examples, found.nats, found.counts
-    remarks, other = found.remarks, None
+    remarks, other = [*_cut(found, settings, length_of), *found.remarks], None
     if against is not None:
-        path = None if str(against) == BASE else against
-        beside = _scored(rows, str(model), path, settings, str(file))
+        beside = _scored(rows, str(model), adapters[1], settings, str(file), report)
         remarks, other = list(dict.fromkeys(remarks + beside.remarks)), beside.nats
     names = np.array(["" if by is None else _named(rows[one.row], by) for one in examples])
     domains = [] if by is None else np.unique(names).tolist()
@@ -145,11 +158,12 @@ def paired_nats(
     *,
     split: str = "test",
     settings: Training | None = None,
+    on_tokens: OnTokens | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute the nats that an adapter gains over another on each independent group of held-out rows.
 
     Args:
-        data, model, split, settings: as for `evaluate`.
+        data, model, split, settings, on_tokens: as for `evaluate`.
         adapter_path: the adapter.
         against: the other one; None for the model alone.
 
@@ -163,11 +177,64 @@ def paired_nats(
     rows, file = source.rows(split), str(source.folder / f"{split}.jsonl")
     if not rows:
         raise NothingToTrainError(f"{file} has no rows to judge by")
-    found, other = (_scored(rows, model, path, settings, file) for path in (adapter_path, against))
+    adapters = (adapter_path, against)
+    settings, _ = _limited(settings, adapters)
+    report = _Report(on_tokens, len(adapters))
+    found, other = (_scored(rows, model, path, settings, file, report) for path in adapters)
     _, numbers = np.unique(np.array(_clusters(found.examples)), return_inverse=True)
     columns = (other.nats - found.nats, found.counts)
     sums = (np.bincount(numbers, weights=column).astype(np.float64) for column in columns)
     return tuple(sums)  # type: ignore[return-value]
+
+
+def trained_length(adapter: str | Path) -> int | None:
+    """Return the maximum tokens of a row in an adapter's own settings; None if they say nothing."""
+    if Path(adapter, TRAIN_FILE).is_file():
+        value: Any = load_settings(adapter).settings.get("max_seq_length")
+    else:
+        try:
+            value = json.loads(Path(adapter, CONFIG).read_text("utf-8")).get("max_seq_length")
+        except (OSError, ValueError, AttributeError):
+            return None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 2 else None
+
+
+def _limited(settings: Training, paths: Sequence[str | Path | None]) -> tuple[Training, str | Path | None]:
+    """Return the settings with the length that the first adapter which names one was trained with, and that adapter."""
+    if settings.max_seq_length == AUTO:
+        for path in paths:
+            if path is not None and (length := trained_length(path)) is not None:
+                return replace(settings, max_seq_length=length), path
+    return settings, None
+
+
+def _cut(found: _ExampleLosses, settings: Training, adapter: str | Path | None) -> list[str]:
+    """Return a remark on rows that are longer than the length of an adapter."""
+    cut = found.account["cut"] + found.account["dropped"].get("overlong", 0)
+    if adapter is None or not cut:
+        return []
+    longer = "1 row is longer" if cut == 1 else f"{cut:,} rows are longer"
+    limit = f"{settings.max_seq_length:,} tokens, the length that {adapter} was trained with"
+    return [f"{longer} than {limit}: of each the last ones are judged; --max-seq-length sets another length"]
+
+
+class _Report:
+    """Counter of the tokens judged with one adapter or several."""
+
+    def __init__(self, on_tokens: OnTokens | None, sides: int) -> None:
+        self.on_tokens, self.sides, self.done, self.all = on_tokens, sides, 0, 0
+
+    def begin(self, tokens: int) -> None:
+        """Report the tokens there are, before the first is judged."""
+        if not self.all:
+            self.all = tokens * self.sides
+            self.add(0)
+
+    def add(self, tokens: int) -> None:
+        """Report more tokens judged."""
+        self.done += tokens
+        if self.on_tokens is not None:
+            self.on_tokens(self.done, self.all)
 
 
 @dataclass(frozen=True)
@@ -182,7 +249,12 @@ class _ExampleLosses:
 
 
 def _scored(
-    rows: list[dict[str, Any]], model: str, adapter_path: str | Path | None, settings: Training, place: str
+    rows: list[dict[str, Any]],
+    model: str,
+    adapter_path: str | Path | None,
+    settings: Training,
+    place: str,
+    report: _Report,
 ) -> _ExampleLosses:
     loaded = load(model, None if adapter_path is None else str(adapter_path))
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten, settings.tool_format)
@@ -191,8 +263,9 @@ def _scored(
         settings = replace(settings, max_seq_length=max(2, longest({place: texts})))
     examples, account = prepared(rows, texts, settings, place)
     chosen = validation.batches(examples, settings.batch_size, -1, settings.seed)
+    report.begin(sum(map(len, examples)))
     scorer = _scorer(loaded.model, settings, max(map(len, examples)))
-    nats, counts = scorer.losses(examples, chosen)
+    nats, counts = scorer.losses(examples, chosen, report.add)
     remark = scorer.sharing.remark()
     remarks = [*account.remarks(Path(place).stem), *([] if remark is None else [remark])]
     return _ExampleLosses(examples, nats, counts, asdict(account), remarks)

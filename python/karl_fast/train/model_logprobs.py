@@ -18,6 +18,8 @@ from karl_fast.modeling.shared_prefix import Sharing, sweep
 from karl_fast.train.batching import padded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import mlx.core as mx
     from numpy.typing import NDArray
 
@@ -114,12 +116,15 @@ class Scorer:
         """Return why rows with a common prefix do not have the same states, or none to carry on; None if they do."""
         return "dropout leaves out other numbers in each" if drops(self.model) else self.uncarried
 
-    def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def losses(
+        self, examples: list[Example], chosen: list[list[int]], on_batch: Callable[[int], object] = int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the negative log-likelihood of each example in nats, and its number of tokens; 0 for those not chosen.
 
         Args:
             examples: any. [B]
             chosen: batches, as numbers of examples.
+            on_batch: called with the tokens of each batch once it is done.
         """
         nats = np.zeros(len(examples))
         counts = np.zeros(len(examples), dtype=np.int64)
@@ -127,4 +132,5 @@ class Scorer:
             batch = padded([examples[row] for row in rows])
             nats[rows] = -np.array(batch.spread(self.logp(batch)), dtype=np.float64).sum(1)
             counts[rows] = batch.mask.sum(1)
+            on_batch(sum(len(examples[row]) for row in rows))
         return nats, counts

@@ -75,6 +75,7 @@ class OfflineRun:
     budget: LengthBudget | None = None
     remarks: list[str] = field(default_factory=list)
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    whole_step: int = 0
 
     @property
     def steps(self) -> int:

@@ -6,6 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._signals import Stopped, deferred
 from karl_fast.errors import DivergedError
 from karl_fast.modeling.flat_gradients import bounded
 from karl_fast.modeling.optimizer import aim, learning_rate
@@ -22,15 +23,40 @@ MOST_SKIPPED = 10
 def train(run: OfflineRun, viewer: Viewer) -> int:
     """Make the remaining steps of a run; it may stop after any of them and resume with the same result.
 
+    A signal that ends the run saves a checkpoint of the last whole step.
+
     Returns:
         The step of the adapter's weights: the best one if the run ended early and kept it, else the last.
     """
+    viewer.started(run)
+    try:
+        _make_steps(run, viewer)
+    except (KeyboardInterrupt, Stopped):
+        _save_interrupted(run, viewer)
+        raise
+    state = run.state
+    if state.best and state.step < run.steps and run.checkpoints.put(state.best[1]):
+        return state.best[1]
+    return state.step
+
+
+def _save_interrupted(run: OfflineRun, viewer: Viewer) -> None:
+    """Save the last whole step, if no checkpoint has it; another signal leaves the one before."""
+    run.state.step = run.whole_step
+    found = run.checkpoints.found()
+    if run.state.step > (int(found[-1].name) if found else 0):
+        viewer.saved(run.checkpoints.save(run.learner.model, run.optimizer, run.state))
+
+
+def _make_steps(run: OfflineRun, viewer: Viewer) -> None:
     import mlx.core as mx
 
     settings, state = run.settings, run.state
-    viewer.started(run)
+    run.whole_step = state.step
     if state.step == 0:
         _judge(run, viewer)
+    elif state.judged is not None and state.judged != state.step and _is_due(run):
+        _judge(run, viewer)  # a signal came before
     while state.step < run.steps and not run.stopped:
         begun = time.perf_counter()
         state.step += 1
@@ -40,20 +66,24 @@ def train(run: OfflineRun, viewer: Viewer) -> int:
         gradient = run.learner.gradient(batches)
         if remark := run.learner.scorer.sharing.remark():
             viewer.noted(remark)
-        rate = _update(run, gradient)
-        state.epoch, state.batch = run.order.epoch, run.order.batch
-        state.tokens += gradient.learned if gradient.finite else 0
+        with deferred():
+            rate = _update(run, gradient)
+            state.epoch, state.batch = run.order.epoch, run.order.batch
+            state.tokens += gradient.learned if gradient.finite else 0
+            run.whole_step = state.step
         _say(run, viewer, _values(run, gradient, rate, time.perf_counter() - begun))
         last = state.step == run.steps
-        if last or state.step % settings.steps_per_eval == 0:
+        if _is_due(run):
             _judge(run, viewer)
         if last and not gradient.finite:
             raise _diverged(run, "the gradient of the last step is not finite")
         if last or run.stopped or state.step % settings.save_every == 0:
             viewer.saved(run.checkpoints.save(run.learner.model, run.optimizer, state))
-    if state.best and state.step < run.steps and run.checkpoints.put(state.best[1]):
-        return state.best[1]
-    return state.step
+
+
+def _is_due(run: OfflineRun) -> bool:
+    """Return whether the weights of this step are to be validated."""
+    return run.state.step == run.steps or run.state.step % run.settings.steps_per_eval == 0
 
 
 def _update(run: OfflineRun, gradient: Gradient) -> float:
@@ -96,15 +126,19 @@ def _values(run: OfflineRun, gradient: Gradient, rate: float, seconds: float) ->
 
 
 def _judge(run: OfflineRun, viewer: Viewer) -> None:
-    loss = run.judge()
+    loss, state = run.judge(), run.state
     if loss is None:
+        state.judged = state.step
         return
-    state = run.state
     if not math.isfinite(loss):
         _say(run, viewer, {"step": state.step, "val_loss": None})
         raise _diverged(run, "the held-out loss is not finite")
     better = state.best is None or loss < state.best[0]
-    state.best, state.stale = ((loss, state.step), 0) if better or state.best is None else (state.best, state.stale + 1)
+    with deferred():
+        state.judged = state.step
+        state.best, state.stale = (
+            ((loss, state.step), 0) if better or state.best is None else (state.best, state.stale + 1)
+        )
     _say(run, viewer, {"step": state.step, "val_loss": loss})
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from karl_fast import _seen_hashes
+from karl_fast._signals import Stopped
 from karl_fast.errors import CheckpointError, KarlError, OutputForeignError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import gate, promote, rollback
 from karl_fast.evaluation.promotions import PromotionRecords
@@ -263,6 +264,17 @@ def test_a_promotion_that_is_killed_anywhere_is_whole_or_not_at_all_and_the_next
     ][place]
 
 
+def test_a_look_that_was_killed_before_anything_could_be_read_is_not_spent(runs: Path) -> None:
+    logs(runs / "data", WORSE, WORSE)
+    (runs / "current").symlink_to("first")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(runs), "1", "promote"], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert by_rewards(runs).look == 1
+    killed, _ = PromotionRecords(runs / "current").looks()[0]
+    (killed / "rollouts.jsonl").write_text("{}\n")
+    assert by_rewards(runs).look == 3, "attempts can be read"
+
+
 @pytest.mark.parametrize("place", range(3))
 def test_a_rollback_that_is_killed_anywhere_is_finished_by_the_next_command(runs: Path, place: int) -> None:
     logs(runs / "data", BETTER, WORSE)
@@ -357,15 +369,18 @@ def test_a_damaged_log_is_refused_by_line(runs: Path, text: str, said: str) -> N
         by_rewards(runs)
 
 
-def test_a_look_that_saw_nothing_is_not_spent(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [UsageError("nothing there"), KeyboardInterrupt(), Stopped(2, str)])
+def test_a_look_that_saw_nothing_is_not_spent(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
     logs(runs / "data", WORSE, WORSE)
 
     def fails(*given: object) -> None:
-        raise UsageError("nothing there")
+        raise error
 
     looked: Callable[..., Any] = gate._evidence
     monkeypatch.setattr(gate, "_evidence", fails)
-    with pytest.raises(UsageError, match="nothing there"):
+    with pytest.raises(type(error)):
         by_rewards(runs)
     monkeypatch.setattr(gate, "_evidence", looked)
     assert by_rewards(runs).look == 1

@@ -19,6 +19,7 @@ from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.modeling.segment_memory import SweepNeed
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.chat_template import Text
+from karl_fast.train.evaluation import trained_length
 from karl_fast.train.examples import prepared
 from karl_fast.train.length_budget import chosen, in_segments, lengths
 from karl_fast.train.memory import ModelSizes, TrainingMemory
@@ -221,3 +222,39 @@ def test_judging_takes_whole_rows(data: Path, tiny_model: Path) -> None:
     parts = evaluate(data, tiny_model, split="valid", settings=Training(segment_length=16)).whole
     assert parts.loss != whole.loss
     assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
+
+
+def test_judging_takes_the_length_that_the_adapter_was_trained_with(
+    data: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    train(data, tiny_model, tmp_path / "short", Training(**QUICK | {"max_seq_length": 24}))
+    calls: list[tuple[int, int]] = []
+    found = evaluate(
+        data,
+        tiny_model,
+        tmp_path / "short",
+        against="base",
+        split="train",
+        on_tokens=lambda done, all: calls.append((done, all)),
+    )
+    same = evaluate(data, tiny_model, tmp_path / "short", split="train", settings=Training(max_seq_length=24))
+    assert (
+        found.whole.loss
+        == same.whole.loss
+        != evaluate(
+            data, tiny_model, tmp_path / "short", split="train", settings=Training(max_seq_length=4096)
+        ).whole.loss
+    )
+    assert re.search(r"longer than 24 tokens, the length that .*short was trained with", found.remarks[0])
+    assert not same.remarks
+    assert calls[0][0] == 0
+    assert calls[-1][0] == calls[-1][1] == calls[0][1]
+    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
+
+
+def test_the_length_of_an_adapter_of_mlx_lm_is_that_of_its_config(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"max_seq_length": 48}')
+    assert trained_length(tmp_path) == 48
+    (tmp_path / "adapter_config.json").write_text('{"max_seq_length": true}')
+    assert trained_length(tmp_path) is None
+    assert trained_length(tmp_path / "none") is None

@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import karl_fast
+from karl_fast._signals import Stopped
+from karl_fast.modeling.load import ADAPTERS
+from karl_fast.train import Training, train
+from karl_fast.train.setup import OfflineRun
+from karl_fast.train.step import Learner
 from tests import rows
 from tests.cli.run import COMMAND
 from tests.slow import nightly
@@ -246,3 +251,57 @@ def test_a_run_without_progress_ends_early_and_says_so(data: Path, tiny_model: P
         resume=True,
     )
     assert again.returncode == 0, again.stderr
+
+
+INTERRUPTED = Training(iters=6, batch_size=2, max_seq_length=64, steps_per_eval=2, save_every=100, learning_rate=1e-3)
+
+
+def trained(data: Path, model: Path, where: Path, **more: Any) -> Any:
+    return train(data, model, where, INTERRUPTED, **more)
+
+
+@pytest.mark.parametrize("calls", [1, 3, 4, 6])
+def test_a_signal_in_a_step_saves_the_step_before(
+    data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    whole = trained(data, tiny_model, tmp_path / "whole")
+    gradient, left = Learner.gradient, [calls]
+
+    def stops(learner: Learner, batches: list[list[int]]) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Stopped(2, str)
+        return gradient(learner, batches)
+
+    monkeypatch.setattr(Learner, "gradient", stops)
+    with pytest.raises(SystemExit):
+        trained(data, tiny_model, tmp_path / "cut")
+    saved = [int(place.name) for place in (tmp_path / "cut" / "checkpoints").glob("[0-9]*")]
+    assert saved == ([calls - 1] if calls > 1 else [])
+    resumed = trained(data, tiny_model, tmp_path / "cut", resume=True)
+    assert (resumed.steps, resumed.best, resumed.learned_tokens) == (whole.steps, whole.best, whole.learned_tokens)
+    assert (tmp_path / "cut" / ADAPTERS).read_bytes() == (tmp_path / "whole" / ADAPTERS).read_bytes()
+
+
+@pytest.mark.parametrize("calls", [2, 3])
+def test_a_signal_in_a_validation_loses_no_step_and_no_validation(
+    data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    whole = trained(data, tiny_model, tmp_path / "whole")
+    judge, left = OfflineRun.judge, [calls]
+
+    def stops(self: OfflineRun) -> float | None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return judge(self)
+
+    monkeypatch.setattr(OfflineRun, "judge", stops)
+    with pytest.raises(KeyboardInterrupt):
+        trained(data, tiny_model, tmp_path / "cut")
+    assert [place.name for place in (tmp_path / "cut" / "checkpoints").glob("[0-9]*")] == [f"{2 * calls - 2:07d}"]
+    resumed = trained(data, tiny_model, tmp_path / "cut", resume=True)
+    assert (resumed.steps, resumed.best) == (whole.steps, whole.best)
+    assert (tmp_path / "cut" / ADAPTERS).read_bytes() == (tmp_path / "whole" / ADAPTERS).read_bytes()
+    lines = [(tmp_path / name / "metrics.jsonl").read_text().count("val_loss") for name in ("cut", "whole")]
+    assert lines[0] == lines[1]

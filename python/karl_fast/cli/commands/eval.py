@@ -58,7 +58,14 @@ Against = Annotated[str | None, typer.Option("--against", help="Another adapter,
 Which = Annotated[Split, typer.Option("--split", help="The rows to judge by.")]
 By = Annotated[str | None, typer.Option("--by", help="Path of a field to tell losses apart by: karl_fast.domain.")]
 Batch = Annotated[int, typer.Option("--batch-size", help="Rows a batch.")]
-Length = Annotated[str, options.option(Training, "max_seq_length")]
+Length = Annotated[
+    str,
+    options.option(
+        Training,
+        "max_seq_length",
+        "Maximum tokens of a row; auto: as many as the adapter was trained with, else those of the longest row.",
+    ),
+]
 Segment = Annotated[str, options.option(Training, "segment_length")]
 On = Annotated[TrainOn, typer.Option("--train-on", help="Judge every assistant turn, the last one, or all tokens.")]
 Long = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
@@ -131,7 +138,12 @@ def command(
         rewritten=rewritten,
         tool_format=tool_format,
     )
-    found = evaluate(data, model, adapter_path, against=against, split=split, by=by, settings=settings)
+    from karl_fast.cli.reports.evaluation import Tokens
+
+    on_tokens = None if quiet else Tokens()
+    found = evaluate(
+        data, model, adapter_path, against=against, split=split, by=by, settings=settings, on_tokens=on_tokens
+    )
     print(dumps(asdict(found), plain=True) if json else page(_lines(found)))
 
 

@@ -69,10 +69,11 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Promote an adapter that is better than the one in use by a margin, at a confidence that holds over all looks."""
-    from karl_fast.cli.reports.evaluation import Chunks
+    from karl_fast.cli.reports.evaluation import Chunks, Tokens
     from karl_fast.evaluation import promote
 
-    listen(lambda word: f"{word} before a decision; the look is spent, and no link was moved")
+    spent = "the look is spent" if by == "rollouts" else "the look is not spent"
+    listen(lambda word: f"{word} before a decision; {spent}, and no link was moved")
     rollouts = None
     if by == "rollouts":
         rollouts = settings_of(config, data, model=model, attempts=attempts, temperature=temperature, seed=seed)
@@ -88,6 +89,7 @@ def command(
         model=model,
         split=split,
         progress=None if quiet else Chunks(),
+        on_tokens=None if quiet else Tokens(),
     )
     if json:
         print(dumps(asdict(found) | {"link": str(found.link), "record": str(found.record)}, plain=True))

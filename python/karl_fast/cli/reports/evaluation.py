@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
-from karl_fast._safe_text import counted, decimal
+from karl_fast._safe_text import counted, decimal, in_time
 from karl_fast.cli.reports.rl import reasons, summed
 
 if TYPE_CHECKING:
@@ -15,14 +16,61 @@ if TYPE_CHECKING:
     from karl_fast.resampling import Measure, PairedDifference
 
 
+EVERY_SECONDS = 10
+"""Seconds between lines of progress; shorter estimates are not worth one."""
+
+
+class Estimate:
+    """Estimate of the time that is left, from the share that is done."""
+
+    def __init__(self) -> None:
+        self.began, self.before = time.monotonic(), 0
+
+    def begin(self, done: int) -> None:
+        """Begin to measure, with what was done before."""
+        self.began, self.before = time.monotonic(), done
+
+    def left(self, done: int, all: int) -> str:
+        """Return the time left in words; empty where it is short, or nothing is done yet."""
+        if done <= self.before:
+            return ""
+        seconds = (time.monotonic() - self.began) / (done - self.before) * (all - done)
+        return f", about {in_time(seconds)} left" if seconds >= EVERY_SECONDS else ""
+
+
 class Chunks:
     """Printer of a line on stderr for each chunk of prompts."""
+
+    def __init__(self) -> None:
+        self.estimate, self.log = Estimate(), ""
 
     def __call__(self, log: str, done: int, prompts: int, failures: list[str]) -> None:
         """Print the progress, and each failure once."""
         for sentence in summed(failures):
             sys.stderr.write(sentence + "\n")
-        sys.stderr.write(f"attempted {done:,} of {counted(prompts, 'prompt')} ({log})\n")
+        if log != self.log:
+            self.log = log
+            self.estimate.begin(done)
+        line = f"attempted {done:,} of {counted(prompts, 'prompt')} ({log})"
+        sys.stderr.write(line + self.estimate.left(done, prompts) + "\n")
+
+
+class Tokens:
+    """Printer of lines on stderr while tokens are judged: how many before the first, then an estimate."""
+
+    def __init__(self) -> None:
+        self.estimate, self.printed = Estimate(), 0.0
+
+    def __call__(self, done: int, all: int) -> None:
+        """Print the progress, if a line is due."""
+        now = time.monotonic()
+        if done == 0:
+            self.estimate.begin(0)
+            sys.stderr.write(f"judging {counted(all, 'token')}\n")
+        left = self.estimate.left(done, all)
+        if left and now - self.printed >= EVERY_SECONDS:
+            self.printed = now
+            sys.stderr.write(f"judged {done:,} of {counted(all, 'token')}{left}\n")
 
 
 def table(found: RolloutEvaluation) -> str:

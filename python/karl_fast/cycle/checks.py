@@ -1,0 +1,251 @@
+"""Checks of all that a cycle needs, before its first step: a fault that shows after hours of training costs them.
+
+Each step has a check of its values, and of the files, folders, functions and models that it names. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from karl_fast._suggest import beside
+from karl_fast.cycle.tasks import LINK
+from karl_fast.errors import KarlError, MissingExtraError, ModelError, UsageError
+from karl_fast.settings.toml import placed
+from karl_fast.settings.types import Rate
+from karl_fast.settings.validation import among
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from karl_fast.cycle.config import CycleConfig
+
+
+def check(config: CycleConfig, steps: tuple[str, ...]) -> None:
+    """Raise the error that a step would end with, as far as it can be known before the first one.
+
+    Raises:
+        KarlError: of the step, with the name of its table.
+    """
+    _check_outputs(config)
+    for step in steps:
+        with _of_table(config, step):
+            CHECKS[step](config)
+
+
+@contextlib.contextmanager
+def _of_table(config: CycleConfig, step: str) -> Iterator[None]:
+    """Name the file and the table of a step in an error that names neither."""
+    try:
+        yield
+    except KarlError as error:
+        if isinstance(error, MissingExtraError) or str(error).startswith(str(config.file)):
+            raise
+        found = placed(config.file, UsageError(f"[{step}] {error}"))
+        found.hint = error.hint
+        raise found from error
+
+
+def _check_outputs(config: CycleConfig) -> None:
+    for name, path in (("folder", config.folder), ("metrics", config.metrics.parent)):
+        there = next(one for one in (path, *path.parents) if os.path.lexists(one))
+        if not there.is_dir():
+            raise placed(config.file, UsageError(f"[cycle] {name} is {path}, and {there} is a file"))
+    if config.metrics.is_dir():
+        raise placed(config.file, UsageError(f"[cycle] metrics is {config.metrics}, a folder: wanted a file"))
+
+
+def _require_paths(table: dict[str, Any], key: str) -> None:
+    """Raise where a path of a key leads nowhere; globs have to match."""
+    for path in table.get(key, ()):
+        if not os.path.lexists(path) and not glob.glob(path, recursive=True):
+            error = UsageError(f"{key} names {path}: there is no such file or folder")
+            error.hint = beside(Path(path))
+            raise error
+
+
+def _check_limits(table: dict[str, Any]) -> None:
+    """Check the settings that `convert` and `outcomes` share."""
+    from karl_fast._pseudonyms import names
+    from karl_fast.settings.sample import Settings
+
+    Settings().replace(**{name: table[name] for name in ("max_line_bytes", "threads") if name in table})
+    key = table.get("pseudonyms")
+    if key is not None and os.path.lexists(key):  # a missing one is made
+        names(key)
+
+
+def _check_collect(config: CycleConfig) -> None:
+    table = config.tables["collect"]
+    _require_paths(table, "from")
+    if os.path.lexists(table["archive"]) and not Path(table["archive"]).is_dir():
+        raise UsageError(f"archive is {table['archive']}, a file: wanted a folder")
+
+
+def _check_convert(config: CycleConfig) -> None:
+    from karl_fast import _core
+
+    table = config.tables["convert"]
+    if "format" in table:
+        among("format", table["format"], [name for name, _ in _core.transcripts()])
+    among("rate", table.get("rate", "log"), get_args(Rate))
+    _check_limits(table)
+    _require_paths(table, "sources")
+
+
+def _check_outcomes(config: CycleConfig) -> None:
+    from karl_fast.outcome import MOST_DAYS
+
+    table = config.tables["outcomes"]
+    days = table.get("after_days", 1)
+    if not 1 <= days <= MOST_DAYS:
+        raise UsageError(f"after_days is {days}, wanted a whole number from 1 to {MOST_DAYS:,}")
+    _check_limits(table)
+    for key in ("report", "pull_requests", "repo"):
+        _require_paths(table, key)
+    for path in table.get("repo", ()):
+        if not any(_is_repository(folder) for folder in (Path(path), *Path(path).resolve().parents)):
+            raise UsageError(f"repo names {path}, which is in no git repository")
+
+
+def _is_repository(folder: Path) -> bool:
+    return (folder / ".git").exists() or ((folder / "HEAD").is_file() and (folder / "objects").is_dir())
+
+
+def _check_sample(config: CycleConfig) -> None:
+    from karl_fast.log.reward_functions import loaded
+    from karl_fast.settings.sample import Settings
+
+    settings = Settings.load(config.file)
+    with _in_folder_of(config):
+        loaded(settings)
+    split = config.tables["eval"].get("split", "test")
+    if "eval" not in config.steps or config.by != "likelihood" or "data" in config.tables["eval"]:
+        return
+    shares = dict(zip(("train", "valid", "test"), settings.split, strict=False))
+    if not shares.get(split):
+        error = UsageError(f"split deals no rows to {split}, which [eval] judges by")
+        error.hint = 'split = "0.8,0,0.2" deals a fifth of the rows to test'
+        raise error
+
+
+@contextlib.contextmanager
+def _in_folder_of(config: CycleConfig) -> Iterator[None]:
+    """Run code of the user as its step will: in the folder of the file; what it prints is no result."""
+    with contextlib.chdir(config.file.parent), contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def _check_train(config: CycleConfig) -> None:
+    from karl_fast.modeling.load import ADAPTERS, require
+    from karl_fast.settings.sample import Settings
+    from karl_fast.settings.schema import build
+    from karl_fast.train.config import load
+    from karl_fast.train.recipe import GROUPED, WEIGHTED
+    from karl_fast.train.settings import Training
+
+    file = load(config.file)
+    settings = build(Training, file.settings)
+    with contextlib.chdir(config.file.parent):
+        require()
+        _require_model(config.model)
+        weights = file.resume_adapter_file
+        if weights is not None and not Path(weights).is_file():
+            raise UsageError(f"resume_adapter_file is {weights}: no such file; {ADAPTERS} of an adapter is one")
+    sampler = Settings.load(config.file).sampler
+    if settings.recipe in (*WEIGHTED, *GROUPED) and sampler != "all":
+        error = UsageError(f"the recipe {settings.recipe} looks at rewards, and [sample] draws rows by them already")
+        error.hint = 'sampler = "all" in [sample] writes every row, with its weight'
+        raise error
+
+
+def _require_model(model: str) -> None:
+    """Raise where a folder is not there, or holds no model; a name on the hub is looked up when it is loaded."""
+    place = Path(model)
+    if place.is_dir():
+        if not (place / "config.json").is_file():
+            raise ModelError(f"model is {model}: it has no config.json")
+        return
+    is_name = model.count("/") <= 1 and not model.startswith((".", "/", "~"))
+    if place.is_file() or not is_name:
+        unknown = ModelError(f"model is {model}: wanted the folder of a model, or a name on the Hugging Face hub")
+        unknown.hint = beside(place) or "paths of a cycle are relative to its file"
+        raise unknown
+
+
+def _check_eval(config: CycleConfig) -> None:
+    table = config.tables["eval"]
+    if config.by == "rollouts":
+        from karl_fast.evaluation.settings import RolloutSettings
+        from karl_fast.rl import factory
+        from karl_fast.rl.config import load, prompts
+
+        own = {name: value for name, value in table.items() if name not in ("by", "data")}
+        settings = RolloutSettings(load(config.file, model=config.model), table["data"], **own).settings
+        prompts(table["data"])
+        with _in_folder_of(config):
+            factory.environment(settings, config.file.parent)
+            factory.reward_functions(settings, config.file.parent)
+        return
+    from karl_fast.export.training_rows import open_source
+
+    split = table.get("split", "test")
+    among("split", split, ("train", "valid", "test"))
+    if "data" in table and not open_source(table["data"]).rows(split):
+        raise UsageError(f"data is {table['data']}, which has no rows of the split {split}")
+
+
+def _check_promote(config: CycleConfig) -> None:
+    from karl_fast.evaluation.promotions import PromotionRecords
+
+    table = config.tables["promote"]
+    margin, confidence = table.get("margin", 0.0), table.get("confidence", 0.95)
+    if not (math.isfinite(margin) and margin >= 0):
+        raise UsageError(f"margin is {margin}, wanted a number from 0 on")
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence is {confidence}, wanted a number between 0 and 1")
+    PromotionRecords(config.folder / "adapters" / LINK).target()
+
+
+CHECKS: dict[str, Callable[[CycleConfig], None]] = {
+    "collect": _check_collect,
+    "convert": _check_convert,
+    "outcomes": _check_outcomes,
+    "sample": _check_sample,
+    "train": _check_train,
+    "eval": _check_eval,
+    "promote": _check_promote,
+}
+
+
+def check_look(config: CycleConfig, data_set: Path) -> None:
+    """Raise before a training whose adapter could not be judged: the held-out data is learned from, or used up.
+
+    Args:
+        config: the cycle.
+        data_set: what is learned.
+
+    Raises:
+        OverlapError: some of the held-out data is in the data set.
+        UsageError: no result of the next look at the held-out data could promote.
+    """
+    if "promote" not in config.steps or (config.by == "likelihood" and "data" not in config.tables["eval"]):
+        return
+    from karl_fast.evaluation.gate import check_evidence
+
+    table = config.tables["eval"]
+    link = config.folder / "adapters" / LINK
+    alpha = 1 - config.tables["promote"].get("confidence", 0.95)
+    check_evidence(
+        data_set,
+        table["data"],
+        "rollouts" if config.by == "rollouts" else "likelihood",
+        table.get("split", "test"),
+        link,
+        alpha,
+    )
