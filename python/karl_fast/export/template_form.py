@@ -156,19 +156,32 @@ class ChatTemplate:
                 raise TemplateError("the chat template leaves out the definitions of tools")
             form = self._whole(_with_tools(messages, tools), None, may_write_tools=False)
             return Form(form.messages, None, form.text, False, True, form.thoughtless)
-        lacking = [mark for mark in marks if mark.text not in text]
-        lost = [mark for mark in lacking if not (mark.own and self._has(marked[: mark.at + 1], named, mark.text))]
-        if lost and (what := next((mark.what for mark in lost if mark.what != "thoughts"), None)):
+        lost = self._lost([mark for mark in marks if mark.text not in text], marked, named)
+        if what := next((mark.what for mark in lost if mark.what != "thoughts"), None):
             raise TemplateError(f"the chat template leaves out {what}")
         thoughtless = len({mark.at for mark in lost}) + self._unread_thoughts(messages)
         return Form(messages, tools, self.render(messages, tools), thoughtless=thoughtless)
 
-    def _has(self, messages: list[Message], tools: Any, text: str) -> bool:
-        """Return whether a rendering has a text in it: a turn may be whole only while it is the last."""
+    def _lost(self, lacking: list[_Mark], messages: list[Message], tools: Any) -> list[_Mark]:
+        """Return the marks that a template shows nowhere, up to the first that is not of thoughts.
+
+        A turn may be whole only while it is the last: so its marks are looked for in a rendering that it ends.
+        """
+        lost, texts = [], {}
+        for mark in lacking:
+            if mark.own and mark.at not in texts:
+                texts[mark.at] = self._text_or_nothing(messages[: mark.at + 1], tools)
+            if not mark.own or mark.text not in texts[mark.at]:
+                lost.append(mark)
+                if mark.what != "thoughts":
+                    break
+        return lost
+
+    def _text_or_nothing(self, messages: list[Message], tools: Any) -> str:
         try:
-            return text in self.render(messages, tools)
+            return self.render(messages, tools)
         except TemplateError:
-            return False
+            return ""
 
     def _unread_thoughts(self, messages: list[Message]) -> int:
         """Return the number of turns with thoughts, if the template reads none."""

@@ -322,7 +322,10 @@ class Renderer:
             return _Turn(text, start, stop, True)
         if (behind := self._behind(text, form, at)) is not None:
             return _Turn(text + behind, start, len(text + behind), True)
-        places = [(place + len(token)) for token in self._added if (place := text.rfind(token, begin)) >= 0]
+        places = [place + len(token) for token in self._added if (place := text.rfind(token, begin)) >= 0]
+        end = self._tokenizer.eos_token
+        if not places and at == len(form.messages) - 1 and end in self._end_texts:
+            return _Turn(text + end, start, len(text + end), True)  # of a template without any end, as of a plain text
         return _Turn(text, start, max(places, default=len(text)), False)
 
     def _behind(self, text: str, form: Form, at: int) -> str | None:
