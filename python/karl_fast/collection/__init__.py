@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.collection.opencode import export
-from karl_fast.collection.places import found, named
+from karl_fast.collection.places import archive_folder, found, named, shown
 from karl_fast.errors import FileError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Collection:
         duplicates: lines of files read again that the archive has already.
         size_bytes: bytes added, unpacked.
         written_bytes: bytes added, packed.
-        failed: files that could not be read, each with the reason.
+        failed: files and folders that could not be read, each with the reason.
     """
 
     archive: str
@@ -51,13 +50,6 @@ class Collection:
     size_bytes: int
     written_bytes: int
     failed: list[tuple[str, str]]
-
-
-def archive_folder() -> Path:
-    """Return the folder of the archive: ``$KARL_FAST_ARCHIVE``, or ``karl-fast/archive`` among the user's data."""
-    named = os.environ.get("KARL_FAST_ARCHIVE")
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(named) if named else Path(data) / "karl-fast" / "archive"
 
 
 def collect(
@@ -83,13 +75,13 @@ def collect(
         OutputTakenError: another collection has held the archive for a minute.
     """
     folder = (Path(archive) if archive is not None else archive_folder()).expanduser()
-    files = [
-        file for file in (found() if sources is None else named(sources)) if folder.absolute() not in file.path.parents
-    ]
+    failed: list[tuple[str, str]] = []
+    files = found(failed) if sources is None else named(sources, failed)
+    files = [file for file in files if folder.absolute() not in file.path.parents]
     _make_private(folder)
     with contextlib.ExitStack() as stack:
         exported = [_with_rows(file, stack) for file in files]
-        failed = [(str(file.path), why) for file, _, why in exported if why]
+        failed += [(shown(file.path), why) for file, _, why in exported if why]
         facts = _core.collect(
             [(file.agent, file.path, file.name, file.form, rows) for file, rows, why in exported if not why],
             folder,

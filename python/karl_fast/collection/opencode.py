@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
+import re
 import sqlite3
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TABLES = ("project", "session", "session_message", "message", "part", "todo")
-"""Tables of conversations, in the order of export. Those of accounts and shares hold credentials, and are left out."""
+TABLES = ("project", "session", "session_message", "session_input", "session_pending", "message", "part", "todo")
+"""Tables of conversations, in the order of export. Those of accounts and shares hold credentials, and are left out.
+Version 2 keeps its sessions in `session_v2`, beside those of version 1; any version of a table is read.
+"""
 
 TIMEOUT = 5.0
 """Seconds to wait for a lock."""
@@ -38,7 +42,7 @@ def export(database: Path, lines: Path) -> None:
 
 def _opened(database: Path) -> sqlite3.Connection:
     """Open a database for reading. One that its program closed has no files for a reader, and cannot change."""
-    place = f"file:{quote(str(database))}?mode=ro"
+    place = f"file:{quote(os.fsencode(database))}?mode=ro"
     try:
         return _connected(place)
     except sqlite3.OperationalError:
@@ -59,8 +63,10 @@ def _connected(place: str) -> sqlite3.Connection:
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    return [table for table in TABLES if table in there]
+    there = [
+        name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    ]
+    return [name for table in TABLES for name in there if re.fullmatch(rf"{table}(_v\d+)?", name)]
 
 
 def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:

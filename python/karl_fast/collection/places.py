@@ -77,6 +77,13 @@ def usual() -> list[Place]:
     ]
 
 
+def archive_folder() -> Path:
+    """Return the folder of the archive: ``$KARL_FAST_ARCHIVE``, or ``karl-fast/archive`` among the user's data."""
+    named = os.environ.get("KARL_FAST_ARCHIVE")
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(named) if named else Path(data) / "karl-fast" / "archive"
+
+
 def claude_folder() -> Path:
     """Return the folder of Claude Code."""
     return _variable("CLAUDE_CONFIG_DIR", Path.home() / ".claude")
@@ -91,21 +98,28 @@ def _variable(name: str, default: Path) -> Path:
     return Path(os.environ.get(name) or default)
 
 
-def found() -> list[AgentFile]:
-    """Return the files in the usual places."""
-    return _once(file for place in usual() for file in _files(place, place.agent))
+VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "XDG_DATA_HOME", "OPENCODE_DB")
+"""Variables of the environment that move the usual places."""
+
+Unread = list[tuple[str, str]]
+"""Folders that cannot be listed, each with the reason."""
 
 
-def named(sources: Iterable[str | Path]) -> list[AgentFile]:
-    """Return the files in places that a user names.
+def found(unread: Unread) -> list[AgentFile]:
+    """Return the files in the usual places; add the folders that cannot be listed to `unread`."""
+    return _once(file for place in usual() for file in _files(place, place.agent, unread))
+
+
+def named(sources: Iterable[str | Path], unread: Unread) -> list[AgentFile]:
+    """Return the files in places that a user names; add the folders that cannot be listed to `unread`.
 
     Raises:
         FileError: there is nothing at such a place.
     """
-    return _once(file for source in sources for file in _named(Path(os.path.expanduser(source))))  # noqa: PTH111
+    return _once(file for source in sources for file in _named(Path(os.path.expanduser(source)), unread))  # noqa: PTH111
 
 
-def _named(source: Path) -> Iterator[AgentFile]:
+def _named(source: Path, unread: Unread) -> Iterator[AgentFile]:
     path = source.absolute()
     if not path.exists():
         error = FileError(f"cannot open {source}: no such file or folder", 2, str(source))
@@ -114,21 +128,49 @@ def _named(source: Path) -> Iterator[AgentFile]:
     # Hidden files are passed by where an archive is read.
     under = "/".join(["from", *(part.lstrip(".") or "dot" for part in path.parts[1:])])
     if path.is_dir():
-        yield from _files(Place("other", path, OTHERS), under)
+        yield from _files(Place("other", path, OTHERS), under, unread)
     else:
         yield AgentFile("other", path, _stored(under), _form(path))
 
 
-def _files(place: Place, under: str) -> Iterator[AgentFile]:
+def _files(place: Place, under: str, unread: Unread) -> Iterator[AgentFile]:
     """Yield the sessions of a folder, hidden files left out; names of the archive begin with `under`."""
-    for here, folders, names in os.walk(place.folder):
-        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
-        for name in sorted(names):
+    for here, names in _folders(place.folder, set(), unread):
+        for name in names:
             path = Path(here, name)
             inside = path.relative_to(place.folder).as_posix()
             is_wanted = any(fnmatch(inside, pattern) for pattern in place.patterns)
             if is_wanted and not name.startswith(".") and path.is_file():
                 yield AgentFile(place.agent, path, _stored(f"{under}/{inside}"), _form(path))
+
+
+def _folders(folder: Path, seen: set[tuple[int, int]], unread: Unread) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each folder under a folder once, with the names of its other entries.
+
+    Links are followed, after the real folders: people keep their projects on another disk.
+    """
+    try:
+        here = folder.stat()
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: (entry.is_symlink(), entry.name))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        unread.append((shown(folder), f"cannot list the folder: {error.strerror}"))
+        return
+    if (here.st_dev, here.st_ino) in seen:
+        return
+    seen.add((here.st_dev, here.st_ino))
+    inner = [entry.name for entry in entries if os.path.isdir(entry)]  # noqa: PTH112
+    yield folder, sorted({entry.name for entry in entries}.difference(inner))
+    for name in inner:
+        if not name.startswith("."):
+            yield from _folders(folder / name, seen, unread)
+
+
+def shown(path: str | Path) -> str:
+    """Return a path as text; bytes that are not UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _form(path: Path) -> Form:
@@ -137,6 +179,7 @@ def _form(path: Path) -> Form:
 
 def _stored(name: str) -> str:
     """Return the name of a file in the archive, where every file is one of lines and packed."""
+    name = shown(name)
     name = next((name.removesuffix(suffix) for suffix in PACKED if name.endswith(suffix)), name)
     return name if name.endswith(".jsonl") else name + ".jsonl"
 

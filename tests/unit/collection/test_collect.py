@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -223,3 +224,86 @@ def test_the_repository_is_noted(home: Path, tmp_path: Path) -> None:
     assert states[0] == "clean"
     assert len({*states}) == 3
     assert not marker.exists()
+
+
+def test_a_name_that_is_not_utf8_is_archived_as_the_others_are(home: Path, tmp_path: Path) -> None:
+    projects = claude(home, 2)
+    odd = os.fsencode(projects) + b"/-home-caf\xe9"
+    os.mkdir(odd)  # noqa: PTH102
+    for name in (b"a\xff.jsonl", b"s.jsonl"):
+        with open(odd + b"/" + name, "wb") as file:  # noqa: PTH123
+            file.write(text(lines_of_session("odd" + name.decode("latin-1"), 4)).encode())
+    with open(odd + b"/opencode\xff.db", "wb") as file:  # noqa: PTH123
+        file.write(b"no database")
+    collected = karl_fast.collect(tmp_path / "archive")
+    assert (collected.files, collected.grown, collected.failed) == (5, 5, [])
+    assert "claude-code/-home-caf\\xe9/a\\xff.jsonl.zst" in stored(tmp_path / "archive")
+    assert len(trajectories(tmp_path / "archive", tmp_path / "t.jsonl")) == 5
+    again = karl_fast.collect(tmp_path / "archive")
+    assert (again.unchanged, again.lines) == (5, 0)
+    mine = karl_fast.collect(tmp_path / "other", [os.fsdecode(odd)])
+    assert [path for path, _ in mine.failed] == [f"{projects}/-home-caf\\xe9/opencode\\xff.db"]
+
+
+def test_folders_behind_links_are_collected_once(home: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "disk" / "project"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "linked.jsonl").write_text(text(lines_of_session("linked", 4)), "utf-8")
+    projects = claude(home, 2)
+    (projects / "-home-linked").symlink_to(elsewhere)
+    (projects / "-again").symlink_to(projects / "-home-dev-shop-0")
+    (elsewhere / "up").symlink_to(projects)
+    (projects / "gone").symlink_to(tmp_path / "nowhere")
+    collected = karl_fast.collect(tmp_path / "archive")
+    assert (collected.files, collected.grown, collected.failed) == (4, 4, [])
+    files = stored(tmp_path / "archive")
+    assert "claude-code/-home-linked/linked.jsonl.zst" in files
+    assert not any("-again" in name for name in files)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
+def test_a_folder_that_cannot_be_listed_is_reported(home: Path, tmp_path: Path) -> None:
+    projects = claude(home, 2)
+    (projects / "locked").mkdir(mode=0)
+    collected = karl_fast.collect(tmp_path / "archive")
+    assert collected.grown == 3
+    assert [path for path, _ in collected.failed] == [str(projects / "locked")]
+
+
+def test_a_rewrite_without_the_first_line_stays_in_its_file(home: Path, tmp_path: Path) -> None:
+    path = home / ".claude" / "projects" / "p" / "s.jsonl"
+    path.parent.mkdir(parents=True)
+    summary = {"type": "summary", "summary": "Till", "leafUuid": "s--3", "sessionId": "s"}
+    path.write_text(text([summary, *lines_of_session("s", 6)]), "utf-8")
+    assert karl_fast.collect(tmp_path / "archive").lines == 7
+    path.write_text(text(lines_of_session("s", 8)), "utf-8")
+    again = karl_fast.collect(tmp_path / "archive")
+    assert (again.lines, again.duplicates) == (2, 6)
+    path.write_text(text([summary | {"summary": "Till mended"}, *lines_of_session("s", 9)]), "utf-8")
+    assert karl_fast.collect(tmp_path / "archive").lines == 2
+    [held] = stored(tmp_path / "archive").values()
+    assert len(held) == len(set(held)) == 11
+    # Another session under the same name has a file of its own.
+    path.write_text(text(lines_of_session("other", 3)), "utf-8")
+    assert karl_fast.collect(tmp_path / "archive").lines == 3
+    assert sorted(len(lines) for lines in stored(tmp_path / "archive").values()) == [3, 11]
+
+
+def test_sessions_of_the_second_opencode_are_archived(home: Path, tmp_path: Path) -> None:
+    path = home / ".local" / "share" / "opencode" / "opencode.db"
+    with contextlib.closing(database(path)) as writer:
+        writer.execute("CREATE TABLE session_v2 (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT)")
+        writer.execute("CREATE TABLE session_message (id TEXT PRIMARY KEY, session_id TEXT, seq INTEGER, data TEXT)")
+        writer.execute("CREATE TABLE session_pending (id TEXT PRIMARY KEY, session_id TEXT, data TEXT)")
+        writer.execute("CREATE TABLE credential (id TEXT PRIMARY KEY, value TEXT)")
+        writer.execute("CREATE TABLE session_share (session_id TEXT PRIMARY KEY, secret TEXT)")
+        writer.execute("INSERT INTO session_v2 VALUES ('ses_1', NULL, '/home/dev'), ('ses_2', 'ses_1', '/home/dev')")
+        writer.execute("INSERT INTO session_message VALUES ('m', 'ses_1', 1, '{}')")
+        writer.execute("INSERT INTO session_pending VALUES ('i', 'ses_1', '{}')")
+        writer.execute("INSERT INTO credential VALUES ('c', 'secret')")
+        writer.execute("INSERT INTO session_share VALUES ('ses_1', 'secret')")
+        karl_fast.collect(tmp_path / "archive")
+    [lines] = stored(tmp_path / "archive").values()
+    tables = [json.loads(line)["opencode_table"] for line in lines]
+    assert tables == ["session", "session_v2", "session_v2", "session_message", "session_pending"]
+    assert not any("secret" in line for line in lines)

@@ -9,7 +9,18 @@ from typing import Any
 
 from karl_fast.collection.places import claude_folder, codex_folder
 from karl_fast.collection.triggers import json_text
-from karl_fast.collection.triggers.trigger import MARK, Trigger, command, put, read, shell_line, unmarked
+from karl_fast.collection.triggers.trigger import (
+    Trigger,
+    command,
+    is_ours,
+    made_by,
+    mark,
+    put,
+    read,
+    remove_file,
+    shell_line,
+    unmarked,
+)
 from karl_fast.errors import UsageError
 
 EVENTS = ("SessionEnd", "Stop", "SubagentStop", "PreCompact")
@@ -35,27 +46,41 @@ class ClaudeCode(Trigger):
     def add(self, archive: str | None) -> None:
         """Add it."""
         settings = self._settings()
-        text = read(self._path()) or "{}\n"
+        text = read(self._path())
+        made = [] if text else ["object" if self._path().exists() else "file"]
+        text = text or "{}\n"
         if "hooks" not in settings:
             text = json_text.add(text, {}, key="hooks")
+            made.append("hooks")
         for event in EVENTS:
+            made_here = list(made)
             if event not in settings.get("hooks", {}):
                 text = json_text.add(text, [], "hooks", key=event)
-            hook = {"type": "command", "command": shell_line(archive), "async": True, "timeout": TIMEOUT}
+                made_here.append("event")
+            line = shell_line(archive, made_here)
+            hook = {"type": "command", "command": line, "async": True, "timeout": TIMEOUT}
             text = json_text.add(text, {"hooks": [hook]}, "hooks", event)
         put(self._path(), text)
 
     def remove(self) -> None:
-        """Remove it."""
-        text = read(self._path())
+        """Remove it, and what was made for it, if nothing else is in that by now."""
+        text, made = read(self._path()), set[str]()
         while ours := _ours(json.loads(text)):
-            event, number = ours[-1]
-            text = json_text.remove(text, "hooks", event, number)
-            left = json.loads(text)["hooks"]
-            # What the addition made goes with it.
-            text = text if left[event] else json_text.remove(text, "hooks", event)
-            text = text if json.loads(text)["hooks"] else json_text.remove(text, "hooks")
-        put(self._path(), text)
+            event, matcher, number = ours[-1]
+            group = json.loads(text)["hooks"][event][matcher]
+            here = made_by(group["hooks"][number]["command"]) or set()
+            is_whole = list(group) == ["hooks"] and len(group["hooks"]) == 1
+            text = json_text.remove(text, "hooks", event, matcher, *([] if is_whole else ["hooks", number]))
+            if "event" in here and not json.loads(text)["hooks"][event]:
+                text = json_text.remove(text, "hooks", event)
+            made |= here
+        if "hooks" in made and not json.loads(text)["hooks"]:
+            text = json_text.remove(text, "hooks")
+        is_empty = not json.loads(text)
+        if is_empty and "file" in made:
+            remove_file(self._path())
+        else:
+            put(self._path(), "" if is_empty and "object" in made else text)
 
     def _path(self) -> Any:
         return claude_folder() / "settings.json"
@@ -72,15 +97,17 @@ class ClaudeCode(Trigger):
         return dict(settings)
 
 
-def _ours(settings: dict[str, Any]) -> list[tuple[str, int]]:
-    """Return the event and number of each hook that starts a collection, in the order of the file."""
+def _ours(settings: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Return event, matcher and number of each hook that starts a collection, in the order of the file."""
     hooks = settings.get("hooks", {})
     return [
-        (event, number)
+        (event, place, number)
         for event, matchers in hooks.items()
         if isinstance(matchers, list)
-        for number, matcher in enumerate(matchers)
-        if MARK in json.dumps(matcher)
+        for place, matcher in enumerate(matchers)
+        if isinstance(matcher, dict) and isinstance(matcher.get("hooks"), list)
+        for number, hook in enumerate(matcher["hooks"])
+        if isinstance(hook, dict) and made_by(str(hook.get("command"))) is not None
     ]
 
 
@@ -95,7 +122,7 @@ class Codex(Trigger):
 
     def is_installed(self) -> bool:
         """Return whether it is there."""
-        return MARK in read(codex_folder() / "config.toml")
+        return any(is_ours(line) for line in read(codex_folder() / "config.toml").split("\n"))
 
     def add(self, archive: str | None) -> None:
         """Add it."""
@@ -111,10 +138,18 @@ class Codex(Trigger):
             raise taken
         # Codex adds an argument, which the shell ignores. A string of JSON is one of TOML.
         words = json.dumps(["sh", "-c", shell_line(archive), "karl-fast"])
+        made = [] if path.exists() else ["file"]
         # Behind the first table a key would belong to it.
-        put(path, f"notify = {words} {MARK}\n{text}")
+        put(path, f"notify = {words} {mark(made)}\n{text}")
 
     def remove(self) -> None:
         """Remove it."""
         path = codex_folder() / "config.toml"
-        put(path, unmarked(read(path)))
+        text = read(path)
+        ours = [line for line in text.split("\n") if is_ours(line)]
+        is_made = any("file" in (made_by(line) or ()) for line in ours)
+        left = unmarked(text)
+        if is_made and not left:
+            remove_file(path)
+        else:
+            put(path, left)

@@ -85,9 +85,11 @@ def remove(text: str, *path: str | int) -> str:
         return text[: there[number - 1].end] + text[there[number].end :]
     if len(there) > 1:
         return text[: there[0].start] + text[there[1].start :]
-    line, indent = _style(text)
-    rest = text[there[0].end :]
-    return text[: at + 1] + rest.removeprefix(line + indent * len(outer))
+    # The indent of the member tells what was added behind it: around it nothing else may be indented.
+    depth = len(outer) + 1
+    lead = re.fullmatch(r"(\r?\n)([ \t]*)", text[at + 1 : there[0].start])
+    end = lead[1] + lead[2][: len(lead[2]) // depth * (depth - 1)] if lead else ""
+    return text[: at + 1] + text[there[0].end :].removeprefix(end)
 
 
 def _style(text: str) -> tuple[str, str]:

@@ -8,8 +8,19 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from xml.parsers.expat import ExpatError
 
-from karl_fast.collection.triggers.trigger import MARK, Trigger, command, put, read, unmarked
+from karl_fast.collection.triggers.trigger import (
+    MARK,
+    Trigger,
+    command,
+    is_ours,
+    mark,
+    put,
+    read,
+    remove_file,
+    unmarked,
+)
 from karl_fast.errors import FileError, UsageError
 
 MINUTES = 30
@@ -54,10 +65,12 @@ class Systemd(Trigger):
 
     def is_installed(self) -> bool:
         """Return whether it is there."""
-        return MARK in read(self._timer())
+        return _is_marked(self._timer())
 
     def add(self, archive: str | None) -> None:
         """Add it."""
+        for path in self._paths():
+            _refuse_other(path, _is_marked(path))
         words = " ".join(_of_systemd(word) for word in command(archive))
         put(self._timer().with_suffix(".service"), SERVICE.format(mark=MARK, words=words))
         put(self._timer(), TIMER.format(mark=MARK, minutes=MINUTES))
@@ -67,9 +80,12 @@ class Systemd(Trigger):
     def remove(self) -> None:
         """Remove it."""
         _tell("systemctl", "--user", "disable", "--now", self._timer().name)
-        _unlink(self._timer())
-        _unlink(self._timer().with_suffix(".service"))
+        for path in filter(_is_marked, self._paths()):
+            remove_file(path)
         _tell("systemctl", "--user", "daemon-reload")
+
+    def _paths(self) -> tuple[Path, Path]:
+        return self._timer(), self._timer().with_suffix(".service")
 
     def _timer(self) -> Path:
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
@@ -93,10 +109,15 @@ class Launchd(Trigger):
 
     def is_installed(self) -> bool:
         """Return whether it is there."""
-        return self._job().is_file()
+        try:
+            job = plistlib.loads(read(self._job()).encode())
+        except (plistlib.InvalidFileException, ValueError, ExpatError):
+            return False
+        return isinstance(job, dict) and "karl_fast" in job.get("ProgramArguments", [])
 
     def add(self, archive: str | None) -> None:
         """Add it."""
+        _refuse_other(self._job(), self.is_installed())
         job = {
             "Label": LABEL,
             "ProgramArguments": command(archive),
@@ -110,7 +131,7 @@ class Launchd(Trigger):
     def remove(self) -> None:
         """Remove it."""
         _tell("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
-        _unlink(self._job())
+        remove_file(self._job())
 
     def _job(self) -> Path:
         return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
@@ -127,14 +148,14 @@ class Cron(Trigger):
 
     def is_installed(self) -> bool:
         """Return whether it is there."""
-        return MARK in _crontab()
+        return any(is_ours(line) for line in _crontab().split("\n"))
 
     def add(self, archive: str | None) -> None:
         """Add it."""
         words = shlex.join(command(archive)).replace("%", r"\%")
         text = _crontab()
         before = text if not text or text.endswith("\n") else text + "\n"
-        _put_crontab(f"{before}*/{MINUTES} * * * * {words} {MARK}\n")
+        _put_crontab(f"{before}*/{MINUTES} * * * * {words} {mark([])}\n")
 
     def remove(self) -> None:
         """Remove it."""
@@ -165,8 +186,12 @@ def _tell(*words: str) -> None:
         subprocess.run(words, capture_output=True, check=False)
 
 
-def _unlink(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot remove {path}: {error.strerror}", error.errno, str(path)) from error
+def _is_marked(path: Path) -> bool:
+    """Return whether a file is one that a trigger wrote: it begins with the mark."""
+    return read(path).startswith(MARK)
+
+
+def _refuse_other(path: Path, is_ours: bool) -> None:
+    """Refuse to replace a file that no trigger wrote."""
+    if path.exists() and not is_ours:
+        raise UsageError(f"{path}: it exists and is not ours, wanted a free name; rename it, or use another trigger")

@@ -14,8 +14,8 @@ use super::fault::ArchiveFault;
 use super::frame::WrittenFrame;
 use super::member::{ArchiveMember, each_line};
 use super::report::Collected;
-use super::source::{AgentFile, BLOCK, END, ends, hex};
-use super::unread_part::{ReadPart, State, identity, part};
+use super::source::{AgentFile, BLOCK, END, FileForm, ends, hex, is_record};
+use super::unread_part::{ReadPart, State, identity, lines_of, part};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::outcomes::git::{Snapshot, snapshot};
@@ -25,6 +25,9 @@ const BATCH: usize = 32;
 
 /// Tries, and time between them, to read a file that changes while it is read.
 const TRIES: (usize, Duration) = (5, Duration::from_millis(10));
+
+/// Shortest record in bytes that identifies a file: a shorter one may be in any file.
+const RECORD: usize = 32;
 
 /// Suffix of the archive's files.
 const SUFFIX: &str = ".zst";
@@ -72,7 +75,7 @@ impl<'a> Collector<'a> {
     }
 
     fn fail(&mut self, file: &AgentFile, why: String) {
-        self.report.failed.push((file.path.display().to_string(), why));
+        self.report.failed.push((file.shown().into_owned(), why));
     }
 
     /// Add what is new; try again where the file changes at that moment.
@@ -88,11 +91,16 @@ impl<'a> Collector<'a> {
 
     /// Add what is new; return whether anything was.
     fn add(&mut self, file: &AgentFile) -> Outcome<bool> {
-        let path =
-            file.path.to_str().ok_or_else(|| std::io::Error::other("its name is not UTF-8; rename it"))?;
+        let path = file.shown();
+        let path = &*path;
         let first_line = identity(file)?;
         let known = self.catalogue.latest(path).cloned();
-        let url = self.url(file, path, known.as_ref(), &first_line);
+        let url = match &known {
+            Some(known) if known.first_line != first_line && self.is_rewritten(file, known)? => {
+                known.url.clone()
+            }
+            known => self.url(file, path, known.as_ref(), &first_line),
+        };
         let known = known.filter(|known| known.url == url);
         let part = part(file, known.as_ref())?;
         if matches!(part, ReadPart::Nothing) {
@@ -122,6 +130,22 @@ impl<'a> Collector<'a> {
         let has_grown = entry.length > 0;
         self.enter(entry, state, written);
         Ok(has_grown || is_recovered)
+    }
+
+    /// Return whether a file whose first line is another now still has a record that the archive has of it: the
+    /// agent rewrote it, and no other file took its name.
+    fn is_rewritten(&self, file: &AgentFile, known: &CatalogueEntry) -> Outcome<bool> {
+        let committed = self.catalogue.committed(&known.url).unwrap_or_default();
+        if file.form != FileForm::Lines || committed == 0 {
+            return Ok(false);
+        }
+        let held = ArchiveMember::open(self.archive.join(&known.url), committed)?.lines()?.seen;
+        let mut is_held = false;
+        each_line(lines_of(file)?, |line, _| {
+            is_held |= line.len() >= RECORD && is_record(line) && held.contains_key(&id128(line));
+            std::io::Result::Ok(())
+        })?;
+        Ok(is_held)
     }
 
     /// Return the file of the archive that takes the lines of an agent's file.

@@ -1,7 +1,9 @@
 //! Agent's file: its form, and comparisons of its bytes with those that were collected.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -44,6 +46,20 @@ pub enum FileForm {
 }
 
 impl AgentFile {
+    /// Return its path as text. Bytes that are not UTF-8 are escaped, as `\xff`.
+    pub(super) fn shown(&self) -> Cow<'_, str> {
+        let bytes = self.path.as_os_str().as_bytes();
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return Cow::Borrowed(text);
+        }
+        let mut shown = String::new();
+        for chunk in bytes.utf8_chunks() {
+            shown.push_str(chunk.valid());
+            chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+        }
+        Cow::Owned(shown)
+    }
+
     /// Return the size in bytes; 0 if unknown.
     pub(super) fn size(&self) -> u64 {
         fs::metadata(&self.path).map_or(0, |facts| facts.len())

@@ -54,9 +54,14 @@ pub(super) fn identity(file: &AgentFile) -> io::Result<String> {
     if file.form != FileForm::Lines {
         return Ok(String::new());
     }
+    first_line(lines_of(file)?)
+}
+
+/// Return the lines of a file of lines, unpacked.
+pub(super) fn lines_of(file: &AgentFile) -> io::Result<Box<dyn Read + Send>> {
     let (mut plain, codec) = open(file)?;
     plain.rewind()?;
-    first_line(unpacked(plain, codec)?)
+    unpacked(plain, codec)
 }
 
 /// Return the part of a file that is new since its last entry.
