@@ -1,14 +1,16 @@
 //! ATIF, the interchange format of Harbor and Terminal-Bench 2: one document per trial,
 //! `agent/trajectory.json`.
 //!
-//! Task and reward are in the trial's `result.json`, one folder up.
+//! Task and reward are in the trial's `result.json`, one folder up. Since version 1.7 a document may hold the
+//! trajectories of its sub-agents: each is a trajectory of its own behind that of the document.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::json::escaped;
-use super::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
+use super::json_type::{FLAG, JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
@@ -18,8 +20,11 @@ use crate::detect::sidecar;
 use crate::json::reference_parser;
 
 /// Paths of a document with the expected types.
-const WANTED: [(&str, JsonTypes); 31] = [
+const WANTED: [(&str, JsonTypes); 39] = [
     ("session_id", TEXT),
+    ("trajectory_id", TEXT),
+    ("subagent_trajectories", LIST),
+    ("subagent_trajectories[]", OBJECT),
     ("agent", OBJECT),
     ("agent.model_name", TEXT),
     ("agent.tool_definitions", LIST),
@@ -40,6 +45,11 @@ const WANTED: [(&str, JsonTypes); 31] = [
     ("steps[].observation.results[]", OBJECT),
     ("steps[].observation.results[].source_call_id", TEXT),
     ("steps[].observation.results[].content", WORDS),
+    ("steps[].observation.results[].subagent_trajectory_ref", &[JsonType::List, JsonType::Object]),
+    ("steps[].observation.results[].subagent_trajectory_ref[]", OBJECT),
+    ("steps[].observation.results[].subagent_trajectory_ref[].trajectory_id", TEXT),
+    ("steps[].is_copied_context", FLAG),
+    ("steps[].llm_call_count", NUMBER),
     ("steps[].metrics", OBJECT),
     ("steps[].metrics.prompt_tokens", NUMBER),
     ("steps[].metrics.completion_tokens", NUMBER),
@@ -55,8 +65,87 @@ const WANTED: [(&str, JsonTypes); 31] = [
 /// Keys of a step's `metrics` that no other key of a trajectory holds.
 const METRICS: [&str; 4] = ["cost_usd", "prompt_token_ids", "completion_token_ids", "logprobs"];
 
-/// Read the trajectory of a document; `digest` is the hash of its bytes.
-pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> (Head, Conversation) {
+/// Deepest nesting of sub-agents that is read: a document of a person's own may nest without end.
+const DEEPEST: usize = 32;
+
+/// Return the name of a document among others. A run's `session_id` may be that of several documents.
+pub(super) fn identity(document: &Value) -> Option<String> {
+    let names: Vec<_> =
+        ["session_id", "trajectory_id"].iter().filter_map(|key| text(document, key)).collect();
+    // A `trajectory_id` alone is unique in its document only.
+    text(document, "session_id").map(|_| names.join("/"))
+}
+
+/// Read the trajectories of a document, its own first; `digest` is the hash of its bytes.
+pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> Vec<(Head, Conversation)> {
+    let trial = Trial::look(Path::new(file));
+    let id = ["trajectory_id", "session_id"].iter().find_map(|key| text(document, key));
+    let (mut head, talk) = trajectory(document, file, made);
+    head.id = id.map_or_else(|| format!("{digest:032x}"), str::to_owned);
+    head.group = trial.task;
+    head.reward = trial.reward;
+    if !trial.rewards.is_empty() {
+        head.source.insert("rewards".to_owned(), trial.rewards.into());
+    }
+    if trial.is_unclear {
+        made.note("rewards_by_name");
+    }
+    let mut all = vec![(head, talk)];
+    let id = all[0].0.id.clone();
+    sub_agents(document, &id, file, 0, &mut all, made);
+    all
+}
+
+/// Add the sub-agents of a trajectory, and theirs.
+fn sub_agents(
+    document: &Value,
+    parent: &str,
+    file: &str,
+    depth: usize,
+    all: &mut Vec<(Head, Conversation)>,
+    made: &mut Made,
+) {
+    let calls = references(document);
+    for (at, agent) in list(document, "subagent_trajectories").iter().enumerate() {
+        if depth == DEEPEST {
+            made.note("sub_agents_too_deep");
+            return;
+        }
+        let name = text(agent, "trajectory_id");
+        let (mut head, talk) = trajectory(agent, file, made);
+        head.id = format!("{parent}/{}", name.map_or_else(|| (at + 1).to_string(), str::to_owned));
+        let call = name.and_then(|name| calls.get(name).cloned().flatten());
+        head.parent = Some((parent.to_owned(), call));
+        let id = head.id.clone();
+        all.push((head, talk));
+        sub_agents(agent, &id, file, depth + 1, all, made);
+    }
+}
+
+/// Return the call that each sub-agent works for, by the sub-agent's name.
+fn references(document: &Value) -> HashMap<&str, Option<String>> {
+    let mut calls = HashMap::new();
+    for step in list(document, "steps") {
+        for result in results(step) {
+            let call = text(result, "source_call_id").map(str::to_owned);
+            let one = result.get("subagent_trajectory_ref").filter(|reference| reference.is_object());
+            for reference in list(result, "subagent_trajectory_ref").iter().chain(one) {
+                if let Some(name) = text(reference, "trajectory_id") {
+                    calls.insert(name, call.clone());
+                }
+            }
+        }
+    }
+    calls
+}
+
+/// Return the results in a step's observation.
+fn results(step: &Value) -> &[Value] {
+    step.get("observation").map(|seen| list(seen, "results")).unwrap_or_default()
+}
+
+/// Read the steps of one trajectory, without its place among others.
+fn trajectory(document: &Value, file: &str, made: &mut Made) -> (Head, Conversation) {
     check(document, &WANTED, made);
     let mut talk = Conversation::default();
     let agent = document.get("agent").unwrap_or(&Value::Null);
@@ -64,25 +153,30 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
     for step in list(document, "steps") {
         let at = talk.messages.len();
         say(step, text(agent, "model_name").unwrap_or_default(), &mut talk, made);
-        metrics.extend(measured(step, at));
+        if talk.messages.get(at).is_some_and(|message| message.role.is_assistant()) {
+            metrics.extend(measured(step, at));
+        }
     }
-    let mut more = kept(document, &["schema_version", "session_id"]);
+    let mut more = kept(document, &["schema_version", "session_id", "trajectory_id"]);
     more.insert("agent".to_owned(), kept(agent, &["name", "version"]).into());
     more.extend(document.get("final_metrics").map(|all| kept(all, &["total_cost_usd"])).unwrap_or_default());
     if !metrics.is_empty() {
         more.insert("metrics".to_owned(), metrics.into());
     }
-    let trial = Trial::look(Path::new(file));
     let head = Head {
-        id: text(document, "session_id").map_or_else(|| format!("{digest:032x}"), str::to_owned),
-        group: trial.task,
-        reward: trial.reward,
         tokens: tokens(document),
         source: source("atif", file, more),
         tools: agent.get("tool_definitions").cloned().and_then(offered),
         ..Head::default()
     };
     (head, talk)
+}
+
+/// Return whether a step of the agent is none of its model's own words: it is copied from another trajectory, or
+/// the harness made it without a call of the model.
+fn is_context(step: &Value) -> bool {
+    let is_copied = step.get("is_copied_context").and_then(Value::as_bool) == Some(true);
+    is_copied || step.get("llm_call_count").and_then(Value::as_u64) == Some(0)
 }
 
 fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
@@ -95,6 +189,7 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
             let turn = talk.say(Role::Assistant, &content, &moment);
             turn.reasoning = quoted(step, "reasoning_content");
             turn.model = escaped(text(step, "model_name").unwrap_or(model));
+            turn.unlearned = is_context(step);
         }
         Some("user") => drop(talk.say(Role::User, &content, &moment)),
         // The environment's own step without text has only results.
@@ -112,7 +207,7 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
             made,
         );
     }
-    for result in step.get("observation").map(|seen| list(seen, "results")).unwrap_or_default() {
+    for result in results(step) {
         let (id, content) =
             (quoted(result, "source_call_id"), words(result.get("content"), made).unwrap_or_default());
         if talk.waits(&id) {
@@ -129,7 +224,7 @@ fn measured(step: &Value, at: usize) -> Option<Map<String, Value>> {
     let said = kept(step.get("metrics")?, &METRICS);
     let mut all = Map::from_iter([("message".to_owned(), at.into())]);
     all.extend(said);
-    (all.len() > 1 && text(step, "source") == Some("agent")).then_some(all)
+    (all.len() > 1).then_some(all)
 }
 
 /// Return the tokens of the whole run, or the sum over all steps.
@@ -148,11 +243,18 @@ fn tokens(document: &Value) -> Tokens {
     Tokens { input, cache_creation: None, cache_read: cached, output: count("completion_tokens") }
 }
 
+/// Name of the reward where the verifier gives a single one.
+const REWARD: &str = "reward";
+
 /// Result of a trial by the verifier.
 #[derive(Default)]
 struct Trial {
     task: Option<String>,
     reward: Option<f64>,
+    /// Rewards by name, unless `reward` is the only one.
+    rewards: Map<String, Value>,
+    /// Whether there are several rewards, none of which is named `reward`.
+    is_unclear: bool,
 }
 
 impl Trial {
@@ -160,10 +262,14 @@ impl Trial {
         let beside = file.parent().and_then(Path::parent).map(|trial| trial.join("result.json"));
         let read = |path| reference_parser::parse(&sidecar::read(path).ok()?).ok();
         let Some(whole) = beside.as_deref().and_then(read) else { return Self::default() };
-        let reward = whole.pointer("/verifier_result/rewards/reward").and_then(Value::as_f64);
-        Self {
-            task: text(&whole, "task_name").map(str::to_owned),
-            reward: reward.filter(|reward| reward.is_finite()),
-        }
+        let named = whole.pointer("/verifier_result/rewards").and_then(Value::as_object);
+        let rewards: Map<String, Value> = named.cloned().unwrap_or_default();
+        let finite = |value: &Value| value.as_f64().filter(|reward| reward.is_finite());
+        let only = (rewards.len() == 1).then(|| rewards.values().next()).flatten();
+        let reward = rewards.get(REWARD).or(only).and_then(finite);
+        let is_unclear = rewards.len() > 1 && !rewards.contains_key(REWARD);
+        let is_plain = rewards.len() == 1 && rewards.contains_key(REWARD);
+        let rewards = if is_plain { Map::new() } else { rewards };
+        Self { task: text(&whole, "task_name").map(str::to_owned), reward, rewards, is_unclear }
     }
 }

@@ -5,7 +5,7 @@
 //! Sessions with a common beginning that then differ stay separate, in one group, so that no split separates
 //! them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use karl_core::rng::id128;
 
@@ -17,10 +17,14 @@ use super::report::Made;
 pub(super) struct Trace {
     /// Id of the session; None if the file has none.
     pub(super) id: Option<String>,
+    /// Name of its trajectory where another session may have the same one.
+    pub(super) name: Option<String>,
     /// Session that this one was forked from.
     pub(super) forked_from: Option<String>,
     /// True if a continuation of the session may be in another file.
     pub(super) continues: bool,
+    /// True if the user took it back: another file of the session is what stays.
+    pub(super) superseded: bool,
     /// Hashes that two files of one session share.
     pub(super) links: Vec<u64>,
     /// Hash of each message or item of the conversation.
@@ -60,7 +64,19 @@ pub(super) fn units(traces: &[Trace], besides: &[Option<EntireMetadata>], made: 
         .flat_map(|files| SessionFamily { traces, sums: &sums, files }.units(besides, made))
         .collect();
     units.sort_by_key(|unit| unit.parts.first().copied());
+    mark_namesakes(&mut units, traces);
     units
+}
+
+/// Mark trajectories of different sessions that have the name of an earlier one.
+fn mark_namesakes(units: &mut [Lineage], traces: &[Trace]) {
+    let mut seen = HashSet::new();
+    for unit in units.iter_mut().filter(|unit| !unit.contained && unit.mark.is_none()) {
+        let trace = &traces[unit.parts[0].0];
+        if trace.name.as_ref().is_some_and(|name| !seen.insert(name)) {
+            unit.mark = Some(trace.whole);
+        }
+    }
 }
 
 /// Return a hash of each prefix of a list.
@@ -117,12 +133,19 @@ impl SessionFamily<'_> {
                 && left.iter().any(|&other| self.traces[other].id == self.traces[*at].id)
         };
         let (begun, silent): (Vec<usize>, Vec<usize>) = silent.into_iter().partition(begun);
+        let (superseded, left): (Vec<usize>, Vec<usize>) =
+            left.iter().partition(|&&at| self.traces[at].superseded);
         let mut units = self.joined(&left, made);
         // Unnamed runs of one task are in its group already.
         if units.len() > 1 && left.iter().any(|&at| self.traces[at].id.is_some()) {
             self.fork(&mut units, besides, made);
         }
-        units.extend(silent.into_iter().map(|at| Lineage { parts: vec![(at, 0)], ..Lineage::default() }));
+        units.extend(
+            silent
+                .into_iter()
+                .chain(superseded)
+                .map(|at| Lineage { parts: vec![(at, 0)], ..Lineage::default() }),
+        );
         for unit in &mut units {
             let id = &self.traces[unit.parts[0].0].id;
             let same = |at: &usize| {

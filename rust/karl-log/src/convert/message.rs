@@ -30,7 +30,7 @@ impl Role {
 }
 
 /// One message. Texts are the contents of JSON strings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) role: Role,
     pub(super) content: Vec<u8>,
@@ -48,11 +48,22 @@ pub(super) struct Message {
 }
 
 /// Fields of a message that is the result of a call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Answer {
     call: Vec<u8>,
     name: Vec<u8>,
     success: Option<bool>,
+}
+
+impl Answer {
+    /// Return the name under which its call is counted.
+    fn outcome(&self) -> &'static str {
+        match self.success {
+            Some(true) => "succeeded",
+            Some(false) => "failed",
+            None => "unknown",
+        }
+    }
 }
 
 impl Message {
@@ -211,12 +222,7 @@ impl Conversation {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.answered = true;
         let answer = Answer { call: id.to_vec(), name: call.name.clone(), success };
-        let told = match success {
-            Some(true) => "succeeded",
-            Some(false) => "failed",
-            None => "unknown",
-        };
-        *made.calls.entry(told).or_default() += 1;
+        *made.calls.entry(answer.outcome()).or_default() += 1;
         self.say(Role::Tool, content, timestamp).answer = Some(answer);
     }
 
@@ -224,6 +230,32 @@ impl Conversation {
     pub(super) fn result(&mut self, id: &[u8], content: &[u8], success: Option<bool>, timestamp: &[u8]) {
         let answer = Answer { call: id.to_vec(), name: Vec::new(), success };
         self.say(Role::Tool, content, timestamp).answer = Some(answer);
+    }
+
+    /// Remove the messages from an index on, with their calls; return them.
+    pub(super) fn cut(&mut self, at: usize, made: &mut Made) -> Vec<Message> {
+        let removed = self.messages.split_off(at.min(self.messages.len()));
+        self.calls.retain(|_, call| call.at < at);
+        self.keyed.retain(|_, message| *message < at);
+        for answer in removed.iter().filter_map(|message| message.answer.as_ref()) {
+            if answer.name.is_empty() {
+                continue;
+            }
+            if let Some(count) = made.calls.get_mut(answer.outcome()) {
+                *count = count.saturating_sub(1);
+            }
+            if let Some(call) = self.calls.get_mut(&answer.call) {
+                call.answered = false;
+            }
+        }
+        made.calls.retain(|_, count| *count > 0);
+        removed
+    }
+
+    /// Exclude the model's messages so far from training: they are the context of what follows.
+    pub(super) fn keep_as_context(&mut self) {
+        let own = self.messages.iter_mut().filter(|message| message.role.is_assistant());
+        own.for_each(|message| message.unlearned = true);
     }
 
     /// Return the number of pending calls.

@@ -4,9 +4,11 @@
 use std::io::Read;
 
 use karl_core::rng::id128;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::codex::{ItemTrail, REPEATED, Rollout};
+use super::codex::{
+    HistoryEnd, Inheritance, ItemTrail, LinePlace, REPEATED, Rollout, RolloutHistory, inherit,
+};
 use super::entire_metadata::EntireMetadata;
 use super::json::{inside, mended};
 use super::json_type::{OBJECT, damaged};
@@ -14,10 +16,9 @@ use super::lineage::{Lineage, Trace, hash, units};
 use super::lines::{ObjectKeys, each};
 use super::message::{Conversation, Message};
 use super::record::{Head, write};
-use super::report::{EMPTY, Made, NO_CONVERSATION, Report, count_type};
+use super::report::{EMPTY, Made, NO_CONVERSATION, OTHER_BRANCH, Report, count_type};
 use super::settings::ConvertSettings;
 use super::swe_bench::SweBenchReports;
-use super::text_parts::text as text_of;
 use super::tool_kind::{Alone, TranscriptKind};
 use super::value_hash::hash_of;
 use super::{atif, swe_agent};
@@ -38,6 +39,8 @@ pub(super) struct Documents<'a> {
     files: &'a [(Alone, Source)],
     besides: Vec<Option<EntireMetadata>>,
     units: Vec<Lineage>,
+    /// What each file has from others.
+    inheritances: Vec<Inheritance>,
     verdicts: SweBenchReports,
 }
 
@@ -54,14 +57,19 @@ impl<'a> Documents<'a> {
     ) -> Result<Self> {
         let besides: Vec<_> = files.iter().map(|(_, source)| EntireMetadata::look(source)).collect();
         let one = |(kind, source): &(Alone, Source)| trace(*kind, source, settings, watch);
-        let traces = match files {
-            [_] => vec![Trace::default()],
+        let traced = match files {
+            [_] => vec![(Trace::default(), Some(RolloutHistory::default()))],
             _ => {
                 map(files.iter().collect(), settings.threads, one).into_iter().collect::<Result<Vec<_>>>()?
             }
         };
+        let (mut traces, histories): (Vec<Trace>, Vec<_>) = traced.into_iter().unzip();
+        let mut inheritances = inherit(&mut traces, &histories);
+        if let ([_], [only]) = (files, &mut inheritances[..]) {
+            only.is_cut = true;
+        }
         let units = units(&traces, &besides, &mut report.made);
-        Ok(Self { files, besides, units, verdicts: SweBenchReports::default() })
+        Ok(Self { files, besides, units, inheritances, verdicts: SweBenchReports::default() })
     }
 
     /// Return the number of work units.
@@ -80,15 +88,9 @@ impl<'a> Documents<'a> {
         watch: &Watch,
     ) -> Result<(Vec<u8>, Made)> {
         let (unit, mut out, mut made) = (&self.units[unit], Vec::new(), Made::default());
-        let found = match self.files[unit.parts[0].0].0 {
-            Alone::Codex => Some(self.rollout(unit, settings.max_line_bytes, &mut made, watch)?),
-            kind => self.document(kind, unit, &mut made, watch)?,
-        };
-        if let Some((mut head, talk)) = found.filter(|(_, talk)| !talk.messages.is_empty()) {
-            let unanswered = talk.unanswered();
-            made.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
-            self.settle(unit, &mut head);
-            write(head, &talk.messages, settings.rate, &mut out, &mut made);
+        match self.files[unit.parts[0].0].0 {
+            Alone::Codex => self.rollout(unit, settings, &mut out, &mut made, watch)?,
+            kind => self.document(kind, unit, settings, &mut out, &mut made, watch)?,
         }
         Ok((out, made))
     }
@@ -107,9 +109,21 @@ impl<'a> Documents<'a> {
         head.source.insert("files".to_owned(), names.collect());
     }
 
-    /// Read the files of a Codex session; skip a file contained in another.
-    fn rollout(&self, unit: &Lineage, limit: usize, made: &mut Made, watch: &Watch) -> Result<Parsed> {
-        let mut rollout = Rollout::default();
+    /// Read the files of a Codex session and write it; skip a file contained in another.
+    fn rollout(
+        &self,
+        unit: &Lineage,
+        settings: &ConvertSettings,
+        out: &mut Vec<u8>,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<()> {
+        let (first, limit) = (unit.parts[0].0, settings.max_line_bytes);
+        let inheritance = &self.inheritances[first];
+        let mut rollout = Rollout::new(inheritance, settings.abandoned);
+        if !unit.contained {
+            self.read_before(inheritance, &mut rollout, limit, made, watch)?;
+        }
         for &(at, repeated) in &unit.parts {
             let (source, mut tally) = (&self.files[at].1, FileTally::default());
             rollout.repeated = repeated;
@@ -123,7 +137,7 @@ impl<'a> Documents<'a> {
                     count_type(&mut made.types, &String::from_utf8_lossy(kind), 1);
                     let fate = match text {
                         _ if unit.contained => Err(REPEATED),
-                        Some(text) => take(&mut rollout, text, made),
+                        Some(text) => take(&mut rollout, text, offset, inheritance.superseded, made),
                         None => Err(NO_CONVERSATION),
                     };
                     made.locate(&source.name, offset);
@@ -136,42 +150,123 @@ impl<'a> Documents<'a> {
             )?;
             self.account(at, &tally, made);
         }
-        Ok(rollout.end(&self.files[unit.parts[0].0].1.name))
+        self.write_rollout(unit, rollout, settings, out, made);
+        Ok(())
     }
 
-    /// Read a document.
+    /// Read the files that a rollout goes on from. Their lines are counted with their own trajectories.
+    fn read_before(
+        &self,
+        inheritance: &Inheritance,
+        rollout: &mut Rollout,
+        limit: usize,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<()> {
+        let mut uncounted = Made::default();
+        rollout.is_before = true;
+        for &(at, end) in &inheritance.before {
+            lines(
+                &self.files[at].1,
+                limit,
+                &mut FileTally::default(),
+                watch,
+                |_| watch.advance(0),
+                |_, text, offset| {
+                    let line = text.and_then(|text| parsed(text, &mut uncounted));
+                    if let Some(line) = line.filter(|line| end.is_after(LinePlace::of(line, offset))) {
+                        // What becomes of it is counted elsewhere.
+                        let _ = rollout.line(&line, &mut uncounted);
+                    }
+                },
+            )?;
+        }
+        rollout.is_before = false;
+        made.calls.extend(uncounted.calls);
+        Ok(())
+    }
+
+    /// Write the trajectory of a rollout, and on request the branches that the user took back.
+    fn write_rollout(
+        &self,
+        unit: &Lineage,
+        mut rollout: Rollout,
+        settings: &ConvertSettings,
+        out: &mut Vec<u8>,
+        made: &mut Made,
+    ) {
+        let file = unit.parts[0].0;
+        let branches = rollout.branches.take().unwrap_or_default();
+        let (mut head, mut talk) = rollout.end(&self.files[file].1.name);
+        self.settle(unit, &mut head);
+        let (id, source) = (head.id.clone(), head.source.clone());
+        if self.inheritances[file].superseded.is_some() {
+            made.calls.clear();
+            if settings.abandoned {
+                let branch = format!("{id}/abandoned-file-{}", file + 1);
+                write_branch(&talk.messages, (branch, &id), source, settings, out, made);
+            }
+            return;
+        }
+        talk.finish(made);
+        if !talk.messages.is_empty() {
+            let unanswered = talk.unanswered();
+            made.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
+            write(head, &talk.messages, settings.rate, out, made);
+        }
+        for (number, messages) in branches.iter().enumerate() {
+            let branch = format!("{id}/abandoned-{}", number + 1);
+            write_branch(messages, (branch, &id), source.clone(), settings, out, made);
+        }
+    }
+
+    /// Read a document and write its trajectories.
     fn document(
         &self,
         kind: Alone,
         unit: &Lineage,
+        settings: &ConvertSettings,
+        out: &mut Vec<u8>,
         made: &mut Made,
         watch: &Watch,
-    ) -> Result<Option<Parsed>> {
+    ) -> Result<()> {
         let at = unit.parts[0].0;
         let source = &self.files[at].1;
         let (text, mut tally) = (bytes(source, watch)?, FileTally { lines: 1, ..FileTally::default() });
         watch.advance(text.len() as u64)?;
-        let found = parsed(&text, made).map(|document| {
-            tally.rows = 1;
-            count_type(&mut made.types, DOCUMENT, 1);
-            if unit.contained {
-                made.duplicates += 1;
-                return (Head::default(), Conversation::default());
-            }
-            let found = read(kind, &document, source, id128(&text), &self.verdicts, made);
-            made.locate(&source.name, 0);
-            if found.1.messages.is_empty() {
-                made.drop_line(EMPTY);
-            } else {
-                made.used = 1;
-            }
-            found
-        });
-        if found.is_none() {
+        let Some(document) = parsed(&text, made) else {
             tally.bad(reference_parser::fault(&text), RejectReason::Malformed);
-        }
+            self.account(at, &tally, made);
+            return Ok(());
+        };
+        tally.rows = 1;
+        count_type(&mut made.types, DOCUMENT, 1);
         self.account(at, &tally, made);
-        Ok(found)
+        if unit.contained {
+            made.duplicates += 1;
+            return Ok(());
+        }
+        let all = read(kind, &document, source, id128(&text), &self.verdicts, made);
+        made.locate(&source.name, 0);
+        if all.iter().all(|(_, talk)| talk.messages.is_empty()) {
+            made.drop_line(EMPTY);
+            return Ok(());
+        }
+        made.used = 1;
+        let name = all[0].0.id.clone();
+        for (number, (mut head, talk)) in all.into_iter().enumerate() {
+            *made.calls.entry("unanswered").or_default() += talk.unanswered();
+            if number == 0 {
+                self.settle(unit, &mut head);
+            } else if let Some(mark) = unit.mark {
+                rename(&mut head, &name, &format!("{name}/{mark:016x}"));
+            }
+            if !talk.messages.is_empty() {
+                write(head, &talk.messages, settings.rate, out, made);
+            }
+        }
+        made.calls.retain(|_, count| *count > 0);
+        Ok(())
     }
 
     fn account(&self, at: usize, tally: &FileTally, made: &mut Made) {
@@ -184,11 +279,39 @@ impl<'a> Documents<'a> {
 
 type Parsed = (Head, Conversation);
 
-fn take(rollout: &mut Rollout, text: &[u8], made: &mut Made) -> std::result::Result<(), &'static str> {
+/// Read a line of a rollout; of a file that another goes on from, what is behind the `end` was taken back.
+fn take(
+    rollout: &mut Rollout,
+    text: &[u8],
+    offset: u64,
+    end: Option<HistoryEnd>,
+    made: &mut Made,
+) -> std::result::Result<(), &'static str> {
     match mended(text, made).and_then(|line| reference_parser::parse(&line).ok()) {
-        Some(line) => rollout.line(&line, made),
+        Some(line) => {
+            let stays = end.is_none_or(|end| end.is_after(LinePlace::of(&line, offset)));
+            rollout.line(&line, made).and_then(|()| if stays { Ok(()) } else { Err(OTHER_BRANCH) })
+        }
         None => Err(damaged(OBJECT, "the line", made)),
     }
+}
+
+/// Write a branch that the user took back. Its lines are counted with its session.
+fn write_branch(
+    messages: &[Message],
+    (id, session): (String, &str),
+    mut source: Map<String, Value>,
+    settings: &ConvertSettings,
+    out: &mut Vec<u8>,
+    made: &mut Made,
+) {
+    if messages.is_empty() {
+        return;
+    }
+    source.insert("session_id".to_owned(), session.into());
+    source.insert("abandoned".to_owned(), true.into());
+    write(Head { id, source, ..Head::default() }, messages, settings.rate, out, &mut Made::default());
+    made.note("abandoned_branch");
 }
 
 /// Pass on the type of each line of a rollout, its text if it is read, and its place.
@@ -226,10 +349,15 @@ fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
 }
 
 /// Return the trace of a file's session; for a damaged file, that of the valid part.
-fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch) -> Result<Trace> {
+fn trace(
+    kind: Alone,
+    source: &Source,
+    settings: &ConvertSettings,
+    watch: &Watch,
+) -> Result<(Trace, Option<RolloutHistory>)> {
     let mut made = Made::default();
     if kind == Alone::Codex {
-        let (mut path, mut tally) = (ItemTrail::default(), FileTally::default());
+        let (mut path, mut tally) = (ItemTrail::new(&source.name), FileTally::default());
         let limit = settings.max_line_bytes;
         lines(
             source,
@@ -237,23 +365,26 @@ fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch
             &mut tally,
             watch,
             |_| watch.advance(0),
-            |_, text, _| {
+            |_, text, offset| {
                 if let Some(line) = text.and_then(|text| parsed(text, &mut made)) {
-                    path.line(&line);
+                    path.line(&line, offset);
                 }
             },
         )?;
-        return Ok(path.end());
+        let (trace, history) = path.end();
+        return Ok((trace, Some(history)));
     }
     let text = bytes(source, watch)?;
     watch.advance(0)?;
-    let Some(document) = parsed(&text, &mut made) else { return Ok(Trace::default()) };
-    let (head, talk) = read(kind, &document, source, 0, &SweBenchReports::default(), &mut made);
+    let Some(document) = parsed(&text, &mut made) else { return Ok(Default::default()) };
+    let all = read(kind, &document, source, 0, &SweBenchReports::default(), &mut made);
+    let Some((head, talk)) = all.into_iter().next() else { return Ok(Default::default()) };
     let whole = hash_of(&document);
     let (id, links) = match kind {
         Alone::Atif => {
-            let id = text_of(&document, "session_id");
-            (id, vec![id.map_or(whole, |id| hash("trial", id.as_bytes()))])
+            let id = atif::identity(&document);
+            let link = id.as_ref().map_or(whole, |id| hash("trial", id.as_bytes()));
+            (id, vec![link])
         }
         // Runs of one task are compared: a run has no name of its own.
         _ => (None, head.group.iter().map(|task| hash("task", task.as_bytes())).collect()),
@@ -263,15 +394,20 @@ fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch
         message.write(b"", &mut out);
         hash("message", &out)
     };
-    Ok(Trace {
-        id: id.map(str::to_owned),
-        links,
-        items: talk.messages.iter().map(written).collect(),
-        whole,
-        ..Trace::default()
-    })
+    let items = talk.messages.iter().map(written).collect();
+    let name = Some(head.id);
+    Ok((Trace { id, name, links, items, whole, ..Trace::default() }, None))
 }
 
+/// Give a sub-agent the new name of the trajectory that it belongs to.
+fn rename(head: &mut Head, old: &str, new: &str) {
+    let renamed =
+        |id: &str| id.strip_prefix(old).map_or_else(|| id.to_owned(), |rest| format!("{new}{rest}"));
+    head.id = renamed(&head.id);
+    head.parent = head.parent.take().map(|(parent, call)| (renamed(&parent), call));
+}
+
+/// Return the trajectories of a document, its own first.
 fn read(
     kind: Alone,
     document: &Value,
@@ -279,9 +415,9 @@ fn read(
     digest: u128,
     verdicts: &SweBenchReports,
     made: &mut Made,
-) -> Parsed {
+) -> Vec<Parsed> {
     match kind {
-        Alone::SweAgent => swe_agent::read(document, &source.name, digest, verdicts, made),
+        Alone::SweAgent => vec![swe_agent::read(document, &source.name, digest, verdicts, made)],
         _ => atif::read(document, &source.name, digest, made),
     }
 }

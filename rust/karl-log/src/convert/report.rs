@@ -22,6 +22,9 @@ pub(super) const NO_CONVERSATION: &str = "no_conversation";
 /// Reason for the text in place of a prompt after the user stopped the model.
 pub(super) const INTERRUPTION: &str = "interruption";
 
+/// Reason for what the user took back.
+pub(super) const OTHER_BRANCH: &str = "other_branch";
+
 /// Reason for empty content.
 pub(super) const EMPTY: &str = "empty";
 
@@ -191,6 +194,14 @@ impl Made {
     /// Count a line that is left out.
     pub(crate) fn drop_line(&mut self, reason: &'static str) {
         *self.dropped.entry(reason).or_default() += 1;
+    }
+
+    /// Count used lines as left out instead.
+    pub(super) fn move_to_dropped(&mut self, lines: u64, reason: &'static str) {
+        if lines > 0 {
+            self.used = self.used.saturating_sub(lines);
+            *self.dropped.entry(reason).or_default() += lines;
+        }
     }
 
     /// Count the secrets that stay in the output: they are replaced when rows are drawn from it.

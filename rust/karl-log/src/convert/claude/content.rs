@@ -10,7 +10,7 @@ use crate::convert::json_type::{FLAG, NUMBER, TEXT, WORDS, expect};
 use crate::convert::lines::ObjectKeys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
-use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, UNKNOWN_BLOCK};
+use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, OTHER_BRANCH, UNKNOWN_BLOCK};
 use crate::json::elements::elements;
 
 /// Tools that call sub-agents, under all their names.
@@ -246,8 +246,6 @@ impl ClaudeConversation {
     }
 }
 
-/// Reason for a line that is not on the branch of the last message.
-pub(super) const OTHER_BRANCH: &str = "other_branch";
 const ORPHAN: &str = "orphan_result";
 
 /// Return whether a call succeeded. An error result is marked; a failed tool has a text in place of its own

@@ -24,7 +24,7 @@ mod session;
 mod stream_json;
 mod user_text;
 
-use self::content::{ClaudeConversation, OTHER_BRANCH};
+use self::content::ClaudeConversation;
 use self::line::{ClaudeLine, LineReader, SessionFiles};
 use self::merge::{abandoned, counted, live, threads};
 use self::resumed::{Kin, kin};
@@ -32,7 +32,7 @@ use self::row::{LineKind, Row};
 use self::session::SessionMeta;
 use super::entire_metadata::EntireMetadata;
 use super::record::{Head, write};
-use super::report::{Made, NO_CONVERSATION, Report};
+use super::report::{Made, NO_CONVERSATION, OTHER_BRANCH, Report};
 use super::settings::{ConvertSettings, Rate};
 use crate::cancel::Watch;
 use crate::error::Result;
