@@ -36,7 +36,7 @@ def write(folder: Path, found: dict[str, Any], rewards: dict[str, Any] | None = 
 def calls(name: str, child: str, answer: str | None = "done", form: type = list) -> dict[str, Any]:
     """Return a step that calls a sub-agent."""
     reference = {"trajectory_id": child}
-    result = {"source_call_id": name, "content": answer}
+    result: dict[str, Any] = {"source_call_id": name, "content": answer}
     result["subagent_trajectory_ref"] = [reference] if form is list else reference
     call = {"tool_call_id": name, "function_name": "Task", "arguments": {"prompt": "look"}}
     return step("agent", "I delegate", tool_calls=[call], observation={"results": [result]})

@@ -70,7 +70,8 @@ class ClaudeCode(Trigger):
             group = json.loads(text)["hooks"][event][matcher]
             here = made_by(group["hooks"][number]["command"]) or set()
             is_whole = list(group) == ["hooks"] and len(group["hooks"]) == 1
-            text = json_text.remove(text, "hooks", event, matcher, *([] if is_whole else ["hooks", number]))
+            inside: tuple[str | int, ...] = () if is_whole else ("hooks", number)
+            text = json_text.remove(text, "hooks", event, matcher, *inside)
             if "event" in here and not json.loads(text)["hooks"][event]:
                 text = json_text.remove(text, "hooks", event)
             made |= here

@@ -55,7 +55,7 @@ impl AgentFile {
         let mut shown = String::new();
         for chunk in bytes.utf8_chunks() {
             shown.push_str(chunk.valid());
-            chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+            shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
         }
         Cow::Owned(shown)
     }

@@ -57,13 +57,13 @@ impl<'a> Documents<'a> {
     ) -> Result<Self> {
         let besides: Vec<_> = files.iter().map(|(_, source)| EntireMetadata::look(source)).collect();
         let one = |(kind, source): &(Alone, Source)| trace(*kind, source, settings, watch);
-        let traced = match files {
+        let paths = match files {
             [_] => vec![(Trace::default(), Some(RolloutHistory::default()))],
             _ => {
                 map(files.iter().collect(), settings.threads, one).into_iter().collect::<Result<Vec<_>>>()?
             }
         };
-        let (mut traces, histories): (Vec<Trace>, Vec<_>) = traced.into_iter().unzip();
+        let (mut traces, histories): (Vec<Trace>, Vec<_>) = paths.into_iter().unzip();
         let mut inheritances = inherit(&mut traces, &histories);
         if let ([_], [only]) = (files, &mut inheritances[..]) {
             only.is_cut = true;
@@ -290,7 +290,7 @@ fn take(
     match mended(text, made).and_then(|line| reference_parser::parse(&line).ok()) {
         Some(line) => {
             let stays = end.is_none_or(|end| end.is_after(LinePlace::of(&line, offset)));
-            rollout.line(&line, made).and_then(|()| if stays { Ok(()) } else { Err(OTHER_BRANCH) })
+            rollout.line(&line, made).and(if stays { Ok(()) } else { Err(OTHER_BRANCH) })
         }
         None => Err(damaged(OBJECT, "the line", made)),
     }

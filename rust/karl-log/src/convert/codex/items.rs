@@ -304,8 +304,8 @@ pub(super) fn parent(meta: &Value) -> Option<String> {
     let agent = meta.pointer("/source/subagent");
     let spawned = agent.and_then(|agent| agent.pointer("/thread_spawn/parent_thread_id"));
     let forked = agent.and_then(|_| meta.get("forked_from_id"));
-    let names = [meta.get("parent_thread_id"), spawned, forked].into_iter().flatten();
-    names.filter_map(Value::as_str).next().map(str::to_owned)
+    let mut names = [meta.get("parent_thread_id"), spawned, forked].into_iter().flatten();
+    names.find_map(Value::as_str).map(str::to_owned)
 }
 
 /// Return the file that a rollout goes on from, in place of a copy of it.
