@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.collection.opencode import export
-from karl_fast.collection.places import archive_folder, found, named, shown
+from karl_fast.collection.places import archive_folder, found, named
 from karl_fast.errors import FileError
+from karl_fast.log.discovery import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -81,7 +82,7 @@ def collect(
     _make_private(folder)
     with contextlib.ExitStack() as stack:
         exported = [_with_rows(file, stack) for file in files]
-        failed += [(shown(file.path), why) for file, _, why in exported if why]
+        failed += [(shown(str(file.path)), why) for file, _, why in exported if why]
         facts = _core.collect(
             [(file.agent, file.path, file.name, file.form, rows) for file, rows, why in exported if not why],
             folder,

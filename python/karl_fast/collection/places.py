@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError
+from karl_fast.log.discovery import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -156,7 +157,7 @@ def _folders(folder: Path, seen: set[tuple[int, int]], unread: Unread) -> Iterat
     except FileNotFoundError:
         return
     except OSError as error:
-        unread.append((shown(folder), f"cannot list the folder: {error.strerror}"))
+        unread.append((shown(str(folder)), f"cannot list the folder: {error.strerror}"))
         return
     if (here.st_dev, here.st_ino) in seen:
         return
@@ -166,11 +167,6 @@ def _folders(folder: Path, seen: set[tuple[int, int]], unread: Unread) -> Iterat
     for name in inner:
         if not name.startswith("."):
             yield from _folders(folder / name, seen, unread)
-
-
-def shown(path: str | Path) -> str:
-    """Return a path as text; bytes that are not UTF-8 are escaped."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _form(path: Path) -> Form:
