@@ -119,8 +119,8 @@ class RowAccount:
         if self.endless:
             turns = counted(self.endless, "learned turn")
             yield (
-                f"{split}: {turns} without a token that stops generation at the end, so that stopping is not learned "
-                "there: eos_token_id in the generation_config.json of the model names the tokens that stop"
+                f"{split}: {turns} without a token at the end that stops generation: stopping is not learned there; "
+                "eos_token_id in the model's generation_config.json names the tokens that stop"
             )
 
     @property

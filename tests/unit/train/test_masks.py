@@ -248,7 +248,7 @@ def test_the_marker_of_the_next_role_is_learned_if_it_stops_generation(renderer:
     assert learned(closed, rows[0]) == ["ab<|im_end|>"]  # nothing of the template stops: the last turn is ended
     _, account = prepared(rows, rendered(rows, closed), Training(max_seq_length=2048), "train.jsonl")
     assert account.endless == 1
-    assert "1 learned turn without a token that stops generation" in " ".join(account.remarks("train"))
+    assert "1 learned turn without a token at the end that stops generation" in " ".join(account.remarks("train"))
 
 
 EMPTY = (
