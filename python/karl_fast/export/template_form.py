@@ -165,21 +165,28 @@ class ChatTemplate:
     def _lost(self, lacking: list[_Mark], messages: list[Message], tools: Any) -> list[_Mark]:
         """Return the marks that a template shows nowhere, up to the first that is not of thoughts.
 
-        A turn may be whole only while it is the last: so its marks are looked for in a rendering that it ends.
+        A turn may be whole only while it is the last, and a system prompt may stand before the last user alone
+        (Mistral). So marks are looked for in a rendering that the turn ends, and in one that calls for the next turn.
         """
         lost, texts = [], {}
         for mark in lacking:
-            if mark.own and mark.at not in texts:
-                texts[mark.at] = self._text_or_nothing(messages[: mark.at + 1], tools)
-            if not mark.own or mark.text not in texts[mark.at]:
+            at = mark.at + 1 if mark.own else self._next_turn(messages, mark.at)
+            if at not in texts:
+                texts[at] = self._text_or_nothing(messages[:at], tools, add_generation_prompt=not mark.own)
+            if mark.text not in texts[at]:
                 lost.append(mark)
                 if mark.what != "thoughts":
                     break
         return lost
 
-    def _text_or_nothing(self, messages: list[Message], tools: Any) -> str:
+    def _next_turn(self, messages: list[Message], at: int) -> int:
+        """Return the index of the next turn of the assistant."""
+        turns = (turn for turn in range(at, len(messages)) if messages[turn]["role"] == "assistant")
+        return next(turns, len(messages))
+
+    def _text_or_nothing(self, messages: list[Message], tools: Any, **how: Any) -> str:
         try:
-            return self.render(messages, tools)
+            return self.render(messages, tools, **how)
         except TemplateError:
             return ""
 

@@ -35,7 +35,7 @@ MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 EMPTY_THOUGHTS = re.compile(
     r"\s*(?:<(\|?[\w:]*(?:think|thought|reasoning)\w*\|?)>\s*</\1>|\[THINK\]\s*\[/THINK\]"
-    r"|<\|START_THINKING\|>\s*<\|END_THINKING\|>|<\|channel>thought\s*<channel\|>)\s*"
+    r"|</[\w:]*(?:think|thought|reasoning)\w*>|<\|START_THINKING\|>\s*<\|END_THINKING\|>|<\|channel>thought\s*<channel\|>)\s*"
 )
 
 SWITCHES = ({"enable_thinking": False, "thinking": False}, {"enable_thinking": True, "thinking": True})
@@ -116,13 +116,23 @@ class _Opening:
     turn: str
 
     def prompts(self, asked: str) -> Iterator[str]:
-        """Yield a context that ends with the generation prompt, with each other generation prompt in its place."""
+        """Yield a context that ends with the generation prompt, with each other generation prompt in its place.
+
+        The beginning of a turn is one of them where it differs in space alone.
+        """
         yield asked
+        if self._differs_in_space and asked.endswith(self.prompt):
+            yield asked[: len(asked) - len(self.prompt)] + self.turn
         for other in self.others:
             if self.prompt in other:
                 yield asked + other.partition(self.prompt)[2]
             elif asked.endswith(tail := self.prompt[len(common := _common(self.prompt, other)) :]):
                 yield asked[: len(asked) - len(tail)] + other[len(common) :]
+
+    @property
+    def _differs_in_space(self) -> bool:
+        begins = self.turn.startswith(self.prompt)
+        return not begins and "".join(self.prompt.split()) == "".join(self.turn.split())
 
     def shared(self, asked: str) -> str | None:
         """Return a context up to where generation prompt and turn part; None if more than empty thoughts differs."""
@@ -136,7 +146,7 @@ class _Opening:
     def generated(self) -> str:
         """What the model generates itself before the words of a turn without thoughts."""
         lengths = [len(prompt) for prompt in self.prompts(self.prompt) if self.turn.startswith(prompt)]
-        rest = self.turn[max(lengths) :] if lengths else ""
+        rest = self.turn[_past_empty_thoughts(self.turn, max(lengths)) :] if lengths else ""
         return "" if EMPTY_THOUGHTS.fullmatch(rest) else rest
 
 

@@ -264,6 +264,35 @@ def test_empty_thoughts_of_the_template_are_not_learned(renderer: Renderer) -> N
     assert learned(given(renderer, always), chat("q", "a")) == ["a<|im_end|>"]
 
 
+def test_a_generation_prompt_may_differ_in_space_and_in_a_lone_end_of_thoughts(renderer: Renderer) -> None:  # noqa: F811
+    spaced = EMPTY.replace("<think></think>", "").replace("assistant\n<think>\n", " assistant\n\n")
+    assert learned(given(renderer, spaced), chat("q", "a", "r", "b")) == ["a<|im_end|>b<|im_end|>"]
+    lone = EMPTY.replace("<think></think>", "</think>").replace("assistant\n<think>\n", "assistant\n")
+    assert learned(given(renderer, lone), chat("q", "a")) == ["a<|im_end|>"]
+    words = EMPTY.replace("<think></think>", " ").replace("assistant\n<think>\n", "assistant\n")
+    assert learned(given(renderer, words), chat("q", "a")) == [" a<|im_end|>"]  # the model writes the space itself
+
+
+SYSTEM_LATE = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|im_start|>{% if loop.last and messages[0].role == 'system' %}"
+    "{{ messages[0].content }} {% endif %}{{ m.content }}<|im_end|>{% elif m.role == 'assistant' %}{{ m.content }}"
+    "<|im_end|>{% endif %}{% endfor %}"
+)
+"""The system prompt stands before the last user alone, as with Mistral."""
+
+
+def test_a_system_prompt_that_history_loses_is_in_each_turn_as_it_was_asked_for(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q", "a", "r", "b")
+    row["messages"].insert(0, {"role": "system", "content": "kind"})
+    texts = given(renderer, SYSTEM_LATE).texts(row)
+    wholes = [renderer.tokenizer.decode(text.tokens.tolist()) for text in texts]
+    assert [whole.split("<|im_start|>")[-1] for whole in wholes] == [
+        "kind q<|im_end|>a<|im_end|>",
+        "kind r<|im_end|>b<|im_end|>",
+    ]
+    assert learned(given(renderer, SYSTEM_LATE), row) == ["a<|im_end|>", "b<|im_end|>"]
+
+
 def test_the_assistant_may_speak_first(renderer: Renderer) -> None:  # noqa: F811
     row = chat("x", "hello", "q", "a")
     row["messages"] = row["messages"][1:]
