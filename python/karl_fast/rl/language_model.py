@@ -108,14 +108,14 @@ class LanguageModel:
             return tokens
         return self._behind_words(self._tail(WORDS, calls_as_text(answer)), last)
 
-    def _tail(self, turn: Message, answer: Sequence[Message]) -> str:
+    def _tail(self, turn: Message, answer: Sequence[Message], *, asks: bool = True) -> str:
         """Return what the template writes behind the words of a turn that is answered.
 
         Raises:
             ModelError: it drops the turn.
         """
         text = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": "."}, dict(turn), *answer], add_generation_prompt=True, tokenize=False
+            [{"role": "user", "content": "."}, dict(turn), *answer], add_generation_prompt=asks, tokenize=False
         )
         _, mark, tail = text.rpartition(MARK)
         if not mark:
@@ -140,19 +140,19 @@ class LanguageModel:
     def _behind_words(self, tail: str, last: int | None) -> list[int]:
         """Return the tokens of a tail, without the end of the turn if the policy wrote one itself.
 
-        The end of a turn is what stands behind it whoever speaks next. It may have several tokens (Cohere), and others
-        than those that stop generation (gpt-oss).
+        The end of a turn is what stands behind it whether a message follows or none. It may have several tokens
+        (Cohere), and others than the one that stopped the policy (gpt-oss, Kimi K2).
         """
         tokens = self._tokens(tail)
-        if last is None:
-            return tokens
-        closing = self._shared(tokens, self._tokens(self._tail(WORDS, [])))
-        stops = [at for at, token in enumerate(closing) if token in self.ends]
-        if stops:
-            return tokens[stops[0] + 1 :]
+        if last is None or tokens[:1] == [last]:
+            return tokens[last is not None :]
         added = set(self.tokenizer.get_added_vocab().values())
-        closed = tokens[:1] == [last] or (len(closing) > 1 and closing[0] in added)
-        return tokens[1:] if closed else tokens
+        alone = self._shared(tokens, self._tokens(self._tail(WORDS, [], asks=False)))
+        followed = self._shared(tokens, self._tokens(self._tail(WORDS, [])))
+        closing = alone or followed[:-1]  # the last token that all who follow share is of their own header
+        stops = [at for at, token in enumerate(closing) if token in self.ends]
+        marks = [at for at, token in enumerate(closing) if token in added]
+        return tokens[stops[0] + 1 :] if stops else tokens[marks[-1] + 1 :] if marks else tokens
 
     def _behind_call(self, tail: str, last: int | None) -> list[int] | None:
         """Return the tokens of a tail from the token that stops a call; None without one."""
