@@ -21,7 +21,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -113,7 +112,7 @@ class ChatTemplate:
         """
         if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
             raise TemplateError("the messages of a row are not a list of objects")
-        plain, tools = [self._readable(one) for one in messages], tools or None
+        plain, tools = [self._readable(one) for one in messages], _tools(tools)
         calls = has_calls(plain)
         first: TemplateError | None = None
         for change in () if tool_format == "text" and calls else self._changes(plain):
@@ -275,7 +274,7 @@ def _with_tools(messages: list[Message], tools: Any) -> list[Message]:
     """Return messages with the definitions of tools in the first of the system, or of the user."""
     if not tools:
         return messages
-    lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in (tools if isinstance(tools, list) else [tools]))
+    lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in tools)
     text = CALLS_AS_TEXT.format(tools=lines, example=EXAMPLE)
     if messages and messages[0]["role"] in ("system", "developer"):
         return [messages[0] | {"content": f"{messages[0]['content']}\n\n{text}"}, *messages[1:]]
@@ -322,6 +321,32 @@ def _call(call: Any) -> dict[str, Any]:
     about = {} if function is call else {key: value for key, value in call.items() if key != "function"}
     identity = {"id": call["id"]} if function is call and "id" in call else {}
     return {"type": "function", **about, **identity, "function": read}
+
+
+def _tools(value: Any) -> list[Any] | None:
+    """Return definitions of tools in the form that templates know; None without any.
+
+    Raises:
+        TemplateError: they are not a list of objects with names, nor the JSON text of one.
+    """
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise TemplateError(f"the tools of a row are {shown(value)}, wanted a list of objects") from None
+    if not value:
+        return None
+    if not isinstance(value, list):
+        raise TemplateError(f"the tools of a row are {shown(value)}, wanted a list of objects")
+    return [_tool(one) for one in value]
+
+
+def _tool(value: Any) -> Any:
+    """Return a definition of a tool with its function in an object of its own."""
+    function = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise TemplateError(f"a tool of a row is {shown(value)}, wanted an object with a name")
+    return value if function is not value else {"type": "function", "function": value}
 
 
 def _arguments(value: Any) -> Any:
@@ -411,15 +436,13 @@ def _marked_call(call: dict[str, Any], mark: Callable[[], str]) -> dict[str, Any
     }
 
 
-def _named(tools: Any) -> tuple[Any, list[str]]:
-    """Return definitions of tools with marks for names, and the marks; the same if they have no names."""
-    functions = [one.get("function") if isinstance(one, dict) else None for one in tools or []]
-    if not functions or not all(isinstance(one, dict) and "name" in one for one in functions):
-        return tools, []
-    named = deepcopy(tools)
-    for at, one in enumerate(named):
-        one["function"]["name"] = f"karltool{at}x"
-    return named, [one["function"]["name"] for one in named]
+def _named(tools: list[Any] | None) -> tuple[list[Any] | None, list[str]]:
+    """Return definitions of tools with marks for names, and the marks."""
+    if tools is None:
+        return None, []
+    names = [f"karltool{at}x" for at in range(len(tools))]
+    named = [one | {"function": one["function"] | {"name": name}} for one, name in zip(tools, names, strict=True)]
+    return named, names
 
 
 def _first_line(error: Exception) -> str:

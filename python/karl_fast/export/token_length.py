@@ -110,5 +110,7 @@ def _tokens(template: ChatTemplate, row: dict[str, Any]) -> int:
         row = {"messages": [{"role": role, "content": content} for role, content in pair]}
     if "messages" in row:
         text = template.form(row["messages"], row.get("tools")).text
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise TemplateError("a text of a row holds half of a surrogate pair")
         return len(template.tokenizer(text, add_special_tokens=False)["input_ids"])
     return len(template.tokenizer.encode(row.get("text", ""))) + 1

@@ -325,6 +325,30 @@ def test_what_a_template_does_not_show_of_calls_is_written_as_text_or_dropped(re
         given(renderer, DROPS_RESULTS, tool_format="template").rendering(row)
 
 
+WITH_TOOLS = "{% for t in tools or [] %}{{ t.function.name + ': ' + t.function.description }} {% endfor %}" + EMPTY
+
+
+@pytest.mark.parametrize(
+    ("tools", "shown"),
+    [
+        ([{"type": "function", "function": {"name": "ls", "description": "Lists."}}], "ls: Lists. "),
+        ([{"name": "ls", "description": "Lists."}], "ls: Lists. "),
+        ('[{"name": "ls", "description": "Lists."}]', "ls: Lists. "),
+        ([], "<|im_start|>"),
+        ("", "<|im_start|>"),
+    ],
+)
+def test_definitions_of_tools_have_one_form(renderer: Renderer, tools: Any, shown: str) -> None:  # noqa: F811
+    [text] = given(renderer, WITH_TOOLS).texts(chat("q", "a") | {"tools": tools})
+    assert renderer.tokenizer.decode(text.tokens.tolist()).startswith(shown)
+
+
+@pytest.mark.parametrize("tools", [5, "[broken", {"name": "ls"}, ["ls"], [{"description": "x"}], [None]])
+def test_tools_that_cannot_be_read_drop_their_row(renderer: Renderer, tools: Any) -> None:  # noqa: F811
+    with pytest.raises(TemplateError, match=r"tools? of a row (are|is) .*, wanted"):
+        renderer.texts(chat("q", "a") | {"tools": tools})
+
+
 SHORT_IDS = (
     "{% for m in messages %}{% if m.role == 'tool' %}[{{ m.tool_call_id }}] {{ m.content }}"
     "{% else %}<|im_start|>{{ m.role }}\n{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}"
