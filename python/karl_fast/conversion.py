@@ -52,9 +52,12 @@ class Conversion:
             ``unknown_item``, ``unknown_role``, ``orphan_result``, ``bad_message``, ``mended``, ``wrong_type``; messages
             without content: ``empty_message``; calls without a tool name: ``call_without_name``; reasoning without
             a text (encrypted): ``unread_reasoning``; of files with the same
-            session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``; records of
-                rollouts that another file also has: ``copied_rollout``; with ``to="karl"`` prompts and trajectories of
-                which there is no record: ``prompt_without_calls``, ``no_trajectory``.
+            session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``; a fork of
+            Codex whose beginning is in a file that was not read: ``missing_history``; texts that Codex added to a
+            message: ``injected_text``; several rewards of a trial without one named ``reward``: ``rewards_by_name``;
+            steps of a compaction: ``compact_summary``; sub-agents nested too deeply: ``sub_agents_too_deep``;
+            records of rollouts that another file also has: ``copied_rollout``; with ``to="karl"`` prompts and
+            trajectories of which there is no record: ``prompt_without_calls``, ``no_trajectory``.
         blocks: message blocks left out because they are not text, and session items that are not read, by kind.
         secrets: secrets that were replaced, or with ``allow_secrets`` those that stay, by family.
         mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of

@@ -261,13 +261,22 @@ def test_folders_behind_links_are_collected_once(home: Path, tmp_path: Path) -> 
     assert not any("-again" in name for name in files)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
-def test_a_folder_that_cannot_be_listed_is_reported(home: Path, tmp_path: Path) -> None:
-    projects = claude(home, 2)
-    (projects / "locked").mkdir(mode=0)
+def test_a_folder_that_cannot_be_listed_is_reported(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = claude(home, 2) / "locked"
+    locked.mkdir()
+    scandir = os.scandir
+
+    def refusing(path: Path) -> object:
+        if path == locked:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
     collected = karl_fast.collect(tmp_path / "archive")
     assert collected.grown == 3
-    assert [path for path, _ in collected.failed] == [str(projects / "locked")]
+    assert collected.failed == [(str(locked), "cannot list the folder: Permission denied")]
 
 
 def test_a_rewrite_without_the_first_line_stays_in_its_file(home: Path, tmp_path: Path) -> None:

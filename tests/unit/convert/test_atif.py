@@ -144,3 +144,29 @@ def test_sub_agents_that_nest_without_end_are_counted(convert: Convert, tmp_path
         found = document(step("user", "a"), step("agent", "b"), trajectory_id="t", subagent_trajectories=[found])
     account, written = convert(write(tmp_path / "trial", found))
     assert (len(written), account.notes) == (33, {"sub_agents_too_deep": 1})
+
+
+@pytest.mark.parametrize("way", ["session_id", "trajectory_path"])
+def test_sub_agents_in_documents_of_their_own_have_a_parent(convert: Convert, tmp_path: Path, way: str) -> None:
+    root = document(step("user", "fix"), calls("c1", "x"), step("agent", "fixed"), session_id="run")
+    reference = {"session_id": "run-summary"} | (
+        {"trajectory_path": "logs/sub.json"} if way == "trajectory_path" else {}
+    )
+    root["steps"][1]["observation"]["results"][0]["subagent_trajectory_ref"] = [reference]
+    path = write(tmp_path / "in" / "trial", root, {"reward": 1.0})
+    child = document(step("user", "sum up"), step("agent", "summed"), session_id="run-summary")
+    (path.parent / "sub.json").write_text(json.dumps(child), "utf-8")
+    (path.parent / "other.json").write_text(json.dumps(child | {"session_id": "else"}), "utf-8")
+    _, found = convert(tmp_path / "in")
+    by_id = {one["id"]: (one["parent"], one["reward"]) for one in found}
+    call = {"id": "run", "tool_call_id": "c1"}
+    assert by_id == {"run": (None, 1.0), "run-summary": (call, None), "else": (None, 1.0)}
+
+
+def test_a_compaction_is_no_turn_of_the_user(convert: Convert, tmp_path: Path) -> None:
+    compacted = step("system", "Context compaction performed.", observation={"results": [{"content": "so far: x"}]})
+    compacted["extra"] = {"context_management": {"type": "compaction", "boundary": "replace"}}
+    root = document(step("user", "fix"), step("agent", "look"), compacted, step("agent", "fixed"), session_id="s")
+    account, [found] = convert(write(tmp_path / "trial", root))
+    assert [message["content"] for message in found["messages"]] == ["fix", "look", "fixed"]
+    assert account.notes == {"compact_summary": 1}

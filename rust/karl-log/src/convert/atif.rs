@@ -122,21 +122,49 @@ fn sub_agents(
     }
 }
 
-/// Return the call that each sub-agent works for, by the sub-agent's name.
+/// Return the call that each sub-agent in a document works for, by the sub-agent's name.
 fn references(document: &Value) -> HashMap<&str, Option<String>> {
-    let mut calls = HashMap::new();
-    for step in list(document, "steps") {
-        for result in results(step) {
-            let call = text(result, "source_call_id").map(str::to_owned);
-            let one = result.get("subagent_trajectory_ref").filter(|reference| reference.is_object());
-            for reference in list(result, "subagent_trajectory_ref").iter().chain(one) {
-                if let Some(name) = text(reference, "trajectory_id") {
-                    calls.insert(name, call.clone());
-                }
-            }
-        }
-    }
-    calls
+    let named = |(reference, call)| Some((text(reference, "trajectory_id")?, call));
+    all_references(document).filter_map(named).collect()
+}
+
+/// Reference to a sub-agent in a document of its own.
+#[derive(Debug)]
+pub(super) struct SubAgentReference {
+    /// Name of its file, beside that of its session.
+    pub(super) file: Option<String>,
+    /// Name of its session, which identified it before version 1.7.
+    pub(super) session: Option<String>,
+    pub(super) call: Option<String>,
+}
+
+/// Return the references of a document to sub-agents in other documents.
+pub(super) fn other_documents(document: &Value) -> Vec<SubAgentReference> {
+    let own: Vec<_> = list(document, "subagent_trajectories")
+        .iter()
+        .filter_map(|agent| text(agent, "trajectory_id"))
+        .collect();
+    let is_other = |(reference, _): &(&Value, _)| {
+        text(reference, "trajectory_id").is_none_or(|name| !own.contains(&name))
+    };
+    let reference = |(reference, call): (&Value, _)| SubAgentReference {
+        file: text(reference, "trajectory_path").and_then(|path| path.rsplit('/').next()).map(str::to_owned),
+        session: text(reference, "session_id").map(str::to_owned),
+        call,
+    };
+    all_references(document).filter(is_other).map(reference).collect()
+}
+
+fn all_references(document: &Value) -> impl Iterator<Item = (&Value, Option<String>)> {
+    let results = list(document, "steps").iter().flat_map(results);
+    results.flat_map(|result| {
+        let one = result.get("subagent_trajectory_ref").filter(|reference| reference.is_object());
+        let call = text(result, "source_call_id").map(str::to_owned);
+        list(result, "subagent_trajectory_ref")
+            .iter()
+            .chain(one)
+            .map(move |reference| (reference, call.clone()))
+    })
 }
 
 /// Return the results in a step's observation.
@@ -180,6 +208,10 @@ fn is_context(step: &Value) -> bool {
 }
 
 fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
+    // What a compaction stands for is there.
+    if step.pointer("/extra/context_management").is_some_and(Value::is_object) {
+        return made.note("compact_summary");
+    }
     let (content, moment) = (words(step.get("message"), made).unwrap_or_default(), quoted(step, "timestamp"));
     let at = talk.messages.len();
     let says_more = !list(step, "tool_calls").is_empty() || text(step, "reasoning_content").is_some();

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use karl_core::rng::id128;
 
+use super::atif::SubAgentReference;
 use super::entire_metadata::EntireMetadata;
 use super::report::Made;
 
@@ -19,6 +20,8 @@ pub(super) struct Trace {
     pub(super) id: Option<String>,
     /// Name of its trajectory where another session may have the same one.
     pub(super) name: Option<String>,
+    /// Its sub-agents in other files.
+    pub(super) sub_agents: Vec<SubAgentReference>,
     /// Session that this one was forked from.
     pub(super) forked_from: Option<String>,
     /// True if a continuation of the session may be in another file.

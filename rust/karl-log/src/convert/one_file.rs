@@ -1,6 +1,7 @@
 //! Transcripts in one file each: documents, and files of lines that are read in order. Of several files of
 //! one session each message is written once.
 
+use std::collections::HashMap;
 use std::io::Read;
 
 use karl_core::rng::id128;
@@ -41,6 +42,8 @@ pub(super) struct Documents<'a> {
     units: Vec<Lineage>,
     /// What each file has from others.
     inheritances: Vec<Inheritance>,
+    /// Session, and its call, of each document of a sub-agent.
+    parents: HashMap<usize, (String, Option<String>)>,
     verdicts: SweBenchReports,
 }
 
@@ -69,7 +72,9 @@ impl<'a> Documents<'a> {
             only.is_cut = true;
         }
         let units = units(&traces, &besides, &mut report.made);
-        Ok(Self { files, besides, units, inheritances, verdicts: SweBenchReports::default() })
+        let parents = parents(files, &traces);
+        let verdicts = SweBenchReports::default();
+        Ok(Self { files, besides, units, inheritances, parents, verdicts })
     }
 
     /// Return the number of work units.
@@ -258,6 +263,10 @@ impl<'a> Documents<'a> {
             *made.calls.entry("unanswered").or_default() += talk.unanswered();
             if number == 0 {
                 self.settle(unit, &mut head);
+                if let Some(parent) = self.parents.get(&at) {
+                    // The verifier's reward is the session's.
+                    head = Head { parent: Some(parent.clone()), reward: None, group: None, ..head };
+                }
             } else if let Some(mark) = unit.mark {
                 rename(&mut head, &name, &format!("{name}/{mark:016x}"));
             }
@@ -396,7 +405,27 @@ fn trace(
     };
     let items = talk.messages.iter().map(written).collect();
     let name = Some(head.id);
-    Ok((Trace { id, name, links, items, whole, ..Trace::default() }, None))
+    let sub_agents = if kind == Alone::Atif { atif::other_documents(&document) } else { Vec::new() };
+    Ok((Trace { id, name, sub_agents, links, items, whole, ..Trace::default() }, None))
+}
+
+/// Return the sessions of documents that are sub-agents', by the references in these.
+fn parents(files: &[(Alone, Source)], traces: &[Trace]) -> HashMap<usize, (String, Option<String>)> {
+    let split = |at: usize| files[at].1.name.rsplit_once('/').unwrap_or(("", &files[at].1.name));
+    let mut parents = HashMap::new();
+    for (at, trace) in traces.iter().enumerate() {
+        for reference in &trace.sub_agents {
+            let is_named = |other: &usize| match (&reference.file, &reference.session) {
+                (Some(file), _) => split(*other) == (split(at).0, file),
+                (None, session) => session.is_some() && traces[*other].name == *session,
+            };
+            let child = (0..traces.len()).filter(|other| traces[*other].name != trace.name).find(is_named);
+            if let (Some(child), Some(name)) = (child, &trace.name) {
+                parents.insert(child, (name.clone(), reference.call.clone()));
+            }
+        }
+    }
+    parents
 }
 
 /// Give a sub-agent the new name of the trajectory that it belongs to.
