@@ -170,3 +170,37 @@ def test_an_output_of_pairs_is_replaced_by_force_alone_and_nothing_else_ever(tmp
         karl_fast.pairs(source, out, force=True)
     assert out.read_text("utf-8") == "mine\n"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def api_error(id: str, parent: str, at: int, session: str = "s") -> dict[str, Any]:
+    failed = line(id, parent, "assistant", says("API Error: Connection error (ECONNRESET)"), at, session)
+    failed["message"]["model"] = "<synthetic>"
+    return failed | {"isApiErrorMessage": True}
+
+
+@pytest.mark.parametrize("again", ["a branch", "a session"])
+def test_an_answer_that_a_lost_connection_cut_is_not_rejected(tmp_path: Path, again: str) -> None:
+    cut = [*session("s", "I will start with the to", 0), api_error("s3", "s2", 2)]
+    if again == "a branch":
+        whole = [*cut, line("s4", None, "user", REQUEST, 5), line("s5", "s4", "assistant", says("whole"), 6)]
+        source = write(tmp_path / "in", whole)
+    else:
+        source = write(tmp_path / "in", cut, session("t", "whole", 60))
+    with pytest.raises(NothingToSampleError, match="1 candidate, dropped: cut answer 1"):
+        karl_fast.pairs(source, tmp_path / "pairs.jsonl")
+
+
+def test_an_answer_that_was_tried_again_without_the_user_is_no_candidate(tmp_path: Path) -> None:
+    lines = [*session("s", "I will st", 0), line("s3", "s1", "assistant", says("the whole answer"), 2)]
+    with pytest.raises(NothingToSampleError, match="0 candidates"):
+        karl_fast.pairs(write(tmp_path / "in", lines), tmp_path / "pairs.jsonl")
+
+
+def test_a_command_that_is_used_every_day_is_not_asked_again(tmp_path: Path) -> None:
+    sessions = []
+    for name, start in (("a", 0), ("b", 600)):
+        command = line(f"{name}0", None, "user", "<command-name>/review</command-name>", start, name)
+        asked, answered = session(name, f"review {name}", start + 1)
+        sessions.append([command, asked | {"parentUuid": f"{name}0", "isMeta": True}, answered])
+    with pytest.raises(NothingToSampleError, match="0 candidates"):
+        karl_fast.pairs(write(tmp_path / "in", *sessions), tmp_path / "pairs.jsonl")

@@ -144,7 +144,10 @@ fn read(row: &ScannedRow<'_>) -> std::result::Result<JudgedTrajectory, &'static 
             place: row.spot,
             digest: row.digest,
             parent,
-            request: first.and_then(|first| Request::of(first.content.as_str())),
+            // A command makes one request every day.
+            request: first
+                .filter(|first| first.is_of_user())
+                .and_then(|first| Request::of(first.content.as_str())),
             issue: first.and_then(|first| issue(first.content.as_str())),
             base_commit: trajectory.source.git["commit_hash"].as_str().map(str::to_owned),
             group: trajectory.group.some().map(str::to_owned),

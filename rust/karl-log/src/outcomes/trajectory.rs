@@ -50,10 +50,19 @@ pub(crate) struct TrajectoryMessage<'a> {
     pub(crate) role: Text<'a>,
     pub(crate) content: Text<'a>,
     pub(crate) timestamp: Text<'a>,
+    /// Sender of a message in the user's name that the user did not type.
+    pub(crate) origin: Text<'a>,
     pub(crate) interrupted: bool,
     pub(crate) tool_call_id: Text<'a>,
     pub(crate) success: Option<bool>,
     pub(crate) tool_calls: Vec<ToolCall<'a>>,
+}
+
+impl TrajectoryMessage<'_> {
+    /// Return whether its words are the user's: typed, or sent through a channel.
+    pub(crate) fn is_of_user(&self) -> bool {
+        self.role.as_str() == "user" && matches!(self.origin.as_str(), "" | "channel")
+    }
 }
 
 /// Tool call.

@@ -8,7 +8,7 @@ use super::graders::by_benchmark;
 use super::next_turn::{self, TurnVerdict, next_turns};
 use super::outcome::{Evidence, Outcome};
 use super::tool_calls::Ran;
-use super::trajectory::Trajectory;
+use super::trajectory::{Trajectory, TrajectoryMessage};
 
 /// Outcome of a trajectory by its own text.
 pub(super) struct Judged {
@@ -66,9 +66,13 @@ fn corrected(trajectory: &Trajectory<'_>, outcome: &mut Outcome) {
     if trajectory.parent.is_some() {
         return;
     }
-    let messages =
-        trajectory.messages.iter().map(|message| (message.role.as_str(), message.content.as_str()));
-    let mut judged: Vec<_> = next_turns(messages)
+    // Commands, and other agents in the user's name, do not judge.
+    let words = |message: &'_ TrajectoryMessage<'_>| message.role.as_str() != "user" || message.is_of_user();
+    let texts = trajectory
+        .messages
+        .iter()
+        .map(|message| (message.role.as_str(), if words(message) { message.content.as_str() } else { "" }));
+    let mut judged: Vec<_> = next_turns(texts)
         .into_iter()
         .filter_map(|turn| next_turn::judge(&turn.text, &turn.before).map(|found| (turn.message, found)))
         .collect();

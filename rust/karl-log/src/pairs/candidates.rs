@@ -64,6 +64,8 @@ struct Header {
 struct Said {
     role: String,
     content: String,
+    /// Sender of a message in the user's name: a command is used again every day.
+    origin: Option<String>,
 }
 
 /// Return the trajectories of a file, without those of sub-agents.
@@ -88,7 +90,8 @@ fn entry(line: &[u8], offset: u64, length: usize) -> Option<PairCandidate> {
     }
     let text = |key: &str| header.source.get(key).and_then(Value::as_str).map(str::to_owned);
     let asked = header.messages.iter().find(|message| message.role == "user");
-    let words = asked.map(|asked| words(&asked.content)).filter(|words| words.len() >= REQUEST_BYTES);
+    let typed = asked.filter(|asked| asked.origin.is_none());
+    let words = typed.map(|asked| words(&asked.content)).filter(|words| words.len() >= REQUEST_BYTES);
     let request =
         words.zip(text("cwd")).map(|(words, folder)| id128(format!("{folder}\0{words}").as_bytes()));
     Some(PairCandidate {

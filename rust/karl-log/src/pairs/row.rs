@@ -18,6 +18,8 @@ pub(super) enum Drop {
     RequestChanged,
     /// One of them has no answer to the request.
     NoAnswer,
+    /// The connection broke inside one of them: the user did not reject what was never said in full.
+    CutAnswer,
     /// Both answers are equal, or one is the beginning of the other.
     SameAnswer,
     /// The shape needs one prompt and one answer, and there are more messages.
@@ -30,6 +32,7 @@ impl Drop {
             Self::NoConversation => "no_conversation",
             Self::RequestChanged => "request_changed",
             Self::NoAnswer => "no_answer",
+            Self::CutAnswer => "cut_answer",
             Self::SameAnswer => "same_answer",
             Self::NotOneAnswer => "not_one_answer",
         }
@@ -43,31 +46,58 @@ pub(super) fn row(
     reason: &'static str,
     shape: PairShape,
 ) -> Result<String, Drop> {
-    let [(chosen_id, tools, kept), (rejected_id, _, mut left)] = [read(chosen)?, read(rejected)?];
-    level(&kept, &mut left);
-    let prompt = prompt(&kept, &left)?;
-    let [chosen, rejected] = [answer(&kept[prompt..])?, answer(&left[prompt..])?];
+    let [kept, mut left] = [read(chosen)?, read(rejected)?];
+    level(&kept.messages, &mut left.messages);
+    let prompt = prompt(&kept.messages, &left.messages)?;
+    let [chosen, rejected] = [kept.answer(prompt)?, left.answer(prompt)?];
     if chosen.starts_with(rejected) || rejected.starts_with(chosen) {
         return Err(Drop::SameAnswer);
     }
     let mut row = match shape {
-        PairShape::Chat => chat(&kept[..prompt], chosen, rejected, tools),
-        PairShape::Text => text(&kept[..prompt], chosen, rejected)?,
+        PairShape::Chat => chat(&kept.messages[..prompt], chosen, rejected, kept.tools.clone()),
+        PairShape::Text => text(&kept.messages[..prompt], chosen, rejected)?,
     };
     row.insert("reason".to_owned(), reason.into());
-    row.insert("karl_fast".to_owned(), json!({"chosen_id": chosen_id, "rejected_id": rejected_id}));
+    row.insert("karl_fast".to_owned(), json!({"chosen_id": kept.id, "rejected_id": left.id}));
     Ok(Value::Object(row).to_string() + "\n")
 }
 
-/// Return the id, tools and messages of a trajectory, as trainers read them.
-fn read(record: &[u8]) -> Result<(Value, Option<Value>, Vec<Value>), Drop> {
-    let record = reference_parser::parse(record).map_err(|_| Drop::NoConversation)?;
+/// Trajectory as trainers read it.
+struct Attempt {
+    id: Value,
+    tools: Option<Value>,
+    messages: Vec<Value>,
+    /// True for each message inside which the connection broke.
+    cut: Vec<bool>,
+}
+
+impl Attempt {
+    /// Return the answer after the first messages.
+    fn answer(&self, prompt: usize) -> Result<&[Value], Drop> {
+        let answer = answer(&self.messages[prompt..])?;
+        let is_cut = self.cut[prompt..].iter().take(answer.len()).any(|&cut| cut);
+        if is_cut { Err(Drop::CutAnswer) } else { Ok(answer) }
+    }
+}
+
+/// Key of a message inside which the connection broke.
+const CUT: &str = "cut";
+
+fn read(record: &[u8]) -> Result<Attempt, Drop> {
+    let mut record = reference_parser::parse(record).map_err(|_| Drop::NoConversation)?;
     let id = record["id"].clone();
+    // A message that is not to be learned may be compared.
+    for message in record["messages"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        if message.contains_key(CUT) {
+            message.remove("weight");
+        }
+    }
     let fields = Fields::new(&TRAJECTORY, &Overrides::default(), None).map_err(|_| Drop::NoConversation)?;
     match example(record, &fields).map_err(|_| Drop::NoConversation)?.example {
         Example::Chat { mut messages, tools } => {
+            let cut = messages.iter().map(|message| message[CUT] == true).collect();
             messages.iter_mut().filter_map(Value::as_object_mut).for_each(keep_learned);
-            Ok((id, tools, messages))
+            Ok(Attempt { id, tools, messages, cut })
         }
         _ => Err(Drop::NoConversation),
     }
@@ -186,6 +216,17 @@ mod tests {
         let rejected = [says("user", "add a test\n"), says("assistant", "no")];
         let pair = made(&chosen, &rejected, PairShape::Text).unwrap();
         assert_eq!([&pair["prompt"], &pair["chosen"], &pair["rejected"]], ["Add  a test", "done", "no"]);
+    }
+
+    #[test]
+    fn an_answer_that_a_lost_connection_cut_is_not_rejected() {
+        let asked = says("user", "add a test");
+        let cut = json!({"role": "assistant", "content": "I wi", "cut": true, "weight": 0});
+        let [whole, part] = [json!([asked, says("assistant", "done")]), json!([asked, cut])];
+        let [whole, part] = [record("c", &whole), record("r", &part)];
+        for (chosen, rejected) in [(&whole, &part), (&part, &whole)] {
+            assert_eq!(row(chosen, rejected, "rewound", PairShape::Chat), Err(Drop::CutAnswer));
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) fn is_of_a_tool(turn: &str) -> bool {
 static NOT_OWN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         "(?s)```.*?```|<ide_selection>.*?</ide_selection>|<ide_opened_file>.*?</ide_opened_file>\
-         |<system-reminder>.*?</system-reminder>",
+         |<system-reminder>.*?</system-reminder>|</?channel\\b[^>]*>",
     )
     .ok()
 });

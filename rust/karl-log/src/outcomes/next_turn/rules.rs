@@ -120,6 +120,7 @@ pub static RULES: [TurnRule; 22] = [
         r"\bnot set correctly\b",
         r"^(that's|it's) (wrong|incorrect|not (right|correct|true|expected|what))",
         r"^(wrong|incorrect|nope)\b",
+        r"^(no|nope|nah)\b\W{1,3}(that|this|it)('s| is| was)? (just |all |still )?(wrong|incorrect|not (right|correct|what))\b",
         r"^(actually|technically|weird|sure, but|ehh?|e+mm|u+mm)\b",
         r"^not as an?\b",
         r"\bdoes(n't| not) seem right\b",
