@@ -43,7 +43,8 @@ class Conversion:
         lines_used: lines converted to messages or parts of them.
         duplicates: lines that occur in several files of one session, or twice in one.
         dropped: lines left out, by reason: ``no_conversation`` (progress, hooks, snapshots and unknown types),
-            ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``, ``other_branch``,
+            ``meta``, ``compact_summary``, ``command``, ``interruption``, ``notification``, ``queue_operation``,
+            ``unknown_queued_command``, ``copied_message``, ``synthetic``, ``other_branch``, ``unnamed_agent``,
             ``orphan_result``, ``unknown_role``, ``empty``, ``no_text``, ``damaged``; of rollouts ``no_trajectory``,
             ``bad_message``, ``empty_message``, ``unknown_role``, ``bad_weight``, ``bad_system``, ``unparsable``.
         bad: lines that are not records, by reason, as in :func:`karl_fast.read`.

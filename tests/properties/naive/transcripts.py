@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 Line = dict[str, Any]
 Trajectory = dict[str, Any]
 
-WRAPPED = ("<command-", "<local-command-", "<bash-input>", "<bash-stdout>", "<bash-stderr>")
+EXPANDED = ("<command-name>", "<command-message>", "<command-args>")
+WRAPPED = ("<task-notification>", "<command-", "<local-command-", "<bash-input>", "<bash-stdout>", "<bash-stderr>")
 
 
 def lines(path: Path) -> list[Line]:
@@ -35,6 +36,10 @@ def sessions(paths: list[Path]) -> dict[str, list[Line]]:
     for path in paths:
         mine: dict[str, list[Line]] = defaultdict(list)
         for line in lines(path):
+            if line["type"] == "queue-operation":
+                # Two of one file may be equal: the place of each among its equals is its id.
+                text = json.dumps(line)
+                line["uuid"] = f"{text} {sum(other['uuid'].startswith(text) for other in mine[line['sessionId']])}"
             if line.get("uuid"):
                 mine[line["sessionId"]].append(line)
         for session, found in mine.items():
@@ -72,6 +77,7 @@ def branch(found: list[Line]) -> set[str]:
     said = [line["uuid"] for line in found if line["type"] in ("user", "assistant")]
     order = [line["uuid"] for line in found]
     on: set[str] = set()
+    queued = {line["uuid"] for line in found if line["type"] == "queue-operation"}
     here = said[-1] if said else None
     while here is not None and here not in on:
         on.add(here)
@@ -84,6 +90,11 @@ def branch(found: list[Line]) -> set[str]:
         else:
             earlier = [uuid for uuid in order[: order.index(here)] if by[uuid]["type"] in ("user", "assistant")]
             here = earlier[-1] if earlier else None
+    before = True
+    for line in found:
+        if line["uuid"] in queued and before:
+            on.add(line["uuid"])
+        before = line["uuid"] in on if line["type"] in ("user", "assistant") else before
     return on
 
 
@@ -114,13 +125,34 @@ def messages(found: list[Line]) -> list[Line]:
     out: list[Line] = []
     turns: dict[str, Line] = {}
     waiting: set[str] = set()
+    queue: list[str] = []
+    read: list[Line] = []
+    expands = False
     for line in found:
-        if line["type"] not in ("user", "assistant") or line.get("isMeta") or line.get("isCompactSummary"):
+        if line["type"] == "queue-operation":
+            # Real ones are of versions without attachments: what is removed was read, before the next message.
+            if line["operation"] == "enqueue":
+                queue.append(line["content"])
+            elif line["operation"] == "popAll":
+                queue.clear()
+            elif (words_of := queue.pop(0)) and line["operation"] == "remove" and line["uuid"] in on:
+                read.append({"role": "user", "content": words_of, "timestamp": line["timestamp"]})
+            continue
+        if line["type"] not in ("user", "assistant") or line.get("isCompactSummary"):
             continue
         message = line["message"]
+        if line.get("isMeta"):
+            text = words(message["content"])
+            if expands and line["uuid"] in on and is_prompt(text):
+                out.append({"role": "user", "content": text, "timestamp": line["timestamp"]})
+            continue
+        if line["uuid"] in on:
+            expands = line["type"] == "user" and words(message["content"]).startswith(EXPANDED)
         if line["type"] == "assistant":
             if message["id"] in ids and message["model"] != "<synthetic>":
                 if message["id"] not in turns:
+                    out += read
+                    read = []
                     turns[message["id"]] = {"role": "assistant", "content": [], "reasoning": [], "calls": []}
                     turns[message["id"]] |= {"timestamp": line["timestamp"], "model": message["model"], "tokens": {}}
                     out.append(turns[message["id"]])
@@ -148,8 +180,10 @@ def messages(found: list[Line]) -> list[Line]:
             elif line["uuid"] in on and (block["type"] != "text" or is_prompt(block["text"])):
                 prompt.append(words([block]))
         if prompt:
+            out += read
+            read = []
             out.append({"role": "user", "content": "\n".join(prompt), "timestamp": line["timestamp"]})
-    return out
+    return out + read
 
 
 def count(tokens: dict[str, int], usage: Line) -> None:

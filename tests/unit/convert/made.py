@@ -75,6 +75,28 @@ class Session:
         more = {} if result is None else {"toolUseResult": result}
         return self.ask([block], **more)
 
+    def queue(self, operation: str, **fields: Any) -> Line:
+        """A line of the queue of prompts, which no parent links."""
+        last = self.last
+        line = self.line("queue-operation", operation=operation, **fields)
+        for key in ("uuid", "parentUuid", "isSidechain", "userType", "cwd", "version", "gitBranch"):
+            del line[key]
+        self.last = last
+        return line
+
+    def attach(self, prompt: Any, mode: str | None = "prompt", **fields: Any) -> Line:
+        """A prompt that was typed while the agent worked, where the model read it."""
+        attachment = {"type": "queued_command", "prompt": prompt} | ({"commandMode": mode} if mode else {}) | fields
+        return self.line("attachment", attachment=attachment)
+
+    def compact(self, logical: str | None, **metadata: Any) -> Line:
+        """A compaction and its summary; returns the boundary, after which the summary is the last line."""
+        self.last = None
+        fields = {"logicalParentUuid": logical, "compactMetadata": {"trigger": "auto", "preTokens": 9} | metadata}
+        boundary = self.line("system", subtype="compact_boundary", content="Conversation compacted", **fields)
+        self.ask("This session is being continued", isCompactSummary=True)
+        return boundary
+
     def progress(self) -> Line:
         return self.line("progress", data={"type": "bash_progress", "output": "..."}, toolUseID="t")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,3 +129,71 @@ def test_progress_without_a_message_is_progress(convert: Convert, tmp_path: Path
     whole.line("progress", data={"type": "agent_progress", "agentId": "a"} | data, toolUseID="t", parentToolUseID="c1")
     account, [_] = convert(whole.write(tmp_path / "a.jsonl"))
     assert account.dropped == {"no_conversation": 3}
+
+
+def asked_alike(*names: str) -> tuple[made.Session, list[made.Session]]:
+    """A session whose sub-agents have one prompt, and results that do not name them."""
+    whole = made.Session()
+    whole.ask("explore")
+    whole.speak("m", *(made.call(f"t-{name}", "Agent", prompt="look", description="d") for name in names))
+    agents = []
+    for at, name in enumerate(names):
+        one = made.Session(agent=name, start=9 + at)
+        one.ask("look")
+        one.speak(f"x-{name}", made.text(f"seen by {name}"))
+        whole.answer(f"t-{name}", f"seen by {name}", {"status": "completed"})
+        agents.append(one)
+    whole.speak("end", made.text("there"))
+    return whole, agents
+
+
+@pytest.mark.parametrize("sidecars", [True, False])
+def test_sub_agents_with_one_prompt_have_a_call_each(convert: Convert, tmp_path: Path, sidecars: bool) -> None:
+    whole, agents = asked_alike("left", "right")
+    whole.write(tmp_path / "p" / f"{whole.id}.jsonl")
+    for one in agents:
+        path = one.write(tmp_path / "p" / whole.id / "subagents" / f"agent-{one.agent}.jsonl")
+        if sidecars:
+            # Each is the other's call: the sidecar decides, and not the order.
+            call = "t-right" if one.agent == "left" else "t-left"
+            meta = {"agentType": "Explore", "description": "d", "toolUseId": call, "spawnDepth": 1}
+            path.with_name(f"agent-{one.agent}.meta.json").write_text(json.dumps(meta), "utf-8")
+    account, [_, left, right] = convert(tmp_path / "p")
+    wanted = ["t-right", "t-left"] if sidecars else ["t-left", "t-right"]
+    assert [one["parent"]["tool_call_id"] for one in (left, right)] == wanted
+    assert account.skipped == []
+
+
+def test_a_sub_agent_of_a_sub_agent_has_it_as_its_parent(convert: Convert, tmp_path: Path) -> None:
+    whole, [outer] = asked_alike("outer")
+    outer.speak("y", made.call("t-inner", "Agent", prompt="look closer", description="d"))
+    inner = made.Session(agent="inner", start=30)
+    inner.ask("look closer")
+    inner.speak("z", made.text("closer"))
+    outer.answer("t-inner", "closer", {"status": "completed", "agentId": "inner"})
+    for one, name in ((whole, "a"), (outer, "agent-outer"), (inner, "agent-inner")):
+        one.write(tmp_path / "p" / f"{name}.jsonl")
+    _, [_, _, found] = convert(tmp_path / "p")
+    assert found["parent"] == {"id": f"{whole.id}/outer", "tool_call_id": "t-inner"}
+
+
+def test_a_sub_agent_that_begins_with_its_sessions_messages_swallows_none_and_learns_none_again(
+    convert: Convert, tmp_path: Path
+) -> None:
+    """A forked sub-agent inherits the lines of its session, under their ids."""
+    whole = made.plain()
+    agent = made.Session(agent="fork")
+    agent.lines = [line | {"isSidechain": True, "agentId": "fork"} for line in whole.lines[1:]]
+    agent.last = agent.lines[-1]["uuid"]
+    agent.clock = 20
+    agent.ask("now the tests")
+    agent.speak("own", made.text("tested"))
+    whole.write(tmp_path / "p" / "a.jsonl")
+    agent.write(tmp_path / "p" / "agent-fork.jsonl")
+    _, [own, fork] = convert(tmp_path / "p")
+    assert own["turns"] == 3
+    assert not [message for message in own["messages"] if "weight" in message]
+    learned = [message["content"] for message in fork["messages"] if message["role"] == "assistant"]
+    assert len(learned) == 4
+    weights = [message.get("weight", 1) for message in fork["messages"] if message["role"] == "assistant"]
+    assert weights == [0, 0, 0, 1]

@@ -39,12 +39,25 @@ pub(super) struct Message {
     pub(super) timestamp: Vec<u8>,
     /// True if the log excludes it from training.
     pub(super) unlearned: bool,
-    /// True if the user stopped the model after it.
-    interrupted: bool,
+    /// Sender, if it is in the user's name and the user did not type it: `command`, `channel`, `peer`.
+    pub(super) origin: Vec<u8>,
+    end: MessageEnd,
     /// Number of tool calls, and their objects separated by commas.
     pub(super) calls: usize,
     written_calls: Vec<u8>,
     answer: Option<Answer>,
+}
+
+/// What is known of the end of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MessageEnd {
+    Unknown,
+    /// The log says why the model stopped.
+    Whole,
+    /// The user stopped the model after it.
+    Interrupted,
+    /// The connection broke inside it.
+    Cut,
 }
 
 /// Fields of a message that is the result of a call.
@@ -75,7 +88,8 @@ impl Message {
             model: Vec::new(),
             timestamp: timestamp.to_vec(),
             unlearned: false,
-            interrupted: false,
+            origin: Vec::new(),
+            end: MessageEnd::Unknown,
             calls: 0,
             written_calls: Vec::new(),
             answer: None,
@@ -123,11 +137,17 @@ impl Message {
         if !self.model.is_empty() && self.model != model {
             field(",\"model\":\"", &self.model);
         }
+        if !self.origin.is_empty() {
+            field(",\"origin\":\"", &self.origin);
+        }
         if self.unlearned {
             out.extend_from_slice(b",\"weight\":0");
         }
-        if self.interrupted {
+        if self.end == MessageEnd::Interrupted {
             out.extend_from_slice(b",\"interrupted\":true");
+        }
+        if self.end == MessageEnd::Cut {
+            out.extend_from_slice(b",\"cut\":true");
         }
         if self.calls > 0 {
             out.extend_from_slice(b",\"tool_calls\":[");
@@ -167,26 +187,89 @@ pub(super) struct Conversation {
     calls: HashMap<Vec<u8>, Call>,
     /// Index of the message with this key.
     keyed: HashMap<u64, usize>,
+    /// Prompts that the model reads before its next message: results of its calls may come first.
+    queued: Vec<Message>,
+}
+
+/// What follows a message of the model in its conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Following {
+    Nothing,
+    /// Results of tools alone.
+    Results,
+    /// Another message.
+    Message,
 }
 
 impl Conversation {
     /// Add a message.
     pub(super) fn say(&mut self, role: Role, content: &[u8], timestamp: &[u8]) -> &mut Message {
+        if role == Role::User {
+            self.messages.append(&mut self.queued);
+        }
         let at = self.messages.len();
         self.messages.push(Message::new(role, content, timestamp));
         &mut self.messages[at]
     }
 
+    /// Add a prompt of the user before the model's next message.
+    pub(super) fn queue(&mut self, content: &[u8], timestamp: &[u8]) -> &mut Message {
+        let at = self.queued.len();
+        self.queued.push(Message::new(Role::User, content, timestamp));
+        &mut self.queued[at]
+    }
+
+    /// Remove a queued prompt with this text; return whether there was one.
+    pub(super) fn unqueue(&mut self, content: &[u8]) -> bool {
+        let at = self.queued.iter().position(|message| message.content == content);
+        at.map(|at| self.queued.remove(at)).is_some()
+    }
+
+    /// Note that the model's message with that key is whole.
+    pub(super) fn end(&mut self, key: u64) {
+        if let Some(message) = self.keyed.get(&key).and_then(|&at| self.messages.get_mut(at)) {
+            message.end = MessageEnd::Whole;
+        }
+    }
+
+    /// Mark the last message, if it is the model's and not whole: the connection broke inside it, and what the model was about to
+    /// say is not known.
+    pub(super) fn note_lost_connection(&mut self) {
+        if let Some(last) = self.messages.last_mut()
+            && last.role.is_assistant()
+            && last.end == MessageEnd::Unknown
+        {
+            last.end = MessageEnd::Cut;
+            last.unlearned = true;
+        }
+    }
+
+    /// Return what follows the model's message with that key; `None` if there is no such message.
+    pub(super) fn following(&self, key: u64) -> Option<Following> {
+        let later = &self.messages[*self.keyed.get(&key)? + 1..];
+        Some(match later {
+            [] => Following::Nothing,
+            later if later.iter().all(|message| message.role == Role::Tool) => Following::Results,
+            _ => Following::Message,
+        })
+    }
+
+    /// Begin a new message at the next line with that key.
+    pub(super) fn close(&mut self, key: u64) {
+        self.keyed.remove(&key);
+    }
+
     /// Mark the last message: the user stopped the model after it.
     pub(super) fn interrupt(&mut self) {
         if let Some(last) = self.messages.last_mut() {
-            last.interrupted = true;
+            last.end = MessageEnd::Interrupted;
         }
     }
 
     /// Return the index of the model's message with that key: several lines make one message.
     pub(super) fn turn(&mut self, key: u64, timestamp: &[u8]) -> usize {
         *self.keyed.entry(key).or_insert_with(|| {
+            self.messages.append(&mut self.queued);
             self.messages.push(Message::new(Role::Assistant, b"", timestamp));
             self.messages.len() - 1
         })
@@ -258,13 +341,26 @@ impl Conversation {
         own.for_each(|message| message.unlearned = true);
     }
 
+    /// Return the ids of all calls.
+    pub(super) fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
+        self.calls.keys().map(Vec::as_slice)
+    }
+
     /// Return the number of pending calls.
     pub(super) fn unanswered(&self) -> u64 {
         self.calls.values().filter(|call| !call.answered).count() as u64
     }
 
+    /// Leave the last message out of training: it is learned where it was said first.
+    pub(super) fn inherit(&mut self) {
+        if let Some(last) = self.messages.last_mut().filter(|last| last.role.is_assistant()) {
+            last.unlearned = true;
+        }
+    }
+
     /// Remove empty messages of the model: all of their blocks may be unsupported.
     pub(super) fn finish(&mut self, made: &mut Made) {
+        self.messages.append(&mut self.queued);
         let before = self.messages.len();
         self.messages.retain(|message| !message.role.is_assistant() || message.says());
         made.notes_of("empty_message", (before - self.messages.len()) as u64);

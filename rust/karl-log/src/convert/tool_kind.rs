@@ -133,12 +133,13 @@ const LINES: [(&[&str], Classified); 9] = [
 ];
 
 /// Kinds of documents, by keys.
-const DOCUMENTS: [(&[&str], Classified); 8] = [
+const DOCUMENTS: [(&[&str], Classified); 9] = [
     (&["sessionId", "projectHash", "messages"], Classified::Refused(GEMINI)),
     (&["sessionId", "startTime", "messages"], Classified::Refused(GEMINI)),
     (&["checkpoint_id"], Classified::EntireMetadata),
     (&["task_name", "verifier_result"], Classified::EntireMetadata),
     (&["resolved_ids"], Classified::EntireMetadata),
+    (&["agentType", "toolUseId"], Classified::EntireMetadata),
     (&["schema_version", "steps"], Classified::Transcript(TranscriptKind::Alone(Alone::Atif))),
     (&["history", "trajectory"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
     (&["history"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),

@@ -1,6 +1,6 @@
 //! First pass: a row for each line of every transcript, by all threads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::row::{ClaudeRowReader, LineKind, ReadLine, Row, hash};
 use crate::cancel::Watch;
@@ -21,12 +21,17 @@ use crate::rejects::FileTally;
 struct IndexPart {
     input: usize,
     rows: Vec<Row>,
+    origins: Vec<(u64, u64)>,
     types: BTreeMap<String, u64>,
     loose: u64,
     tally: FileTally,
 }
 
-/// Return the rows of all files, in the order of files and lines; count lines that are not rows.
+/// Lines of forked sessions, with the lines that they are copies of.
+pub(super) type Origins = HashMap<u64, u64>;
+
+/// Return the rows of all files, in the order of files and lines, and the copied ones among them; count lines
+/// that are not rows.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io), [`Error::Interrupted`](crate::Error::Interrupted).
@@ -36,7 +41,7 @@ pub(super) fn index(
     report: &mut Report,
     settings: &ConvertSettings,
     watch: &Watch,
-) -> Result<Vec<Row>> {
+) -> Result<(Vec<Row>, Origins)> {
     let (threads, limit) = (settings.threads, settings.max_line_bytes);
     let read = |task: RangeTask| IndexPart::read(&sources[task.input], task, limit, watch);
     let tasks = sources.iter().enumerate().flat_map(|(at, source)| ranges(at, source, RANGE)).collect();
@@ -48,7 +53,7 @@ pub(super) fn index(
         parts.push(part?);
     }
     parts.sort_by_key(|part| part.input);
-    let mut rows = Vec::new();
+    let (mut rows, mut origins) = (Vec::new(), Origins::new());
     let mut lines = vec![0; sources.len()];
     for part in parts {
         let IndexPart { input, tally, .. } = &part;
@@ -59,8 +64,9 @@ pub(super) fn index(
             *report.made.dropped.entry(NO_CONVERSATION).or_default() += part.loose;
         }
         rows.extend(part.rows);
+        origins.extend(part.origins);
     }
-    Ok(rows)
+    Ok((rows, origins))
 }
 
 impl IndexPart {
@@ -68,6 +74,7 @@ impl IndexPart {
         let mut part = Self {
             input: task.input,
             rows: Vec::new(),
+            origins: Vec::new(),
             types: BTreeMap::new(),
             loose: 0,
             tally: FileTally::default(),
@@ -108,6 +115,7 @@ impl IndexPart {
         } else {
             self.rows.push(found.row);
             self.rows.extend(found.relayed);
+            self.origins.extend(found.forked_from.map(|from| (found.row.id, from)));
         }
     }
 }

@@ -96,6 +96,8 @@ pub(super) struct LineFacts<'r> {
     pub(super) session: &'r [u8],
     pub(super) streamed: bool,
     pub(super) agent: &'r [u8],
+    /// Sender of a message in the user's name.
+    pub(super) origin: &'r [u8],
     /// Tool call that a sub-agent works for.
     pub(super) called_by: &'r [u8],
     pub(super) cwd: &'r [u8],
@@ -104,7 +106,7 @@ pub(super) struct LineFacts<'r> {
 }
 
 /// Paths of a line's fields.
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     "uuid",
     "timestamp",
     "sessionId",
@@ -119,10 +121,11 @@ const OWN: [&str; 14] = [
     "toolUseResult.agentId",
     "tool_use_result.agentId",
     "message",
+    "origin.kind",
 ];
 
 /// Paths of the fields of a relayed message in a line.
-const RELAYED: [&str; 14] = [
+const RELAYED: [&str; 15] = [
     "data.message.uuid",
     "data.message.timestamp",
     "sessionId",
@@ -137,6 +140,7 @@ const RELAYED: [&str; 14] = [
     "data.message.toolUseResult.agentId",
     "data.message.tool_use_result.agentId",
     "data.message.message",
+    "data.message.origin.kind",
 ];
 
 /// Parser of lines.
@@ -153,7 +157,7 @@ impl LineReader {
     /// Parse the fields of a row's line; None if the line has changed.
     pub(super) fn read<'r>(&mut self, row: &Row, line: &'r [u8]) -> Option<ClaudeLine<'r>> {
         let keys = if row.relayed { &mut self.relayed } else { &mut self.own };
-        let found: [Option<&[u8]>; 14] = keys.of(line)?;
+        let found: [Option<&[u8]>; 15] = keys.of(line)?;
         let text = |slot: usize| found[slot].filter(|raw| unescape(raw).is_some()).map_or(&b""[..], inside);
         let named = found[0].map(inside).filter(|id| !id.is_empty());
         let whole = if row.relayed { found[13]? } else { line };
@@ -174,6 +178,7 @@ impl LineReader {
                 session: either(2, 3),
                 streamed: found[3].is_some(),
                 agent: text(4),
+                origin: text(14),
                 called_by: text(5),
                 cwd: text(6),
                 branch: text(7),

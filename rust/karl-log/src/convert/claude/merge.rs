@@ -8,7 +8,8 @@ use crate::convert::report::Made;
 
 /// Return the rows of a session with each line once, those of the file that begins first at the front. A
 /// session that was resumed, or copied while it grew, is in several files with equal beginnings. A relayed
-/// message of a sub-agent gives way to the sub-agent's own line.
+/// message of a sub-agent gives way to the sub-agent's own line. A sub-agent that began with its session's messages
+/// keeps its copies of them.
 pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
     let mut begun: HashMap<usize, (i64, usize)> = HashMap::new();
     for row in rows {
@@ -19,12 +20,50 @@ pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
     let mut ordered: Vec<Row> = rows.to_vec();
     // Rows of one file stay in its order.
     ordered.sort_by_key(|row| (begun.get(&row.spot.input()).copied(), row.spot.input()));
+    relink_after_replays(&mut ordered);
     let told = rows.iter().any(|row| row.relayed);
     let own: HashSet<u64> = rows.iter().filter(|row| told && !row.relayed).map(|row| row.id).collect();
-    let mut seen = HashSet::with_capacity(rows.len());
-    ordered.retain(|row| !(row.relayed && own.contains(&row.id)) && seen.insert(row.id));
+    let (mut seen, mut equal) = (HashSet::with_capacity(rows.len()), HashMap::new());
+    ordered.retain(|row| {
+        // Lines of the queue have no id: two of one file may be equal.
+        let nth = if row.kind == LineKind::Floating {
+            let count = equal.entry((row.spot.input(), row.id)).or_insert(0_u64);
+            *count += 1;
+            *count
+        } else {
+            0
+        };
+        let agent = if row.side { row.agent } else { 0 };
+        !(row.relayed && own.contains(&row.id)) && seen.insert((row.id, agent, nth))
+    });
     made.duplicates += (counted(rows) - counted(&ordered)) as u64;
     ordered
+}
+
+/// Let the order of the lines tell what came before a line that is linked to the last of some replayed lines.
+///
+/// After the second compaction of a process, Claude Code appends the messages before the first one again, under the
+/// same ids, and links the next line to the last of them: what lies between would be lost.
+/// Reference: anthropics/claude-code, issue 92089.
+fn relink_after_replays(rows: &mut [Row]) {
+    for rows in rows.chunk_by_mut(|a, b| a.spot.input() == b.spot.input()) {
+        let (mut places, mut compacted, mut replayed) = (HashMap::new(), None, None);
+        for (at, row) in rows.iter_mut().enumerate().filter(|(_, row)| !row.side) {
+            match row.kind {
+                LineKind::Floating | LineKind::Loose => continue,
+                LineKind::Boundary => compacted = Some(at),
+                _ => {}
+            }
+            let first = *places.entry(row.id).or_insert(at);
+            if first < at {
+                replayed = Some(row.id).filter(|_| Some(first) < compacted);
+            } else if let Some(id) = replayed.take()
+                && row.parent == ParentLine::Line(id)
+            {
+                row.parent = ParentLine::Unknown;
+            }
+        }
+    }
 }
 
 /// Return the number of lines of some rows: a line that relays a message counts as that message's row.
@@ -80,7 +119,8 @@ pub(super) fn live(rows: &[Row]) -> Vec<bool> {
 }
 
 /// Return the branches of a thread that were left: for each, which lines are on it. A line beside the branch that
-/// was kept is none if the model says nothing there: the results of parallel calls are such lines.
+/// was kept is none if the model says nothing there: the results of parallel calls are such lines. Nor is one that
+/// begins with the model: a request was made again after a failure, and no user left it.
 pub(super) fn abandoned(rows: &[Row], live: &[bool]) -> Vec<Vec<bool>> {
     let answers = |at: &usize| rows[*at].kind == LineKind::Assistant && rows[*at].left_out.is_none();
     let (mut seen, mut found) = (live.to_vec(), Vec::new());
@@ -89,8 +129,9 @@ pub(super) fn abandoned(rows: &[Row], live: &[bool]) -> Vec<Vec<bool>> {
             continue;
         }
         let on = branch(rows, Some(last));
-        let new = |at: &usize| on[*at] && !seen[*at];
-        if (0..rows.len()).filter(new).any(|at| answers(&at)) {
+        let mut new = (0..rows.len()).filter(|&at| on[at] && !seen[at] && speaks(&rows[at]));
+        let is_of_user = new.clone().next().is_some_and(|at| rows[at].kind != LineKind::Assistant);
+        if is_of_user && new.any(|at| answers(&at)) {
             found.push(on.clone());
         }
         seen.iter_mut().zip(on).for_each(|(seen, on)| *seen |= on);
@@ -100,25 +141,25 @@ pub(super) fn abandoned(rows: &[Row], live: &[bool]) -> Vec<Vec<bool>> {
 }
 
 fn speaks(row: &Row) -> bool {
-    matches!(row.kind, LineKind::User | LineKind::Assistant)
+    matches!(row.kind, LineKind::User | LineKind::Assistant | LineKind::Queued)
 }
 
 /// Return which lines of a thread are on the branch that ends with a line.
 ///
-/// From the last message on, each line's parent is on the branch. If the parent is missing or not named, the
-/// order of the lines decides. Parallel calls are one message in several lines, only one of which is the
-/// parent of the next line: all lines of a message on the branch are on it.
+/// From the last message on, each line's parent is on the branch. If the parent is missing or not named, or on the
+/// branch already, the order of the lines decides. Parallel calls are one message in several lines, only one of
+/// which is the parent of the next line: all lines of a message on the branch are on it. A line that no parent links
+/// is where the line before it is.
 fn branch(rows: &[Row], last: Option<usize>) -> Vec<bool> {
-    let places: HashMap<u64, usize> = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
-    let before = |at: usize| rows[..at].iter().rposition(speaks);
+    let mut parents = Parents::new(rows);
     let mut live = vec![false; rows.len()];
     let mut next = last;
-    while let Some(at) = next.filter(|&at| !live[at]) {
+    while let Some(at) = next {
         live[at] = true;
-        next = match rows[at].parent {
-            ParentLine::Line(parent) => places.get(&parent).copied().or_else(|| before(at)),
-            ParentLine::Unknown => before(at),
-            ParentLine::Root => None,
+        next = match parents.of(at) {
+            PlacedParent::At(parent) if !live[parent] => Some(parent),
+            PlacedParent::At(_) | PlacedParent::Unknown => parents.said_before(at, &live),
+            PlacedParent::Root => None,
         };
     }
     let messages: HashSet<u64> = rows
@@ -127,8 +168,80 @@ fn branch(rows: &[Row], last: Option<usize>) -> Vec<bool> {
         .filter(|(row, live)| **live && row.message != 0)
         .map(|(row, _)| row.message)
         .collect();
+    let mut before = last.is_some();
     for (row, live) in rows.iter().zip(&mut live) {
-        *live |= messages.contains(&row.message);
+        *live |= messages.contains(&row.message) || (row.kind == LineKind::Floating && before);
+        before = if speaks(row) { *live } else { before };
     }
     live
+}
+
+/// Parents of the lines of a thread.
+struct Parents<'r> {
+    rows: &'r [Row],
+    places: HashMap<u64, usize>,
+    /// Number of compactions before each line.
+    compactions: Vec<usize>,
+    /// Message before each line that is not known to be on the branch.
+    said: Vec<Option<usize>>,
+}
+
+/// Parent of a line by its place.
+enum PlacedParent {
+    At(usize),
+    Unknown,
+    Root,
+}
+
+impl<'r> Parents<'r> {
+    fn new(rows: &'r [Row]) -> Self {
+        let (mut compactions, mut said, mut count, mut last) = (Vec::new(), Vec::new(), 0, None);
+        for (at, row) in rows.iter().enumerate() {
+            compactions.push(count);
+            said.push(last);
+            count += usize::from(row.kind == LineKind::Boundary);
+            last = if speaks(row) { Some(at) } else { last };
+        }
+        let places = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+        Self { rows, places, compactions, said }
+    }
+
+    /// Return the parent of a line.
+    ///
+    /// The parent of a compaction may be a line that was kept, and written again behind it; that of a hook's line a
+    /// message before an earlier compaction; and that of a message one before the last two. None of these is what came
+    /// before: a user goes back to what the last compaction kept.
+    fn of(&self, at: usize) -> PlacedParent {
+        let parent = match self.rows[at].parent {
+            ParentLine::Root => return PlacedParent::Root,
+            ParentLine::Line(parent) => self.places.get(&parent).copied(),
+            ParentLine::Unknown => None,
+        };
+        let is_link = matches!(
+            self.rows[at].kind,
+            LineKind::Link | LineKind::Attached | LineKind::Carrier | LineKind::Boundary
+        );
+        let misses = |parent: usize| {
+            if parent < at {
+                self.compactions[at] - self.compactions[parent + 1] > usize::from(!is_link)
+            } else {
+                self.rows[at].kind == LineKind::Boundary
+            }
+        };
+        parent.filter(|&parent| !misses(parent)).map_or(PlacedParent::Unknown, PlacedParent::At)
+    }
+
+    /// Return the last message before a line that is not on the branch yet.
+    fn said_before(&mut self, at: usize, live: &[bool]) -> Option<usize> {
+        let (mut from, mut passed) = (at, Vec::new());
+        while let Some(said) = self.said[from].filter(|&said| live[said]) {
+            passed.push(from);
+            from = said;
+        }
+        let found = self.said[from];
+        for at in passed {
+            self.said[at] = found;
+        }
+        found
+    }
 }

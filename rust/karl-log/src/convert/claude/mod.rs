@@ -18,18 +18,22 @@ mod content;
 mod index;
 mod line;
 mod merge;
+mod queue;
 mod resumed;
 mod row;
+mod server_tools;
 mod session;
 mod stream_json;
 mod user_text;
+
+use std::collections::{BTreeSet, HashSet};
 
 use self::content::ClaudeConversation;
 use self::line::{ClaudeLine, LineReader, SessionFiles};
 use self::merge::{abandoned, counted, live, threads};
 use self::resumed::{Kin, kin};
-use self::row::{LineKind, Row};
-use self::session::SessionMeta;
+use self::row::{LeftOut, LineKind, Row};
+use self::session::{Caller, Callers, SessionMeta, called_by_sidecar};
 use super::entire_metadata::EntireMetadata;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, OTHER_BRANCH, Report};
@@ -43,6 +47,8 @@ use crate::log::Account;
 pub(super) struct Transcripts<'a> {
     sources: &'a [Source],
     besides: Vec<Option<EntireMetadata>>,
+    /// Call of each file's sub-agent, by its sidecar.
+    sidecars: Vec<Option<String>>,
     sessions: Vec<Vec<Row>>,
     kin: Vec<Kin>,
     rate: Rate,
@@ -61,16 +67,17 @@ impl<'a> Transcripts<'a> {
         watch: &Watch,
     ) -> Result<Self> {
         let mut accounts = vec![Account::default(); sources.len()];
-        let rows = index::index(sources, &mut accounts, report, settings, watch)?;
+        let (rows, origins) = index::index(sources, &mut accounts, report, settings, watch)?;
         let named = sources.iter().zip(accounts);
         report.made.files.extend(named.map(|(source, account)| {
             (source.name.clone().into(), super::TranscriptKind::ClaudeCode.name(), account)
         }));
         let sessions = index::sessions(rows, &mut report.made);
         let besides = sources.iter().map(EntireMetadata::look).collect();
-        let kin = kin(&sessions);
+        let sidecars = sources.iter().map(called_by_sidecar).collect();
+        let kin = kin(&sessions, &origins);
         let (rate, abandoned) = (settings.rate, settings.abandoned);
-        Ok(Self { sources, besides, sessions, kin, rate, abandoned })
+        Ok(Self { sources, besides, sidecars, sessions, kin, rate, abandoned })
     }
 
     /// Return the number of sessions.
@@ -90,24 +97,33 @@ impl<'a> Transcripts<'a> {
             return Ok((out, made));
         }
         let mut files = SessionFiles::new(self.sources);
-        let mut own: Option<(String, ClaudeConversation)> = None;
-        for rows in threads(&self.sessions[session]) {
-            let live = live(&rows);
-            let (mut talk, told) = self.talk(&rows, &live, &mut files, &mut made, watch)?;
+        let threads = threads(&self.sessions[session]);
+        let of_agents: BTreeSet<usize> = threads[1..].iter().flatten().map(|row| row.spot.input()).collect();
+        let mut callers = Callers::new(of_agents.iter().filter_map(|&file| self.sidecars[file].as_deref()));
+        let mut own_lines = HashSet::new();
+        for rows in &threads {
+            let live = live(rows);
+            let (mut talk, told) = self.talk(rows, &live, &own_lines, &mut files, &mut made, watch)?;
             talk.conversation.finish(&mut made);
             *made.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
+            let mut id = told.session.clone();
             if !talk.conversation.messages.is_empty() {
-                let mut head = self.head(&told, &talk, own.as_ref(), rows.first());
-                if let (None, Some(root)) = (&own, self.kin[session].root) {
+                let mut head = self.head(&told, &talk, &mut callers, rows.first());
+                if let (None, Some(root)) = (&head.parent, self.kin[session].root) {
                     head.group = self.family(root, &mut files)?.or(head.group);
                     made.note("forked_session");
                 }
+                let head_id = head.id.clone();
                 write(head, &talk.conversation.messages, self.rate, &mut out, &mut made);
-                if self.abandoned && own.is_none() {
-                    self.branches(&rows, &live, &mut files, &mut out, &mut made, watch)?;
+                if self.abandoned && callers.is_empty() {
+                    self.branches(rows, &live, &mut files, &mut out, &mut made, watch)?;
                 }
+                id = head_id;
             }
-            own = own.or(Some((told.session, talk)));
+            if callers.is_empty() {
+                own_lines = rows.iter().map(|row| row.id).filter(|_| threads.len() > 1).collect();
+            }
+            callers.push(Caller::new(id, talk));
         }
         made.calls.retain(|_, count| *count > 0);
         Ok((out, made))
@@ -125,9 +141,9 @@ impl<'a> Transcripts<'a> {
     ) -> Result<()> {
         for (number, branch) in abandoned(rows, live).iter().enumerate() {
             let mut uncounted = Made::default();
-            let (mut talk, told) = self.talk(rows, branch, files, &mut uncounted, watch)?;
+            let (mut talk, told) = self.talk(rows, branch, &HashSet::new(), files, &mut uncounted, watch)?;
             talk.conversation.finish(&mut uncounted);
-            let mut head = self.head(&told, &talk, None, None);
+            let mut head = self.head(&told, &talk, &mut Callers::default(), None);
             head.id = format!("{}/abandoned-{}", head.id, number + 1);
             head.source.insert("abandoned".to_owned(), true.into());
             write(head, &talk.conversation.messages, self.rate, out, &mut uncounted);
@@ -154,33 +170,56 @@ impl<'a> Transcripts<'a> {
         Ok(None)
     }
 
-    /// Read the lines of a thread that are on a branch.
+    /// Read the lines of a thread that are on a branch. Lines that are also `inherited` by a sub-agent from its session
+    /// are not learned again.
     fn talk(
         &self,
         rows: &[Row],
         branch: &[bool],
+        inherited: &HashSet<u64>,
         files: &mut SessionFiles<'_>,
         made: &mut Made,
         watch: &Watch,
     ) -> Result<(ClaudeConversation, SessionMeta)> {
         let (mut talk, mut told, mut reader) =
             (ClaudeConversation::new(), SessionMeta::default(), LineReader::new());
+        let mut follows_model = false;
         let is_counted = |(row, _): &(&Row, &bool)| row.kind != LineKind::Carrier;
         for (row, &live) in rows.iter().zip(branch).filter(is_counted) {
             watch.advance(0)?;
             if row.kind == LineKind::Start {
                 told.start(files.line(row)?, made);
             }
-            if let Some(reason) = unread(row, live) {
+            talk.queue.attaches |= row.kind == LineKind::Attached;
+            // A hook's words between the two began another request.
+            if live && row.left_out == Some(LeftOut::ApiError) && follows_model {
+                talk.conversation.note_lost_connection();
+            }
+            if live && matches!(row.kind, LineKind::User | LineKind::Assistant | LineKind::Queued) {
+                follows_model = row.kind == LineKind::Assistant && row.left_out.is_none();
+            }
+            let is_inserted = live && row.kind == LineKind::User && row.left_out == Some(LeftOut::Meta);
+            if let Some(reason) = unread(row, live).filter(|_| !is_inserted) {
                 made.drop_line(reason);
             } else {
                 let text = files.line(row)?;
                 let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
                 told.hear(&line.facts, row);
                 line.expect(made);
-                match take(&mut talk, row, &line, live, made) {
+                let fate = match row.kind {
+                    _ if is_inserted => talk.inserted(&line, made),
+                    LineKind::Queued | LineKind::Floating => {
+                        let ClaudeConversation { queue, conversation, .. } = &mut talk;
+                        queue.read(row, text, conversation, line.timestamp, live, made)
+                    }
+                    _ => take(&mut talk, row, &line, live, made),
+                };
+                match fate {
                     Ok(()) => made.used += 1,
                     Err(reason) => made.drop_line(reason),
+                }
+                if inherited.contains(&row.id) {
+                    talk.conversation.inherit();
                 }
                 if row.kind == LineKind::Result {
                     told.end(text, self.rate, made);
@@ -195,24 +234,26 @@ impl<'a> Transcripts<'a> {
         &self,
         told: &SessionMeta,
         talk: &ClaudeConversation,
-        own: Option<&(String, ClaudeConversation)>,
+        callers: &mut Callers,
         first: Option<&Row>,
     ) -> Head {
         let (tokens, source, tools) = (talk.tokens(), told.source(self.sources), told.tools.clone());
         let mut head = Head { tokens, source, tools, ..Head::default() };
-        let Some((parent, own)) = own else {
+        if callers.is_empty() {
             let besides = told.files.iter().filter_map(|&file| self.besides[file].as_ref());
             let beside = EntireMetadata::last(besides, &told.session);
             head.group = beside.and_then(|beside| beside.group.clone());
             head.reward = told.reward.or_else(|| beside?.reward);
             head.id.clone_from(&told.session);
             return head;
-        };
-        let parent = if parent.is_empty() { &told.session } else { parent };
+        }
+        let sidecar = told.files.iter().find_map(|&file| self.sidecars[file].as_deref());
+        let (parent, call) = callers.of(told, talk, sidecar);
+        let parent = if parent.is_empty() { told.session.clone() } else { parent };
         let agent = [&told.agent, &told.called_by].into_iter().find(|name| !name.is_empty());
         let unnamed = || format!("{:016x}", first.map_or(0, |row| row.id));
         head.id = format!("{}/{}", told.session, agent.cloned().unwrap_or_else(unnamed));
-        head.parent = Some((parent.clone(), told.call(own, talk)));
+        head.parent = Some((parent, call));
         head
     }
 }
@@ -220,7 +261,10 @@ impl<'a> Transcripts<'a> {
 /// Return the reason to leave out a row before it is read again.
 fn unread(row: &Row, live: bool) -> Option<&'static str> {
     match (row.kind, row.left_out) {
-        (LineKind::Link | LineKind::Loose | LineKind::Start, _) => Some(NO_CONVERSATION),
+        (LineKind::Queued | LineKind::Floating, _) => None,
+        (LineKind::Link | LineKind::Attached | LineKind::Boundary | LineKind::Loose | LineKind::Start, _) => {
+            Some(NO_CONVERSATION)
+        }
         (_, Some(why)) => Some(why.name()),
         // A result may nevertheless answer a call on the branch.
         (LineKind::Assistant, None) if !live => Some(OTHER_BRANCH),

@@ -1,8 +1,13 @@
-//! Sessions that repeat another: a session resumed under a new name begins with lines of the old one.
+//! Sessions that repeat another: a session resumed under a new name begins with lines of the old one, and a forked
+//! one with copies that name them.
 
 use std::collections::{HashMap, HashSet};
 
+use super::index::Origins;
 use super::row::{LineKind, Row};
+
+/// Maximum number of forks of forks that are followed.
+const COPIES_OF_COPIES: usize = 64;
 
 /// Relation of a session to those that share lines with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,10 +20,11 @@ pub(super) struct Kin {
 
 /// Return the relation of each session, by the ids of their messages; sessions are in the order of their
 /// start.
-pub(super) fn kin(sessions: &[Vec<Row>]) -> Vec<Kin> {
+pub(super) fn kin(sessions: &[Vec<Row>], origins: &Origins) -> Vec<Kin> {
     let mut kin = vec![Kin::default(); sessions.len()];
-    for family in families(sessions).into_iter().filter(|family| family.len() > 1) {
-        let said: Vec<HashSet<u64>> = family.iter().map(|&at| messages(&sessions[at]).collect()).collect();
+    for family in families(sessions, origins).into_iter().filter(|family| family.len() > 1) {
+        let said = family.iter().map(|&at| messages(&sessions[at], origins).collect());
+        let said: Vec<HashSet<u64>> = said.collect();
         let holds = |one: usize, other: usize| {
             one != other
                 && said[other].is_subset(&said[one])
@@ -34,18 +40,30 @@ pub(super) fn kin(sessions: &[Vec<Row>]) -> Vec<Kin> {
     kin
 }
 
-fn messages(rows: &[Row]) -> impl Iterator<Item = u64> {
+/// Return the ids of a session's messages; of a copy, that of the first line of which it is a copy of a copy.
+fn messages(rows: &[Row], origins: &Origins) -> impl Iterator<Item = u64> {
     let speaks =
         |row: &&Row| matches!(row.kind, LineKind::User | LineKind::Assistant) && row.left_out.is_none();
-    rows.iter().filter(speaks).map(|row| row.id)
+    rows.iter().filter(speaks).map(|row| first(row.id, origins))
+}
+
+fn first(mut id: u64, origins: &Origins) -> u64 {
+    // A log may name copies in a cycle.
+    for _ in 0..COPIES_OF_COPIES {
+        match origins.get(&id) {
+            Some(&from) => id = from,
+            None => break,
+        }
+    }
+    id
 }
 
 /// Return the sets of sessions that share messages, directly or through others.
-fn families(sessions: &[Vec<Row>]) -> Vec<Vec<usize>> {
+fn families(sessions: &[Vec<Row>], origins: &Origins) -> Vec<Vec<usize>> {
     let mut holder: HashMap<u64, usize> = HashMap::new();
     let mut root: Vec<usize> = (0..sessions.len()).collect();
     for (at, rows) in sessions.iter().enumerate() {
-        for id in messages(rows) {
+        for id in messages(rows, origins) {
             let [one, other] = [at, *holder.entry(id).or_insert(at)].map(|session| top(&root, session));
             root[one.max(other)] = one.min(other);
         }

@@ -19,8 +19,16 @@ pub(super) enum LineKind {
     Start,
     /// End of a run in stream-json.
     Result,
-    /// Link between lines without content: progress, hooks, boundaries.
+    /// Prompt that was typed while the agent worked, where the model read it: `queued_command`.
+    Queued,
+    /// Line of the queue of such prompts that no parent links: it belongs to the line before it.
+    Floating,
+    /// Link that the tool attached for the model.
+    Attached,
+    /// Link between lines without content: progress, hooks.
     Link,
+    /// Link at which the messages before it gave way to a summary.
+    Boundary,
     /// Link that relays a message of a sub-agent, and is counted as that message.
     Carrier,
     /// Line outside any session.
@@ -70,6 +78,10 @@ pub(super) enum LeftOut {
     CompactSummary,
     /// Text that the tool writes in the model's name.
     Synthetic,
+    /// Text in the model's name about a failed request.
+    ApiError,
+    /// Message that neither the user nor another agent sent: a task that ended, a continuation by itself.
+    Notification,
     /// Message of a sub-agent in a line with neither its name nor its call.
     UnnamedAgent,
 }
@@ -79,13 +91,14 @@ impl LeftOut {
         match self {
             Self::Meta => "meta",
             Self::CompactSummary => "compact_summary",
-            Self::Synthetic => "synthetic",
+            Self::Synthetic | Self::ApiError => "synthetic",
+            Self::Notification => "notification",
             Self::UnnamedAgent => "unnamed_agent",
         }
     }
 }
 
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 21] = [
     "type",
     "uuid",
     "parentUuid",
@@ -102,6 +115,11 @@ const PATHS: [&str; 16] = [
     "message.model",
     "data.type",
     "tools",
+    "subtype",
+    "attachment.type",
+    "isApiErrorMessage",
+    "origin.kind",
+    "forkedFrom.messageUuid",
 ];
 
 /// Paths of [`PATHS`] for the message relayed by a progress line.
@@ -126,6 +144,8 @@ pub(super) struct ClaudeRowReader {
 pub(super) struct ReadLine<'r> {
     pub(super) row: Row,
     pub(super) relayed: Option<Row>,
+    /// Line that it is a copy of, if it is of a forked session.
+    pub(super) forked_from: Option<u64>,
     pub(super) kind: &'r [u8],
     pub(super) end: usize,
 }
@@ -142,7 +162,7 @@ impl ClaudeRowReader {
         spot: PackedPlace,
         session: u64,
     ) -> Result<ReadLine<'r>, ScanFault> {
-        let (found, end) = self.own.first::<16>(bytes)?;
+        let (found, end) = self.own.first::<21>(bytes)?;
         let line = &bytes[..end];
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
         let hash = |slot: usize| name(slot).map(hash);
@@ -152,7 +172,7 @@ impl ClaudeRowReader {
         let mut row = Row {
             session: hash(4).or_else(|| hash(5)).unwrap_or(session),
             id: hash(1).unwrap_or_else(|| self::hash(line)),
-            parent: parent(found[2], found[3], kind),
+            parent: parent(found[2], found[3], kind == b"system" || is(10)),
             message: hash(12).unwrap_or_default(),
             agent,
             time: name(11).and_then(milliseconds).unwrap_or_default(),
@@ -161,15 +181,26 @@ impl ClaudeRowReader {
             kind: kind_of(kind, found[1].is_some(), found[15].is_some()),
             side: is(8) || name(7).is_some(),
             relayed: false,
-            left_out: left_out(is(9), is(10), name(13)),
+            left_out: left_out(is(9), is(10), name(13), name(19)),
         };
+        match (row.kind, name(16), name(17)) {
+            (LineKind::Link, Some(b"compact_boundary"), _) => row.kind = LineKind::Boundary,
+            (LineKind::Link, _, Some(b"queued_command")) => row.kind = LineKind::Queued,
+            (LineKind::Loose, _, Some(b"queued_command")) => row.kind = LineKind::Floating,
+            (LineKind::Link, ..) if kind == b"attachment" => row.kind = LineKind::Attached,
+            (LineKind::Loose, ..) if kind == b"queue-operation" => row.kind = LineKind::Floating,
+            _ => {}
+        }
+        if row.left_out == Some(LeftOut::Synthetic) && is(18) {
+            row.left_out = Some(LeftOut::ApiError);
+        }
         let tells =
             found[14] == Some(b"\"agent_progress\"") && matches!(row.kind, LineKind::Link | LineKind::Loose);
         let relayed = if tells { self.relayed(line, &row) } else { None };
         if relayed.is_some() {
             row.kind = LineKind::Carrier;
         }
-        Ok(ReadLine { row, relayed, kind, end })
+        Ok(ReadLine { row, relayed, forked_from: hash(20), kind, end })
     }
 
     /// Return the message of a sub-agent that a line relays; `None` if there is none.
@@ -190,7 +221,7 @@ impl ClaudeRowReader {
             left_out: if agent.is_none() {
                 Some(LeftOut::UnnamedAgent)
             } else {
-                left_out(false, false, name(7))
+                left_out(false, false, name(7), None)
             },
             ..*carrier
         };
@@ -215,20 +246,29 @@ fn kind_of(kind: &[u8], named: bool, offers_tools: bool) -> LineKind {
 }
 
 /// Return the parent of a line: after a compaction the logical one; if that is missing, the order of the file
-/// decides.
-fn parent(parent: Option<&[u8]>, logical: Option<&[u8]>, kind: &[u8]) -> ParentLine {
+/// decides. A line that begins anew is no root if the tool wrote it.
+fn parent(parent: Option<&[u8]>, logical: Option<&[u8]>, is_of_tool: bool) -> ParentLine {
     let id = |raw: Option<&[u8]>| raw.map(inside).filter(|id| !id.is_empty()).map(hash);
     match (id(parent).or_else(|| id(logical)), parent) {
         (Some(id), _) => ParentLine::Line(id),
-        (None, Some(_)) if kind != b"system" => ParentLine::Root,
+        (None, Some(_)) if !is_of_tool => ParentLine::Root,
         (None, _) => ParentLine::Unknown,
     }
 }
 
-fn left_out(meta: bool, compact: bool, model: Option<&[u8]>) -> Option<LeftOut> {
+/// Senders of messages in the user's name that no one typed.
+pub(super) const NOTIFIERS: [&[u8]; 4] =
+    [b"task-notification", b"auto-continuation", b"observer", b"observer-activity"];
+
+/// Senders of messages that are marked as inserted by the tool and are input nevertheless.
+pub(super) const SENDERS: [&[u8]; 4] = [b"human", b"channel", b"peer", b"coordinator"];
+
+fn left_out(meta: bool, compact: bool, model: Option<&[u8]>, origin: Option<&[u8]>) -> Option<LeftOut> {
+    let is_sent = origin.is_some_and(|origin| SENDERS.contains(&origin));
     match (meta, compact) {
         (_, true) => Some(LeftOut::CompactSummary),
-        (true, _) => Some(LeftOut::Meta),
+        _ if origin.is_some_and(|origin| NOTIFIERS.contains(&origin)) => Some(LeftOut::Notification),
+        (true, _) if !is_sent => Some(LeftOut::Meta),
         _ => model.filter(|model| *model == b"<synthetic>").map(|_| LeftOut::Synthetic),
     }
 }

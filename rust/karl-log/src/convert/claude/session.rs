@@ -1,6 +1,8 @@
-//! Facts about a session from the lines of a thread.
+//! Facts about a session from the lines of a thread, and the calls that sub-agents work for.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -8,7 +10,9 @@ use super::content::ClaudeConversation;
 use super::line::LineFacts;
 use super::row::{Row, hash};
 use crate::convert::TranscriptKind;
+use crate::detect::sidecar::read;
 use crate::input::source::Source;
+use crate::json::reference_parser;
 use crate::json::unescape::unescape;
 
 /// Facts about a thread, as text.
@@ -68,15 +72,82 @@ impl SessionMeta {
         source.extend(self.source.clone());
         source
     }
+}
 
-    /// Return the call that this sub-agent works for: by its own lines, by the call's result, or by the call
-    /// with its prompt.
-    pub(super) fn call(&self, own: &ClaudeConversation, talk: &ClaudeConversation) -> Option<String> {
-        if !self.called_by.is_empty() {
-            return Some(self.called_by.clone());
-        }
-        let by_agent = own.agents.get(&hash(self.agent.as_bytes())).filter(|_| !self.agent.is_empty());
-        let call = by_agent.or_else(|| own.prompts.get(&talk.asked?))?;
-        unescape(&[b"\"", &call[..], b"\""].concat()).map(Cow::into_owned)
+/// Calls of a thread that may have called sub-agents.
+pub(super) struct Caller {
+    id: String,
+    agents: HashMap<u64, Vec<u8>>,
+    prompts: HashMap<u64, Vec<Vec<u8>>>,
+    calls: HashSet<u64>,
+}
+
+impl Caller {
+    pub(super) fn new(id: String, talk: ClaudeConversation) -> Self {
+        let calls = talk.conversation.call_ids().map(hash).collect();
+        Self { id, agents: talk.agents, prompts: talk.prompts, calls }
     }
+}
+
+/// Threads of a session that were read, and the calls whose sub-agents are known.
+#[derive(Default)]
+pub(super) struct Callers {
+    all: Vec<Caller>,
+    taken: HashSet<Vec<u8>>,
+}
+
+impl Callers {
+    /// Create the list; calls that a sidecar names are those of its sub-agent.
+    pub(super) fn new<'s>(named: impl Iterator<Item = &'s str>) -> Self {
+        Self { all: Vec::new(), taken: named.map(|call| call.as_bytes().to_vec()).collect() }
+    }
+
+    pub(super) fn push(&mut self, caller: Caller) {
+        self.all.push(caller);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Return the thread that called a sub-agent, and its call: by the sidecar of the sub-agent or its own lines, by
+    /// the call's result, or by the first call with its prompt that is not another's.
+    pub(super) fn of(
+        &mut self,
+        told: &SessionMeta,
+        talk: &ClaudeConversation,
+        sidecar: Option<&str>,
+    ) -> (String, Option<String>) {
+        let session = self.all.first().map(|caller| caller.id.clone()).unwrap_or_default();
+        let named = sidecar.or(Some(&*told.called_by)).filter(|call| !call.is_empty());
+        if let Some(call) = named {
+            let caller = self.all.iter().find(|caller| caller.calls.contains(&hash(call.as_bytes())));
+            return (caller.map_or(session, |caller| caller.id.clone()), Some(call.to_owned()));
+        }
+        let agent = Some(hash(told.agent.as_bytes())).filter(|_| !told.agent.is_empty());
+        let by_agent = |caller: &'_ Caller| caller.agents.get(&agent?).cloned();
+        let by_prompt = |caller: &Caller| {
+            let calls = caller.prompts.get(&talk.asked?)?;
+            calls.iter().find(|&call| !self.taken.contains(call)).or(calls.last()).cloned()
+        };
+        let search = |call_of: &dyn Fn(&Caller) -> Option<Vec<u8>>| {
+            self.all.iter().find_map(|caller| Some((caller.id.clone(), call_of(caller)?)))
+        };
+        let Some((caller, call)) = search(&by_agent).or_else(|| search(&by_prompt)) else {
+            return (session, None);
+        };
+        let text = unescape(&[b"\"", &call[..], b"\""].concat()).map(Cow::into_owned);
+        self.taken.insert(call);
+        (caller, text)
+    }
+}
+
+/// Return the call that a sub-agent works for, by the sidecar of its file: `agent-ID.meta.json` beside
+/// `agent-ID.jsonl`.
+pub(super) fn called_by_sidecar(transcript: &Source) -> Option<String> {
+    let path = Path::new(&*transcript.name);
+    let (agent, _) = path.file_name()?.to_str()?.split_once(".jsonl")?;
+    let text = read(&path.with_file_name(format!("{agent}.meta.json"))).ok()?;
+    let call = reference_parser::parse(&text).ok()?.get("toolUseId")?.as_str()?.to_owned();
+    Some(call).filter(|call| agent.starts_with("agent-") && !call.is_empty())
 }
