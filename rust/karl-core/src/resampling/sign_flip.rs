@@ -17,9 +17,6 @@ use crate::rng::{Key, Purpose};
 /// Maximum number of differences for which all sign patterns are counted; more are tested by random patterns.
 pub const EXACT_MOST: usize = 40;
 
-/// Halvings of the range of a limit: beyond the digits of an f64.
-const HALVINGS: usize = 60;
-
 /// Test rows of paired differences for a mean above 0, one-sided.
 ///
 /// ```text
@@ -62,7 +59,7 @@ pub fn sign_flip(
 ///
 /// With weights of 1 it bounds `mean d`, with others `sum d / sum w`, such as nats a token. The mirrored limit of `-d` is
 /// the upper one. Minus infinity where even the smallest p is above alpha: so few differences exclude nothing.
-/// Shapes: differences `[P]`, weights `[P]`. Cost: 60 tests for P <= 40, else one pass over the draws and a selection.
+/// Shapes: differences `[P]`, weights `[P]`. Cost: about 8 tests for P <= 40, else one pass over the draws and a selection.
 /// Reference: Hartigan 1969 (typical values: limits are order statistics of subset means).
 ///
 /// # Errors
@@ -87,7 +84,7 @@ pub fn sign_flip_limit(
     if differences.len() > EXACT_MOST {
         return Ok(drawn_limit(differences, weights, alpha, draws, seed, threads));
     }
-    Ok(exact_limit(differences, weights, alpha))
+    Ok(exact_limit(differences, weights, alpha, threads))
 }
 
 fn check_above(weights: &[f64]) -> Result<()> {
@@ -137,26 +134,325 @@ fn subset_sums(values: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// Return the limit of few differences, by halving: p rises with the mean that is subtracted.
-fn exact_limit(differences: &[f64], weights: &[f64], alpha: f64) -> f64 {
-    let ratios = || differences.iter().zip(weights).map(|(one, weight)| one / weight);
-    let (least, most) = (ratios().fold(f64::INFINITY, f64::min), ratios().fold(f64::NEG_INFINITY, f64::max));
-    let rejected = |mean: f64| {
-        let shifted: Vec<f64> =
-            differences.iter().zip(weights).map(|(one, weight)| mean.mul_add(-weight, *one)).collect();
-        share(&shifted) <= alpha
-    };
-    // Below every difference the empty subset alone counts.
-    let mut low = least - (most - least).abs().max(least.abs()).max(f64::MIN_POSITIVE) * 1e-9;
-    let mut high = most;
-    if differences.is_empty() || !rejected(low) {
+/// Return the limit of few differences: the k-th smallest mean over the subsets, `k = floor(alpha 2^P)`.
+///
+/// Rejected are the differences from m where at most k subsets have a mean of at most m, the empty one among them.
+///
+/// Speed: whole numbers of parts of 1 are counted by their sums. Else an exact count of the subsets up to a mean costs `2^(P/2)` steps, so there are to be few. Two counts enclose the
+/// rank between two means of a spread sample; what lies between them is sampled again, until all of it fits a list.
+/// Halving the range to the last digit takes 60 counts in the place of about 8.
+fn exact_limit(differences: &[f64], weights: &[f64], alpha: f64, threads: usize) -> f64 {
+    let count = i32::try_from(differences.len()).unwrap_or(i32::MAX);
+    let rank = whole(alpha * 2_f64.powi(count));
+    if differences.is_empty() || rank == 0 {
         return f64::NEG_INFINITY;
     }
-    for _ in 0..HALVINGS {
-        let middle = low + (high - low) / 2.0;
-        if rejected(middle) { low = middle } else { high = middle }
+    let ratios = || differences.iter().zip(weights).map(|(one, weight)| one / weight);
+    let most = ratios().fold(f64::NEG_INFINITY, f64::max);
+    if rank >> count > 0 {
+        return most;
     }
-    low
+    if let Some(lattice) = Lattice::of(differences, weights) {
+        return lattice.mean_at(rank);
+    }
+    // Means near 0 keep the digits of sums whose terms nearly cancel.
+    let centre = sum(differences.iter().copied()) / sum(weights.iter().copied());
+    let shifted: Vec<f64> =
+        differences.iter().zip(weights).map(|(one, weight)| centre.mul_add(-weight, *one)).collect();
+    let search = MeanSearch::new(&shifted, weights);
+    (centre + search.mean_at(rank, threads)).min(most)
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 0 to the number of subsets, 2^40"
+)]
+fn whole(number: f64) -> u64 {
+    number.floor() as u64
+}
+
+/// Maximum number of means that are listed and sorted.
+const LISTED: u64 = 1 << 17;
+
+/// Maximum number of rounds of a search.
+const ROUNDS: usize = 64;
+
+/// Standard errors of a rank in a sample that its bounds are apart from it.
+const SURE: f64 = 4.0;
+
+/// Maximum parts of 1 that differences may be whole numbers of, and maximum size of their sum in such parts.
+const PARTS: i64 = 1 << 15;
+
+/// Differences that are whole numbers of parts of 1, such as means of a few rewards of 0 and 1: then subsets have few
+/// sums, and counting the subsets of each by their number of rows (dynamic programming) takes `P^2` sums steps.
+struct Lattice {
+    numbers: Vec<i64>,
+    parts: i64,
+}
+
+impl Lattice {
+    /// Return the differences in the largest parts that fit; `None` if they are of too many, or have unequal weights.
+    fn of(differences: &[f64], weights: &[f64]) -> Option<Self> {
+        let size = differences.iter().map(|one| one.abs()).sum::<f64>();
+        // Differences of means are off by the rounding of these.
+        let slack = differences.iter().fold(1.0, |most: f64, one| most.max(one.abs())) * f64::EPSILON * 8.0;
+        let fits = |parts: i64| {
+            let scaled = |one: &f64| one * parts as f64;
+            differences.iter().all(|one| (scaled(one) - scaled(one).round()).abs() <= slack * parts as f64)
+        };
+        let equal = weights.iter().all(|weight| weight.to_bits() == 1.0_f64.to_bits());
+        let least = |parts: &i64| size * *parts as f64 <= PARTS as f64;
+        let parts = (1..=PARTS).take_while(|parts| equal && least(parts)).find(|&parts| fits(parts))?;
+        let numbers = differences.iter().map(|one| rounded(one * parts as f64)).collect();
+        Some(Self { numbers, parts })
+    }
+
+    /// Return the mean of a rank from 1 among the means of all subsets but the empty one.
+    fn mean_at(&self, rank: u64) -> f64 {
+        let mut means: Vec<(f64, u64)> = self.counts().into_iter().filter(|one| one.1 > 0).collect();
+        means.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        let mut upto = 0;
+        let at = means.iter().position(|&(_, count)| {
+            upto += count;
+            upto >= rank
+        });
+        at.map_or(f64::INFINITY, |at| means[at].0)
+    }
+
+    /// Return each mean with the number of subsets that have it.
+    fn counts(&self) -> Vec<(f64, u64)> {
+        let least: i64 = self.numbers.iter().filter(|&&one| one < 0).sum();
+        let most: i64 = self.numbers.iter().filter(|&&one| one > 0).sum();
+        let width = index(most - least) + 1;
+        let mut counts = vec![0_u64; width * (self.numbers.len() + 1)];
+        counts[index(-least)] = 1;
+        for (row, &number) in self.numbers.iter().enumerate() {
+            // From the largest subsets on, so that a row is in each once.
+            for size in (0..=row).rev() {
+                let (before, after) = counts.split_at_mut((size + 1) * width);
+                let (from, to) = (&before[size * width..], &mut after[..width]);
+                let step = index(number.abs());
+                if number >= 0 {
+                    from.iter().zip(&mut to[step..]).for_each(|(count, sum)| *sum += count);
+                } else {
+                    from[step..].iter().zip(to).for_each(|(count, sum)| *sum += count);
+                }
+            }
+        }
+        let mean = |(at, &count): (usize, &u64)| {
+            let (size, sum) = (at / width, least + i64::try_from(at % width).unwrap_or(0));
+            (sum as f64 / (size as f64 * self.parts as f64), count)
+        };
+        counts.iter().enumerate().skip(width).map(mean).collect()
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "at most PARTS in size")]
+fn rounded(number: f64) -> i64 {
+    number.round() as i64
+}
+
+/// Return a number from 0 to `2 PARTS` as an index.
+fn index(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+/// Rows and their two halves, whose subsets make up those of all rows.
+struct MeanSearch<'a> {
+    differences: &'a [f64],
+    weights: &'a [f64],
+    first: Half,
+    second: Half,
+}
+
+/// Sums over the subsets of a half of the rows, by the subset as a number with a bit for each row.
+struct Half {
+    differences: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+/// A mean, the sums of both halves less that mean in order, and the subsets with a mean below it, and up to it.
+struct Bound {
+    mean: f64,
+    first: Vec<(f64, u32)>,
+    second: Vec<(f64, u32)>,
+    below: u64,
+    upto: u64,
+}
+
+impl Half {
+    fn new(differences: &[f64], weights: &[f64]) -> Self {
+        Self { differences: all_sums(differences), weights: all_sums(weights) }
+    }
+}
+
+impl<'a> MeanSearch<'a> {
+    fn new(differences: &'a [f64], weights: &'a [f64]) -> Self {
+        let middle = differences.len() / 2;
+        let (first, second) = (differences.split_at(middle), weights.split_at(middle));
+        Self {
+            differences,
+            weights,
+            first: Half::new(first.0, second.0),
+            second: Half::new(first.1, second.1),
+        }
+    }
+
+    /// Return the mean of a rank from 1 among the means of all subsets but the empty one.
+    fn mean_at(&self, rank: u64, threads: usize) -> f64 {
+        let ratios = || self.differences.iter().zip(self.weights).map(|(one, weight)| one / weight);
+        let least = ratios().fold(f64::INFINITY, f64::min);
+        let most = ratios().fold(f64::NEG_INFINITY, f64::max);
+        let margin = (most - least).abs().max(least.abs()).max(f64::MIN_POSITIVE) * 1e-6;
+        let (mut low, mut high) = (self.bound(least - margin), most + margin);
+        let mut below_high = (1_u64 << self.differences.len()) - 1;
+        for _ in 0..ROUNDS {
+            let between = below_high.saturating_sub(low.upto);
+            if rank <= low.upto || between == 0 {
+                return low.mean;
+            }
+            let wanted = rank - low.upto;
+            let mut means = self.means_between(&low, high, between.div_ceil(LISTED));
+            means.sort_unstable_by(f64::total_cmp);
+            if between <= LISTED || means.is_empty() {
+                return means.get(place(wanted, means.len())).copied().unwrap_or(high);
+            }
+            let before = between;
+            let ends = spread(&means, wanted as f64 / between as f64);
+            let bounds = in_parts(ends.len(), threads, |ends_of| {
+                ends_of.map(|at| self.bound(ends[at])).collect::<Vec<_>>()
+            });
+            for bound in bounds.into_iter().flatten() {
+                if bound.mean <= low.mean || bound.mean >= high {
+                    continue;
+                }
+                if bound.below < rank && rank <= bound.upto {
+                    return bound.mean;
+                }
+                if bound.upto < rank {
+                    low = bound;
+                } else {
+                    (high, below_high) = (bound.mean, bound.below);
+                }
+            }
+            if below_high.saturating_sub(low.upto) == before {
+                break;
+            }
+        }
+        // Nothing is left between the bounds but means that differ by rounding.
+        low.mean + (high - low.mean) / 2.0
+    }
+
+    /// Count the subsets with a mean below a number and up to it, the empty one left out.
+    fn bound(&self, mean: f64) -> Bound {
+        let rest = self.less(mean);
+        let tie = tie(&rest);
+        let (first, second) = rest.split_at(rest.len() / 2);
+        let (first, second) = (numbered_sums(first), numbered_sums(second));
+        let (mut below, mut upto, mut fits, mut under) = (0_u64, 0_u64, second.len(), second.len());
+        for &(one, _) in &first {
+            while fits > 0 && one + second[fits - 1].0 > tie {
+                fits -= 1;
+            }
+            while under > 0 && one + second[under - 1].0 >= -tie {
+                under -= 1;
+            }
+            upto += fits as u64;
+            below += under as u64;
+        }
+        // The empty subset has the sum 0, which is up to every mean and below none.
+        Bound { mean, first, second, below, upto: upto - 1 }
+    }
+
+    /// Return the differences less a mean of their weights.
+    fn less(&self, mean: f64) -> Vec<f64> {
+        self.differences.iter().zip(self.weights).map(|(d, w)| mean.mul_add(-w, *d)).collect()
+    }
+
+    /// Return every so many means of the subsets above a bound and below a mean.
+    fn means_between(&self, low: &Bound, high: f64, every: u64) -> Vec<f64> {
+        let (tie_low, tie_high) = (tie(&self.less(low.mean)), tie(&self.less(high)));
+        let reach = (high - low.mean) * self.weights.iter().sum::<f64>() + tie_low;
+        let every = golden(every, low.second.len() as u64);
+        let (mut from, mut to) = (low.second.len(), low.second.len());
+        let (mut means, mut left) = (Vec::new(), 0_u64);
+        for &(one, subset) in &low.first {
+            while from > 0 && one + low.second[from - 1].0 > tie_low {
+                from -= 1;
+            }
+            while to > 0 && one + low.second[to - 1].0 > reach {
+                to -= 1;
+            }
+            let others = low.second.get(from..to).unwrap_or_default();
+            while let Some(&(_, other)) = usize::try_from(left).ok().and_then(|at| others.get(at)) {
+                let (difference, weight) = self.sums_of(subset, other);
+                if high.mul_add(-weight, difference) < -tie_high {
+                    means.push(difference / weight);
+                }
+                left += every;
+            }
+            left -= others.len() as u64;
+        }
+        means
+    }
+
+    /// Return the sums of the subset that two subsets of the halves make up.
+    fn sums_of(&self, first: u32, second: u32) -> (f64, f64) {
+        let (one, other) = (first as usize, second as usize);
+        let weight = self.first.weights[one] + self.second.weights[other];
+        (self.first.differences[one] + self.second.differences[other], weight)
+    }
+}
+
+/// Return about a step, such that steps of more than a whole row reach all places in a row evenly.
+fn golden(step: u64, row: u64) -> u64 {
+    if step < row { step } else { step - step % row + row * 618 / 1000 }
+}
+
+/// Return two means of a sorted sample that most probably enclose the share of all means below the wanted one.
+fn spread(means: &[f64], share: f64) -> [f64; 2] {
+    let size = means.len() as f64;
+    let error = SURE * (share * (1.0 - share) / size).sqrt() + 1.0 / size;
+    let at = |share: f64| means[place(whole((share * size).clamp(1.0, size)), means.len())];
+    [at(share - error), at(share + error)]
+}
+
+/// Return the index of a rank from 1 in a list.
+fn place(rank: u64, length: usize) -> usize {
+    usize::try_from(rank.saturating_sub(1)).map_or(length - 1, |at| at.min(length - 1))
+}
+
+/// Return the sum over each subset, by its number.
+fn all_sums(values: &[f64]) -> Vec<f64> {
+    let mut sums = vec![0.0];
+    for &value in values {
+        sums.extend_from_within(..);
+        let half = sums.len() / 2;
+        sums[half..].iter_mut().for_each(|one| *one += value);
+    }
+    sums
+}
+
+/// Return the sums of all subsets with their numbers, sorted.
+fn numbered_sums(values: &[f64]) -> Vec<(f64, u32)> {
+    let mut sums = vec![(0.0, 0_u32)];
+    for (row, &value) in values.iter().enumerate() {
+        let (size, bit) = (sums.len(), 1_u32 << row);
+        let (mut merged, mut plain, mut shifted) = (Vec::with_capacity(2 * size), 0, 0);
+        while plain < size && shifted < size {
+            // Indices move by comparisons in the place of branches, which half of the time would be guessed wrong.
+            let (one, other) = (sums[plain], (sums[shifted].0 + value, sums[shifted].1 | bit));
+            let takes_plain = one.0 <= other.0;
+            merged.push(if takes_plain { one } else { other });
+            plain += usize::from(takes_plain);
+            shifted += usize::from(!takes_plain);
+        }
+        merged.extend_from_slice(&sums[plain..]);
+        merged.extend(sums[shifted..].iter().map(|&(one, subset)| (one + value, subset | bit)));
+        sums = merged;
+    }
+    sums
 }
 
 fn drawn_share(differences: &[f64], draws: usize, seed: u64, threads: usize) -> f64 {

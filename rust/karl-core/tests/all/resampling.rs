@@ -80,6 +80,64 @@ fn the_limit_is_where_the_test_begins_to_accept() -> Result<()> {
     Ok(())
 }
 
+/// The naive twin: the means of all subsets but the empty one, in order.
+fn means_of_subsets(differences: &[f64], weights: &[f64]) -> Vec<f64> {
+    let mean = |subset: usize| {
+        let of = |column: &[f64]| {
+            column.iter().enumerate().filter(|(at, _)| subset >> at & 1 == 1).map(|(_, one)| one).sum::<f64>()
+        };
+        of(differences) / of(weights)
+    };
+    let mut means: Vec<f64> = (1..1_usize << differences.len()).map(mean).collect();
+    means.sort_by(f64::total_cmp);
+    means
+}
+
+#[test]
+fn the_limit_is_an_order_statistic_of_all_subset_means() -> Result<()> {
+    let draws: [fn(usize, u64) -> Vec<f64>; 3] = [uniforms, levels, |count, seed| {
+        uniforms(count, seed).iter().map(|u| (u * 20.0).round() / 100.0).collect()
+    }];
+    for (count, seed) in [(1, 1), (2, 2), (7, 3), (13, 4), (18, 5)] {
+        for draw in draws {
+            let differences = draw(count, seed);
+            for weights in [vec![1.0; count], uniforms(count, seed + 9).iter().map(|u| 0.1 + u).collect()] {
+                let means = means_of_subsets(&differences, &weights);
+                for alpha in [0.0003, 0.025, 0.3, 0.9] {
+                    let rank = ((means.len() + 1) as f64 * alpha).floor() as usize;
+                    let limit = sign_flip_limit(&differences, &weights, alpha, DRAWS, 7, 1)?;
+                    let wanted = if rank == 0 { f64::NEG_INFINITY } else { means[rank - 1] };
+                    assert!(
+                        limit == wanted || (limit - wanted).abs() < 1e-13,
+                        "{count} {alpha} {limit} {wanted}"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Of so many differences the search takes several rounds; its rank is counted by the test.
+#[test]
+fn the_limit_of_many_differences_has_its_rank() -> Result<()> {
+    for count in [22, 27] {
+        let hundredths: Vec<f64> =
+            uniforms(count, 8).iter().map(|u| (u * 100.0).round() / 100.0 - 0.3).collect();
+        for differences in [uniforms(count, 3), levels(count, 4), hundredths] {
+            for alpha in [1e-6, 0.025, 0.5] {
+                let limit = sign_flip_limit(&differences, &vec![1.0; count], alpha, DRAWS, 7, 1)?;
+                let shifted = |by: f64| {
+                    let rest: Vec<f64> = differences.iter().map(|one| one - limit - by).collect();
+                    test_one(&rest, 1)
+                };
+                assert!(shifted(-1e-12)? <= alpha && shifted(1e-12)? > alpha, "{count} {alpha} {limit}");
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn too_few_differences_exclude_nothing() -> Result<()> {
     assert!(sign_flip_limit(&[1.0; 4], &[1.0; 4], 0.05, DRAWS, 7, 1)?.is_infinite());
