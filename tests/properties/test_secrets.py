@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
 import pytest
 
@@ -12,6 +16,7 @@ from tests import rows
 from tests.cli.run import karl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 # Made up, and put together here so that no scanner takes this file for a leak.
@@ -96,10 +101,92 @@ def test_a_secret_in_a_path_reaches_no_message_and_no_manifest(tmp_path: Path, n
         "ENV GPG_KEY=A035C8C19219BA821ECEA86B64E628F8D684696D",
         "docker-pullable://nginx:1.25.3@sha256:" + "9f86d081884c7d65" * 4,
         '{"password": "Contraseña", "resetPassword": "Réinitialiser"}',
+        ":root { --pass: #3fb950; --fail:#f85149 }",
+        "a { --pass: Hsla120abc!; }",
+        "style='--pass: 24px;--fail:#ff0000'",
+        "passwd = getpass.getpass()\n    passwd=newValue,\n",
+        "class Login(BaseModel):\n    password: LoginInput\n    passwd: Optional\n",
+        'WWW-Authenticate: Bearer realm="api:v1:users"',
+        "docker run -p 127.0.0.1:5432:5432:tcp and at foo.js:12:34:module:bar",
+        "The seed phrase is a list of words that a wallet makes and that the owner keeps in some safe place forever",
+        "data: SGVsbG8gV29ybGQsIHRoaXMgaXMgYSBwbGFpbiB0ZXh0IHdpdGhvdXQgYW55dGhpbmc=",
     ],
 )
 def test_ordinary_text_is_not_a_secret(text: str) -> None:
     assert _core.redacted(text) == text
+
+
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+
+NAMED = {
+    "bearer with colons": ("Authorization: Bearer ", "Kq72xW:" + "Zr9qT" * 6, "\n"),
+    "bearer with a bar": ("Authorization: Bearer ", "12|" + "Zr9qT" * 8, '"'),
+    "mixed case": ("POSTGRES_PASSWORD=", "KvQmTz" + "RxBwLp", "\n"),
+    "words": ("SMTP_PASSWORD: ", "Correct" + "HorseBattery", "\n"),
+    "literal": ("passwd = '", "hunter" + "TwoBlue", "'"),
+    "passwd": ("user=bob\npasswd=", "hunter" + "blue", "\nhost=h\n"),
+    "docker": ("docker run -e db_passwd=", "hunter" + "TwoBlue", " image"),
+    "user with an at sign": ("postgres://bob%40example.com:", "Tq7%21" + "ayJKwz", "@db.example.com/x"),
+    "user with a slash": ("amqp://org%2Fteam:", "Tq7ayJ" + "Kwz9", "@host/x"),
+    "apr1": ("bob:", "$apr1$" + "Zr9qTw2b$" + "Kq72xWZr9qTw2bKq72xWZr", "\n"),
+    "apr1 in a shell": ('echo "bob:', "\\$apr1\\$" + "Zr9qTw2b\\$" + "Kq72xWZr9qTw2bKq72xWZr", '"'),
+    "apr1 in compose": ("bob:", "$$apr1$$" + "Zr9qTw2b$$" + "Kq72xWZr9qTw2bKq72xWZr", "\n"),
+    "bcrypt in a shell": ("admin:", "\\$2y\\$05\\$" + "Zr9qT" * 10 + "abc", "\n"),
+    "ldap": ("userPassword: {SSHA}", "Kq72xWZr9qTw2bKq72xWZr9qTw2bKq72", "\n"),
+    "scram": ("", "SCRAM-SHA-256$4096:" + "Zr9qTw2bKq72xWZr9qTw2b==$" + ("Kq7xWZr9" * 5 + "abc=:") * 2, ""),
+    "pgpass": ("db.example.com:5432:shop:bob:", "Tq7ayJ" + "!Kwz9", "\n"),
+    "pgpass of all hosts": ("*:*:*:postgres:", "hunter" + "blue", "\n"),
+    "mnemonic": ('MNEMONIC="', WORDS, '"'),
+    "seed phrase": ("My seed phrase is: ", WORDS, "\n"),
+    "seed phrase in lines": ("seed phrase:\n", "\n".join(WORDS.split()), "\n\n"),
+    "seed phrase in a list": ("mnemonic = [", ", ".join(f'"{word}"' for word in WORDS.split()), "]"),
+    "seed phrase of an object": ('{"seedPhrase": "', WORDS, '"}'),
+    "session of bitwarden": ('BW_SESSION="', "Kq72xWZr9qTw" * 7 + "ab==", '"'),
+    "putty": ("Public-Lines: 1\nAAAA\nPrivate-Lines: 1\n", "Kq72xWZr" * 6, "\nPrivate-MAC: 0123456789abcdef\n"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_no_part_of_a_secret_is_left(name: str) -> None:
+    before, secret, after = NAMED[name]
+    clean = _core.redacted(before + secret + after)
+    assert clean.startswith(before[: before.rfind("\\")] if secret.startswith("\\") else before)
+    assert clean.endswith(after)
+    assert "[REDACTED:" in clean
+    left = clean.removeprefix(before).removesuffix(after)
+    assert not [secret[at : at + 5] for at in range(len(secret) - 4) if secret[at : at + 5] in left], clean
+
+
+@pytest.mark.parametrize("encode", [str, quote_plus, lambda text: quote_plus(quote_plus(text)), json.dumps])
+def test_a_cookie_of_slack_goes_whole_in_each_encoding(encode: Callable[[str], str]) -> None:
+    secret = "xoxd-" + "Kq72xWZr+9qTw/2bKq" * 6 + "=="
+    clean = _core.redacted(f"Cookie: d={encode(secret)}; x=1")
+    assert clean.count("[REDACTED:slack]") == 1
+    assert not [piece for piece in ("2bKq", "Kq72xWZr", "9qTw", "%3D", "==") if piece in clean]
+
+
+SPOKEN = {
+    "settings": "DB_HOST=h\nDB_PASSWORD=Tq7ayJ!Kwz9\n",
+    "address": "postgres://bob:Tq7ayJ%21Kwz9@db/x",
+    "token": SECRETS["github"],
+    "object": json.dumps({"api_key": SECRETS["openai"]}),
+    "netrc": "machine h login bob password Tq7ayJ!Kwz9",
+    "key": SECRETS["private key"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(SPOKEN))
+def test_a_whole_text_in_base64_goes_if_it_has_a_secret(name: str) -> None:
+    whole = b64encode(SPOKEN[name].encode()).decode()
+    wide = b64encode(SPOKEN[name].encode("utf-16-le")).decode()
+    lines = "\n".join(whole[at : at + 76] for at in range(0, len(whole), 76))
+    safe = urlsafe_b64encode(SPOKEN[name].encode()).decode().rstrip("=")
+    twice = b64encode(whole.encode()).decode()
+    for text in (whole, wide, lines, safe, twice, whole.replace("=", "%3D")):
+        clean = _core.redacted(f"$ base64 file\n{text}\n")
+        assert re.fullmatch(r"\$ base64 file\n\[REDACTED:[a-z0-9-]+\]\n", clean), clean
+        row = json.loads(_core.redacted(json.dumps({"output": f"{text}\n"})))
+        assert row["output"].startswith("[REDACTED:")
 
 
 def test_the_beginning_of_a_mark_hides_no_secret_behind_it() -> None:

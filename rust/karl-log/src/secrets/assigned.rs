@@ -2,7 +2,7 @@
 //! ...`.
 
 use super::cursor::{Cursor, closing};
-use super::is_secret::{is_key, is_placeholder, is_weak};
+use super::is_secret::{is_key, is_placeholder, is_weak, is_weak_value};
 use super::list;
 use super::looks_like_code::is_program;
 use super::named::{LONGEST, NameKind, family, is_passworded, kind, literal, quoted};
@@ -92,6 +92,10 @@ impl ValueReader<'_> {
         if verb && !matches!(sign, "=" | ":" | "=>" | "%3D" | "%3A") {
             return;
         }
+        // `--pass: #3fb950` is a property of a style sheet.
+        if sign == ":" && !quoted && self.name.starts_with("--") {
+            return;
+        }
         if matches!(sign, "=" | ":" | ":=" | "=>") && list::secrets(&self.cursor, self.name, found) {
             return;
         }
@@ -156,7 +160,13 @@ impl ValueReader<'_> {
     fn is_weak(&self, value: &str, syntax: Syntax, close: bool) -> bool {
         let rest = &self.cursor.rest()[syntax.length(self.cursor.rest())..];
         let over = rest.is_empty() || rest.starts_with(['\n', '\r', '\\']);
-        let capitals = !self.name.bytes().any(|byte| byte.is_ascii_lowercase());
+        let before = &self.cursor.text[..self.begin];
+        // A line of a file of settings, or a variable of a command: in code such a line is indented.
+        let is_flush = before.is_empty() || before.ends_with(['\n', '\r']) || before.ends_with("\\n");
+        let is_variable =
+            ["-e ", "-e", "--env ", "--env=", "export "].iter().any(|word| before.ends_with(word));
+        let capitals = !self.name.bytes().any(|byte| byte.is_ascii_lowercase())
+            || syntax.sign == "=" && (is_variable || is_flush && syntax.line && over);
         let certain = match syntax.sign {
             ">" => true,
             "=" => {
@@ -176,7 +186,7 @@ impl ValueReader<'_> {
         certain
             && !self.name.eq_ignore_ascii_case("pass")
             && kind(self.name) == Some(NameKind::Password)
-            && is_weak(value)
+            && if capitals { is_weak_value(value) } else { is_weak(value) }
     }
 
     /// Return whether a value that follows a name without a sign is assigned to it.

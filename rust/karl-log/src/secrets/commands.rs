@@ -1,14 +1,29 @@
 //! Passwords in commands and headers.
 
 use super::family::{Family, checked};
-use super::is_secret::{is_basic, is_bearer, is_key, is_password, is_strong, is_typed};
+use super::is_secret::{
+    is_basic, is_bearer, is_key, is_password, is_seed, is_strong, is_typed, is_weak_value,
+};
 use super::randomness::is_random;
+
+/// Twelve to twenty-four short words behind a name like `MNEMONIC=` or `seed phrase:`.
+#[rustfmt::skip]
+const SEED: &str = concat!(
+    r"(?:[A-Za-z0-9_-]|BIP-39){3,12}(?: ?(?:words?|phrase|key))?(?: ?\([^)\n]{0,24}\))?['\x22\\*]*(?: is)?(?: ?[=:>]+|[ \t]?\n|\\n| ['\x22])(?:\\+[nrt]|[\s'\x22\\\[(]|[0-9]{1,2}[.):])*",
+    r"(?P<secret>",
+    r"(?:[a-z]{3,8}(?:\\+[nrt]|[ \t\n,'\x22\\]|[0-9]{1,2}[.):]){1,8}){23}[a-z]{3,8}|",
+    r"(?:[a-z]{3,8}(?:\\+[nrt]|[ \t\n,'\x22\\]|[0-9]{1,2}[.):]){1,8}){20}[a-z]{3,8}|",
+    r"(?:[a-z]{3,8}(?:\\+[nrt]|[ \t\n,'\x22\\]|[0-9]{1,2}[.):]){1,8}){17}[a-z]{3,8}|",
+    r"(?:[a-z]{3,8}(?:\\+[nrt]|[ \t\n,'\x22\\]|[0-9]{1,2}[.):]){1,8}){14}[a-z]{3,8}|",
+    r"(?:[a-z]{3,8}(?:\\+[nrt]|[ \t\n,'\x22\\]|[0-9]{1,2}[.):]){1,8}){11}[a-z]{3,8}",
+    r")(?:[^a-z]|\z)",
+);
 
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[Family] = &[
     // Commands and headers
-    checked(("bearer", r"[Bb]earer(?:<ws>)+(?P<secret>(?:[A-Za-z0-9._~=-]|<b64>){16,}={0,2})", &["Bearer", "bearer"]), is_bearer),
-    checked(("basic-auth", r"[Bb]asic(?:<ws>)+(?P<secret><b64>{8,}={0,2})", &["Basic", "basic"]), is_basic),
+    checked(("bearer", r"[Bb]earer(?:<ws>)+(?P<secret>(?:[A-Za-z0-9._~=-]|<b64>|(?::|\||%(?:25)*3[Aa]|%(?:25)*7[Cc])[A-Za-z0-9]){16,}<pad>{0,2})", &["Bearer", "bearer"]), is_bearer),
+    checked(("basic-auth", r"[Bb]asic(?:<ws>)+(?P<secret><b64>{8,}<pad>{0,2})", &["Basic", "basic"]), is_basic),
     checked(("command-password", r#"[ '"](?:-u|--user|-a|--auth)[ =]+['"\\]*[^\s'"\\:@]{0,64}:(?P<secret>[^\s'"\\]{6,128})"#, &[" -u", "\"-u", "'-u", " --user", " -a ", " --auth"]), is_strong),
     checked(("command-password", r#"curl[^\n|]{0,600}?[ '"](?:-[A-Za-z]{0,8}[uU]|--user|--proxy-user)[ =]*['"\\]*[^\s'"\\:@]{1,64}:(?P<secret>[^\s'"\\]{4,128})"#, &["curl"]), is_typed),
     checked(("command-password", r#"mysql(?:dump|admin|import|check|show)?(?:\s[^\n|;\\]{0,120}?)?\s-p['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), |value| is_typed(value) && !value.starts_with("ort")),
@@ -39,5 +54,7 @@ pub(super) const COMMANDS: &[Family] = &[
     checked(("command-password", r"(?i-u:psexec)[^\n|;]{0,120}?\s-p\s+<pw>", &["psexec", "PsExec", "PSEXEC"]), is_typed),
     checked(("cookie", r#"[Cc]ookie['"]?:\s?['"]?[^\n'"]{0,600}?(?i-u:sess|sid|auth|token|jwt)[A-Za-z0-9_.-]{0,20}=(?P<secret>[^\s'";\\]{16,1024})"#, &["Cookie:", "Cookie\":", "Cookie':", "cookie:", "cookie\":", "cookie':"]), is_random),
     checked(("query-key", r"[?&](?:key|appid|app_id|sig|signature|hapikey)=(?P<secret>[A-Za-z0-9_-]{24,256})", &["?key=", "&key=", "?appid=", "&appid=", "?app_id=", "&app_id=", "?sig=", "&sig=", "?signature=", "&signature=", "?hapikey=", "&hapikey="]), is_key),
+    checked(("pgpass", r#":(?:[0-9]{4,5}|\*):[^:\s'"\\]{1,64}:[^:\s'"\\]{1,64}:(?P<secret>(?:\\[:\\]|[^\s:'"\\]){4,128})(?:[\s'"\\]|\z)"#, &[":5432:", ":5433:", ":5434:", ":5435:", ":5439:", ":6432:", ":6543:", ":25060:", ":25061:", ":*:"]), |value| is_typed(value) || is_weak_value(value)),
+    checked(("seed-phrase", SEED, &["nemonic", "NEMONIC", "hrase", "HRASE", "bip39", "BIP39", "BIP-39", "eed words", "EED_WORDS", "eed_words", "eedWords"]), is_seed),
     checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |value| is_password(value) || is_key(value)),
 ];

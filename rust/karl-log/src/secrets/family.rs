@@ -4,7 +4,7 @@
 //! `\b` at its start requires the start of a word. The group `secret`, or else the whole match, is replaced.
 //! If two families match one text, the earlier one names it.
 //!
-//! Four abbreviations denote a character in any encoding: `<eq>`, `<slash>`, `<b64>` and `<ws>`.
+//! Abbreviations denote a character in any encoding: `<eq>`, `<slash>`, `<b64>`, `<pad>`, `<dollar>` and `<ws>`.
 //!
 //! A wheel links `regex` with no Unicode tables but that of `\s`: `(?i-u:...)` may be used, `(?i)` and `\w`
 //! may not.

@@ -1,5 +1,6 @@
 //! Distinction of secrets from placeholders, names and code.
 
+use super::base64_text::decode;
 use super::looks_like_code::{is_path, is_program, is_type};
 use super::randomness::{Mix, is_dull, is_jagged, is_random};
 use super::secret::NAMES;
@@ -95,7 +96,7 @@ fn is_mixed(part: &str) -> bool {
 pub(super) fn is_password(text: &str) -> bool {
     let mix = Mix::of(text);
     let plain = mix.marks == 0 && (mix.digits == 0 || mix.letters() == 0);
-    let jagged = is_jagged(text, &mix) && mix.capitals >= 2 && text.len() >= 10;
+    let jagged = is_jagged(text, &mix) && mix.capitals >= 2 && text.len() >= 10 || is_shuffled(text, &mix);
     (6..=256).contains(&text.len())
         && (!plain || jagged)
         && mix.letters() + mix.digits >= 3
@@ -103,6 +104,16 @@ pub(super) fn is_password(text: &str) -> bool {
         && !is_placeholder(text)
         && !is_path(text)
         && !is_code(text, &mix)
+}
+
+/// Return whether a text is of capitals and small letters that change too often for words: `KvQmTzRxBw`.
+fn is_shuffled(text: &str, mix: &Mix) -> bool {
+    mix.letters() == text.len()
+        && text.len() >= 8
+        && mix.upper.min(mix.lower) >= 2
+        && mix.cases * 3 >= text.len()
+        && !is_type(text)
+        && !has_name(text)
 }
 
 /// Return whether a text is an expression or identifier of a program rather than a value.
@@ -141,6 +152,36 @@ pub(super) fn is_weak(text: &str) -> bool {
         && !is_placeholder(text)
 }
 
+/// Return whether a text may be a password of letters, with capitals too, after the name of an environment variable:
+/// there a word like `CorrectHorse` is no name of a type.
+pub(super) fn is_weak_value(text: &str) -> bool {
+    let mix = Mix::of(text);
+    let cased =
+        mix.letters() == text.len() && mix.upper > 0 && mix.lower > 0 && (6..=64).contains(&text.len());
+    let lower = text.to_ascii_lowercase();
+    is_weak(text) || cased && !has_name(text) && !WORDS.contains(&lower.as_str()) && !is_placeholder(text)
+}
+
+/// Words of prose that no list of seed phrases has.
+const PROSE: [&str; 24] = [
+    "the", "and", "for", "are", "your", "from", "with", "was", "not", "but", "has", "its", "their", "will",
+    "would", "words", "which", "been", "these", "our", "must", "should", "using", "them",
+];
+
+/// Numbers of words in a seed phrase.
+const SEEDS: [usize; 5] = [12, 15, 18, 21, 24];
+
+/// Return whether a text is a seed phrase of a wallet: so many short words, and none of prose.
+pub(super) fn is_seed(text: &str) -> bool {
+    let words = || text.split(|letter: char| !letter.is_ascii_lowercase()).filter(|word| word.len() > 1);
+    let plain = |letter: char| {
+        letter.is_ascii_lowercase() || letter.is_ascii_digit() || " \t\n,.)\\\"'".contains(letter)
+    };
+    text.chars().all(plain)
+        && SEEDS.contains(&words().count())
+        && words().all(|word| (3..=8).contains(&word.len()) && !PROSE.contains(&word))
+}
+
 /// Return whether a text may be a password typed into a command.
 pub(super) fn is_typed(text: &str) -> bool {
     !text.starts_with(['-', '$', '<', '/', '`']) && (is_password(text) || is_key(text) || is_weak(text))
@@ -160,32 +201,10 @@ pub(super) fn is_bearer(text: &str) -> bool {
 /// Return whether a text is the base64 of a user name and a password.
 pub(super) fn is_basic(text: &str) -> bool {
     let text = text.replace("%3D", "=").replace("%3d", "=").replace("\\u003d", "=");
-    let decoded = base64(text.trim_end_matches('=').as_bytes());
+    let decoded = decode(text.trim_end_matches('=').as_bytes());
     let printed = |bytes: Vec<u8>| {
         let colon = bytes.contains(&b':') && bytes.len() >= 5;
         colon && bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
     };
     decoded.is_some_and(printed)
-}
-
-/// Decode base64 without its padding.
-fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let value = |byte: u8| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' | b'-' => Some(62),
-        b'/' | b'_' => Some(63),
-        _ => None,
-    };
-    let (mut bits, mut held, mut out) = (0_u32, 0, Vec::with_capacity(text.len()));
-    for &byte in text {
-        bits = bits << 6 | u32::from(value(byte)?);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push(u8::try_from(bits >> held & 0xff).unwrap_or_default());
-        }
-    }
-    Some(out)
 }

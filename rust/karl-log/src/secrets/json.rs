@@ -5,12 +5,9 @@ use std::borrow::Cow;
 use super::json_context::{Literal, StringPlace};
 use super::named;
 use super::pem::{QuotedKeyReader, is_mentioned};
-use super::search::{beside_ids, search};
+use super::search::{DEEPEST, beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
 use crate::json::reference_parser;
-
-/// Maximum nesting of JSON texts in strings.
-const DEEPEST: usize = 8;
 
 /// Return the secrets of a text, ordered and disjoint.
 pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
@@ -18,7 +15,7 @@ pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
     if depth < DEEPEST && begins && reference_parser::check(text.as_bytes()).is_ok() {
         inside(text, depth)
     } else {
-        search(text)
+        search(text, depth)
     }
 }
 
@@ -85,7 +82,7 @@ fn argument(words: &str, plain: &str) -> Vec<Secret> {
     if words.is_empty() {
         return Vec::new();
     }
-    let mut found = search(&format!("{words}{plain}"));
+    let mut found = search(&format!("{words}{plain}"), DEEPEST);
     found.retain(|secret| secret.from >= words.len());
     for secret in &mut found {
         secret.from -= words.len();

@@ -10,6 +10,7 @@
 
 mod assigned;
 mod aws_key_pairs;
+mod base64_text;
 mod commands;
 mod cursor;
 mod families;
@@ -70,7 +71,7 @@ pub(crate) fn cleaned(value: Value) -> Value {
 
 /// Count the secrets of a text.
 pub fn count(text: &str, found: &mut SecretCounts) {
-    tally(found, &search::search(text));
+    tally(found, &search::search(text, 0));
 }
 
 /// Add the counts of another text.

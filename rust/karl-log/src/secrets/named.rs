@@ -1,6 +1,8 @@
 //! Names of secrets, `DB_PASSWORD` or `apiKey`, and checks of their values.
 
-use super::is_secret::{is_basic, is_key, is_mixed_key, is_password, is_strong, is_weak};
+use super::is_secret::{
+    is_basic, is_key, is_mixed_key, is_password, is_seed, is_strong, is_weak, is_weak_value,
+};
 use super::secret::NAMES;
 
 /// Maximum length of a name before and after its word.
@@ -180,11 +182,26 @@ pub(super) fn quoted(name: &str, value: &str) -> Option<&'static str> {
 
 /// Return the same for a complete string under the name: there letters or digits alone are a password, too.
 pub(super) fn literal(name: &str, value: &str) -> Option<&'static str> {
+    if is_seed_name(name) && is_seed(value) {
+        return Some("seed-phrase");
+    }
     if !has_word(name) {
         return None;
     }
-    let weak = || (is_weak(value) && kind(name) == Some(NameKind::Password)).then_some("named-password");
+    // `Hidden` may be the text of a form, and `hunterTwo` is none.
+    let inner = value.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
+    let is_capital = !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    let is_weak = || if is_capital || inner { is_weak_value(value) } else { is_weak(value) };
+    let weak = || (is_weak() && kind(name) == Some(NameKind::Password)).then_some("named-password");
     quoted(name, value).or_else(weak)
+}
+
+/// Return whether a name is that of a seed phrase: `mnemonic`, `seedPhrase`, `RECOVERY_PHRASE`.
+fn is_seed_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ["mnemonic", "phrase", "bip39", "seed", "seedwords", "seed_words", "seed-words"]
+        .iter()
+        .any(|end| lower.ends_with(end))
 }
 
 /// Return whether a name is that of the working directory of a shell.

@@ -12,6 +12,10 @@ pub(super) fn each(text: &str, mut found: impl FnMut(&'static str, usize)) {
             }
             continue;
         }
+        let uuid = bytes.get(at + 9) == Some(&b'-') && bytes.get(at + 37) == Some(&b'.');
+        if uuid && at > 0 && bytes[at - 1] == b'0' {
+            found("bitwarden", at - 1);
+        }
         if bytes.get(at + 7) == Some(&b'.') {
             let length =
                 run(&bytes[at.saturating_sub(29)..at], |b| b.is_ascii_alphanumeric() || b"_-".contains(&b));

@@ -16,8 +16,11 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
         return None;
     }
     let encoded = text.as_bytes()[sign] == b'%';
-    let (colons, ats): (&[&str], &[&str]) =
-        if encoded { (&["%3A", "%3a", ":"], &["%40", "@"]) } else { (&[":"], &["@", "%40"]) };
+    let (colons, ats): (&[&str], &[&str]) = match encoded {
+        true if text[sign..].starts_with("%25") => (&["%253A", "%253a"], &["%2540"]),
+        true => (&["%3A", "%3a", ":"], &["%40", "@"]),
+        false => (&[":"], &["@", "%40"]),
+    };
     let end = from + length(&text.as_bytes()[from..]);
     let rest = &text[from..floor(text, end)];
     let at = at_sign(rest, ats)?;
@@ -27,7 +30,7 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     }
     let user = &rest[..at];
     let Some((colon, width)) = first(user, colons) else { return token(user, from) };
-    if user[..colon].contains(['/', '?', '#', '%', '[', ']']) && !encoded {
+    if !encoded && (user[..colon].contains(['/', '?', '#', '[', ']']) || !is_escaped(&user[..colon])) {
         return None;
     }
     let (name, password) = (&user[..colon], &user[colon + width..]);
@@ -43,6 +46,13 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     let short = !name.is_empty() && password.len() < 6 && !password.bytes().any(|byte| byte.is_ascii_digit());
     let secret = password.len() >= fewest && !short && is_one(name, password);
     secret.then(|| Secret::new(from + colon + width, from + at, "url-password", RANK))
+}
+
+/// Return whether each `%` in a user name begins an escape, as that of `bob%40example.com` does.
+fn is_escaped(name: &str) -> bool {
+    name.split('%')
+        .skip(1)
+        .all(|part| part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Return a user name that is a token.

@@ -44,14 +44,19 @@ pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
             found.push(Secret::new(from, end, FAMILY, RANK));
         }
         (Some(_), End::Mark) if body.size() >= FEWEST => parts(&body.runs, found),
-        (_, _) if body.is_key(text) && !body.quoted => {
+        (_, _) if (body.is_key(text) || is_short(&body, last)) && !body.quoted => {
             let (first, last) = span(&body);
             found.push(Secret::new(first, last, FAMILY, RANK));
         }
-        (_, _) if body.is_key(text) => parts(&body.runs, found),
+        (_, _) if body.is_key(text) || is_short(&body, last) => parts(&body.runs, found),
         _ => {}
     }
     body.end.unwrap_or(body.at).max(from)
+}
+
+/// Return whether the lines are those of a short key of `PuTTY`, one line of which may be all: its mark names the number.
+fn is_short(body: &Body, last: End) -> bool {
+    matches!(last, End::Putty) && body.size() >= if body.end.is_some() { FEWEST } else { LINE }
 }
 
 /// Find the lines of a key before its end mark, if the begin mark is missing.

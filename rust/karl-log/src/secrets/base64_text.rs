@@ -1,0 +1,145 @@
+//! Texts in base64, such as a file that a tool printed with `base64`: replaced whole where the text in them has a secret.
+
+use super::json;
+use super::secret::{RANK, Secret};
+
+/// Minimum characters of base64: shorter ones have room for a name and a password, or for neither.
+const FEWEST: usize = 24;
+
+/// Characters at the start that are decoded first: most long words are no text in base64.
+const PROBE: usize = 16;
+
+/// Lengths of the lines that tools break base64 into.
+const LINES: [usize; 4] = [60, 64, 72, 76];
+
+/// Maximum characters of one text.
+const LONGEST: usize = 1 << 22;
+
+/// Rank: any form found beside the base64 names it more precisely.
+const LAST: usize = RANK + 1;
+
+/// Add the texts in base64 that have a secret.
+pub(super) fn secrets(text: &str, depth: usize, found: &mut Vec<Secret>) {
+    let bytes = text.as_bytes();
+    // A run of so many characters has one at a multiple of that number: the others are not looked at.
+    let mut at = FEWEST - 1;
+    while at < bytes.len() {
+        if !is_base64(bytes[at]) {
+            at += FEWEST;
+            continue;
+        }
+        let from = at - bytes[..at].iter().rev().take_while(|&&byte| is_base64(byte)).count();
+        let from = from + escape(bytes, from);
+        let run = at + bytes[at..].iter().take_while(|&&byte| is_base64(byte)).count();
+        let lines = lines(bytes, from, run);
+        let end = lines.last().map_or(run, |line| line.1);
+        if end - from >= FEWEST {
+            found.extend(starts(bytes, from, run).find_map(|from| secret(text, from, &lines, depth)));
+        }
+        at = end + FEWEST;
+    }
+}
+
+/// Return the length of the letter of an escape before a run, the `n` of `\n`.
+fn escape(bytes: &[u8], from: usize) -> usize {
+    let is_escape =
+        from > 0 && bytes[from - 1] == b'\\' && bytes.get(from).is_some_and(|byte| b"nrt".contains(byte));
+    usize::from(is_escape)
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
+}
+
+/// Return the lines of the base64 that begins with a run.
+fn lines(bytes: &[u8], from: usize, run: usize) -> Vec<(usize, usize)> {
+    let mut lines = vec![(from, run)];
+    let width = run - from;
+    while LINES.contains(&width) && lines.last().is_some_and(|line| line.1 - line.0 == width) {
+        let end = lines[lines.len() - 1].1;
+        let rest = &bytes[end..];
+        let Some(gap) = ["\r\n", "\n", "\\r\\n", "\\n"].iter().find(|gap| rest.starts_with(gap.as_bytes()))
+        else {
+            break;
+        };
+        let next = end + gap.len();
+        let length = bytes[next..].iter().take(width + 1).take_while(|&&byte| is_base64(byte)).count();
+        if length == 0 || length > width || next - from > LONGEST {
+            break;
+        }
+        lines.push((next, next + length));
+    }
+    lines
+}
+
+/// Return where base64 may begin in a run: at its start, or behind a mark that is also in file names and addresses.
+fn starts(bytes: &[u8], from: usize, run: usize) -> impl Iterator<Item = usize> + '_ {
+    let near = from..run.min(from + 64);
+    let behind = near.filter(move |&at| b"-_/+".contains(&bytes[at])).map(|at| at + 1).take(4);
+    std::iter::once(from).chain(behind).filter(move |&at| begins_text(&bytes[at..run]))
+}
+
+/// Return whether base64 begins with text: of ASCII, or of UTF-16 as PowerShell takes it.
+fn begins_text(run: &[u8]) -> bool {
+    let Some(plain) = run.get(..PROBE).and_then(decode) else { return false };
+    let is_text = |byte: &u8| (b' '..0x7f).contains(byte) || b"\n\r\t".contains(byte);
+    let wide = || plain.chunks(2).all(|pair| is_text(&pair[0]) && pair.get(1).is_none_or(|&high| high == 0));
+    plain.iter().all(|byte| is_text(byte) || *byte >= 0x80) && plain.iter().any(is_text) || wide()
+}
+
+/// Return the base64 as one secret, if its text has any.
+fn secret(text: &str, from: usize, lines: &[(usize, usize)], depth: usize) -> Option<Secret> {
+    let bytes = text.as_bytes();
+    let end = lines.last()?.1;
+    let joined: Vec<u8> = std::iter::once((from, lines[0].1))
+        .chain(lines[1..].iter().copied())
+        .flat_map(|(from, to)| bytes[from..to].iter().copied())
+        .take(LONGEST)
+        .collect();
+    let plain = decode(&joined)?;
+    let plain = wide(&plain).or_else(|| String::from_utf8(plain).ok())?;
+    let inner = json::secrets(&plain, depth + 1);
+    let family = inner.iter().filter(|one| !one.part).min_by_key(|one| one.rank)?.family;
+    Some(Secret::new(from, end + padding(&bytes[end..]), family, LAST))
+}
+
+/// Return a text of UTF-16 whose letters are ASCII.
+fn wide(plain: &[u8]) -> Option<String> {
+    let is_wide = plain.len() >= 4
+        && plain.chunks(2).all(|pair| pair[0].is_ascii() && pair.get(1).is_none_or(|&high| high == 0));
+    is_wide.then(|| plain.iter().step_by(2).map(|&byte| char::from(byte)).collect())
+}
+
+/// Return the length of the padding after base64, in any encoding.
+fn padding(rest: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(mark) = ["=", "%3D", "%3d", "%253D", "\\u003d", "\\u003D"]
+        .iter()
+        .find(|mark| rest[at..].starts_with(mark.as_bytes()))
+    {
+        at += mark.len();
+    }
+    at
+}
+
+/// Decode base64 of either alphabet without its padding, up to the last whole byte.
+pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' | b'-' => Some(62),
+        b'/' | b'_' => Some(63),
+        _ => None,
+    };
+    let (mut bits, mut held, mut out) = (0_u32, 0, Vec::with_capacity(text.len() * 3 / 4));
+    for &byte in text {
+        bits = bits << 6 | u32::from(value(byte)?);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push(u8::try_from(bits >> held & 0xff).unwrap_or_default());
+        }
+    }
+    Some(out)
+}
