@@ -296,3 +296,27 @@ def test_definitions_of_tools_are_never_left_out(name: str) -> None:
     _, rendering, whole = rendered(name, CASES["call"][0], tools=[{"type": "function", "function": function}])
     assert "Lists." in whole
     assert rendering.tools_as_text == ("<tools>\n{" in whole and "A call is written as" in whole)
+
+
+RAISES = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system here') }}{% endif %}"
+    "{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}{% for k, v in c.function.arguments | items %}"
+    "{{ c.function.name }} {{ k }} {{ v }}{% endfor %}{% endfor %}</s>{% endfor %}"
+)
+"""Raises at a system prompt, and at arguments that are a text."""
+
+
+def test_sample_counts_the_rows_that_the_template_of_its_tokenizer_fails_on(tmp_path: Path) -> None:
+    import karl_fast
+
+    tokenizer(RAISES, ("</s>",)).save_pretrained(tmp_path / "model")
+    rows = [[user(f"q{at}"), model(None, LS, text=True), *DONE] for at in range(4)]
+    for at in (1, 3):
+        rows[at].insert(0, {"role": "system", "content": "x"})
+    lines = [json.dumps({"id": f"r{at}", "reward": 1.0, "messages": row}) for at, row in enumerate(rows)]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    how: dict[str, Any] = {"sampler": "all", "max_tokens": 500, "tokenizer": str(tmp_path / "model")}
+    manifest = karl_fast.sample(tmp_path / "log.jsonl", tmp_path / "out", split=(1.0, 0.0, 0.0), **how).manifest
+    assert manifest["draw"]["failed"] == {"bad_template": 2}
+    [reason] = manifest["run"]["bad_templates"]
+    assert reason == "bad template in 2 rows, the first is r1: the chat template cannot take a row: no system here"
