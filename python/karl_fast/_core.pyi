@@ -222,6 +222,7 @@ class GroupFacts(TypedDict):
 class SelectionFacts(TypedDict):
     verdicts: list[tuple[str, int]]
     kept: int
+    duplicates_with_other_reward: int | None
     groups: GroupFacts | None
     ungrouped: int
     inverse_temperature: float
@@ -272,6 +273,7 @@ class DraftFacts(TypedDict):
     dropped: list[tuple[str, int]]
     trimmed_rows: int
     trimmed_messages: int
+    doubled_rows: int
     secrets: list[tuple[str, int]]
     splits: list[int]
     split_quotas: list[float]

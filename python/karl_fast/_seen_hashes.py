@@ -5,8 +5,8 @@ seen-hashes.txt      prompt 5f0c...     a line each, sorted; 16 bytes as hexadec
                      group 90ab...
 ```
 
-A prompt is what the user says before the first answer, white space aside: a system prompt that differs does not hide
-it. Groups named by a bare number are left out: a row number means nothing outside of its log.
+A prompt is what the user says before the first answer, white space aside: a system prompt or a greeting that differs
+does not hide it. As in splits, messages are compared by role and text: ids, times and parts of text make no difference. Groups named by a bare number are left out: a row number means nothing outside of its log.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ BYTES = 16
 
 KINDS = ("group", "prompt")
 
+ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
+"""Roles of other producers."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -50,10 +53,12 @@ class Seen:
 
 def prompt_hash(messages: Sequence[Mapping[str, Any]]) -> str:
     """Return the hash of a prompt: the user's messages before the first answer, or all of them if none is a user's."""
-    roles = [one.get("role") for one in messages]
-    before = messages[: roles.index("assistant")] if "assistant" in roles else messages
-    said = [one for one in before if one.get("role") == "user"] or before
-    return _hash("\n".join(_text(one.get("content")) for one in said))
+    roles = [ROLES.get(role := str(one.get("role", one.get("from"))).lower(), role) for one in messages]
+    asked = next((at for at, role in enumerate(roles) if role in ("user", "tool")), 0)
+    answers = (at for at in range(asked, len(roles)) if roles[at] == "assistant" and messages[at].get("weight") != 0)
+    before = range(next(answers, len(roles)))
+    said = [at for at in before if roles[at] == "user"] or before
+    return _hash("\n".join(_text(messages[at].get("content", messages[at].get("value"))) for at in said))
 
 
 def group_hash(name: object) -> str | None:
@@ -63,11 +68,11 @@ def group_hash(name: object) -> str | None:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message; parts that are no text as JSON."""
+    """Return the text of a message, parts of text joined as a row has them; parts that are no text as JSON."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(
+        return "".join(
             part["text"] if isinstance(part, dict) and isinstance(part.get("text"), str) else _json(part)
             for part in content
         )

@@ -160,3 +160,44 @@ def test_few_groups_change_sides_when_a_log_grows_by_a_tenth(tmp_path: Path) -> 
         changed += sum(before[group] != after[group] for group in both)
         stayed += len(both)
     assert changed / stayed < 0.03, f"{changed} of {stayed}"
+
+
+def trajectory(name: str, session: str | None, parent: str | None = None, **more: Any) -> Record:
+    """A line as `convert` writes it."""
+    head = {"karl_fast_trajectory": 1, "id": name, "group": None, "reward": 1.0}
+    called = None if parent is None else {"id": parent, "tool_call_id": None}
+    messages = [{"role": "user", "content": f"do {name}"}, {"role": "assistant", "content": "done"}]
+    return head | {"parent": called, "session": session, "messages": messages} | more
+
+
+@pytest.mark.parametrize("shape", ["chat", "raw"])
+def test_a_session_with_its_sub_agents_and_forks_is_on_one_side(tmp_path: Path, shape: Shape) -> None:
+    lines = []
+    for n in range(30):
+        root = f"s{n}"
+        warm = [{"role": "user", "content": "Warmup"}, {"role": "assistant", "content": "ready"}]
+        lines += [
+            trajectory(root, root, group=f"branch-{n}" if n % 2 else None),
+            trajectory(f"{root}/agent", root, root, messages=warm),
+            trajectory(f"{root}/agent/deep", f"{root}/agent", f"{root}/agent"),
+            trajectory(f"fork-of-{root}", root, group=f"other-{n}"),
+        ]
+    log = rows.write(tmp_path / "log.jsonl", lines)
+    karl_fast.sample(log, tmp_path / "out", sampler="all", split=(0.7, 0.3, 0), shape=shape, allow_secrets=True)
+
+    def session(row: Record) -> str:
+        return str(row["id"] if shape == "raw" else row["karl_fast"]["id"]).removeprefix("fork-of-").split("/")[0]
+
+    found = sides(tmp_path / "out", session)
+    assert set(found) == {"train", "valid"}
+    assert min(map(len, found.values())) >= 6, "a prompt that many sub-agents share joins no sessions"
+    assert not found["train"] & found["valid"]
+
+
+def test_sessions_change_no_split_of_rows_without_one(tmp_path: Path) -> None:
+    lines = [trajectory(f"r{n}", None, group=f"g{n % 12}") for n in range(60)]
+    plain = [{key: value for key, value in line.items() if key in ("id", "group", "reward", "messages")} for line in lines]
+    for name, made in (("a", lines), ("b", plain)):
+        log = rows.write(tmp_path / f"{name}.jsonl", made)
+        karl_fast.sample(log, tmp_path / name, sampler="all", split=(0.7, 0.3, 0))
+    assert rows.files(tmp_path / "a") == rows.files(tmp_path / "b")

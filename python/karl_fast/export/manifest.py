@@ -41,12 +41,15 @@ SPLITS = ("train", "valid", "test")
 def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = None) -> Manifest:
     """Return the part of a manifest that is known before anything is written; for drawn rows too, if there are some."""
     facts = selection.facts()
+    account = accounting(log, facts["verdicts"])
+    if (other := facts["duplicates_with_other_reward"]) is not None:
+        account["notes"]["duplicates_with_other_reward"] = other
     return {
         "schema": SCHEMA,
         "karl_fast": _core.VERSION,
         "seed": log.settings.seed,
         "settings": log.settings.to_dict(),
-        "accounting": accounting(log, facts["verdicts"]),
+        "accounting": account,
         **_columns(log),
         "groups": _groups(facts),
         "reward": _rewards(log, selection, rows),
@@ -235,6 +238,7 @@ def _export(written: _core.DraftFacts) -> dict[str, Any]:
             name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows
         },
         "trimmed_after_last_assistant_turn": trimmed,
+        **({"rows_with_duplicate_keys": written["doubled_rows"]} if written["doubled_rows"] else {}),
     }
 
 

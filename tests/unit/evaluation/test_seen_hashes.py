@@ -27,6 +27,17 @@ def test_a_prompt_is_what_the_user_says_before_the_first_answer() -> None:
     assert len(plain) == 32
 
 
+def test_ids_parts_and_greetings_make_no_other_prompt() -> None:
+    plain = asked(("user", "Fix the test"))
+    assert plain == asked(("user", [{"type": "text", "text": "Fix the "}, {"type": "text", "text": "test"}]))
+    assert plain == asked(("assistant", "Hello! What is it?"), ("user", "Fix the test"), ("assistant", "done"))
+    assert plain != asked(("assistant", "Hello! What is it?"), ("user", "Write it"), ("assistant", "done"))
+    assert plain == _seen_hashes.prompt_hash([{"from": "human", "value": "Fix the test", "id": "m1"}])
+    shown = [{"role": "user", "content": "e"}, {"role": "assistant", "content": "x", "weight": 0}]
+    rows = [[*shown, {"role": "user", "content": text}, {"role": "assistant", "content": "y"}] for text in "pq"]
+    assert len(set(map(_seen_hashes.prompt_hash, rows))) == 2
+
+
 def test_rows_of_every_shape_have_the_same_prompt() -> None:
     messages = [{"role": "user", "content": "add"}, {"role": "assistant", "content": "2"}]
     rows = [{"messages": messages}, {"prompt": "add", "completion": "2"}, {"prompt": messages[:1]}, {"text": "add"}]

@@ -29,6 +29,8 @@ TRAJECTORY = ("messages", "prompt", "completion", "text")
 """The fields that a row is made of."""
 
 UNREAD = {
+    "bad_arguments": "a tool call whose arguments are a text that is not a JSON object",
+    "bad_tools": "tools that are not a list of functions with a name, nor the JSON text of one",
     "unknown_role": "a message of a role that is none of system, developer, user, assistant, model, tool, function",
     "bad_weight": "a message of the assistant with a weight that is neither 0 nor 1, or with weights of its parts",
     "bad_system": "a system beside the conversation that is no text, or differs from its system message",
@@ -250,6 +252,7 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         path = messages_from(manifest["inputs"])
         where = f" in {clean(path)}" if path else ""
         yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}{_first(manifest, 'bad_message')}: {MESSAGE}"
+    yield from _doubled(manifest)
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = "it" if rows == 1 else "they"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
@@ -259,6 +262,19 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"
 
 
+def _doubled(manifest: Manifest) -> Iterator[str]:
+    """Warn of copies that were dropped with another reward, and of rows with a key twice in one object."""
+    if other := manifest["accounting"]["notes"].get("duplicates_with_other_reward"):
+        copies = counted(manifest["accounting"]["dropped"].get("duplicate", 0), "dropped copy", "dropped copies")
+        yield (
+            f"{other:,} of {copies} had another reward than the record that was kept, the first by id: the reward of a"
+            " row is that of one rollout, not the mean of its copies"
+        )
+    if rows := manifest["export"].get("rows_with_duplicate_keys"):
+        have = counted(rows, "row has", "rows have")
+        yield f"{have} a key twice in one object, of which the last was taken: --strict refuses such records"
+
+
 def _off_quota(export: Manifest) -> Iterator[str]:
     """Warn of splits that are far from their share of the rows, because a group falls into one split whole."""
     for name, quota in export["quotas"].items():
@@ -266,6 +282,6 @@ def _off_quota(export: Manifest) -> Iterator[str]:
         far = name != "train" and abs(rows - wanted) > max(wanted / 2, FEWEST)
         if (far or (rows == 0 and wanted >= FEWEST)) and name not in export["merged_into_train"]:
             yield (
-                f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, or of a prompt where"
-                " there is no group, fall into one split"
+                f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, of a session, or of a"
+                " prompt where there is no group, fall into one split"
             )

@@ -24,8 +24,8 @@ pub mod variance;
 pub(crate) use constant::count_constant;
 pub use constant::{ConstantCount, constant_groups};
 pub use row_rules::{
-    Rules, Verdict, below_minimum, constant_group, duplicate, missing_group, missing_log_weight,
-    missing_reward, tally,
+    Rules, Verdict, below_minimum, constant_group, count_other_rewards, duplicate, missing_group,
+    missing_log_weight, missing_reward, tally,
 };
 
 /// Reason for which a mask drops a row or a token.

@@ -10,6 +10,8 @@
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
 //! order decides, and a draw may not depend on how a log was cut into files.
 
+use std::collections::HashMap;
+
 use super::variance::{self, TopGroups};
 use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::check::{check_finite, check_length};
@@ -201,6 +203,33 @@ pub fn duplicate(verdicts: &mut [Verdict], fingerprints: &[u128], groups: &Group
         run[1..].iter().for_each(|&row| verdicts[row as usize] = Verdict::Duplicate);
     }
     Ok(())
+}
+
+/// Return the number of rows marked as duplicates that have another reward than the row kept in their place.
+///
+/// Shapes: all `[B]`. Cost: linear.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn count_other_rewards(
+    verdicts: &[Verdict],
+    fingerprints: &[u128],
+    groups: &Groups,
+    rewards: &[f64],
+) -> Result<u64> {
+    check_length("fingerprints", fingerprints.len(), verdicts.len())?;
+    check_length("groups", groups.rows(), verdicts.len())?;
+    check_length("rewards", rewards.len(), verdicts.len())?;
+    let of = |row: usize| (groups.code(row), fingerprints[row]);
+    let is_copy = |row: &usize| verdicts[*row] == Verdict::Duplicate;
+    let is_original = |row: &usize| !is_copy(row) && !rewards[*row].is_nan();
+    let mut kept: HashMap<_, f64> = HashMap::new();
+    for row in (0..verdicts.len()).filter(is_original) {
+        kept.entry(of(row)).or_insert(rewards[row]);
+    }
+    let differs =
+        |row: &usize| kept.get(&of(*row)).is_some_and(|reward| reward.to_bits() != rewards[*row].to_bits());
+    Ok((0..verdicts.len()).filter(is_copy).filter(differs).count() as u64)
 }
 
 /// Mark rows with a reward less than `minimum`.

@@ -1,9 +1,11 @@
 //! Hashes of the training content of a record, and of its prompt.
 
 use karl_core::rng::id128;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::example::{Example, example};
+use super::openai;
+use super::turn::{THOUGHTS, says, text_of};
 use crate::format::Fields;
 use crate::json::reference_parser;
 use crate::secrets::cleaned;
@@ -16,8 +18,8 @@ const PARSED: usize = 8 << 20;
 /// prompt and completion, or its text. For a record that is not a training example, or is longer than
 /// [`PARSED`], return the hash of its bytes.
 ///
-/// A prompt and a completion as texts equal two messages with those texts. The order of keys in a message is
-/// ignored; in the arguments of a call it is not, because that order is learned.
+/// A prompt and a completion as texts equal two messages with those texts. Messages are compared by what is
+/// learned of them ([`Compared::Learned`]).
 pub(crate) fn learned(record: &[u8], fields: &Fields) -> u128 {
     let short = record.len() <= PARSED;
     let example = short.then(|| parsed(record, fields)).flatten();
@@ -25,8 +27,8 @@ pub(crate) fn learned(record: &[u8], fields: &Fields) -> u128 {
 }
 
 /// Return the hash of a record's prompt, which selects its split if it has no group: the messages before the
-/// first learned assistant turn, if any of them is not a system message. Otherwise return that of
-/// [`learned`], so that equal records go to one split. Secrets are replaced first, unless they are allowed.
+/// first learned assistant turn that answers something. Without such a turn, return the hash of [`learned`],
+/// so that equal records go to one split. Secrets are replaced first, unless they are allowed.
 pub(crate) fn prompt(record: &[u8], fields: &Fields, allow_secrets: bool) -> u128 {
     parsed(record, fields).map_or_else(|| id128(record), |example| prompt_of(&example, allow_secrets))
 }
@@ -35,25 +37,97 @@ pub(crate) fn prompt(record: &[u8], fields: &Fields, allow_secrets: bool) -> u12
 pub(crate) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
     let asked = match example {
         Example::Chat { messages, .. } => before_answer(messages),
-        Example::Completion { prompt, .. } if !prompt.is_empty() => vec![said("user", prompt)],
-        _ => Vec::new(),
+        Example::Completion { prompt, .. } if !prompt.is_empty() => Some(vec![said("user", prompt)]),
+        _ => None,
     };
-    if asked.iter().all(|message| message["role"] == "system") {
-        return hash(example);
-    }
-    let asked = Value::Array(asked);
+    let Some(asked) = asked else { return hash(example) };
+    let asked = asked.iter().map(|message| compared(message, Compared::Asked)).collect();
     let asked = if allow_secrets { asked } else { cleaned(asked) };
     written(|out| sorted(&asked, out))
 }
 
-fn parsed(record: &[u8], fields: &Fields) -> Option<Example> {
-    Some(example(reference_parser::parse(record).ok()?, fields).ok()?.example)
+/// Return the text under which a list of messages is hashed as a prompt; `None` for any other list. One
+/// message of the user is its text, so that it equals a prompt that is a text.
+pub(crate) fn prompt_text(value: &Value) -> Option<String> {
+    let messages = value.as_array().filter(|messages| !messages.is_empty())?;
+    let all = messages.iter().map(|message| {
+        let message = openai::message(message.clone());
+        message.get("role")?.is_string().then(|| compared(&message, Compared::Asked))
+    });
+    let all = all.collect::<Option<Vec<_>>>()?;
+    match &all[..] {
+        [only] if only["role"] == "user" && only["content"].is_string() => {
+            only["content"].as_str().map(str::to_owned)
+        }
+        all => Some(json!(all).to_string()),
+    }
 }
 
-fn before_answer(messages: &[Value]) -> Vec<Value> {
-    let unlearned = |message: &Value| message.get("weight").and_then(Value::as_f64) == Some(0.0);
-    let asks = |message: &&Value| message["role"] != "assistant" || unlearned(message);
-    messages.iter().take_while(asks).cloned().collect()
+fn parsed(record: &[u8], fields: &Fields) -> Option<Example> {
+    Some(example(reference_parser::parse_rollout(record).ok()?, fields).ok()?.example)
+}
+
+/// Return the messages before the first learned turn of the model that is not a greeting; `None` if nothing
+/// is asked before it.
+fn before_answer(messages: &[Value]) -> Option<Vec<Value>> {
+    let is_learned = |message: &Value| {
+        message["role"] == "assistant" && message.get("weight").and_then(Value::as_f64) != Some(0.0)
+    };
+    let asked = messages.iter().position(|message| message["role"] == "user" || message["role"] == "tool")?;
+    let answer = messages[asked..].iter().position(is_learned).map_or(messages.len(), |at| asked + at);
+    Some(messages[..answer].to_vec())
+}
+
+/// Purpose for which messages are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    /// As a prompt: role, text, and calls by name and arguments.
+    Asked,
+    /// As training content: also reasoning, and whether the turn is learned. The order of keys in arguments
+    /// counts, because it is learned.
+    Learned,
+}
+
+/// Return what is compared of a message. Ids, times, usage, names, null and empty keys, and parts of text
+/// instead of text make no difference; content that is not understood counts as it is.
+fn compared(message: &Value, purpose: Compared) -> Value {
+    let get = |key: &str| message.get(key).filter(|value| says(value));
+    let mut fields = Map::new();
+    let named = message["role"].as_str().unwrap_or_default().to_ascii_lowercase();
+    fields.insert("role".to_owned(), json!(openai::role(&named).unwrap_or(&named)));
+    let content = message.get("content").map_or_else(String::new, |content| match content {
+        Value::Null => String::new(),
+        content => text_of(content).unwrap_or_else(|| written_sorted(content)),
+    });
+    fields.insert("content".to_owned(), json!(content));
+    if let Some(Value::Array(calls)) = get("tool_calls") {
+        let calls: Vec<Value> = calls.iter().map(|call| compared_call(call, purpose)).collect();
+        fields.insert("tool_calls".to_owned(), json!(calls));
+    }
+    if purpose == Compared::Learned {
+        let thoughts: Vec<&Value> = THOUGHTS.iter().filter_map(|key| get(key)).collect();
+        fields.extend((!thoughts.is_empty()).then(|| ("reasoning".to_owned(), json!(thoughts))));
+        let is_unlearned = message.get("weight").and_then(Value::as_f64) == Some(0.0);
+        fields.extend(is_unlearned.then(|| ("weight".to_owned(), json!(0))));
+    }
+    Value::Object(fields)
+}
+
+fn compared_call(call: &Value, purpose: Compared) -> Value {
+    let Some(mut call) = openai::call(call.clone()) else { return call.clone() };
+    openai::expand_arguments(&mut call);
+    let function = &call["function"];
+    let arguments = match purpose {
+        Compared::Asked => json!(written_sorted(&function["arguments"])),
+        Compared::Learned => function["arguments"].clone(),
+    };
+    json!({"function": {"name": function["name"], "arguments": arguments}})
+}
+
+fn written_sorted(value: &Value) -> String {
+    let mut out = Vec::new();
+    sorted(value, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn said(role: &str, content: &str) -> Value {
@@ -63,7 +137,9 @@ fn said(role: &str, content: &str) -> Value {
 fn hash(example: &Example) -> u128 {
     written(|out| match example {
         Example::Chat { messages, tools } => {
-            sorted_all(messages, out);
+            let messages: Vec<Value> =
+                messages.iter().map(|message| compared(message, Compared::Learned)).collect();
+            sorted_all(&messages, out);
             if let Some(tools) = tools {
                 plain(tools, out);
             }
@@ -203,8 +279,8 @@ mod tests {
                 {{"role":"user","content":"{asked}"}},{{"role":"assistant","content":"x"}}]}}"#
             )
         };
-        assert_ne!(of(&greeted("hi", "p")), of(&greeted("hi", "q")), "a system alone asks nothing");
-        assert_eq!(of(&greeted("hi", "p")), of(&greeted("hi", "p")));
+        assert_ne!(of(&greeted("hi", "p")), of(&greeted("hi", "q")), "a greeting is not an answer");
+        assert_eq!(of(&greeted("hi", "p")), of(&greeted("hi", "p").replace("\"x\"", "\"y\"")));
         let shown = |asked: &str| {
             format!(
                 r#"{{"messages":[{{"role":"user","content":"e"}},{{"role":"assistant","content":"x","weight":0}},
@@ -214,6 +290,46 @@ mod tests {
         assert_ne!(of(&shown("p")), of(&shown("q")), "an example that is not learned is of the prompt");
         assert_ne!(of(r#"{"text":"a"}"#), of(r#"{"text":"b"}"#));
         assert_eq!(of(r#"{"id":1,"text":"a"}"#), of(r#"{"id":2,"text":"a"}"#));
+    }
+
+    #[test]
+    fn ids_times_nulls_and_parts_make_no_other_message() {
+        let plain = json!({"role": "user", "content": "q"});
+        let answer = |more: &str| format!(r#"{{"role":"assistant","content":"a"{more}}}"#);
+        let of = |asked: &Value, answer: &str| format!(r#"{{"messages":[{asked},{answer}]}}"#);
+        let (one, fields) = (of(&plain, &answer("")), fields(None));
+        for same in [
+            json!({"id": "m1", "role": "user", "content": "q", "timestamp": "2026-01-01", "usage": {"in": 3}}),
+            json!({"role": "user", "content": "q", "name": null, "tool_calls": [], "function_call": null}),
+            json!({"role": "human", "content": [{"type": "text", "text": "q", "cache_control": {"type": "x"}}]}),
+            json!({"from": "human", "value": "q", "name": "alice"}),
+        ] {
+            let other = of(&same, &answer(r#","id":"m2","refusal":null,"reasoning":"","weight":1"#));
+            assert_eq!(learned(one.as_bytes(), &fields), learned(other.as_bytes(), &fields), "{same}");
+            assert_eq!(
+                prompt(one.as_bytes(), &fields, true),
+                prompt(other.as_bytes(), &fields, true),
+                "{same}"
+            );
+            assert_eq!(prompt_text(&json!([same])).as_deref(), Some("q"));
+        }
+        let thought = of(&plain, &answer(r#","reasoning_content":"t""#));
+        assert_ne!(learned(one.as_bytes(), &fields), learned(thought.as_bytes(), &fields));
+        let call = |call: &str| of(&plain, &format!(r#"{{"role":"assistant","tool_calls":[{call}]}}"#));
+        let called = |text: &str| learned(call(text).as_bytes(), &fields);
+        let form = r#"{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}"#;
+        assert_eq!(called(form), called(r#"{"name":"f","arguments":{"a":1},"id":"c2","index":0}"#));
+        assert_ne!(called(form), called(r#"{"name":"f","arguments":{"a":2}}"#));
+    }
+
+    #[test]
+    fn a_list_of_messages_is_hashed_as_a_prompt() {
+        let two = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]);
+        let text = r#"[{"role":"system","content":"s"},{"role":"user","content":"q"}]"#;
+        assert_eq!(prompt_text(&two).as_deref(), Some(text));
+        for other in [json!([]), json!([1]), json!({"role": "user"}), json!([{"content": "q"}]), json!("q")] {
+            assert_eq!(prompt_text(&other), None, "{other}");
+        }
     }
 
     #[test]

@@ -93,7 +93,10 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
     let tools =
-        tools.or_else(|| record.get_mut("functions").filter(|older| older.is_array()).map(Value::take));
+        tools.or_else(|| record.get_mut("functions").filter(|older| is_functions(older)).map(Value::take));
+    if has_media(record, fields, [&found.0, &found.1, &found.3]) {
+        return Err(Flaw::BadMessage);
+    }
     let messages = match found {
         (Some(Value::Array(messages)), _, Some(completion), _)
             if is_answer(&completion) && is_open(&messages) =>
@@ -106,9 +109,10 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
         (Some(Value::Array(messages)), ..) => messages,
         (Some(_), ..) => return Err(Flaw::BadMessage),
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
-            if let Some(system) = beside(record, fields.prompt.as_ref(), &[])? {
+            let system = beside(record, fields.prompt.as_ref(), &[])?;
+            if system.is_some() || tools.as_ref().is_some_and(says) {
                 let messages = joined(prompt.into(), completion.into());
-                return Ok(RecordedTrajectory::Chat { system: Some(system), messages, tools });
+                return Ok(RecordedTrajectory::Chat { system, messages, tools });
             }
             return Ok(RecordedTrajectory::Completion { prompt, completion });
         }
@@ -145,6 +149,72 @@ fn has_other_answer(record: &Value, fields: &Fields, messages: &[Value]) -> bool
     is_open(messages) && objects.any(|object| ANSWER.iter().any(|key| object.get(key).is_some_and(is_answer)))
 }
 
+/// Keys of lists of images, sounds and videos beside a conversation: of TRL, verl, LLaMA-Factory and ms-swift.
+const MEDIA: [&str; 9] = [
+    "images",
+    "videos",
+    "audios",
+    "multi_modal_data",
+    "multi_modal_inputs",
+    "multimodal_data",
+    "mm_data",
+    "pixel_values",
+    "attachments",
+];
+
+/// Keys of one image, sound or video; the text under them may be of something else, as of a container.
+const MEDIUM: [&str; 4] = ["image", "video", "audio", "media"];
+
+/// Ends of the names of files of images, sounds and videos.
+const MEDIA_FILES: [&str; 14] = [
+    ".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".mp4", ".webm", ".mov", ".wav",
+    ".mp3", ".flac",
+];
+
+/// Return whether images, sounds or videos belong to a conversation, in its record or the object around it.
+fn has_media(record: &Value, fields: &Fields, parts: [&Option<Value>; 3]) -> bool {
+    let field = [&fields.messages, &fields.prompt, &fields.text];
+    let place =
+        field.into_iter().zip(parts).find(|(_, part)| part.is_some()).and_then(|(field, _)| field.as_ref());
+    let objects = around(place).into_iter();
+    let mut objects =
+        objects.filter_map(|path| path.iter().try_fold(record, |value, key| value.as_object()?.get(key)));
+    objects.any(|object| {
+        let is = |keys: &[&str], media: fn(&Value) -> bool| {
+            keys.iter().any(|key| object.get(key).is_some_and(media))
+        };
+        is(&MEDIA, is_media) || is(&MEDIUM, is_medium)
+    })
+}
+
+/// Return whether a value holds media: not empty, and more than nulls.
+fn is_media(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(is_media),
+        Value::Object(fields) => fields.values().any(is_media),
+        Value::String(text) => !text.is_empty(),
+        Value::Number(_) => true,
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+/// Return whether a value is one medium: its parts, its data, or the name of a file.
+fn is_medium(value: &Value) -> bool {
+    match value {
+        Value::String(text) => {
+            let name = text.to_ascii_lowercase();
+            name.starts_with("data:") || MEDIA_FILES.iter().any(|end| name.ends_with(end))
+        }
+        Value::Array(_) | Value::Object(_) => is_media(value),
+        _ => false,
+    }
+}
+
+/// Return whether a value is a list of functions, as `OpenAI`'s older format has it.
+fn is_functions(value: &Value) -> bool {
+    value.as_array().is_some_and(|functions| functions.iter().all(Value::is_object))
+}
+
 /// Take the converted value of the first non-empty choice out of a record, or else of the last.
 fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
     let mut found = None;
@@ -161,7 +231,7 @@ fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
 fn make(value: Value, made: Transform) -> Result<Option<Value>, Flaw> {
     let value = match (made, value) {
         (Transform::Json, Value::String(text)) => {
-            reference_parser::parse(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
+            reference_parser::parse_rollout(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
         }
         (Transform::Plan, calls) => Value::String(plan(&calls).ok_or(Flaw::BadMessage)?),
         (_, value) => value,
@@ -212,17 +282,35 @@ fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<TrimmedExample, Fl
     let last = turns.iter().rposition(|turn| turn.learned).ok_or_else(none)?;
     let trimmed = turns.len() - (last + 1);
     turns.truncate(last + 1);
-    let messages = turns.into_iter().map(|turn| turn.message.map(Value::Object)).collect::<Result<_, _>>()?;
-    Ok(TrimmedExample { example: Example::Chat { messages, tools: tools.and_then(offered) }, trimmed })
+    let messages = turns.into_iter().map(finished).collect::<Result<_, _>>()?;
+    let tools = tools.map_or(Ok(None), offered)?;
+    Ok(TrimmedExample { example: Example::Chat { messages, tools }, trimmed })
 }
 
-/// Return the tools offered to the model, if any; from a list, or from the JSON text of one.
-pub fn offered(tools: Value) -> Option<Value> {
-    match tools {
-        Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),
-        Value::String(text) => {
-            reference_parser::parse(text.as_bytes()).ok().filter(Value::is_array).and_then(offered)
+/// Return the message of a turn, with the arguments of its calls as objects.
+fn finished(turn: Turn) -> Result<Value, Flaw> {
+    let mut message = turn.message.map(Value::Object)?;
+    let mut calls = message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten();
+    if calls.all(openai::expand_arguments) { Ok(message) } else { Err(Flaw::BadArguments) }
+}
+
+/// Return the tools offered to the model, if any; from a list, from one tool, or from the JSON text of either.
+///
+/// # Errors
+/// [`Flaw::BadTools`] for anything else: without its tools a conversation teaches calls of what was not there.
+pub fn offered(tools: Value) -> Result<Option<Value>, Flaw> {
+    let list = match tools {
+        Value::String(text) if !text.trim().is_empty() => {
+            match reference_parser::parse_exact(text.as_bytes()).map_err(|_| Flaw::BadTools)? {
+                Value::String(_) => return Err(Flaw::BadTools),
+                tools => return offered(tools),
+            }
         }
-        _ => None,
-    }
+        Value::String(_) => return Ok(None),
+        tools if !says(&tools) => return Ok(None),
+        Value::Array(tools) => tools,
+        Value::Object(_) => vec![tools],
+        _ => return Err(Flaw::BadTools),
+    };
+    openai::tools(list).map(|tools| Some(Value::Array(tools))).ok_or(Flaw::BadTools)
 }

@@ -12,8 +12,12 @@ pub enum Flaw {
     Truncated,
     /// Invalid message: not an object with a role (or `from`, as in `ShareGPT`), content or reasoning that is
     /// neither text nor parts of text, content under an unsupported key, an invalid tool call, or a last
-    /// answer beside the messages under an unsupported key.
+    /// answer, images, audio or video beside the messages.
     BadMessage,
+    /// Tool call of which the arguments are a text that is not a JSON object.
+    BadArguments,
+    /// Tools beside a conversation that are not a list of tools.
+    BadTools,
     /// Message with an unknown role.
     UnknownRole,
     /// Model's message with a `weight` other than 0 or 1.
@@ -47,6 +51,8 @@ impl Flaw {
             Self::NoTrajectory => "no_trajectory",
             Self::Truncated => "truncated",
             Self::BadMessage => "bad_message",
+            Self::BadArguments => "bad_arguments",
+            Self::BadTools => "bad_tools",
             Self::UnknownRole => "unknown_role",
             Self::BadWeight => "bad_weight",
             Self::BadSystem => "bad_system",

@@ -11,7 +11,7 @@ const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 /// from the JSON text of either; `None` if it is not a call.
 pub(crate) fn call(call: Value) -> Option<Value> {
     let call = match call {
-        Value::String(text) => reference_parser::parse(text.as_bytes()).ok()?,
+        Value::String(text) => reference_parser::parse_exact(text.as_bytes()).ok()?,
         call => call,
     };
     let Value::Object(mut fields) = call else { return None };
@@ -44,6 +44,28 @@ fn is_function(function: &Map<String, Value>) -> bool {
     known && function.get("name").is_some_and(is_name)
 }
 
+/// Make the arguments of a call in the form of chat templates an object, from the JSON text of one; no
+/// arguments are an empty object. Return false, and change nothing, for any other text.
+///
+/// Templates of today read the keys of arguments (`items`) or write them as JSON (`tojson`): a text fails in
+/// the first, and is encoded twice by the second.
+pub(super) fn expand_arguments(call: &mut Value) -> bool {
+    let Some(function) = call.get_mut("function").and_then(Value::as_object_mut) else { return false };
+    let arguments = function.entry("arguments").or_insert(Value::Null);
+    let object = match arguments {
+        Value::Object(_) => return true,
+        Value::Null => Value::Object(Map::new()),
+        Value::String(text) if matches!(text.trim(), "" | "null") => Value::Object(Map::new()),
+        Value::String(text) => match reference_parser::parse_exact(text.as_bytes()) {
+            Ok(object @ Value::Object(_)) => object,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    *arguments = object;
+    true
+}
+
 fn is_name(name: &Value) -> bool {
     name.as_str().is_some_and(|name| !name.is_empty())
 }
@@ -70,7 +92,7 @@ pub(crate) fn message(message: Value) -> Value {
 
 /// Return calls as a list, from one or several, or from the JSON text of either.
 fn calls(value: Value) -> Value {
-    let parsed = value.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok());
+    let parsed = value.as_str().and_then(|text| reference_parser::parse_exact(text.as_bytes()).ok());
     match parsed.unwrap_or(value) {
         Value::Array(calls) => Value::Array(calls),
         call => json!([call]),
@@ -89,18 +111,58 @@ pub(crate) fn role(speaker: &str) -> Option<&'static str> {
     })
 }
 
-/// Return a tool as `{"type": "function", "function": {"name", "parameters", ...}}`, made from a flat one, or
-/// from the JSON text of either; any other value is returned unchanged.
-pub(crate) fn tool(tool: Value) -> Value {
-    let parsed =
-        tool.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok()).filter(Value::is_object);
-    let tool = parsed.unwrap_or(tool);
-    let flat = tool.get("function").is_none() && tool.get("name").is_some_and(Value::is_string);
-    if flat && tool.get("parameters").is_some() {
-        json!({"type": "function", "function": tool})
-    } else {
-        tool
+/// Keys of the parameters of a tool: of `OpenAI`, Anthropic and MCP.
+const PARAMETERS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
+
+/// Return tools as `{"type": "function", "function": {"name", "parameters", ...}}`, made from flat ones, from
+/// names, from Gemini's lists of declarations, or from the JSON text of any; `None` if one is not a tool.
+pub(crate) fn tools(tools: Vec<Value>) -> Option<Vec<Value>> {
+    let mut all = Vec::with_capacity(tools.len());
+    for tool in tools {
+        let declared = ["functionDeclarations", "function_declarations"].iter().find_map(|key| tool.get(key));
+        match declared {
+            Some(Value::Array(declared)) => all.extend(self::tools(declared.clone())?),
+            Some(_) => return None,
+            None => all.push(self::tool(tool)?),
+        }
     }
+    Some(all)
+}
+
+fn tool(tool: Value) -> Option<Value> {
+    let fields = match tool {
+        Value::Object(fields) => fields,
+        Value::String(name) if is_identifier(&name) => {
+            return Some(json!({"type": "function", "function": {"name": name}}));
+        }
+        Value::String(text) => match reference_parser::parse_exact(text.as_bytes()) {
+            Ok(Value::Object(fields)) => fields,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match fields.get("function") {
+        Some(function) => function.get("name").is_some_and(is_name).then(|| Value::Object(fields)),
+        None => flat_tool(fields),
+    }
+}
+
+/// Return a tool made of the fields of its function. Tools of a provider (`web_search`) have no function.
+fn flat_tool(mut fields: Map<String, Value>) -> Option<Value> {
+    let kind = fields.shift_remove("type");
+    let is_function = kind.is_none_or(|kind| kind.is_null() || kind == "function" || kind == "custom");
+    if !is_function || !fields.get("name").is_some_and(is_name) {
+        return None;
+    }
+    let parameters = PARAMETERS.iter().find_map(|key| fields.shift_remove(*key).filter(|one| !one.is_null()));
+    fields.extend(parameters.map(|parameters| ("parameters".to_owned(), parameters)));
+    Some(json!({"type": "function", "function": fields}))
+}
+
+/// Return whether a text may be the name of a function.
+fn is_identifier(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+    !name.is_empty() && name.len() <= 128 && name.bytes().all(fits)
 }
 
 #[cfg(test)]
@@ -181,13 +243,51 @@ mod tests {
     }
 
     #[test]
-    fn flat_tools_take_the_form_too() {
-        let flat = json!({"name": "f", "description": "d", "parameters": {}});
-        let wanted = json!({"type": "function", "function": flat});
-        assert_eq!(tool(json!(flat.to_string())), wanted);
-        assert_eq!(tool(flat), wanted);
-        for other in [wanted, json!({"name": "f"}), json!("f"), json!({"input_schema": {}})] {
-            assert_eq!(tool(other.clone()), other);
+    fn tools_of_every_producer_take_the_form_or_are_none() {
+        let of = |tool: Value| tools(vec![tool]).map(|tools| json!(tools));
+        let flat = json!({"name": "f", "description": "d", "parameters": {"type": "object"}});
+        let wanted = json!([{"type": "function", "function": flat}]);
+        let schema = |key: &str| json!({"name": "f", "description": "d", key: {"type": "object"}});
+        for form in [
+            flat.clone(),
+            json!(flat.to_string()),
+            wanted[0].clone(),
+            json!({"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}}),
+            schema("input_schema"),
+            schema("inputSchema"),
+            json!({"functionDeclarations": [flat]}),
+        ] {
+            assert_eq!(of(form.clone()), Some(wanted.clone()), "{form}");
+        }
+        let named = Some(json!([{"type": "function", "function": {"name": "f"}}]));
+        assert_eq!((of(json!("f")), of(json!({"name": "f"}))), (named.clone(), named));
+        for other in [
+            json!("{\"name\": \"f\""),
+            json!("look at it"),
+            json!({"input_schema": {}}),
+            json!({"type": "web_search"}),
+            json!({"type": "bash_20250124", "name": "bash"}),
+            json!({"type": "function", "function": {}}),
+            json!({"function": "f"}),
+            json!(5),
+            json!([]),
+        ] {
+            assert_eq!(of(other.clone()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn arguments_become_an_object_or_stay() {
+        let of = |arguments: Value| {
+            let mut call = json!({"function": {"name": "f", "arguments": arguments}});
+            (expand_arguments(&mut call), call["function"]["arguments"].to_string())
+        };
+        assert_eq!(of(json!(r#"{"b": 1e5, "a": NaN}"#)), (true, r#"{"b":1e5,"a":NaN}"#.to_owned()));
+        for none in [json!(null), json!(""), json!(" "), json!("null"), json!({})] {
+            assert_eq!(of(none), (true, "{}".to_owned()));
+        }
+        for other in ["{\"a\": 1", "look", "[1]", "\"{}\"", "5"] {
+            assert_eq!(of(json!(other)), (false, json!(other).to_string()));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::json::reference_parser;
 use crate::json::reference_parser::lookup;
 
 pub(crate) fn reward_input(bytes: &[u8], fields: &Fields) -> Option<String> {
-    let record = reference_parser::parse(bytes).ok()?;
+    let record = reference_parser::parse_rollout(bytes).ok()?;
     let (prompt, completion) = example(record.clone(), fields)
         .map_or_else(|_| nothing(&record, fields), |read| halves(read.example));
     serde_json::to_string(&(prompt, completion, record)).ok()

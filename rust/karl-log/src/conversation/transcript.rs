@@ -5,17 +5,32 @@
 
 use serde_json::Value;
 
-/// Return each message as `role: content`, with its tool calls below it, and a blank line between messages.
-pub(crate) fn transcript(messages: &[Value]) -> String {
+use super::turn::THOUGHTS;
+
+/// Return the tools as `tools: JSON`, then each message as `role: content`, and a blank line between them.
+pub(crate) fn transcript(messages: &[Value], tools: Option<&Value>) -> String {
     let message = |message: &Value| format!("{}: {}", text(message, "role"), body(message));
-    messages.iter().map(message).collect::<Vec<_>>().join("\n\n")
+    let tools = tools.map(|tools| format!("tools: {tools}"));
+    tools.into_iter().chain(messages.iter().map(message)).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Return the content of one message and its tool calls.
+/// Return the content of one message, with its reasoning above it and its tool calls below it.
 pub(crate) fn body(message: &Value) -> String {
+    let thought = thoughts(message).map(|thought| format!("<think>\n{thought}\n</think>"));
     let calls = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().map(call);
     let content = Some(text(message, "content").to_owned()).filter(|content| !content.is_empty());
-    content.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
+    thought.into_iter().chain(content).chain(calls).collect::<Vec<_>>().join("\n")
+}
+
+/// Return the reasoning of a message; texts under several keys that differ are on lines of their own.
+fn thoughts(message: &Value) -> Option<String> {
+    let mut all: Vec<&str> = Vec::new();
+    for thought in THOUGHTS.iter().map(|key| text(message, key)).filter(|thought| !thought.is_empty()) {
+        if !all.contains(&thought) {
+            all.push(thought);
+        }
+    }
+    (!all.is_empty()).then(|| all.join("\n"))
 }
 
 fn call(call: &Value) -> String {

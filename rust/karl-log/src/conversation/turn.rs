@@ -148,11 +148,31 @@ fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> 
         return Err(Flaw::BadMessage);
     }
     thoughts(message)?;
+    if role == "tool" {
+        tell_error(message);
+    }
     let calls = calls(message)?;
     if calls && role != "assistant" {
         return Err(Flaw::BadMessage);
     }
     content(message, calls, reasoning)
+}
+
+/// Give a result without a text the text of its error.
+fn tell_error(message: &mut Map<String, Value>) {
+    let error = message.get("error").and_then(error_of);
+    if let Some(error) = error.filter(|_| !message.get("content").is_some_and(says)) {
+        message.insert("content".to_owned(), Value::String(error));
+    }
+}
+
+/// Return the text of an error: a text, or an object as JSON; `None` for a flag.
+pub(crate) fn error_of(error: &Value) -> Option<String> {
+    match error {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Object(_) | Value::Array(_) if says(error) => Some(error.to_string()),
+        _ => None,
+    }
 }
 
 /// Join reasoning that consists of parts of text.
@@ -167,7 +187,7 @@ fn thoughts(message: &mut Map<String, Value>) -> Result<(), Flaw> {
 }
 
 /// Return whether a value is not empty.
-pub(super) fn says(value: &Value) -> bool {
+pub(crate) fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),

@@ -194,7 +194,10 @@ fn trajectory(document: &Value, file: &str, made: &mut Made) -> (Head, Conversat
     let head = Head {
         tokens: tokens(document),
         source: source("atif", file, more),
-        tools: agent.get("tool_definitions").cloned().and_then(offered),
+        tools: agent
+            .get("tool_definitions")
+            .cloned()
+            .and_then(|tools| offered(tools).inspect_err(|flaw| made.note(flaw.name())).unwrap_or_default()),
         ..Head::default()
     };
     (head, talk)

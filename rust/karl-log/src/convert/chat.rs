@@ -1,6 +1,6 @@
 //! Conversion of the messages of a record, in the forms used by trainers, to those of a trajectory.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::message::{Conversation, Role};
 use super::report::Made;
 use super::text_parts::{arguments, list, quoted, text};
 use crate::conversation::Flaw;
-use crate::conversation::turn::{THOUGHTS, Turn, turns};
+use crate::conversation::turn::{THOUGHTS, Turn, error_of, says, turns};
 use crate::conversation::{RecordedTrajectory, offered};
 use crate::json::reference_parser;
 
@@ -31,8 +31,8 @@ const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 #[derive(Default)]
 pub(super) struct ChatMessages {
     pub(super) talk: Conversation,
-    /// Pending calls without id in the model's last message: they are answered in order.
-    nameless: VecDeque<Vec<u8>>,
+    /// Pending calls of the model's last message, by id and name: results without an id answer them.
+    pending: Vec<(Vec<u8>, Vec<u8>)>,
     /// Ids that calls have in the record.
     given: HashSet<Vec<u8>>,
     calls: usize,
@@ -52,7 +52,7 @@ impl ChatMessages {
         match held {
             RecordedTrajectory::Chat { system, messages, tools } => {
                 self.messages(turns(system, messages, reasoning)?, made)?;
-                return Ok(tools.and_then(offered));
+                return tools.map_or(Ok(None), offered);
             }
             RecordedTrajectory::Completion { prompt, completion } => {
                 self.talk.say(Role::User, &escaped(&prompt), b"");
@@ -88,16 +88,19 @@ impl ChatMessages {
         match role {
             "assistant" => self.turn(message, learned, &content, &moment, made),
             "tool" => self.answer(message, &content, &moment, made),
-            "system" => drop(self.talk.say(Role::System, &content, &moment)),
-            _ => drop(self.talk.say(Role::User, &content, &moment)),
+            role => {
+                let role = if role == "system" { Role::System } else { Role::User };
+                self.talk.say(role, &content, &moment).name = quoted(message, "name");
+            }
         }
     }
 
     /// Add a message of the model.
     fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8], made: &mut Made) {
-        self.nameless.clear();
+        self.pending.clear();
         let at = self.talk.messages.len();
         let turn = self.talk.say(Role::Assistant, content, moment);
+        turn.name = quoted(message, "name");
         turn.reasoning = thoughts(message);
         if turn.reasoning.is_empty() && BLOCKS.iter().any(|key| !list(message, key).is_empty()) {
             made.note("unread_reasoning");
@@ -113,9 +116,9 @@ impl ChatMessages {
         let mut id = quoted(call, "id");
         if id.is_empty() {
             id = self.free();
-            self.nameless.push_back(id.clone());
         }
         let function = call.get("function").unwrap_or(&Value::Null);
+        self.pending.push((id.clone(), quoted(function, "name")));
         let arguments = arguments(function.get("arguments"));
         self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), made);
     }
@@ -133,18 +136,64 @@ impl ChatMessages {
 
     /// Add the result of a call.
     fn answer(&mut self, message: &Value, content: &[u8], moment: &[u8], made: &mut Made) {
-        let mut id = quoted(message, "tool_call_id");
-        if id.is_empty() {
-            id = self.nameless.pop_front().unwrap_or_default();
-        }
-        let success = message.get("success").and_then(Value::as_bool);
+        let (id, success) = (self.answered(message, made), success(message));
+        self.pending.retain(|(pending, _)| *pending != id);
         if self.talk.waits(&id) {
             self.talk.answer(&id, content, success, moment, made);
         } else {
             made.note("orphan_result");
             self.talk.result(&id, content, success, moment);
         }
+        if let Some(result) = self.talk.messages.last_mut() {
+            result.name = quoted(message, "name");
+            result.error = error_text(message).map(|error| escaped(&error)).unwrap_or_default();
+        }
     }
+
+    /// Return the id of the call that a result answers: the one it names, else that of the first pending call
+    /// with its name, or of the first one if it has no name. Empty if there is none.
+    fn answered(&self, message: &Value, made: &mut Made) -> Vec<u8> {
+        let named = CALL_IDS.iter().map(|key| quoted(message, key)).find(|id| !id.is_empty());
+        if let Some(id) = named {
+            return id;
+        }
+        let several = list(message, "tool_call_ids");
+        if several.len() > 1 {
+            made.note("several_calls_of_a_result");
+        }
+        // tau2 has the id of the call as that of the message; other tools number their messages.
+        let own = several.iter().filter_map(Value::as_str).chain(text(message, "id")).map(escaped);
+        let name = quoted(message, "name");
+        let fits = |(_, pending): &&(Vec<u8>, Vec<u8>)| name.is_empty() || *pending == name;
+        own.into_iter()
+            .find(|id| self.talk.waits(id))
+            .or_else(|| self.pending.iter().find(fits).map(|(id, _)| id.clone()))
+            .unwrap_or_default()
+    }
+}
+
+/// Keys of the id of the call that a result answers: of `OpenAI`'s two interfaces, Anthropic and the AI SDK.
+const CALL_IDS: [&str; 4] = ["tool_call_id", "call_id", "tool_use_id", "toolCallId"];
+
+/// Return whether a call succeeded, as its result says: `success`, or its opposite under the names of
+/// Anthropic, MCP, `LangChain` and tau2.
+fn success(message: &Value) -> Option<bool> {
+    let flag = |key: &str| message.get(key).and_then(Value::as_bool);
+    let failed = ["is_error", "isError", "error"].iter().find_map(|key| flag(key));
+    let status = || match text(message, "status")? {
+        "success" => Some(true),
+        "error" => Some(false),
+        _ => None,
+    };
+    let error = || message.get("error").is_some_and(says).then_some(false);
+    flag("success").or(failed.map(|failed| !failed)).or_else(error).or_else(status)
+}
+
+/// Return the text of the error of a call, if the text of its result does not hold it.
+fn error_text(message: &Value) -> Option<String> {
+    let error = message.get("error").and_then(error_of)?;
+    let held = text(message, "content").is_some_and(|content| content.contains(&error));
+    (!held).then_some(error)
 }
 
 /// Return the reasoning of a message; several different texts are joined on lines of their own.

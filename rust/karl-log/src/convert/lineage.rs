@@ -48,6 +48,8 @@ pub(super) struct Lineage {
     pub(super) contained: bool,
     /// Group of sessions with a common beginning.
     pub(super) group: Option<String>,
+    /// Session that they began as.
+    pub(super) root: Option<String>,
     /// Mark that distinguishes it from another trajectory of the same id.
     pub(super) mark: Option<u64>,
     /// All files of the session.
@@ -220,10 +222,11 @@ impl SessionFamily<'_> {
         let root = named.clone().find_map(|trace| trace.forked_from.as_ref().or(trace.id.as_ref())).cloned();
         let beside =
             named.filter_map(|trace| EntireMetadata::last(besides.iter().flatten(), trace.id.as_deref()?));
-        let group = beside.into_iter().find_map(|beside| beside.group.clone()).or(root);
+        let group = beside.into_iter().find_map(|beside| beside.group.clone()).or_else(|| root.clone());
         let mut seen = Vec::new();
         for unit in units {
             unit.group.clone_from(&group);
+            unit.root.clone_from(&root);
             let at = unit.parts[0].0;
             let id = &self.traces[at].id;
             let again = id.is_some() && seen.contains(&id);

@@ -37,6 +37,10 @@ pub(super) struct Message {
     pub(super) reasoning: Vec<u8>,
     pub(super) model: Vec<u8>,
     pub(super) timestamp: Vec<u8>,
+    /// Name of the speaker, if the log names one.
+    pub(super) name: Vec<u8>,
+    /// Error of a call beside the text of its result.
+    pub(super) error: Vec<u8>,
     /// True if the log excludes it from training.
     pub(super) unlearned: bool,
     /// Sender, if it is in the user's name and the user did not type it: `command`, `channel`, `peer`.
@@ -87,6 +91,8 @@ impl Message {
             reasoning: Vec::new(),
             model: Vec::new(),
             timestamp: timestamp.to_vec(),
+            name: Vec::new(),
+            error: Vec::new(),
             unlearned: false,
             origin: Vec::new(),
             end: MessageEnd::Unknown,
@@ -122,14 +128,20 @@ impl Message {
             out.push(b'"');
         };
         field("{\"role\":\"", self.role.name().as_bytes());
-        if let Some(answer) = &self.answer {
-            let known = [(",\"tool_call_id\":\"", &answer.call), (",\"name\":\"", &answer.name)];
-            known.iter().filter(|(_, text)| !text.is_empty()).for_each(|(key, text)| field(key, text));
+        let (call, called) =
+            self.answer.as_ref().map_or((&[][..], &[][..]), |answer| (&answer.call, &answer.name));
+        let name = if called.is_empty() { &self.name } else { called };
+        for (key, text) in [(",\"tool_call_id\":\"", call), (",\"name\":\"", name)] {
+            if !text.is_empty() {
+                field(key, text);
+            }
         }
         field(",\"content\":\"", &self.content);
-        for (key, text) in
-            [(",\"reasoning_content\":\"", &self.reasoning), (",\"timestamp\":\"", &self.timestamp)]
-        {
+        for (key, text) in [
+            (",\"error\":\"", &self.error),
+            (",\"reasoning_content\":\"", &self.reasoning),
+            (",\"timestamp\":\"", &self.timestamp),
+        ] {
             if !text.is_empty() {
                 field(key, text);
             }

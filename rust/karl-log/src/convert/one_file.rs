@@ -107,6 +107,8 @@ impl<'a> Documents<'a> {
         let group = unit.group.clone().or_else(|| beside?.group.clone());
         head.group = head.group.take().or(group);
         head.reward = head.reward.or_else(|| beside?.reward);
+        let parent = head.parent.as_ref().map(|(id, _)| id);
+        head.session = unit.root.clone().or_else(|| Some(parent.unwrap_or(&head.id).clone()));
         if let Some(mark) = unit.mark {
             head.id = format!("{}/{mark:016x}", head.id);
         }

@@ -36,6 +36,8 @@ pub(super) struct Head {
     pub(super) policy_version: Option<Value>,
     /// Parent trajectory, and its tool call that started this one.
     pub(super) parent: Option<(String, Option<String>)>,
+    /// Session that it belongs to, shared with sub-agents and forks.
+    pub(super) session: Option<String>,
     pub(super) tokens: Tokens,
     pub(super) source: Map<String, Value>,
     pub(super) tools: Option<Value>,
@@ -94,6 +96,7 @@ fn fields(head: Head, messages: &[Message], model: &[u8]) -> Vec<(&'static str, 
         ("model", head.model.map_or_else(|| text(Some(model)), Value::from)),
         ("policy_version", head.policy_version.unwrap_or_default()),
         ("parent", parent),
+        ("session", head.session.into()),
         ("started_at", text(first)),
         ("ended_at", text(last)),
         ("duration_seconds", seconds(first, last)),

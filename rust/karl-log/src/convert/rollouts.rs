@@ -29,7 +29,7 @@ use crate::extract::Scanner;
 use crate::format::{Format, Overrides, generic::GENERIC};
 use crate::framing::byte_ranges::{RANGE, RangeTask};
 use crate::input::source::Source;
-use crate::json::reference_parser;
+use crate::json::reference_parser::{self, forget_non_finite, may_be_non_finite, restore_non_finite};
 use crate::log::Account;
 use crate::parallel::map;
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
@@ -198,8 +198,12 @@ impl Writer<'_> {
     /// Write a record's trajectory; return the reason if there is none.
     fn take(&mut self, row: &ScannedRow<'_>) -> std::result::Result<(), &'static str> {
         let (fields, made) = (&self.input.fields, &mut self.made);
-        let parsed = mended(row.record, made).and_then(|text| reference_parser::parse(&text).ok());
+        let parsed = mended(row.record, made).and_then(|text| reference_parser::parse_exact(&text).ok());
         let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
+        let exact = may_be_non_finite(row.record).then(|| record.clone());
+        if exact.is_some() {
+            forget_non_finite(&mut record);
+        }
         let mut head = head(&record, self.input, row, made);
         if REJECTED.iter().any(|key| record.get(key).is_some_and(|half| !half.is_null())) {
             made.note(REJECTED[0]);
@@ -217,6 +221,9 @@ impl Writer<'_> {
         head.tools = spoken.hear(found, fields.reasoning, made).map_err(Flaw::name)?;
         if spoken.talk.messages.is_empty() {
             return Err(EMPTY);
+        }
+        if let Some(exact) = exact {
+            restore_non_finite(&mut record, &exact);
         }
         let more = Map::from_iter([("record".to_owned(), rest(record, self.input.format, &head))]);
         head.source = source(self.input.format.name, &self.input.source.name, more);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::file;
 use super::render::Shape;
-use super::row::RowText;
+use super::row::{RowText, SessionKeys};
 use crate::cancel::Watch;
 use crate::columns::Place;
 use crate::conversation::Flaw;
@@ -28,6 +28,10 @@ pub struct Draft {
     pub lines: Vec<Option<String>>,
     /// Hash of the prompt of each, if it has no group and rows go to several splits.
     pub(super) prompts: Vec<Option<u128>>,
+    /// Session of each, if rows go to several splits and it has one.
+    pub(super) sessions: Vec<Option<SessionKeys>>,
+    /// Number of rows made of a record with a key twice in one object.
+    pub doubled_rows: u64,
     /// True if records that are read again were not validated.
     pub(super) unread: bool,
     /// Chosen records that were not written, by reason.
@@ -127,6 +131,8 @@ impl Draft {
         self.rows.push(row);
         self.copies.push(copies);
         self.prompts.push(line.prompt);
+        self.sessions.push(line.session);
+        self.doubled_rows += u64::from(line.doubled);
         self.lines.push(line.text.map(|text| {
             let mut text = if tools && !line.tools { RowText::without_tools(&text) } else { text };
             if self.shape != Some(Shape::Raw) {

@@ -65,14 +65,16 @@ pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, 
         (Shape::Chat, Example::Chat { messages, tools }) => return Ok(chat(messages, tools)),
         (Shape::Chat, Example::Completion { prompt, completion }) => json!({"messages": [
             {"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]}),
-        (Shape::PromptCompletion, Example::Chat { messages, .. }) => split(&messages)?,
+        (Shape::PromptCompletion, Example::Chat { messages, tools }) => split(&messages, tools.as_ref())?,
         (Shape::PromptCompletion, Example::Completion { prompt, completion }) => {
             json!({"prompt": prompt, "completion": completion})
         }
         (Shape::Text, Example::Chat { messages, .. }) if messages.iter().any(is_unlearned) => {
             return Err(Flaw::UnlearnedTurn);
         }
-        (Shape::Text, Example::Chat { messages, .. }) => json!({"text": transcript(&messages)}),
+        (Shape::Text, Example::Chat { messages, tools }) => {
+            json!({"text": transcript(&messages, tools.as_ref())})
+        }
         (Shape::Text, Example::Completion { prompt, completion }) => json!({"text": prompt + &completion}),
         (Shape::Text, Example::Text(text)) => json!({"text": text}),
         (Shape::Chat | Shape::PromptCompletion, Example::Text(_)) | (Shape::Raw, _) => {
@@ -99,13 +101,13 @@ fn chat(messages: Vec<Value>, tools: Option<Value>) -> Map<String, Value> {
 }
 
 /// Split into prompt and completion, which is the last assistant turn. A lone user message before it is the
-/// prompt; several messages become a transcript that ends at the assistant's turn.
-fn split(messages: &[Value]) -> Result<Value, Flaw> {
+/// prompt; several messages, or tools, become a transcript that ends at the assistant's turn.
+fn split(messages: &[Value], tools: Option<&Value>) -> Result<Value, Flaw> {
     let (last, before) =
         messages.split_last().map_or((&Value::Null, messages), |(last, before)| (last, before));
     let prompt = match before {
-        [only] if only["role"] == "user" => body(only),
-        _ => transcript(before) + "\n\nassistant: ",
+        [only] if only["role"] == "user" && tools.is_none() => body(only),
+        _ => transcript(before, tools) + "\n\nassistant: ",
     };
     match body(last) {
         completion if completion.is_empty() => Err(Flaw::NoAssistantTurn),

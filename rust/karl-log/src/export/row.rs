@@ -2,6 +2,8 @@
 
 use std::path::absolute;
 
+use karl_core::rng::id128;
+use memchr::memmem;
 use serde_json::{Map, Number, Value, json};
 
 use super::render::{Shape, row};
@@ -15,6 +17,7 @@ use crate::extract::joined_name::joined;
 use crate::format::Fields;
 use crate::input::codec::Codec;
 use crate::input::source::Source;
+use crate::json::duplicate_keys::doubled;
 use crate::json::reference_parser;
 use crate::json::reference_parser::{is_broken, lookup};
 use crate::log::Log;
@@ -29,6 +32,8 @@ pub(super) struct ParsedRow {
     pub(super) row: u32,
     id: String,
     prompt: Option<u128>,
+    session: Option<SessionKeys>,
+    doubled: bool,
     pub(super) body: RowBody,
 }
 
@@ -47,12 +52,42 @@ pub(super) struct RowText {
     pub(super) tools: bool,
     /// Hash of its prompt, if needed.
     pub(super) prompt: Option<u128>,
+    /// Session that it belongs to, if needed.
+    pub(super) session: Option<SessionKeys>,
+    /// True if the record has a key twice in one object; the last one counts.
+    pub(super) doubled: bool,
 }
+
+/// Hashes of the names by which a trajectory belongs to a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionKeys {
+    /// Session.
+    pub(super) root: u128,
+    /// Trajectory itself, which may be the parent of others.
+    pub(super) own: u128,
+    /// Parent of a sub-agent.
+    pub(super) parent: Option<u128>,
+}
+
+impl SessionKeys {
+    /// Return the keys of a canonical trajectory that names its session or its parent.
+    fn of(record: &Value) -> Option<Self> {
+        record.get(MARK)?;
+        let key = |path: &str| record.pointer(path)?.as_str().map(|name| id128(name.as_bytes()));
+        let parent = key("/parent/id");
+        let root = key("/session").or_else(|| key("/source/session_id")).or(parent)?;
+        Some(Self { root, own: key("/id")?, parent })
+    }
+}
+
+/// Key that marks a canonical trajectory.
+const MARK: &str = "karl_fast_trajectory";
 
 impl RowText {
     /// Return the line of a record that is copied unchanged.
     pub(super) fn standing() -> Self {
-        Self { text: None, trimmed: 0, secrets: SecretCounts::new(), tools: false, prompt: None }
+        let secrets = SecretCounts::new();
+        Self { text: None, trimmed: 0, secrets, tools: false, prompt: None, session: None, doubled: false }
     }
 
     /// Return the row with null for its tools, which means none: all rows of one file have the same keys.
@@ -107,20 +142,26 @@ impl<'a> RowMaker<'a> {
             check.map_err(|_| Flaw::Unparsable)?;
             let prompt = || content_hash::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
             let prompt = self.needs_prompt(row).then(prompt);
-            return Ok(ParsedRow { row, id: String::new(), prompt, body: RowBody::Raw(bytes) });
+            let is_trajectory = self.settings.dealt && memmem::find(&bytes, MARK.as_bytes()).is_some();
+            let record = || reference_parser::parse(&bytes).ok();
+            let session = is_trajectory.then(record).flatten().as_ref().and_then(SessionKeys::of);
+            let (id, body) = (String::new(), RowBody::Raw(bytes));
+            return Ok(ParsedRow { row, id, prompt, session, doubled: false, body });
         }
-        let record = reference_parser::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
+        let record = reference_parser::parse_rollout(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
+        let session = if self.settings.dealt { SessionKeys::of(&record) } else { None };
+        let doubled = doubled(&bytes).is_some() || has_doubled_arguments(&record);
         let read = example(record, self.fields(row))?;
         let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
         let prompt = self.needs_prompt(row).then(prompt);
-        Ok(ParsedRow { row, id, prompt, body: RowBody::Example(read) })
+        Ok(ParsedRow { row, id, prompt, session, doubled, body: RowBody::Example(read) })
     }
 
     /// Return the row in the shape of its data set.
     pub(super) fn line(&self, candidate: ParsedRow, shape: Shape) -> Result<RowText, Flaw> {
         let mut secrets = SecretCounts::new();
-        let prompt = candidate.prompt;
+        let (prompt, session, doubled) = (candidate.prompt, candidate.session, candidate.doubled);
         let (text, trimmed, tools) = match candidate.body {
             RowBody::Raw(bytes) => (self.raw(candidate.row, bytes, &mut secrets)?, 0, false),
             RowBody::Example(read) => {
@@ -134,7 +175,7 @@ impl<'a> RowMaker<'a> {
                 (Some(self.pseudonymous(beside(&text, &stamp))), read.trimmed as u64, tools)
             }
         };
-        Ok(RowText { text, trimmed, secrets, tools, prompt })
+        Ok(RowText { text, trimmed, secrets, tools, prompt, session, doubled })
     }
 
     /// Return the record's own bytes on one line; rewritten only if it has a line break, a secret or personal
@@ -149,7 +190,7 @@ impl<'a> RowMaker<'a> {
         if safe {
             return Ok(Some(text));
         }
-        let Ok(Value::Object(fields)) = reference_parser::parse(text.as_bytes()) else {
+        let Ok(Value::Object(fields)) = reference_parser::parse_exact(text.as_bytes()) else {
             return Err(Flaw::Unparsable);
         };
         let private = self.is_private(&text);
@@ -179,7 +220,16 @@ impl<'a> RowMaker<'a> {
     /// lines.
     pub(super) fn is_left(&self, row: u32) -> bool {
         let line = |place: Place| self.log.inputs[place.input].layout == FileLayout::Lines;
-        self.stands(row) && !self.needs_prompt(row) && self.log.place(row).is_some_and(line)
+        self.stands(row)
+            && !self.needs_prompt(row)
+            && !self.needs_session(row)
+            && self.log.place(row).is_some_and(line)
+    }
+
+    /// Return whether a row's split depends on its session.
+    fn needs_session(&self, row: u32) -> bool {
+        let is_trajectory = |place: Place| self.log.inputs[place.input].keys.iter().any(|key| key == MARK);
+        self.settings.dealt && self.log.place(row).is_none_or(is_trajectory)
     }
 
     /// Return whether a row's split depends on its prompt.
@@ -255,6 +305,19 @@ fn is_tokens(key: &str, value: &Value) -> bool {
             (key == "tokens" && fields.get("ids").is_some_and(Value::is_string))
                 || fields.iter().any(|(key, value)| is_tokens(key, value))
         }
+        _ => false,
+    }
+}
+
+/// Return whether the JSON text of some arguments has a key twice in one object.
+fn has_doubled_arguments(value: &Value) -> bool {
+    let is_doubled = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => key == "arguments" && doubled(text.as_bytes()).is_some(),
+        value => has_doubled_arguments(value),
+    };
+    match value {
+        Value::Array(values) => values.iter().any(has_doubled_arguments),
+        Value::Object(fields) => fields.iter().any(is_doubled),
         _ => false,
     }
 }

@@ -7,6 +7,7 @@ use karl_core::split::{Group, split};
 use rustc_hash::FxHashMap;
 
 use super::Draft;
+use super::row::SessionKeys;
 use crate::error::Result;
 use crate::log::Log;
 
@@ -70,14 +71,28 @@ impl Draft {
         Ok(splits)
     }
 
-    /// Return the groups that are split, and the group of each line.
+    /// Return the groups that are split, and the group of each line. Lines of one group, of one prompt, or of
+    /// one session go together.
     fn groups(&self, log: &Log) -> (Vec<Group>, Vec<usize>) {
-        let mut numbers: FxHashMap<u128, usize> = FxHashMap::default();
+        let mut sets = DisjointSets::default();
+        let mut set_of = Vec::with_capacity(self.rows.len());
+        for (line, &row) in self.rows.iter().enumerate() {
+            let (rank, id) = self.group_id(log, line, row);
+            let set = sets.find(if rank == Rank::Group { HashOf::Name } else { HashOf::Prompt }, id);
+            sets.rank(set, rank, id);
+            for (key, rank) in self.sessions[line].into_iter().flat_map(session_keys) {
+                let session = sets.find(HashOf::Name, key);
+                sets.rank(session, rank, key);
+                sets.join(set, session);
+            }
+            set_of.push(set);
+        }
+        let mut numbers: FxHashMap<usize, usize> = FxHashMap::default();
         let (mut groups, mut group_of) = (Vec::new(), Vec::with_capacity(self.rows.len()));
-        for (line, (&row, &copies)) in self.rows.iter().zip(&self.copies).enumerate() {
-            let id = self.group_id(log, line, row);
-            let number = *numbers.entry(id).or_insert_with(|| {
-                groups.push(Group { key: Key { id, ordinal: 0 }, rows: 0 });
+        for (set, &copies) in set_of.into_iter().zip(&self.copies) {
+            let top = sets.top(set);
+            let number = *numbers.entry(top).or_insert_with(|| {
+                groups.push(Group { key: Key { id: sets.keys[top].1, ordinal: 0 }, rows: 0 });
                 groups.len() - 1
             });
             groups[number].rows += u64::from(copies);
@@ -86,11 +101,17 @@ impl Draft {
         (groups, group_of)
     }
 
-    /// Return the hash of a row's group, or else of its prompt. If all rows go to one split, prompts were not
-    /// hashed, and any number of the row will do.
-    fn group_id(&self, log: &Log, line: usize, row: u32) -> u128 {
+    /// Return the hash of a row's group, or else of its prompt, with its rank as the name of a set. The prompt
+    /// of a sub-agent is often the same in many sessions, which are not one, so its session counts in its
+    /// place. If all rows go to one split, prompts were not hashed, and any number of the row will do.
+    fn group_id(&self, log: &Log, line: usize, row: u32) -> (Rank, u128) {
         let group = log.group.name(row as usize).map(|group| id128(group.as_bytes()));
-        group.or(self.prompts[line]).unwrap_or_else(|| u128::from(row))
+        let session = || self.sessions[line].filter(|session| session.parent.is_some());
+        match (group, self.prompts[line]) {
+            (Some(group), _) => (Rank::Group, group),
+            (None, Some(_)) if session().is_some() => (Rank::Weak, u128::from(row)),
+            (None, prompt) => (Rank::Prompt, prompt.unwrap_or_else(|| u128::from(row))),
+        }
     }
 
     fn order(&self, log: &Log, ordinals: Ordinals, seed: u64) -> Result<Vec<u32>> {
@@ -104,6 +125,69 @@ impl Draft {
                 Ok(order.into_iter().map(|place| self.rows[place as usize]).collect())
             }
         }
+    }
+}
+
+/// Preference of a hash as the key of a set of lines, the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Group,
+    Session,
+    Prompt,
+    Weak,
+}
+
+/// Text of a hash. Groups and sessions share their names: a group of forks is named as their first session.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum HashOf {
+    Name,
+    Prompt,
+}
+
+/// Return the hashes that link a trajectory to its session.
+fn session_keys(session: SessionKeys) -> impl Iterator<Item = (u128, Rank)> {
+    let links = [Some(session.own), session.parent].into_iter().flatten();
+    std::iter::once((session.root, Rank::Session)).chain(links.map(|key| (key, Rank::Weak)))
+}
+
+/// Disjoint sets of hashes, each with the hash that is its key.
+#[derive(Default)]
+struct DisjointSets {
+    numbers: FxHashMap<(HashOf, u128), usize>,
+    parents: Vec<usize>,
+    keys: Vec<(Rank, u128)>,
+}
+
+impl DisjointSets {
+    /// Return the number of a hash.
+    fn find(&mut self, kind: HashOf, hash: u128) -> usize {
+        let next = self.parents.len();
+        let number = *self.numbers.entry((kind, hash)).or_insert(next);
+        if number == next {
+            self.parents.push(next);
+            self.keys.push((Rank::Weak, hash));
+        }
+        number
+    }
+
+    /// Offer a hash as the key of the set of a number.
+    fn rank(&mut self, number: usize, rank: Rank, hash: u128) {
+        let top = self.top(number);
+        self.keys[top] = self.keys[top].min((rank, hash));
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let [one, other] = [one, other].map(|number| self.top(number));
+        self.parents[one.max(other)] = one.min(other);
+        self.keys[one.min(other)] = self.keys[one].min(self.keys[other]);
+    }
+
+    fn top(&mut self, mut number: usize) -> usize {
+        while self.parents[number] != number {
+            self.parents[number] = self.parents[self.parents[number]];
+            number = self.parents[number];
+        }
+        number
     }
 }
 

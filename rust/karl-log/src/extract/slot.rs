@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use karl_core::rng::id128;
 
+use crate::conversation::content_hash::prompt_text;
 use crate::format::{Choice, Field, Transform};
 use crate::json::project::Path;
 use crate::json::reference_parser;
@@ -84,14 +85,15 @@ pub(crate) fn holds(raw: &[u8]) -> bool {
     !matches!(raw, b"null" | b"\"\"" | b"[]")
 }
 
-/// Return the hash of a text, or of any other value as written without spaces and needless escapes.
+/// Return the hash of a text, of a list of messages by the rule of equal prompts, or of any other value as
+/// written without spaces and needless escapes.
 fn hash(raw: Option<&[u8]>) -> Name<'static> {
     let hex = |bytes: &[u8]| Name::Text(Cow::Owned(format!("{:032x}", id128(bytes))));
     match (raw, name(raw)) {
         (_, Name::Missing) => Name::Missing,
         (_, Name::Text(text)) => hex(text.as_bytes()),
         (raw, Name::Bad) => match raw.map(reference_parser::parse) {
-            Some(Ok(value)) => hex(value.to_string().as_bytes()),
+            Some(Ok(value)) => hex(prompt_text(&value).unwrap_or_else(|| value.to_string()).as_bytes()),
             _ => Name::Bad,
         },
     }
@@ -120,6 +122,7 @@ mod tests {
         assert!(plain.is_some());
         assert_eq!(text(hash(Some(br#""\u0061\u0020b""#))), plain);
         assert_ne!(text(hash(Some(br#""a  b""#))), plain);
+        assert_eq!(text(hash(Some(br#"[{"role":"user","content":"a b","id":7}]"#))), plain);
         let list = text(hash(Some(br#"[{"role":"user","content":"a"}]"#)));
         assert!(list.is_some());
         assert_eq!(text(hash(Some(br#"[ {"role": "user", "content": "\u0061"} ]"#))), list);

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde_json::{Number, Value};
 
 use super::project::skip_string;
+use super::reference_parser::non_finite;
 use super::scalar::number;
 
 /// Mark of such strings. It differs between processes, so no log can hold a string that begins with it.
@@ -20,17 +21,19 @@ static MARK: LazyLock<String> = LazyLock::new(|| {
     mark
 });
 
-/// Return the record with each number that `serde_json` would respell replaced by a marked string. `None` if
-/// there is no such number, or if one is a key: the parser then rejects the unchanged record.
-pub(crate) fn marked(record: &[u8]) -> Option<Vec<u8>> {
+/// Return the record with each number that `serde_json` would respell replaced by a marked string, and with
+/// `words` also Python's words for numbers that are not finite. `None` if there is no such number, or if one
+/// is a key: the parser then rejects the unchanged record.
+pub(crate) fn marked(record: &[u8], words: bool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut at, mut copied) = (0, 0);
     while let Some(&byte) = record.get(at) {
         match byte {
             b'"' => at = skip_string(record, at).unwrap_or(record.len()),
-            b'-' | b'0'..=b'9' => {
-                let token = token(&record[at..]);
-                if is_respelled(token) {
+            b'-' | b'0'..=b'9' | b'N' | b'I' => {
+                let word = non_finite(&record[at..]);
+                let token = word.unwrap_or_else(|| token(&record[at..]));
+                if is_respelled(token) || (words && word.is_some()) {
                     if is_key(&record[at + token.len()..]) {
                         return None;
                     }
@@ -41,7 +44,7 @@ pub(crate) fn marked(record: &[u8]) -> Option<Vec<u8>> {
                     out.push(b'"');
                     copied = at + token.len();
                 }
-                at += token.len();
+                at += token.len().max(1);
             }
             _ => at += 1,
         }
@@ -105,7 +108,7 @@ mod tests {
             r#"{"a":01e5}"#,
             "{",
         ] {
-            assert_eq!(marked(record.as_bytes()), None, "{record}");
+            assert_eq!(marked(record.as_bytes(), true), None, "{record}");
         }
         assert!(parse(br#"{"a":1E5,"b":1E}"#).is_err() && parse(br#"{"a":1E5"#).is_err());
     }

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -24,9 +24,80 @@ use super::validate::sound;
 /// Error of `serde_json`, with its position; also for a key that `serde_json` reserves for numbers or raw
 /// text and would not read as a key.
 pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
-    let Some(mut value) = marked(record).and_then(|text| read(&text).ok()) else { return read(record) };
+    parse_marked(record, false)
+}
+
+/// Parse like [`parse`], but keep the words `NaN`, `Infinity` and `-Infinity` as numbers with that text,
+/// which are written as they were read.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_exact(record: &[u8]) -> Result<Value, serde_json::Error> {
+    parse_marked(record, true)
+}
+
+/// Parse a record with a conversation: as [`parse_exact`] inside the arguments of calls and the parameters of
+/// tools, which are content, and as [`parse`] elsewhere, where pandas writes NaN for a missing value.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_rollout(record: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut value = parse_exact(record)?;
+    if may_be_non_finite(record) {
+        forget_non_finite(&mut value);
+    }
+    Ok(value)
+}
+
+fn parse_marked(record: &[u8], words: bool) -> Result<Value, serde_json::Error> {
+    let Some(mut value) = marked(record, words).and_then(|text| read(&text).ok()) else {
+        return read(record);
+    };
     unmark(&mut value);
     Ok(value)
+}
+
+/// Return whether a text may hold a word for a number that is not finite.
+pub(crate) fn may_be_non_finite(record: &[u8]) -> bool {
+    [&b"NaN"[..], b"Infinity"].iter().any(|word| memmem::find(record, word).is_some())
+}
+
+/// Keys whose values belong to a call or a tool.
+const CONTENT: [&str; 6] = ["arguments", "args", "input", "parameters", "input_schema", "inputSchema"];
+
+/// Replace the numbers that are not finite by null, except in the arguments of calls and in tools.
+pub(crate) fn forget_non_finite(value: &mut Value) {
+    match value {
+        Value::Number(_) if is_non_finite(value) => *value = Value::Null,
+        Value::Array(values) => values.iter_mut().for_each(forget_non_finite),
+        Value::Object(fields) => {
+            let others = |(key, value): &(&String, &mut Value)| {
+                !CONTENT.contains(&key.as_str()) || !matches!(value, Value::Object(_))
+            };
+            fields.iter_mut().filter(others).for_each(|(_, value)| forget_non_finite(value));
+        }
+        _ => {}
+    }
+}
+
+/// Put the numbers that are not finite back where [`forget_non_finite`] left null.
+pub(crate) fn restore_non_finite(value: &mut Value, exact: &Value) {
+    match (value, exact) {
+        (value @ Value::Null, exact) if is_non_finite(exact) => *value = exact.clone(),
+        (Value::Array(values), Value::Array(exact)) => {
+            values.iter_mut().zip(exact).for_each(|(value, exact)| restore_non_finite(value, exact));
+        }
+        (Value::Object(fields), Value::Object(exact)) => {
+            for (key, value) in fields {
+                exact.get(key).into_iter().for_each(|exact| restore_non_finite(value, exact));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_non_finite(value: &Value) -> bool {
+    value.as_number().is_some_and(|number| non_finite(number.as_str().as_bytes()).is_some())
 }
 
 /// Check that [`parse`] accepts the record, at a fraction of its cost: nothing is built.
@@ -212,7 +283,8 @@ pub(crate) fn standard(record: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
+/// Return Python's word for a number that is not finite at the start of a text.
+pub(super) fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
     [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| bytes.starts_with(word))
 }
 
@@ -224,6 +296,21 @@ mod tests {
     fn python_numbers_become_null_outside_strings_only() {
         let value = parse(br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "NaN \" Infinity"}"#).unwrap();
         assert_eq!(value.to_string(), r#"{"a":null,"b":[null,null],"c":"NaN \" Infinity"}"#);
+    }
+
+    #[test]
+    fn python_numbers_stay_where_they_are_content() {
+        let text = r#"{"a":NaN,"b":[-Infinity,Infinity],"c":"NaN","d":-1}"#;
+        assert_eq!(parse_exact(text.as_bytes()).unwrap().to_string(), text);
+        let call = r#"{"content":NaN,"function":{"arguments":{"x":NaN,"y":[-Infinity]}},"input":NaN}"#;
+        let kept = r#"{"content":null,"function":{"arguments":{"x":NaN,"y":[-Infinity]}},"input":null}"#;
+        let mut value = parse_rollout(call.as_bytes()).unwrap();
+        assert_eq!(value.to_string(), kept);
+        restore_non_finite(&mut value, &parse_exact(call.as_bytes()).unwrap());
+        assert_eq!(value.to_string(), call);
+        for text in [&b"{\"a\": NaNa}"[..], b"{NaN: 1}", b"{\"a\": -Inf}", b"[Na]"] {
+            assert!(parse_exact(text).is_err(), "{}", String::from_utf8_lossy(text));
+        }
     }
 
     #[test]

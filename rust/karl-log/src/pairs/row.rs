@@ -84,7 +84,7 @@ impl Attempt {
 const CUT: &str = "cut";
 
 fn read(record: &[u8]) -> Result<Attempt, Drop> {
-    let mut record = reference_parser::parse(record).map_err(|_| Drop::NoConversation)?;
+    let mut record = reference_parser::parse_rollout(record).map_err(|_| Drop::NoConversation)?;
     let id = record["id"].clone();
     // A message that is not to be learned may be compared.
     for message in record["messages"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {

@@ -32,6 +32,8 @@ impl GroupFacts {
 pub(super) struct SelectionFacts {
     pub(super) verdicts: Vec<(&'static str, u64)>,
     pub(super) kept: usize,
+    /// Duplicates with another reward than the row that was kept; None where duplicates are not dropped.
+    pub(super) duplicates_with_other_reward: Option<u64>,
     pub(super) groups: Option<GroupFacts>,
     pub(super) ungrouped: u64,
     pub(super) inverse_temperature: f64,

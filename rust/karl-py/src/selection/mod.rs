@@ -3,7 +3,7 @@
 mod columns;
 mod facts;
 
-use karl_core::filter::{Rules, Verdict, tally};
+use karl_core::filter::{Rules, Verdict, count_other_rewards, tally};
 use karl_core::replay::recency;
 use karl_core::selection::LogZRange;
 use karl_core::sketch::Moments;
@@ -132,6 +132,7 @@ impl Selection {
         SelectionFacts {
             verdicts: self.verdicts(),
             kept: self.available(),
+            duplicates_with_other_reward: self.other_rewards(),
             groups: table.streamed.is_none().then(|| GroupFacts::new(table, self.inner.constant)),
             ungrouped: match &table.streamed {
                 Some(streamed) => streamed.ungrouped,
@@ -208,6 +209,21 @@ impl Selection {
 }
 
 impl Selection {
+    /// Return the number of duplicates with another reward than the row that was kept; None where duplicates are not
+    /// dropped, or where a stream was not held.
+    fn other_rewards(&self) -> Option<u64> {
+        let log = &self.log.get().inner;
+        if !self.settings.rules.dedup || log.streamed.is_some() {
+            return None;
+        }
+        let fingerprints = log.fingerprints.as_deref()?;
+        let verdicts = &self.inner.verdicts;
+        let count = |population: &Population<'_>| {
+            count_other_rewards(verdicts, fingerprints, population.groups, population.rewards)
+        };
+        self.with(count).ok()
+    }
+
     /// Return the number of rows of each verdict.
     fn verdicts(&self) -> Vec<(&'static str, u64)> {
         let named = |(verdict, count): (Verdict, u64)| (verdict.name(), count);

@@ -109,9 +109,13 @@ impl<'a> Transcripts<'a> {
             let mut id = told.session.clone();
             if !talk.conversation.messages.is_empty() {
                 let mut head = self.head(&told, &talk, &mut callers, rows.first());
-                if let (None, Some(root)) = (&head.parent, self.kin[session].root) {
-                    head.group = self.family(root, &mut files)?.or(head.group);
-                    made.note("forked_session");
+                if let Some(root) = self.kin[session].root {
+                    let [group, first] = self.family(root, &mut files)?.unwrap_or_default();
+                    head.session = first.or(head.session);
+                    if head.parent.is_none() {
+                        head.group = group.or(head.group);
+                        made.note("forked_session");
+                    }
                 }
                 let head_id = head.id.clone();
                 write(head, &talk.conversation.messages, self.rate, &mut out, &mut made);
@@ -152,8 +156,9 @@ impl<'a> Transcripts<'a> {
         Ok(())
     }
 
-    /// Return the group of sessions that share a beginning: the group by Entire, or the session's name.
-    fn family(&self, root: usize, files: &mut SessionFiles<'_>) -> Result<Option<String>> {
+    /// Return the group of sessions that share a beginning, by Entire or the name of the first session, and that
+    /// name.
+    fn family(&self, root: usize, files: &mut SessionFiles<'_>) -> Result<Option<[Option<String>; 2]>> {
         let mut reader = LineReader::new();
         for row in
             self.sessions[root].iter().filter(|row| matches!(row.kind, LineKind::User | LineKind::Assistant))
@@ -164,7 +169,11 @@ impl<'a> Transcripts<'a> {
             }
             if !told.session.is_empty() {
                 let beside = EntireMetadata::last(self.besides.iter().flatten(), &told.session);
-                return Ok(beside.and_then(|beside| beside.group.clone()).or(Some(told.session)));
+                let name = Some(told.session);
+                return Ok(Some([
+                    beside.and_then(|beside| beside.group.clone()).or_else(|| name.clone()),
+                    name,
+                ]));
             }
         }
         Ok(None)
@@ -238,7 +247,8 @@ impl<'a> Transcripts<'a> {
         first: Option<&Row>,
     ) -> Head {
         let (tokens, source, tools) = (talk.tokens(), told.source(self.sources), told.tools.clone());
-        let mut head = Head { tokens, source, tools, ..Head::default() };
+        let session = Some(told.session.clone());
+        let mut head = Head { session, tokens, source, tools, ..Head::default() };
         if callers.is_empty() {
             let besides = told.files.iter().filter_map(|&file| self.besides[file].as_ref());
             let beside = EntireMetadata::last(besides, &told.session);

@@ -21,7 +21,10 @@ impl SessionMeta {
         let Some(Value::Array(tools)) = tools.and_then(|tools| reference_parser::parse(tools).ok()) else {
             return;
         };
-        self.tools = offered(tools.into_iter().map(tool).collect()).or(self.tools.take());
+        match offered(tools.into_iter().map(tool).collect()) {
+            Ok(tools) => self.tools = tools.or(self.tools.take()),
+            Err(flaw) => made.note(flaw.name()),
+        }
     }
 
     /// Read the last line of a run: its cost, and its reward if that is the result of the run.
