@@ -196,7 +196,9 @@ def test_a_session_with_its_sub_agents_and_forks_is_on_one_side(tmp_path: Path, 
 
 def test_sessions_change_no_split_of_rows_without_one(tmp_path: Path) -> None:
     lines = [trajectory(f"r{n}", None, group=f"g{n % 12}") for n in range(60)]
-    plain = [{key: value for key, value in line.items() if key in ("id", "group", "reward", "messages")} for line in lines]
+    plain = [
+        {key: value for key, value in line.items() if key in ("id", "group", "reward", "messages")} for line in lines
+    ]
     for name, made in (("a", lines), ("b", plain)):
         log = rows.write(tmp_path / f"{name}.jsonl", made)
         karl_fast.sample(log, tmp_path / name, sampler="all", split=(0.7, 0.3, 0))

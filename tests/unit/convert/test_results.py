@@ -45,6 +45,8 @@ def test_results_without_ids_go_to_the_call_of_their_name(convert: Convert, tmp_
     assert not account.notes
     _, [one] = convert(log(tmp_path, [call("f", "x"), call("g", "y")], *swapped))
     assert results(one) == [("y", "g", "G"), ("x", "f", "F")]
+    _, [one] = convert(log(tmp_path, [call("f"), call("g")], result("G", tool_name="g"), result("F", tool_name="f")))
+    assert results(one) == [("call_2", "g", "G"), ("call_1", "f", "F")]
     _, [one] = convert(log(tmp_path, [call("f"), call("f")], result("1", name="f"), result("2", name="f")))
     assert results(one) == [("call_1", "f", "1"), ("call_2", "f", "2")]
     _, [one] = convert(log(tmp_path, [call("f"), call("g")], result("1"), result("2")))
@@ -114,7 +116,9 @@ def test_names_of_speakers_stay(convert: Convert, tmp_path: Path) -> None:
 def test_numbers_that_are_not_finite_stay(convert: Convert, tmp_path: Path) -> None:
     inside = {"x": float("nan"), "y": [float("inf"), -float("inf")]}
     asks = call("f", "x") | {"function": {"name": "f", "arguments": inside}}
-    _, [one] = convert(log(tmp_path, [asks], result(tool_call_id="x"), metric=float("nan"), more={"loss": float("nan")}))
+    _, [one] = convert(
+        log(tmp_path, [asks], result(tool_call_id="x"), metric=float("nan"), more={"loss": float("nan")})
+    )
     assert one["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"x":NaN,"y":[Infinity,-Infinity]}'
     kept = one["source"]["record"]
     assert kept["metric"] != kept["metric"]
@@ -122,7 +126,9 @@ def test_numbers_that_are_not_finite_stay(convert: Convert, tmp_path: Path) -> N
 
 
 def test_tools_and_media_that_are_not_understood_cost_their_rollout(convert: Convert, tmp_path: Path) -> None:
-    good = json.dumps({"id": "g", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})
+    good = json.dumps(
+        {"id": "g", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
+    )
     for more, reason in (({"tools": "[{"}, "bad_tools"), ({"images": ["a.png"]}, "bad_message")):
         file = log(tmp_path, [call("f", "x")], result(tool_call_id="x"), **more)
         file.write_text(file.read_text() + good + "\n")

@@ -71,13 +71,26 @@ def test_numbers_that_are_not_finite_stay_in_arguments_and_raw_rows(tmp_path: Pa
     [line], failed = sampled(tmp_path, record)
     assert f'"arguments":{inside}' in line
     assert not failed
+    for other in (
+        record.replace('"tool_calls": [{', '"function_call": {').replace("}}]}]}", "}}}]}"),
+        '{"id":"r","reward":1,"conversations":[{"from":"human","value":"q"},{"from":"function_call","value":'
+        + json.dumps('{"name":"f","arguments":' + inside + "}")
+        + "}]}",
+        '{"id":"r","reward":1,"prompt":{"text":"q","input":' + inside + '},"completion":"a"}',
+    ):
+        for shape in ("chat", "text", "prompt-completion"):
+            sampled(tmp_path, other, messages="messages|conversations", dedup=True, shape=shape)
     text = json.dumps(chat(called(inside)))
     assert f'"arguments":{inside}' in sampled(tmp_path, text)[0][0]
-    tools = json.dumps(chat(ANSWER, tools=[{"name": "f", "parameters": {"maximum": "HERE"}}])).replace('"HERE"', "Infinity")
+    tools = json.dumps(chat(ANSWER, tools=[{"name": "f", "parameters": {"maximum": "HERE"}}])).replace(
+        '"HERE"', "Infinity"
+    )
     assert '"maximum":Infinity' in sampled(tmp_path, tools)[0][0]
     missing = json.dumps(chat(called({}) | {"content": "HERE", "name": "HERE"})).replace('"HERE"', "NaN")
     assert sampled(tmp_path, missing)[0] != []
-    secret = json.dumps(chat(ANSWER, loss="HERE", key="ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")).replace('"HERE"', "NaN")
+    secret = json.dumps(chat(ANSWER, loss="HERE", key="ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")).replace(
+        '"HERE"', "NaN"
+    )
     [line], _ = sampled(tmp_path, secret, shape="raw")
     assert "ghp_" not in line
     assert '"loss":NaN' in line
@@ -186,7 +199,10 @@ def test_equal_prompts_of_other_forms_are_one_group_and_one_side(tmp_path: Path)
     log = rows.write(tmp_path / "log.jsonl", made)
     karl_fast.sample(log, tmp_path / "out", sampler="all", split=(0.8, 0.2, 0))
     sides = [
-        {int(json.loads(line)["karl_fast"]["id"][1:]) % 20 for line in (tmp_path / "out" / name).read_text().splitlines()}
+        {
+            int(json.loads(line)["karl_fast"]["id"][1:]) % 20
+            for line in (tmp_path / "out" / name).read_text().splitlines()
+        }
         for name in ("train.jsonl", "valid.jsonl")
     ]
     assert all(sides)

@@ -59,7 +59,7 @@ pub(crate) fn prompt_text(value: &Value) -> Option<String> {
         [only] if only["role"] == "user" && only["content"].is_string() => {
             only["content"].as_str().map(str::to_owned)
         }
-        all => Some(json!(all).to_string()),
+        _ => Some(Value::Array(all).to_string()),
     }
 }
 
@@ -102,11 +102,11 @@ fn compared(message: &Value, purpose: Compared) -> Value {
     fields.insert("content".to_owned(), json!(content));
     if let Some(Value::Array(calls)) = get("tool_calls") {
         let calls: Vec<Value> = calls.iter().map(|call| compared_call(call, purpose)).collect();
-        fields.insert("tool_calls".to_owned(), json!(calls));
+        fields.insert("tool_calls".to_owned(), Value::Array(calls));
     }
     if purpose == Compared::Learned {
-        let thoughts: Vec<&Value> = THOUGHTS.iter().filter_map(|key| get(key)).collect();
-        fields.extend((!thoughts.is_empty()).then(|| ("reasoning".to_owned(), json!(thoughts))));
+        let thoughts: Vec<Value> = THOUGHTS.iter().filter_map(|key| get(key).cloned()).collect();
+        fields.extend((!thoughts.is_empty()).then(|| ("reasoning".to_owned(), Value::Array(thoughts))));
         let is_unlearned = message.get("weight").and_then(Value::as_f64) == Some(0.0);
         fields.extend(is_unlearned.then(|| ("weight".to_owned(), json!(0))));
     }
@@ -121,7 +121,10 @@ fn compared_call(call: &Value, purpose: Compared) -> Value {
         Compared::Asked => json!(written_sorted(&function["arguments"])),
         Compared::Learned => function["arguments"].clone(),
     };
-    json!({"function": {"name": function["name"], "arguments": arguments}})
+    // `json!` converts values in it, and fails for numbers that are not finite.
+    let fields = [("name", function["name"].clone()), ("arguments", arguments)];
+    let function = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    Value::Object(Map::from_iter([("function".to_owned(), Value::Object(function))]))
 }
 
 fn written_sorted(value: &Value) -> String {

@@ -271,7 +271,10 @@ fn joined(prompt: Value, completion: Value) -> Vec<Value> {
 fn messages_of(value: Value, role: &str) -> Vec<Value> {
     match value {
         Value::Array(messages) => messages,
-        content => vec![json!({"role": role, "content": content})],
+        content => {
+            let message = [("role".to_owned(), json!(role)), ("content".to_owned(), content)];
+            vec![Value::Object(message.into_iter().collect())]
+        }
     }
 }
 

@@ -95,7 +95,7 @@ fn calls(value: Value) -> Value {
     let parsed = value.as_str().and_then(|text| reference_parser::parse_exact(text.as_bytes()).ok());
     match parsed.unwrap_or(value) {
         Value::Array(calls) => Value::Array(calls),
-        call => json!([call]),
+        call => Value::Array(vec![call]),
     }
 }
 
@@ -156,7 +156,9 @@ fn flat_tool(mut fields: Map<String, Value>) -> Option<Value> {
     }
     let parameters = PARAMETERS.iter().find_map(|key| fields.shift_remove(*key).filter(|one| !one.is_null()));
     fields.extend(parameters.map(|parameters| ("parameters".to_owned(), parameters)));
-    Some(json!({"type": "function", "function": fields}))
+    // `json!` converts values in it, and fails for numbers that are not finite.
+    let tool = [("type".to_owned(), json!("function")), ("function".to_owned(), Value::Object(fields))];
+    Some(Value::Object(tool.into_iter().collect()))
 }
 
 /// Return whether a text may be the name of a function.

@@ -51,8 +51,9 @@ impl ChatMessages {
     ) -> Result<Option<Value>, Flaw> {
         match held {
             RecordedTrajectory::Chat { system, messages, tools } => {
+                let tools = tools.map_or(Ok(None), offered)?;
                 self.messages(turns(system, messages, reasoning)?, made)?;
-                return tools.map_or(Ok(None), offered);
+                return Ok(tools);
             }
             RecordedTrajectory::Completion { prompt, completion } => {
                 self.talk.say(Role::User, &escaped(&prompt), b"");
@@ -145,7 +146,7 @@ impl ChatMessages {
             self.talk.result(&id, content, success, moment);
         }
         if let Some(result) = self.talk.messages.last_mut() {
-            result.name = quoted(message, "name");
+            result.name = tool_name(message);
             result.error = error_text(message).map(|error| escaped(&error)).unwrap_or_default();
         }
     }
@@ -163,7 +164,7 @@ impl ChatMessages {
         }
         // tau2 has the id of the call as that of the message; other tools number their messages.
         let own = several.iter().filter_map(Value::as_str).chain(text(message, "id")).map(escaped);
-        let name = quoted(message, "name");
+        let name = tool_name(message);
         let fits = |(_, pending): &&(Vec<u8>, Vec<u8>)| name.is_empty() || *pending == name;
         own.into_iter()
             .find(|id| self.talk.waits(id))
@@ -174,6 +175,11 @@ impl ChatMessages {
 
 /// Keys of the id of the call that a result answers: of `OpenAI`'s two interfaces, Anthropic and the AI SDK.
 const CALL_IDS: [&str; 4] = ["tool_call_id", "call_id", "tool_use_id", "toolCallId"];
+
+/// Return the name of the tool that a result is of, under Ollama's key too.
+fn tool_name(message: &Value) -> Vec<u8> {
+    quoted(message, if text(message, "name").is_some() { "name" } else { "tool_name" })
+}
 
 /// Return whether a call succeeded, as its result says: `success`, or its opposite under the names of
 /// Anthropic, MCP, `LangChain` and tau2.
