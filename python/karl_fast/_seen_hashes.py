@@ -6,7 +6,8 @@ seen-hashes.txt      prompt 5f0c...     a line each, sorted; 16 bytes as hexadec
 ```
 
 A prompt is what the user says before the first answer, white space aside: a system prompt or a greeting that differs
-does not hide it. As in splits, messages are compared by role and text: ids, times and parts of text make no difference. Groups named by a bare number are left out: a row number means nothing outside of its log.
+does not hide it. As in splits, messages are compared by role and text: ids, times and parts of text make no
+difference. Groups named by a bare number are left out: a row number means nothing outside of its log.
 """
 
 from __future__ import annotations

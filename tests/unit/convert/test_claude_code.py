@@ -28,6 +28,7 @@ def test_a_session_is_a_trajectory_with_all_that_its_format_lists(convert: Conve
         "model": "claude-opus-4-5",
         "policy_version": None,
         "parent": None,
+        "session": session.id,
         "started_at": "2026-01-01T00:00:02.000Z",
         "ended_at": "2026-01-01T00:00:10.000Z",
         "duration_seconds": 8.0,

@@ -131,10 +131,10 @@ def test_an_older_call_of_a_function_is_a_call(convert: Convert, tmp_path: Path)
     older = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}}
     messages = [user(), older, {"role": "function", "name": "f", "content": "3"}, model()]
     drawn, converted = both(convert, tmp_path, {"messages": messages})
-    for said in (drawn, converted):
+    for said, arguments in ((drawn, {"a": 1}), (converted, '{"a": 1}')):
         assert [message["role"] for message in said] == ["user", "assistant", "tool", "assistant"]
         [call] = said[1]["tool_calls"]
-        assert call["function"] == {"name": "f", "arguments": '{"a": 1}'}
+        assert call["function"] == {"name": "f", "arguments": arguments}
         assert (said[2]["content"], said[2]["name"]) == ("3", "f")
     assert converted[2]["tool_call_id"] == converted[1]["tool_calls"][0]["id"]
 

@@ -20,6 +20,7 @@ pub(super) fn row(path: &Path, commit: &Commit, question: &str, answer: &str) ->
         "model": null,
         "policy_version": null,
         "parent": null,
+        "session": null,
         "started_at": null,
         "ended_at": null,
         "duration_seconds": null,
