@@ -112,7 +112,7 @@ def test_messages_are_made_whole(run_folder: Path) -> None:
     out = run_folder / "out"
     karl_fast.sample(run_folder / "results.jsonl", out, k=19)
     row = next(row for row in rows.lines(out) if row["karl_fast"]["id"] == "run/3/5")
-    call = {"id": "c5", "type": "function", "function": {"name": "look", "arguments": json.dumps({"at": "größe 5"})}}
+    call = {"id": "c5", "type": "function", "function": {"name": "look", "arguments": {"at": "größe 5"}}}
     assert row["messages"] == [
         turn("system", "Be brief."),
         turn("user", "question 0"),

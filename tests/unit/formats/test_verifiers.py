@@ -63,7 +63,7 @@ def test_prompt_and_completion_are_one_conversation_with_its_tools(tmp_path: Pat
     path = rows.write(tmp_path / "results.jsonl", [made.verifiers(0, n, 1.0) for n in range(8)])
     karl_fast.sample(path, tmp_path / "out", k=8)
     row = next(row for row in rows.lines(tmp_path / "out") if row["messages"][-1]["content"] == "answer 3")
-    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
     assert row["messages"] == [
         turn("user", "question 0"),
         turn("assistant", "", tool_calls=[call]),
@@ -74,7 +74,7 @@ def test_prompt_and_completion_are_one_conversation_with_its_tools(tmp_path: Pat
 
 
 def test_texts_stay_texts(tmp_path: Path) -> None:
-    records = [made.verifiers(0, n, 1.0, prompt="1 + 1 =", completion=f" {n}") for n in range(8)]
+    records = [made.verifiers(0, n, 1.0, prompt="1 + 1 =", completion=f" {n}", tool_defs=[]) for n in range(8)]
     karl_fast.sample(rows.write(tmp_path / "r.jsonl", records), tmp_path / "out", k=8, shape="prompt-completion")
     assert {row["prompt"] for row in rows.lines(tmp_path / "out")} == {"1 + 1 ="}
 
