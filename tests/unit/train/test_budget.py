@@ -18,7 +18,7 @@ from karl_fast.cli.reports.train import opening  # isort: skip
 from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.modeling.segment_memory import SweepNeed
 from karl_fast.train import Training, evaluate, train
-from karl_fast.train.chat_template import Text
+from karl_fast.train.chat_template import Rendering, Text
 from karl_fast.train.evaluation import trained_length
 from karl_fast.train.examples import prepared
 from karl_fast.train.length_budget import chosen, in_segments, lengths
@@ -110,7 +110,7 @@ def test_a_part_of_which_nothing_is_learned_is_left_out(overlong: Any, gone: int
     assert fitted(text, 30, overlong).left_out == gone
     settings = Training(max_seq_length=30, overlong=overlong)
     rest = Text(np.arange(20, dtype=np.int32), np.ones(20, dtype=np.bool_))
-    _, account = prepared([{}, {}], [[text], [rest]], settings, "train.jsonl")
+    _, account = prepared([{}, {}], [Rendering([text]), Rendering([rest])], settings, "train.jsonl")
     assert (account.tokens, account.left_out) == (120, gone)
 
 
