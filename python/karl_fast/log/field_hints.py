@@ -17,6 +17,7 @@ from karl_fast.log.message_hints import is_conversation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from karl_fast._core import OutcomeFacts
     from karl_fast.log import Log
 
 SHOWN = 16
@@ -45,7 +46,7 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     if asked is None and (told := drawn(log.inputs)):
         return f"; {told}", REDRAW
     if told := unrated(log.inputs, field, asked):
-        return f"; {told}", rated(log.inputs)
+        return f"; {told}", rated(log.inputs, rewarding(log.core.outcomes(log.settings.threads)))
     one = record(log)
     if more := _followed(log, field, asked, one):
         return held(keys), more
@@ -277,8 +278,22 @@ TRAJECTORY = "trajectory"
 """The format that `convert` writes."""
 
 
-def rated(files: Iterable[Mapping[str, Any]]) -> str:
-    """Return the hint for trajectories without rewards."""
+def rated(files: Iterable[Mapping[str, Any]], outcomes: Sequence[str] = ()) -> str:
+    """Return the hint for trajectories without rewards, given the paths of components of their outcomes."""
     if all("synthetic" in file["keys"] for file in files):
         return "they are synthetic: --reward synthetic draws them, with a reward of 1 each"
-    return "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
+    if outcomes:
+        return f"their outcomes are rewards where you name them: --reward {','.join(f'{path}=1' for path in outcomes)}"
+    return "karl-fast outcomes finds what they earned, and convert --rate karl-v1 or karl-v2 gives rewards"
+
+
+REWARDING = ("verified", "survived", "tests", "merged", "reverted", "corrected", "committed", "build", "lint")
+"""Components of an outcome that say what work was worth; who typed it, and who stopped, says nothing of that."""
+
+
+def rewarding(outcomes: OutcomeFacts | None) -> list[str]:
+    """Return the paths of components of a log's outcomes that say what work was worth, and differ."""
+    varied = {
+        component["name"] for component in (outcomes or {"components": []})["components"] if not component["constant"]
+    }
+    return [f"outcome.{name}" for name in REWARDING if name in varied]

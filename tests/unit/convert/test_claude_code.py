@@ -241,7 +241,7 @@ def test_the_output_depends_on_nothing_but_the_transcripts(convert: Convert, tmp
     assert len(found) == 40
 
 
-def test_a_metadata_file_beside_a_transcript_has_its_reward_and_group(convert: Convert, tmp_path: Path) -> None:
+def test_a_metadata_file_beside_a_transcript_has_its_group_and_no_reward(convert: Convert, tmp_path: Path) -> None:
     for name, session, percent in (("a", "one", 25), ("b", "two", None)):
         path = made.plain(session).write(tmp_path / "all" / name / "full.jsonl")
         beside = {
@@ -255,7 +255,7 @@ def test_a_metadata_file_beside_a_transcript_has_its_reward_and_group(convert: C
         (path.parent / "metadata.json").write_text(json.dumps(beside), "utf-8")
     account, found = convert(tmp_path / "all")
     by = {one["id"]: (one["group"], one["reward"]) for one in found}
-    assert by == {made.name("one"): ("till", 0.25), made.name("two"): ("till", None)}
+    assert by == {made.name("one"): ("till", None), made.name("two"): ("till", None)}
     assert account.skipped == []
 
 

@@ -254,7 +254,7 @@ def test_a_session_of_codex_that_its_file_holds_twice_is_read_once(convert: Conv
     assert account.duplicates == 3
 
 
-def test_entire_says_reward_and_group_of_a_session_of_codex(convert: Convert, tmp_path: Path) -> None:
+def test_entire_says_the_group_of_a_session_of_codex_and_no_reward(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one", "two")
     for name, count, percent in (("a", 7, 25), ("b", len(lines), 75)):
         write(tmp_path / "in" / name / "full.jsonl", lines[:count])
@@ -263,7 +263,7 @@ def test_entire_says_reward_and_group_of_a_session_of_codex(convert: Convert, tm
         said_of_it |= {"initial_attribution": {"agent_percentage": percent}}
         (tmp_path / "in" / name / "metadata.json").write_text(json.dumps(said_of_it), "utf-8")
     account, [found] = convert(tmp_path / "in")
-    assert (found["group"], found["reward"], account.rewarded) == ("mend", 0.25, 1)  # the later one says 25
+    assert (found["group"], found["reward"], account.rewarded) == ("mend", None, 0)
 
 
 def test_settings_of_a_turn_are_no_values_of_a_wrong_type(convert: Convert, tmp_path: Path) -> None:

@@ -103,19 +103,16 @@ def test_documents_of_gemini_are_refused_by_name(converted: tuple[karl_fast.Conv
     assert account.skipped == []
 
 
-def test_rewards_and_groups_come_from_the_metadata_beside(folder: Path, found: dict[str, Any]) -> None:
-    wanted: dict[str, tuple[str, str | None, float | None]] = {}
+def test_groups_come_from_the_metadata_beside_and_rewards_do_not(folder: Path, found: dict[str, Any]) -> None:
+    wanted: dict[str, tuple[str, str | None]] = {}
     for path in transcripts(folder):
         beside = json.loads(path.with_name("metadata.json").read_text("utf-8"))
-        percent = beside.get("initial_attribution", {}).get("agent_percentage")
-        mine = (beside["created_at"], beside.get("branch"), None if percent is None else percent / 100)
+        mine = (beside["created_at"], beside.get("branch"))
         session = next(id for id in found if beside["session_id"].endswith(id))
         wanted[session] = max(wanted.get(session, mine), mine)
     own = {id: one for id, one in found.items() if one["parent"] is None}
-    assert {id: (one["group"], one["reward"]) for id, one in own.items()} == {
-        id: (group, reward) for id, (_, group, reward) in wanted.items()
-    }
-    assert sum(reward is not None for _, _, reward in wanted.values()) > 10
+    assert {id: one["group"] for id, one in own.items()} == {id: group for id, (_, group) in wanted.items()}
+    assert all(one["reward"] is None for one in own.values())
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

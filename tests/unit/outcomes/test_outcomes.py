@@ -313,3 +313,115 @@ def test_a_folder_that_is_no_repository_has_no_hint_about_transcripts(tmp_path: 
             karl_fast.outcomes(log, tmp_path / "out.jsonl", repositories=wrong)
         assert "format" not in str(caught.value.hint)
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def codex(path: Path, *steps: tuple[str, dict[str, Any], str]) -> Path:
+    """Write a session of Codex that edits a file, and then makes calls: name, arguments and output of each."""
+    patch = "*** Begin Patch\n*** Update File: till.py\n@@\n-a\n+b\n*** End Patch"
+    items: list[dict[str, Any]] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix the bug in the till"}]},
+        {"type": "custom_tool_call", "name": "apply_patch", "call_id": "edit", "input": patch},
+        {
+            "type": "custom_tool_call_output",
+            "call_id": "edit",
+            "output": "Success. Updated the following files:\nM till.py",
+        },
+    ]
+    for at, (name, arguments, output) in enumerate(steps):
+        call = {"type": "function_call", "name": name, "call_id": f"call_{at}", "arguments": json.dumps(arguments)}
+        items += [call, {"type": "function_call_output", "call_id": f"call_{at}", "output": output}]
+    lines: list[dict[str, Any]] = [{"type": "session_meta", "payload": {"id": path.stem, "cwd": "/home/dev/shop"}}]
+    lines += [{"type": "response_item", "payload": item} for item in items]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stamped = [{"timestamp": f"2026-09-01T10:{at:02}:00Z", **line} for at, line in enumerate(lines)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in stamped), "utf-8")
+    return path
+
+
+def ran(state: str, output: str) -> str:
+    return f"Chunk ID: a1b2c3\nWall time: 1.0 seconds\n{state}\nOriginal token count: 20\nOutput:\n{output}"
+
+
+GOES_ON = "Process running with session ID 4711"
+POLL = {"session_id": 4711, "chars": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "wanted"),
+    [
+        ("exec", [("pytest -q", "Process exited with code 0", "8 passed in 12.10s\n")], 1.0),
+        ("poll", [("pytest -q", GOES_ON, ""), (None, "Process exited with code 0", "8 passed in 12.10s\n")], 1.0),
+        (
+            "partial",
+            [("pytest -q", GOES_ON, "4 passed in 0.1s\n"), (None, "Process exited with code 1", "1 failed\n")],
+            0.0,
+        ),
+        ("endless", [("pytest -q", GOES_ON, "4 passed in 0.1s\n")], None),
+        (
+            "status",
+            [("npm test", GOES_ON, ""), (None, GOES_ON, "..."), (None, "Process exited with code 1", "npm error\n")],
+            0.0,
+        ),
+        (
+            "main",
+            [
+                ("pytest -q", "Process exited with code 0", "8 passed in 1.2s\n"),
+                ("git checkout main && git pull origin main", "Process exited with code 0", ""),
+            ],
+            1.0,
+        ),
+        (
+            "file",
+            [
+                ("pytest -q", "Process exited with code 0", "8 passed in 1.2s\n"),
+                ("git checkout HEAD~1 -- till.py", "Process exited with code 0", ""),
+            ],
+            None,
+        ),
+    ],
+)
+def test_runs_of_codex_end_where_their_process_ends(
+    tmp_path: Path, name: str, steps: list[tuple[str | None, str, str]], wanted: float | None
+) -> None:
+    calls = [
+        ("exec_command", {"cmd": command}, ran(state, output)) if command else ("write_stdin", POLL, ran(state, output))
+        for command, state, output in steps
+    ]
+    rows = found(codex(tmp_path / "log" / f"{name}.jsonl", *calls), tmp_path)
+    assert rows[name]["outcome"]["tests"] == wanted
+
+
+def test_a_background_shell_of_claude_code_ends_by_its_last_output(tmp_path: Path) -> None:
+    session = Session("shell")
+    session.ask("please write the function")
+    edit(session, "/home/dev/shop/a.py", "x = 1\n")
+    bash(session, "pytest -q", "Command running in background with ID: b1. Output is being written to: /t/b1.output")
+    for status, code, output in (("running", "", "4 passed in 1s"), ("failed", "1", "1 failed, 7 passed in 3s")):
+        call = f"toolu_{len(session.lines)}"
+        arguments = {"task_id": "b1", "block": True}
+        session.speak(
+            f"m{len(session.lines)}", {"type": "tool_use", "id": call, "name": "TaskOutput", "input": arguments}
+        )
+        code = f"<exit_code>{code}</exit_code>\n\n" if code else ""
+        text = f"<task_id>b1</task_id>\n\n<status>{status}</status>\n\n{code}<output>\n{output}\n</output>"
+        result = [{"type": "tool_result", "tool_use_id": call, "content": text}]
+        session.line("user", message={"role": "user", "content": result})
+    rows = found(write(tmp_path / "log", session), tmp_path)
+    assert rows[session.id]["outcome"]["tests"] == 0.0
+
+
+def test_attribution_is_no_reward_and_the_hint_names_outcomes(tmp_path: Path) -> None:
+    good, bad = worked("good", "2 passed in 0.1s"), worked("bad", "1 failed in 0.1s")
+    log = write(tmp_path / "log", good, bad)
+    beside = {"checkpoint_id": "c", "session_id": good.id, "created_at": "2026-01-02T00:00:00Z"}
+    beside["initial_attribution"] = {"agent_percentage": 25}  # type: ignore[assignment]
+    (log / "metadata.json").write_text(json.dumps(beside), "utf-8")
+    rows = found(log, tmp_path)
+    assert rows[good.id]["outcome"]["attribution"] == 0.25
+    assert [row["reward"] for row in rows.values()] == [None, None]
+    with pytest.raises(NothingToSampleError) as caught:
+        karl_fast.sample(tmp_path / "outcomes.jsonl", tmp_path / "drawn", k=1)
+    assert "--reward outcome.tests=1" in str(caught.value.hint)
+    settings = karl_fast.Settings(reward={"outcome.tests": 1.0}, k=1, split=(1.0, 0.0, 0.0))
+    manifest = karl_fast.sample(tmp_path / "outcomes.jsonl", tmp_path / "drawn", settings)
+    assert list(manifest["reward"]["components"]) == ["outcome.tests"]

@@ -60,7 +60,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         _target(manifest["target"]),
         f"drawn     {_drawn(draw)} {_of_groups(draw['distinct_groups'])} ({law})",
         _strata(draw),
-        _reward_change(manifest["reward"]),
+        _reward_change(manifest),
         *_failures(manifest),
         f"written   {rows} as {manifest['export']['shape']} to {clean(out)}"
         if out
@@ -103,7 +103,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         _duplicates(report),
         *_diversity(report["diversity"]),
         *_domains(report["domains"], report.get("other_domains") or 0),
-        *_histogram(report["reward"]["before"]),
+        *_histogram(report),
         *outcome_table(report.get("outcomes")),
         *_ladder(ladder, report["target"]),
         *_bad_rows(report["inputs"]),
@@ -187,13 +187,24 @@ def _strata(draw: dict[str, Any]) -> str:
     return f"strata    {strata['deal']} per {strata['field']}: " + ", ".join(shown + more)
 
 
-def _reward_change(reward: dict[str, Any]) -> str:
+def _reward_source(manifest: Manifest) -> str:
+    """Return where the reward of the rows is from: fields, components with their weights, functions."""
+    components = manifest["reward"].get("components") or {}
+    if "reward" in manifest.get("columns_given", []):
+        return "a given column"
+    named = (name if part["weight"] == 1 else f"{part['weight']:g} {name}" for name, part in components.items())
+    fields = {file["fields"].get("reward") for file in manifest["inputs"]}
+    return clean(", ".join(named) or " or ".join(sorted(filter(None, fields))) or "reward")
+
+
+def _reward_change(manifest: Manifest) -> str:
+    reward = manifest["reward"]
     parts = {"read": reward["before"], "kept": reward["kept"], "drawn": reward["after"]}
     if not all(part["count"] for part in parts.values()):
         return ""
     means = ", ".join(f"{decimal(part['mean'])} {name}" for name, part in parts.items())
     stds = ", ".join(decimal(part["std"], 3) for part in parts.values())
-    return f"reward    mean {means}; std {stds}"
+    return f"reward    from {_reward_source(manifest)}: mean {means}; std {stds}"
 
 
 def _failures(manifest: Manifest) -> Iterable[str]:
@@ -253,13 +264,14 @@ def _domains(domains: dict[str, Any], others: int) -> Iterable[str]:
         yield "domains   " + ", ".join(shown + more)
 
 
-def _histogram(reward: dict[str, Any]) -> Iterable[str]:
+def _histogram(report: Manifest) -> Iterable[str]:
+    reward = report["reward"]["before"]
     if not reward["count"]:
         return
     numbers = (
         f"mean {decimal(reward['mean'])}, std {decimal(reward['std'])}, from {reward['min']:.6g} to {reward['max']:.6g}"
     )
-    yield f"reward    {reward['count']:,} present, {numbers}"
+    yield f"reward    from {_reward_source(report)}: {reward['count']:,} present, {numbers}"
     edges, counts = reward["histogram"]["edges"], reward["histogram"]["counts"]
     most = max(counts)
     for low, high, count in zip(edges, edges[1:], counts, strict=False):

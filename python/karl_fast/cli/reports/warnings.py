@@ -9,7 +9,7 @@ from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcom
 from karl_fast.export.message_checks import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST
 from karl_fast.log.discovery import PARQUET, around, why_no_groups
-from karl_fast.log.field_hints import CONVERT, REDRAW, drawn, first, held, named, rated, transcripts, unrated
+from karl_fast.log.field_hints import CONVERT, REDRAW, drawn, first, held, named, rated, rewarding, transcripts, unrated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def _missing(report: Manifest) -> Iterator[str]:
     elif reward or missing <= MANY * account["rows_read"]:
         return
     elif told := unrated(files, "reward", None):
-        yield clean(f"{told if nowhere else rows}: {rated(files)}")
+        yield clean(f"{told if nowhere else rows}: {rated(files, rewarding(report.get('outcomes')))}")
     elif nowhere:
         yield clean(_nowhere(report))
     else:

@@ -1,5 +1,6 @@
-//! Reward and group of a transcript from the `metadata.json` that Entire keeps beside each snapshot of a
-//! session, of any agent: the transcript has neither.
+//! Group of a transcript, and the share of the committed lines that its agent wrote, from the `metadata.json` that
+//! Entire keeps beside each snapshot of a session. That share says who typed, not what the work was worth: it is a
+//! component of an outcome, and no reward.
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ pub(crate) struct EntireMetadata {
     /// Branch that the session worked on.
     pub(super) group: Option<String>,
     /// Fraction of the committed lines that the agent wrote.
-    pub(crate) reward: Option<f64>,
+    pub(crate) attribution: Option<f64>,
 }
 
 impl EntireMetadata {
@@ -55,7 +56,7 @@ impl EntireMetadata {
             session: text("session_id")?.to_owned(),
             created: text("created_at").and_then(|at| milliseconds(at.as_bytes())).unwrap_or_default(),
             group: text("branch").map(str::to_owned),
-            reward: percent.filter(|percent| percent.is_finite()).map(|percent| percent / 100.0),
+            attribution: percent.filter(|percent| percent.is_finite()).map(|percent| percent / 100.0),
         })
     }
 
@@ -85,7 +86,7 @@ mod tests {
             beside("s1", "2026-01-06T12:00:00Z", 50.0),
             beside("s2", "2026-01-07T12:00:00Z", 75.0),
         ];
-        assert_eq!(EntireMetadata::last(all.iter(), "s1").unwrap().reward, Some(0.25));
+        assert_eq!(EntireMetadata::last(all.iter(), "s1").unwrap().attribution, Some(0.25));
         assert!(EntireMetadata::last(all.iter(), "s3").is_none());
         assert!(EntireMetadata::of(&json!({"session_id": "s1"})).is_none());
     }

@@ -106,7 +106,6 @@ impl<'a> Documents<'a> {
         let beside = EntireMetadata::last(files.iter().filter_map(|&at| self.besides[at].as_ref()), &head.id);
         let group = unit.group.clone().or_else(|| beside?.group.clone());
         head.group = head.group.take().or(group);
-        head.reward = head.reward.or_else(|| beside?.reward);
         let parent = head.parent.as_ref().map(|(id, _)| id);
         head.session = unit.root.clone().or_else(|| Some(parent.unwrap_or(&head.id).clone()));
         if let Some(mark) = unit.mark {

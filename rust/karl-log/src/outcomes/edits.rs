@@ -32,12 +32,19 @@ pub(crate) struct EditedFile {
     pub(crate) path: String,
     pub(super) added: Vec<String>,
     pub(super) removed: Vec<String>,
+    /// True if the file, or a folder of that name, is deleted.
+    pub(super) deletes: bool,
 }
 
 impl EditedFile {
     /// Return an edit of a file with its new text.
     pub(super) fn new(path: &str, text: &str) -> Self {
-        Self { path: path.to_owned(), added: text.lines().map(str::to_owned).collect(), removed: Vec::new() }
+        Self { path: path.to_owned(), added: text.lines().map(str::to_owned).collect(), ..Self::default() }
+    }
+
+    /// Return the deletion of a file, or of a folder.
+    pub(super) fn deletion(path: &str) -> Self {
+        Self { path: path.trim_end_matches('/').to_owned(), deletes: true, ..Self::default() }
     }
 
     /// Replace a text by another.
@@ -96,7 +103,8 @@ pub(super) fn patched(patch: &str) -> Vec<EditedFile> {
     for line in patch.lines() {
         let heads = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
         if let Some(path) = heads.iter().find_map(|head| line.strip_prefix(head)) {
-            files.push(EditedFile::new(path.trim(), ""));
+            let deletes = line.starts_with("*** Delete File: ");
+            files.push(EditedFile { deletes, ..EditedFile::new(path.trim(), "") });
         } else if let Some(file) = files.last_mut() {
             file.added.extend(line.strip_prefix('+').map(str::to_owned));
             file.removed.extend(line.strip_prefix('-').map(str::to_owned));

@@ -14,10 +14,11 @@ pub(super) fn beside(files: &[String], session: &str, work: &mut SessionWork, ou
         files.iter().filter_map(|file| Some((file, EntireMetadata::beside(Path::new(file))?))).collect();
     let ours = || all.iter().filter(|(_, metadata)| metadata.is_of(session));
     work.trailers.extend(ours().map(|(_, metadata)| metadata.checkpoint.clone()));
-    let last =
-        ours().filter(|(_, metadata)| metadata.reward.is_some()).max_by_key(|(_, metadata)| metadata.created);
+    let last = ours()
+        .filter(|(_, metadata)| metadata.attribution.is_some())
+        .max_by_key(|(_, metadata)| metadata.created);
     if let Some((file, metadata)) = last
-        && let Some(share) = metadata.reward.filter(|share| (0.0..=1.0).contains(share))
+        && let Some(share) = metadata.attribution.filter(|share| (0.0..=1.0).contains(share))
     {
         let evidence = Evidence {
             file: Some(Path::new(file).with_file_name(EntireMetadata::NAME).display().to_string()),

@@ -20,6 +20,7 @@ mod issue;
 mod judged_trajectory;
 pub mod next_turn;
 pub mod outcome;
+mod processes;
 mod records;
 pub mod report;
 mod repositories;

@@ -62,19 +62,47 @@ fn by_repository(
 ) -> Result<BTreeMap<PathBuf, Vec<usize>>> {
     let mut by_directory: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
     for (at, session) in sessions.iter().enumerate() {
-        let directory = session.work.directory.as_deref().filter(|path| path.is_absolute() && path.is_dir());
-        if let Some(directory) = directory {
+        let directory = session.work.directory.as_deref().filter(|path| path.is_absolute());
+        if let Some(directory) = directory.and_then(existing) {
             by_directory.entry(directory).or_default().push(at);
         }
     }
     let mut groups: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
     for (directory, members) in by_directory {
-        match within(shared_directory(directory, watch))? {
+        let direct = within(shared_directory(directory, watch))?;
+        let repository = match (direct, main_repository(directory)) {
+            (Err(refusal), Some(main)) if refusal.why == Why::NoRepository => {
+                within(shared_directory(&main, watch))?
+            }
+            (direct, _) => direct,
+        };
+        match repository {
             Ok(repository) => groups.entry(repository).or_default().extend(members),
             Err(refusal) => count(&refusal, members.len(), report),
         }
     }
     Ok(groups)
+}
+
+/// Return a folder, or of one that is gone, as a worktree that was removed, the nearest that exists; not the user's
+/// own folder, which may be a repository of settings.
+fn existing(directory: &Path) -> Option<&Path> {
+    if directory.is_dir() {
+        return Some(directory);
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let nearest = directory.ancestors().skip(1).find(|folder| folder.is_dir())?;
+    let is_own = nearest.parent().is_some() && home.as_deref().is_none_or(|home| !home.starts_with(nearest));
+    is_own.then_some(nearest)
+}
+
+/// Return the repository of a worktree that it no longer knows: the file `.git` in it, or above, names its place.
+fn main_repository(directory: &Path) -> Option<PathBuf> {
+    let file = directory.ancestors().map(|folder| folder.join(".git")).find(|file| file.is_file())?;
+    let text = std::fs::read_to_string(&file).ok()?;
+    let place = file.parent()?.join(text.strip_prefix("gitdir: ")?.trim_end());
+    let main = place.ancestors().find(|folder| folder.ends_with("worktrees"))?.parent()?.to_path_buf();
+    main.is_dir().then_some(main)
 }
 
 /// Compare sessions with one repository.

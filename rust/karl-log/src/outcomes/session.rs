@@ -30,6 +30,8 @@ pub struct FileEdit {
     pub added: Vec<String>,
     /// Lines removed, where the call has them.
     pub removed: Vec<String>,
+    /// True if the file, or a folder of that name, was deleted.
+    pub deletes: bool,
     /// Id of the tool call.
     pub call: String,
     /// Index of the call's message in the trajectory.

@@ -7,6 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::edits::{EditedFile, edits};
+use super::processes::{CommandResult, ProcessCall, follow};
 use super::session::{FileEdit, NamedCommit, SessionWork};
 use super::shell::{CommandLine, command, shell_edits};
 use super::trajectory::{Text, ToolCall, Trajectory};
@@ -28,6 +29,8 @@ pub(crate) struct Ran<'t> {
     pub(crate) output: &'t str,
     /// True if the tool succeeded; `None` if unknown.
     pub(crate) success: Option<bool>,
+    /// Result of its command, with the later output of the process.
+    pub(super) result: CommandResult<'t>,
 }
 
 /// Action of a tool call.
@@ -37,6 +40,8 @@ pub(crate) enum Action {
     Edit(Vec<EditedFile>),
     /// Command line of a shell.
     Shell(CommandLine),
+    /// Look at a process that an earlier call started, or its end.
+    Process(ProcessCall),
     /// Anything else.
     Other,
 }
@@ -92,9 +97,11 @@ pub(crate) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<Ran<'t>> {
                 action: action(call),
                 output: result.map_or("", |result| result.content.as_str()),
                 success: result.and_then(|result| result.success),
+                result: CommandResult::default(),
             });
         }
     }
+    follow(trajectory, &mut ran);
     ran
 }
 
@@ -106,7 +113,10 @@ fn action(call: &ToolCall<'_>) -> Action {
     if !edits.is_empty() {
         return Action::Edit(edits);
     }
-    command(&arguments).map_or(Action::Other, |text| Action::Shell(CommandLine::parse(&text)))
+    if let Some(text) = command(&arguments) {
+        return Action::Shell(CommandLine::parse(&text));
+    }
+    ProcessCall::of(call.function.name.as_str(), &arguments).map_or(Action::Other, Action::Process)
 }
 
 /// Return a moment in seconds since 1970.
@@ -129,8 +139,8 @@ pub(super) fn work(trajectory: &Trajectory<'_>, calls: &[Ran<'_>]) -> SessionWor
         let (edits, commits) = match &ran.action {
             Action::Edit(edits) if ran.success != Some(false) => (edits.clone(), Vec::new()),
             Action::Shell(line) => {
-                let edits = line.steps.iter().flat_map(shell_edits).filter(|edit| !edit.path.is_empty());
-                (edits.collect(), commits(line, ran))
+                let edits = line.steps.iter().flat_map(|step| shell_edits(step, &ran.result.output));
+                (edits.filter(|edit| !edit.path.is_empty()).collect(), commits(line, ran))
             }
             _ => continue,
         };
@@ -139,6 +149,7 @@ pub(super) fn work(trajectory: &Trajectory<'_>, calls: &[Ran<'_>]) -> SessionWor
             path: edit.path,
             added: edit.added,
             removed: edit.removed,
+            deletes: edit.deletes,
             call: ran.id.to_owned(),
             message: ran.message,
             time: ran.time,
@@ -163,7 +174,7 @@ fn commits(line: &CommandLine, ran: &Ran<'_>) -> Vec<NamedCommit> {
         return Vec::new();
     }
     let Some(pattern) = COMMITTED.as_ref() else { return Vec::new() };
-    let named = pattern.captures_iter(ran.output).map(|found| NamedCommit {
+    let named = pattern.captures_iter(&ran.result.output).map(|found| NamedCommit {
         hash: found[1].to_owned(),
         subject: found[2].to_owned(),
         call: ran.id.to_owned(),

@@ -253,7 +253,7 @@ impl<'a> Transcripts<'a> {
             let besides = told.files.iter().filter_map(|&file| self.besides[file].as_ref());
             let beside = EntireMetadata::last(besides, &told.session);
             head.group = beside.and_then(|beside| beside.group.clone());
-            head.reward = told.reward.or_else(|| beside?.reward);
+            head.reward = told.reward;
             head.id.clone_from(&told.session);
             return head;
         }

@@ -168,14 +168,26 @@ impl Comparison<'_> {
         late
     }
 
-    /// Return the distinctive lines of a commit that a session wrote.
+    /// Return the distinctive lines of a commit that a session wrote; of one that adds none, those that it removed.
     fn ours(&self, session: usize, at: At) -> HashSet<LineHash> {
         let (lines, by) = (&self.lines[session], self.history.commits[at].time);
-        let files = self.patches.get(&at).into_iter().flat_map(|patch| &patch.files);
-        let added = files.flat_map(|(&file, change)| change.added.iter().map(move |&line| (file, line)));
-        let is_ours =
-            |&(file, line): &(u32, LineHash)| self.counts(file, line) && lines.wrote(file, line, by);
-        added.filter(is_ours).map(|(_, line)| line).collect()
+        let of = |side: fn(&FileChange) -> &Vec<LineHash>| {
+            let files = self.patches.get(&at).into_iter().flat_map(|patch| &patch.files);
+            let all =
+                files.flat_map(move |(&file, change)| side(change).iter().map(move |&line| (file, line)));
+            all.filter(|&(file, line)| self.counts(file, line))
+        };
+        if of(|change| &change.added).next().is_some() {
+            of(|change| &change.added)
+                .filter(|&(file, line)| lines.wrote(file, line, by))
+                .map(|(_, line)| line)
+                .collect()
+        } else {
+            of(|change| &change.removed)
+                .filter(|&(file, line)| lines.took(file, line, by))
+                .map(|(_, line)| line)
+                .collect()
+        }
     }
 
     /// Count the lines of a commit that a session wrote; of one that adds none, those that it removed.
@@ -202,9 +214,18 @@ impl Comparison<'_> {
         }
     }
 
-    /// Return whether a commit within the horizon adds a line that the session wrote.
+    /// Return whether a commit within the horizon adds a line that the session wrote, or removes one that it removed.
     pub(super) fn has_a_trace(&self, session: usize) -> bool {
-        self.patches.keys().any(|&at| !self.ours(session, at).is_empty())
+        let lines = &self.lines[session];
+        let removes = |at: At| {
+            let (patch, by) = (&self.patches[&at], self.history.commits[at].time);
+            let mut removed = patch
+                .files
+                .iter()
+                .flat_map(|(&file, change)| change.removed.iter().map(move |&line| (file, line)));
+            removed.any(|(file, line)| self.counts(file, line) && lines.took(file, line, by))
+        };
+        self.patches.keys().any(|&at| !self.ours(session, at).is_empty() || removes(at))
     }
 }
 

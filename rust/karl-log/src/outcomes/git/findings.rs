@@ -113,7 +113,7 @@ impl Findings<'_> {
             let why = format!("{}: {} lines of the session", strongest.rule.name(), strongest.lines);
             outcome.set(Component::Committed, 1.0, self.evidence(strongest.at, why));
         } else if self.is_lost(session) {
-            let why = "no commit within the time has a line that the session wrote".to_owned();
+            let why = "no commit within the time has a line that the session wrote or removed".to_owned();
             outcome.set(Component::Committed, 0.0, Evidence { why, ..Evidence::default() });
         }
     }

@@ -15,6 +15,8 @@ pub(super) struct SessionLines {
     written: HashMap<u32, Lines>,
     /// Removed lines, by number of the file.
     removed: HashMap<u32, Lines>,
+    /// Deleted files, each with the time of its first deletion.
+    deleted: HashMap<u32, i64>,
     /// Written lines of files that are not in the repository under their name; they may have been moved.
     elsewhere: Lines,
 }
@@ -28,7 +30,8 @@ impl SessionLines {
 
     /// Return whether the session removed a line of a file before a moment.
     pub(super) fn took(&self, file: u32, line: LineHash, by: i64) -> bool {
-        self.removed.get(&file).is_some_and(|lines| lines.get(&line).is_some_and(|&time| time <= by))
+        self.deleted.get(&file).is_some_and(|&time| time <= by)
+            || self.removed.get(&file).is_some_and(|lines| lines.get(&line).is_some_and(|&time| time <= by))
     }
 
     /// Return whether the session edited one of the files, or one that may have become one of them.
@@ -41,11 +44,16 @@ impl SessionLines {
         !self.written.is_empty()
     }
 
-    /// Return the number of distinctive lines that the session wrote.
+    /// Return the number of distinctive lines that the session wrote; those that it removed if it wrote none.
     pub(super) fn distinctive(&self) -> usize {
-        let all: HashSet<LineHash> =
-            self.written.values().chain([&self.elsewhere]).flat_map(|lines| lines.keys()).copied().collect();
-        all.into_iter().filter(|line| line.is_distinctive()).count()
+        let count = |lines: &mut dyn Iterator<Item = &Lines>| {
+            let all: HashSet<LineHash> = lines.flat_map(|lines| lines.keys()).copied().collect();
+            all.into_iter().filter(|line| line.is_distinctive()).count()
+        };
+        match count(&mut self.written.values().chain([&self.elsewhere])) {
+            0 => count(&mut self.removed.values()),
+            written => written,
+        }
     }
 }
 
@@ -85,6 +93,24 @@ impl<'p> RepositoryFiles<'p> {
         same_name.iter().filter(ends).max_by_key(|&&number| self.paths[number as usize].len()).copied()
     }
 
+    /// Return the files of the folder that a path of a tool call means: the longest that it ends with.
+    fn under(&self, path: &str) -> Vec<u32> {
+        let is_end = |folder: &[u8]| {
+            path.as_bytes().strip_suffix(folder).is_some_and(|rest| rest.is_empty() || rest.ends_with(b"/"))
+        };
+        let folder = |file: &'p Vec<u8>| {
+            let ends = (0..file.len()).rev().filter(|&at| file[at] == b'/');
+            ends.map(|at| &file[..at]).find(|folder| is_end(folder))
+        };
+        let all: Vec<_> =
+            (0_u32..).zip(self.paths).filter_map(|(number, file)| Some((number, folder(file)?))).collect();
+        let longest = all.iter().map(|(_, folder)| folder.len()).max();
+        all.into_iter()
+            .filter(|(_, folder)| Some(folder.len()) == longest)
+            .map(|(number, _)| number)
+            .collect()
+    }
+
     /// Return the lines of a session.
     pub(super) fn lines(&self, session: &SessionWork) -> SessionLines {
         let mut all = SessionLines::default();
@@ -93,6 +119,12 @@ impl<'p> RepositoryFiles<'p> {
             let time = edit.time.unwrap_or(i64::MIN);
             match self.find(&path) {
                 _ if is_generated(path.as_bytes()) => {}
+                found if edit.deletes => {
+                    for file in found.map_or_else(|| self.under(&path), |file| vec![file]) {
+                        all.written.entry(file).or_default();
+                        all.deleted.entry(file).and_modify(|first| *first = time.min(*first)).or_insert(time);
+                    }
+                }
                 Some(file) => {
                     add(all.written.entry(file).or_default(), &edit.added, time, |_| true);
                     add(all.removed.entry(file).or_default(), &edit.removed, time, |_| true);
@@ -143,5 +175,9 @@ mod tests {
         assert_eq!(find("C:\\repo\\src\\a.py"), Some(1));
         assert_eq!(find("/home/u/repo/b.py"), None);
         assert_eq!(find("/home/u/ba.py"), None);
+        let under = |path: &str| files.under(&absolute(path, &session));
+        assert_eq!(under("b"), [2]);
+        assert_eq!(under("/home/u/repo/src"), [1, 2]);
+        assert!(under("/home/u/other").is_empty());
     }
 }

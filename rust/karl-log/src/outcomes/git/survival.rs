@@ -1,8 +1,8 @@
-//! Survival of the lines of a commit, by `git blame`.
+//! Survival of the lines of a commit, by `git blame -w -M -C` at the commit and at its horizon.
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::blame::{Blame, Depth, blame};
+use super::blame::{Place, blame};
 use super::comparison::Comparison;
 use super::history::At;
 use super::lines::{LineHash, is_generated};
@@ -15,7 +15,7 @@ use super::repository::Repository;
 pub(super) struct Fate {
     /// Last commit of the trunk before the horizon.
     pub(super) horizon: At,
-    /// Lines that the commit added, by file; true if they still exist.
+    /// Lines that the commit wrote, by file; true if they still exist.
     pub(super) lines: BTreeMap<u32, Vec<(LineHash, bool)>>,
 }
 
@@ -26,8 +26,10 @@ struct Search<'c> {
     at: At,
     horizon: At,
     files: Vec<(u32, &'c FileChange)>,
+    /// Places of the lines that the commit wrote; those that it moved or copied are another's.
+    written: HashSet<Place>,
     /// Places of the lines that were found.
-    standing: HashSet<(Vec<u8>, usize)>,
+    standing: HashSet<Place>,
 }
 
 /// Find out which lines of a commit exist at its horizon; `None` if the time has not passed.
@@ -41,11 +43,14 @@ pub(super) fn fate(
         !is_generated(&all.history.paths[**file as usize]) && !change.added.is_empty()
     };
     let files = patch.files.iter().filter(is_written).map(|(&file, change)| (file, change)).collect();
-    let mut search = Search { repository, all, at, horizon, files, standing: HashSet::new() };
+    let (written, standing) = (HashSet::new(), HashSet::new());
+    let mut search = Search { repository, all, at, horizon, files, written, standing };
+    search.find_written()?;
     search.look()?;
     let fate = |&(file, change): &(u32, &FileChange)| {
         let lines = change.numbers.iter().zip(&change.added);
-        (file, lines.map(|(&number, &line)| (line, search.stands(file, number))).collect())
+        let own = lines.filter(|(number, _)| search.wrote(file, **number));
+        (file, own.map(|(&number, &line)| (line, search.stands(file, number))).collect())
     };
     Ok(Some(Fate { horizon, lines: search.files.iter().map(fate).collect() }))
 }
@@ -70,6 +75,19 @@ impl Search<'_> {
         self.standing.contains(&(self.path(file).to_vec(), number))
     }
 
+    fn wrote(&self, file: u32, number: usize) -> bool {
+        self.written.contains(&(self.path(file).to_vec(), number))
+    }
+
+    /// Find the lines that the commit wrote.
+    fn find_written(&mut self) -> Result<(), Refusal> {
+        for (file, _) in self.files.clone() {
+            let blame = blame(self.repository, &self.all.history, (self.at, self.at), self.path(file))?;
+            self.written.extend(blame.into_iter().flatten());
+        }
+        Ok(())
+    }
+
     /// Look for the lines in their own files, in what these were renamed to, and where they may have been moved.
     fn look(&mut self) -> Result<(), Refusal> {
         let mut elsewhere = HashSet::new();
@@ -78,12 +96,7 @@ impl Search<'_> {
             let path = self.path(file).to_vec();
             if !self.is_changed(file) {
                 self.standing.extend(change.numbers.iter().map(|&number| (path.clone(), number)));
-            } else if let Some(others) = self.blame(&path, Depth::File)? {
-                // A line that moved within its file is there, but is not followed.
-                if self.is_any_missing(&others) {
-                    elsewhere.insert(path);
-                }
-            } else {
+            } else if !self.blame(&path)? {
                 is_gone = true;
             }
         }
@@ -92,7 +105,7 @@ impl Search<'_> {
         }
         elsewhere.extend(self.moved().into_iter().map(|file| self.path(file).to_vec()));
         for path in elsewhere {
-            self.blame(&path, Depth::Moves)?;
+            self.blame(&path)?;
         }
         Ok(())
     }
@@ -107,14 +120,12 @@ impl Search<'_> {
         self.all.changes.get(&file).is_some_and(|others| others.iter().any(|other| counts(&other)))
     }
 
-    /// Follow the lines of a file at the horizon back to the commit; return those that came later, `None` if the
-    /// file is not there.
-    fn blame(&mut self, path: &[u8], depth: Depth) -> Result<Option<Vec<LineHash>>, Refusal> {
-        let found = blame(self.repository, &self.all.history, (self.at, self.horizon), path, depth)?;
-        Ok(found.map(|Blame { origins, others }| {
-            self.standing.extend(origins);
-            others
-        }))
+    /// Follow the lines of a file at the horizon back to the commit; return whether the file is there.
+    fn blame(&mut self, path: &[u8]) -> Result<bool, Refusal> {
+        let found = blame(self.repository, &self.all.history, (self.at, self.horizon), path)?;
+        let is_there = found.is_some();
+        self.standing.extend(found.into_iter().flatten());
+        Ok(is_there)
     }
 
     /// Return the lines that were not found, unless they say nothing of where they are from.
@@ -123,14 +134,9 @@ impl Search<'_> {
             change.numbers.iter().zip(&change.added).map(move |(&number, &line)| (file, number, line))
         });
         let is_missing = |&(file, number, line): &(u32, usize, LineHash)| {
-            self.all.counts(file, line) && !self.stands(file, number)
+            self.all.counts(file, line) && self.wrote(file, number) && !self.stands(file, number)
         };
         lines.filter(is_missing).map(|(_, _, line)| line).collect()
-    }
-
-    fn is_any_missing(&self, lines: &[LineHash]) -> bool {
-        let missing = self.missing();
-        lines.iter().any(|line| missing.contains(line))
     }
 
     /// Return the new paths of renamed files.

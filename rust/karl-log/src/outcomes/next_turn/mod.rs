@@ -94,8 +94,9 @@ pub fn is_written_by_tool(turn: &str) -> bool {
     is_of_a_tool(&turn.to_lowercase())
 }
 
-/// Shortest text in bytes that may be a pasted review.
-const LONG: usize = 120;
+/// Longest text in bytes whose sentences are about the work before it; a longer one begins work of its own, and
+/// tells a story.
+const SHORT: usize = 600;
 
 /// End of the agent's words, in characters, in which a question makes the next turn an answer.
 const ASKED: usize = 200;
@@ -110,7 +111,7 @@ fn applies(
     let in_sentence = |sentence: &&Sentence<'_>| pattern.is_match(sentence.text.as_bytes());
     match scope {
         PatternScope::Text => pattern.is_match(text.as_bytes()),
-        PatternScope::LongText => text.len() >= LONG && pattern.is_match(text.as_bytes()),
+        PatternScope::Sentence | PatternScope::Statement if text.len() > SHORT => false,
         PatternScope::Sentence => sentences.iter().any(|sentence| in_sentence(&sentence)),
         PatternScope::Statement => {
             sentences.iter().filter(|one| !one.is_question).any(|one| in_sentence(&one))
@@ -138,6 +139,10 @@ mod tests {
             ("it still doesn't work", corrects),
             ("--- FAIL: TestAdd (0.01s)\n    add_test.go:9: got 3", corrects),
             ("you are not correct: the hook has a prompt", corrects),
+            ("No, that is wrong: use euros", corrects),
+            ("nope. It's not what I asked for", corrects),
+            ("no, leave it", None),
+            ("actually, let us look at the other file", None),
             ("I would have expected a single file", corrects),
             ("yes please", on),
             ("commit and push", on),

@@ -3,10 +3,10 @@
 use super::runner::Runner;
 use crate::outcomes::component::Component::{Build, Lint};
 
-pub(super) const RUNNERS: [Runner; 4] = [
+pub(super) const RUNNERS: [Runner; 5] = [
     Runner {
         name: "go test",
-        commands: &["go test"],
+        commands: &["go test", "richgo test", "gotest"],
         unless: &["-list", "-c"],
         // A package without tests to run has more behind its time.
         line: r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?:\s+coverage: .*)?\s*$|^(?:\s*--- FAIL: |FAIL\b).*$|^PASS\s*$",
@@ -15,6 +15,7 @@ pub(super) const RUNNERS: [Runner; 4] = [
         broken: r"(?m)^panic: .*$|^\S+\.go:\d+:\d+: .*$",
         none: r"no tests? (?:files|to run)",
         stopped: r"(?m)^signal: interrupt",
+        failures: &["FAIL"],
         ..Runner::NOTHING
     },
     Runner {
@@ -24,6 +25,16 @@ pub(super) const RUNNERS: [Runner; 4] = [
         passed: r"^DONE ([1-9]\d*) tests?",
         failed: r"(\d+) (?:failures?|errors?)",
         whole: true,
+        ..Runner::NOTHING
+    },
+    Runner {
+        name: "ginkgo",
+        commands: &["ginkgo"],
+        unless: &["bootstrap", "generate", "version", "build"],
+        line: r"(?m)^(?:SUCCESS|FAIL)! -- \d+ Passed.*$",
+        passed: r"([1-9]\d*) Passed",
+        failed: r"(\d+) Failed",
+        above: true,
         ..Runner::NOTHING
     },
     Runner {

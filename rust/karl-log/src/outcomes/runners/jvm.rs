@@ -1,15 +1,16 @@
-//! JVM and .NET: Gradle, Maven, dotnet.
+//! JVM and .NET: Gradle, Maven, sbt, Clojure, dotnet.
 
 use super::runner::Runner;
 use crate::outcomes::component::Component::Build;
 
-pub(super) const RUNNERS: [Runner; 6] = [
+pub(super) const RUNNERS: [Runner; 8] = [
     Runner {
         name: "gradle",
         commands: &["gradle *test", "gradlew *test", "gradle check", "gradlew check"],
         line: r"(?m)^BUILD (?:SUCCESSFUL|FAILED) in .*$|^\d+ tests completed, .*$",
         passed: r"^BUILD SUCCESSFUL",
         failed: r"^BUILD FAILED|([1-9]\d*) failed",
+        failures: &["BUILD FAILED in"],
         ..Runner::NOTHING
     },
     Runner {
@@ -25,6 +26,27 @@ pub(super) const RUNNERS: [Runner; 6] = [
         ..Runner::NOTHING
     },
     Runner {
+        name: "sbt",
+        commands: &["sbt *test", "sbtn *test", "mill *test"],
+        unless: &["test:compile", "Test/compile"],
+        line: r"(?m)^\[(?:info|error)\] (?:Tests: succeeded .*|(?:Passed|Failed|Error): Total .*)$",
+        passed: r"succeeded ([1-9]\d*)|Passed ([1-9]\d*)",
+        failed: r"[Ff]ailed ([1-9]\d*)|Errors ([1-9]\d*)",
+        broken: r"(?m)^\[error\] .*Compilation failed.*$",
+        above: true,
+        ..Runner::NOTHING
+    },
+    Runner {
+        name: "clojure test",
+        commands: &["lein test", "clj *test", "clojure *test", "bb *test"],
+        line: r"(?m)^Ran [1-9]\d* tests containing \d+ assertions\.\s+\d+ failures, \d+ errors\.",
+        passed: r"^Ran (\d+)",
+        failed: r"([1-9]\d*) (?:failures|errors)",
+        none: r"(?m)^Ran 0 tests containing",
+        above: true,
+        ..Runner::NOTHING
+    },
+    Runner {
         name: "dotnet test",
         commands: &["dotnet test", "dotnet vstest"],
         unless: &["--list-tests", "-t"],
@@ -33,6 +55,7 @@ pub(super) const RUNNERS: [Runner; 6] = [
         failed: r"(?i-u)\bfailed:\s+([1-9]\d*)",
         broken: r"(?m)^.*: error [A-Z]+\d+: .*$|^Test Run Aborted.*$|^Build FAILED.*$",
         none: r"No test is available in|No test matches the given",
+        above: true,
         ..Runner::NOTHING
     },
     Runner {

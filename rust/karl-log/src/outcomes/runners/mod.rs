@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod fixtures;
+mod functional;
 mod go;
 mod javascript;
 mod jvm;
@@ -18,10 +19,10 @@ mod script;
 
 pub(super) use self::output::{OutputContext, Reading, read};
 pub(super) use self::runner::Runner;
-pub(super) use self::script::script;
+pub(super) use self::script::{Target, targets};
 
 /// Every runner.
-pub(super) const RUNNERS: [&[Runner]; 7] = [
+pub(super) const RUNNERS: [&[Runner]; 8] = [
     &python::RUNNERS,
     &rust::RUNNERS,
     &go::RUNNERS,
@@ -29,6 +30,7 @@ pub(super) const RUNNERS: [&[Runner]; 7] = [
     &jvm::RUNNERS,
     &native::RUNNERS,
     &php_ruby::RUNNERS,
+    &functional::RUNNERS,
 ];
 
 /// Iterate over every runner.
@@ -65,6 +67,18 @@ mod tests {
             ("mvn -q test", "maven"),
             ("tsc --noEmit", "tsc"),
             ("ruff check .", "ruff"),
+            ("cargo xtask test", "cargo test"),
+            ("cargo make test", "cargo test"),
+            ("cargo llvm-cov nextest", "cargo nextest"),
+            ("node --test", "node --test"),
+            ("bun test a", "bun test"),
+            ("playwright test --project=x", "playwright"),
+            ("mix test test/a.exs", "mix test"),
+            ("bazel test //...", "bazel test"),
+            ("flutter test", "dart test"),
+            ("xcodebuild -scheme A test", "xcodebuild"),
+            ("clojure -M:test", "clojure test"),
+            ("zig build test", "zig test"),
         ] {
             let words: Vec<&str> = command.split(' ').collect();
             let found: Vec<_> =

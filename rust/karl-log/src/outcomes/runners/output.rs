@@ -62,11 +62,19 @@ pub(in crate::outcomes) fn read(runner: &Runner, output: &str, seen: OutputConte
         return Reading::Failed(quoted(found.as_str()));
     }
     match () {
-        () if passed > 0 && (runner.whole || !seen.filtered) => Reading::Passed(summary),
+        () if passed > 0 && (runner.whole || !seen.filtered && !is_cut(&text)) => Reading::Passed(summary),
         () if passed > 0 => Reading::Unknown,
         () if matches(runner.none) => Reading::Empty,
         () => Reading::Unknown,
     }
+}
+
+/// Return whether a tool left out a part in the middle of an output.
+fn is_cut(text: &str) -> bool {
+    static CUT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"(?:…|\.\.\.) ?\[?\d+ (?:characters|chars|lines|tokens) truncated|\[\.\.\. omitted \d+ of \d+ lines|<response clipped>").ok()
+    });
+    CUT.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
 /// Return an output without colours, with a line for each that overwrote another.

@@ -1,12 +1,12 @@
-//! Python: pytest, unittest, mypy, pyright, ruff, flake8, pylint.
+//! Python: pytest, unittest, behave, Robot Framework, mypy, pyright, ruff, flake8, pylint.
 
 use super::runner::Runner;
 use crate::outcomes::component::Component::Lint;
 
-pub(super) const RUNNERS: [Runner; 6] = [
+pub(super) const RUNNERS: [Runner; 8] = [
     Runner {
         name: "pytest",
-        commands: &["pytest", "py.test"],
+        commands: &["pytest", "py.test", "pytest-3", "ptw"],
         unless: &["--collect-only", "--co", "--version", "--help", "--fixtures"],
         line: r"(?m)^(?:=+ )?\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun)\b.* in [\d.]+s.*$",
         passed: r"(\d+) (?:passed|xfailed|xpassed)",
@@ -19,7 +19,7 @@ pub(super) const RUNNERS: [Runner; 6] = [
     },
     Runner {
         name: "unittest",
-        commands: &["unittest", "manage.py test"],
+        commands: &["unittest", "manage.py test", "django-admin test", "nose2", "nosetests", "stestr run"],
         // `OK` stands on a line of its own, behind the number of tests.
         line: r"(?m)^Ran [1-9]\d* tests? in [\d.]+s\s+OK\b.*$|^FAILED \(.*\)$",
         passed: r"^Ran (\d+)",
@@ -27,6 +27,26 @@ pub(super) const RUNNERS: [Runner; 6] = [
         broken: r"(?m)^Fatal Python error: .*$",
         none: r"(?m)^NO TESTS RAN|^Ran 0 tests",
         stopped: r"(?m)^KeyboardInterrupt$",
+        whole: true,
+        ..Runner::NOTHING
+    },
+    Runner {
+        name: "behave",
+        commands: &["behave"],
+        unless: &["--dry-run"],
+        line: r"(?m)^\d+ (?:features?|scenarios?) passed, \d+ failed.*$",
+        passed: r"^([1-9]\d*) \w+ passed",
+        failed: r"(\d+) (?:failed|error)",
+        whole: true,
+        ..Runner::NOTHING
+    },
+    Runner {
+        name: "robot",
+        commands: &["robot", "pabot"],
+        unless: &["--dryrun"],
+        line: r"(?m)^\d+ tests?, \d+ passed, \d+ failed.*$",
+        passed: r"([1-9]\d*) passed",
+        failed: r"(\d+) failed",
         whole: true,
         ..Runner::NOTHING
     },

@@ -25,6 +25,12 @@ pub(in crate::outcomes) struct Runner {
     pub(in crate::outcomes) stopped: &'static str,
     /// True if one line has both counts, so that a part of the output suffices.
     pub(in crate::outcomes) whole: bool,
+    /// Beginnings of lines that a failure always has; a filter that keeps them hides none.
+    pub(in crate::outcomes) failures: &'static [&'static str],
+    /// True if a failure may stand above the last summary, so that the end of an output does not suffice.
+    pub(in crate::outcomes) above: bool,
+    /// True if its lines mean nothing in the output of a script.
+    pub(in crate::outcomes) own_output: bool,
 }
 
 impl Runner {
@@ -41,6 +47,9 @@ impl Runner {
         none: "",
         stopped: "",
         whole: false,
+        failures: &[],
+        above: false,
+        own_output: false,
     };
 
     /// Return whether the words of a command run it.

@@ -9,19 +9,23 @@ const BROKEN: &str = r"(?m)^error\[E\d+\]: .*$|^error: could not compile .*$";
 pub(super) const RUNNERS: [Runner; 5] = [
     Runner {
         name: "cargo test",
-        commands: &["cargo test", "cargo t"],
-        unless: &["--no-run", "--help", "--list"],
+        commands: &["cargo test", "cargo t", "cargo *test", "cross test"],
+        unless: &[
+            "--no-run", "--help", "--list", "run", "r", "build", "b", "clippy", "nextest", "fmt", "install",
+            "bench", "check", "doc",
+        ],
         line: r"(?m)^test result: .*$",
         passed: r"(\d+) passed",
         failed: r"(\d+) failed",
         broken: BROKEN,
         none: r"(?m)^test result: ok\. 0 passed; 0 failed",
+        failures: &["test result: FAILED. passed; failed;"],
         ..Runner::NOTHING
     },
     Runner {
         name: "cargo nextest",
-        commands: &["cargo nextest"],
-        unless: &["list", "--no-run"],
+        commands: &["cargo *nextest"],
+        unless: &["list", "--no-run", "install"],
         line: r"(?m)^\s*Summary \[.*\].* tests? run: .*$",
         passed: r"(\d+) passed",
         failed: r"(\d+) (?:failed|timed out|exec failed)",

@@ -1,5 +1,6 @@
 //! Simple commands of a command line, and which of them decide its exit status.
 
+use super::program::{shell_text, started};
 use super::words::{Token, tokens};
 
 /// Commands of a line, in order.
@@ -12,7 +13,7 @@ pub(crate) struct CommandLine {
 
 /// One simple command.
 #[derive(Clone, Debug, Default)]
-pub(in crate::outcomes) struct SimpleCommand {
+pub(crate) struct SimpleCommand {
     pub(in crate::outcomes) words: Vec<String>,
     /// Files to which the output is redirected.
     pub(in crate::outcomes) writes: Vec<String>,
@@ -32,9 +33,16 @@ const PLAIN: [&str; 14] = [
     "printf",
 ];
 
+/// Depth to which command lines inside others are read.
+const NESTED: usize = 3;
+
 impl CommandLine {
-    /// Parse a command line.
+    /// Parse a command line, with those that it gives to shells: `bash -c TEXT`.
     pub(in crate::outcomes) fn parse(text: &str) -> Self {
+        Self::parse_within(text, NESTED)
+    }
+
+    fn parse_within(text: &str, depth: usize) -> Self {
         let mut line = Self::default();
         let mut step = SimpleCommand::default();
         for token in tokens(text) {
@@ -52,6 +60,28 @@ impl CommandLine {
         line.close(&mut step, "");
         if let Some(last) = line.steps.last_mut() {
             last.next = if last.next == ";" { "" } else { last.next };
+        }
+        if depth > 0 { line.unwrapped(depth - 1) } else { line }
+    }
+
+    /// Put the commands of inner command lines in their places.
+    fn unwrapped(self, depth: usize) -> Self {
+        let is_one = self.steps.len() == 1;
+        let mut line = Self { steps: Vec::new(), opaque: self.opaque };
+        for step in self.steps {
+            let Some(mut inner) =
+                shell_text(&started(&step.words)).map(|text| Self::parse_within(text, depth))
+            else {
+                line.steps.push(step);
+                continue;
+            };
+            // Its status is one of several.
+            line.opaque |= inner.opaque || !is_one && inner.steps.len() > 1;
+            if let Some(last) = inner.steps.last_mut() {
+                last.next = step.next;
+                last.writes.extend(step.writes);
+            }
+            line.steps.extend(inner.steps);
         }
         line
     }
@@ -91,10 +121,23 @@ impl CommandLine {
         is_known.then_some(status)
     }
 
-    /// Return the names of the commands that the output of the one at `at` is piped through.
-    pub(in crate::outcomes) fn pipe(&self, at: usize) -> impl Iterator<Item = &str> {
+    /// Return the commands that the output of the one at `at` is piped through.
+    pub(in crate::outcomes) fn pipe(&self, at: usize) -> &[SimpleCommand] {
         let piped = self.steps.iter().skip(at).take_while(|step| step.next == "|").count();
-        self.steps.iter().skip(at + 1).take(piped).filter_map(|step| step.words.first()).map(String::as_str)
+        self.steps.get(at + 1..).and_then(|after| after.get(..piped)).unwrap_or_default()
+    }
+
+    /// Return the exit status of the command at `at` that the next one prints: `pytest; echo "exit: $?"`.
+    pub(in crate::outcomes) fn echoed_status(&self, at: usize, output: &str) -> Option<i64> {
+        let [step, echo, ..] = self.steps.get(at..)? else { return None };
+        let words =
+            echo.words.split_first().filter(|(name, _)| *name == "echo").map(|(_, words)| words.join(" "))?;
+        let (before, after) = words.split_once("$?").filter(|(_, after)| !after.contains('$'))?;
+        if step.next != ";" || before.contains(['$', '`']) {
+            return None;
+        }
+        let status = |line: &str| line.strip_prefix(before)?.strip_suffix(after)?.parse().ok();
+        output.lines().rev().find_map(|line| status(line.trim_end()))
     }
 }
 
@@ -184,7 +227,37 @@ mod tests {
     #[test]
     fn pipes_by_hand() {
         let line = CommandLine::parse("a && pytest 2>&1 | grep x | tail -3; b");
-        assert_eq!(line.pipe(1).collect::<Vec<_>>(), ["grep", "tail"]);
-        assert_eq!(line.pipe(0).count(), 0);
+        let names: Vec<&str> = line.pipe(1).iter().map(|step| step.words[0].as_str()).collect();
+        assert_eq!(names, ["grep", "tail"]);
+        assert!(line.pipe(0).is_empty() && line.pipe(4).is_empty());
+    }
+
+    #[test]
+    fn command_lines_inside_others_by_hand() {
+        for (text, wanted, passed) in [
+            ("bash -lc 'cd a && pytest -q'", vec![vec!["cd", "a"], vec!["pytest", "-q"]], Some(true)),
+            ("timeout 60 sh -c \"pytest\" 2>&1", vec![vec!["pytest"]], Some(true)),
+            ("cd a && bash -c 'b; pytest'", vec![vec!["cd", "a"], vec!["b"], vec!["pytest"]], None),
+            ("docker compose run --rm web sh -c 'x && pytest'", vec![vec!["x"], vec!["pytest"]], Some(true)),
+            ("bash a.sh -c", vec![vec!["bash", "a.sh", "-c"]], Some(true)),
+        ] {
+            let line = CommandLine::parse(text);
+            assert_eq!(words(text), wanted, "{text}");
+            assert_eq!(line.passed(line.steps.len() - 1, true), passed, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_the_line_prints_itself() {
+        for (text, output, wanted) in [
+            ("pytest; echo \"exit: $?\"", "..\nexit: 1\n", Some(1)),
+            ("pytest > log 2>&1; echo $?; tail log", "0\n2 passed", Some(0)),
+            ("pytest; echo EXIT=$?.", "EXIT=2.", Some(2)),
+            ("pytest | tail; echo $?", "0", None),
+            ("pytest && echo $?", "0", None),
+            ("pytest; echo done", "done", None),
+        ] {
+            assert_eq!(CommandLine::parse(text).echoed_status(0, output), wanted, "{text}");
+        }
     }
 }

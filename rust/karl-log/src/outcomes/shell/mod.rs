@@ -5,9 +5,10 @@ mod program;
 mod words;
 mod writes;
 
-pub(super) use self::line::CommandLine;
+pub(super) use self::line::{CommandLine, SimpleCommand};
 pub(super) use self::program::program;
-pub(super) use self::writes::shell_edits;
+use self::program::shell_text;
+pub(super) use self::writes::{TreeChange, shell_edits, tree_change};
 
 use serde_json::Value;
 
@@ -23,11 +24,43 @@ pub(crate) fn command(arguments: &Value) -> Option<String> {
         Value::String(text) if arguments.get("path").is_none() => Some(text.clone()),
         Value::Array(words) => {
             let words: Vec<&str> = words.iter().map(Value::as_str).collect::<Option<_>>()?;
-            Some(match words[..] {
-                [shell, flag, text] if shell.ends_with("sh") && flag.starts_with('-') => text.to_owned(),
-                _ => words.join(" "),
-            })
+            let text = shell_text(&words).map(str::to_owned);
+            Some(text.unwrap_or_else(|| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
         }
         _ => None,
+    }
+}
+
+/// Return a word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@%+".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn commands_of_every_form_by_hand() {
+        for (arguments, wanted) in [
+            (json!({"command": "pytest -q"}), Some("pytest -q")),
+            (json!({"cmd": "pytest", "yield_time_ms": 1000}), Some("pytest")),
+            (json!({"command": ["bash", "-lc", "cd a && pytest"]}), Some("cd a && pytest")),
+            (json!({"command": ["/bin/zsh", "-l", "-c", "pytest"]}), Some("pytest")),
+            (json!({"command": ["powershell.exe", "-NoProfile", "-Command", "npm test"]}), Some("npm test")),
+            (json!({"command": ["cmd.exe", "/c", "npm test"]}), Some("npm test")),
+            (json!({"command": ["pytest", "-k", "a and b", "it's"]}), Some("pytest -k 'a and b' 'it'\\''s'")),
+            (json!({"command": "view", "path": "a.py"}), None),
+            (json!({"command": ["a", 1]}), None),
+        ] {
+            assert_eq!(command(&arguments).as_deref(), wanted, "{arguments}");
+        }
     }
 }

@@ -167,3 +167,51 @@ fn on_a_branch(made: &mut Made) -> (SessionWork, Vec<String>) {
     made.git(&["checkout", "-q", "main"]);
     (session, hashes)
 }
+
+/// A commit that only removes lines, or only deletes files, is a session's by what it removed.
+#[test]
+fn work_that_only_removes_is_attributed() {
+    for (path, deletes) in [("a.py", false), ("a.py", true), ("pkg", true)] {
+        let mut made = Made::new();
+        made.write("a.py", &code("a", 0..10));
+        made.write("pkg/b.py", &code("b", 0..10));
+        made.commit("Before");
+        made.wait(DAY);
+        let mut session = session(&made, &[(path, "")]);
+        let gone = code("a", 5..10);
+        session.edits[0].deletes = deletes;
+        if deletes {
+            made.git(&["rm", "-rq", path]);
+        } else {
+            session.edits[0].removed = gone.lines().map(str::to_owned).collect();
+            made.write("a.py", &code("a", 0..5));
+        }
+        made.wait(HOUR);
+        let hash = made.commit("Remove");
+        made.later();
+        let outcome = made.outcome(session);
+        assert_eq!(rules(&outcome), [(&*hash, "time_and_files")], "{path}");
+        assert_eq!((outcome.get(Committed), outcome.get(Survived)), (Some(1.0), None), "{path}");
+    }
+}
+
+/// Lines that a session removed, and that nobody committed.
+#[test]
+fn removals_that_were_never_committed() {
+    let mut made = Made::new();
+    made.write("a.py", &code("a", 0..10));
+    made.commit("Before");
+    made.wait(DAY);
+    let mut session = session(&made, &[("a.py", "")]);
+    session.edits[0].removed = code("a", 5..10).lines().map(str::to_owned).collect();
+    made.later();
+    assert_eq!(made.outcome(session.clone()).get(Committed), Some(0.0));
+    // Among changes of others they are a trace.
+    made.time -= 29 * DAY;
+    made.write("a.py", &(code("a", 0..5) + &code("other", 0..60)));
+    made.commit("Others");
+    made.time += 60 * DAY;
+    made.write("z.py", "print('z')\n");
+    made.commit("Z");
+    assert_eq!(made.outcome(session).get(Committed), None);
+}

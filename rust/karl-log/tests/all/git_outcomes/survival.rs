@@ -131,3 +131,29 @@ fn lock_files_say_nothing() {
     made.later();
     assert_eq!(made.outcome(session).get(Survived), Some(1.0));
 }
+
+/// The rule is that of `git blame -w -M -C`, at the commit and at its horizon.
+#[test]
+fn lines_that_a_commit_moved_or_copied_are_not_its_own() {
+    let mut made = Made::new();
+    made.write("old.py", &(code("old", 0..30) + &code("rest", 0..30)));
+    made.commit("Before");
+    made.wait(DAY);
+    let moved = code("old", 0..20) + &code("new", 0..10);
+    let session = session(&made, &[("new.py", &moved)]);
+    made.write("new.py", &moved);
+    made.write("old.py", &(code("old", 20..30) + &code("rest", 0..30)));
+    made.wait(HOUR);
+    let hash = made.commit("Split");
+    made.wait(DAY);
+    // Half of the own lines go, the other half moves within the file.
+    made.write("new.py", &(code("new", 5..10) + &code("old", 0..20)));
+    made.commit("Order");
+    made.later();
+    let outcome = made.outcome(session);
+    let blame = made.git(&["blame", "-w", "-M", "-C", "-s", "-l", "HEAD", "--", "new.py"]);
+    assert_eq!(blame.lines().filter(|line| line.starts_with(&hash)).count(), 5);
+    let whys: Vec<&str> = outcome.evidence.iter().map(|one| &*one.why).collect();
+    assert!(whys.contains(&"5 of 10 lines in all"), "{whys:?}");
+    assert_eq!(outcome.get(Survived), Some(0.5));
+}
