@@ -128,6 +128,6 @@ def test_karl_rates_what_was_converted(
 
 
 def test_what_was_converted_is_sampled(converted: tuple[karl_fast.Conversion, Path], tmp_path: Path) -> None:
-    sample = karl_fast.sample(converted[1], tmp_path / "data", k=8, split=(1.0, 0.0, 0.0))
+    sample = karl_fast.sample(converted[1], tmp_path / "data", reward={"turns": 1.0}, k=8, split=(1.0, 0.0, 0.0))
     assert sample.manifest["inputs"][0]["format"] == "trajectory"
     assert sample.manifest["draw"]["rows"] == 8

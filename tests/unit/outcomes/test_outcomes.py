@@ -353,7 +353,10 @@ POLL = {"session_id": 4711, "chars": ""}
         ("poll", [("pytest -q", GOES_ON, ""), (None, "Process exited with code 0", "8 passed in 12.10s\n")], 1.0),
         (
             "partial",
-            [("pytest -q", GOES_ON, "4 passed in 0.1s\n"), (None, "Process exited with code 1", "1 failed\n")],
+            [
+                ("pytest -q", GOES_ON, "4 passed in 0.1s\n"),
+                (None, "Process exited with code 1", "1 failed, 7 passed in 9s\n"),
+            ],
             0.0,
         ),
         ("endless", [("pytest -q", GOES_ON, "4 passed in 0.1s\n")], None),
@@ -423,5 +426,5 @@ def test_attribution_is_no_reward_and_the_hint_names_outcomes(tmp_path: Path) ->
         karl_fast.sample(tmp_path / "outcomes.jsonl", tmp_path / "drawn", k=1)
     assert "--reward outcome.tests=1" in str(caught.value.hint)
     settings = karl_fast.Settings(reward={"outcome.tests": 1.0}, k=1, split=(1.0, 0.0, 0.0))
-    manifest = karl_fast.sample(tmp_path / "outcomes.jsonl", tmp_path / "drawn", settings)
-    assert list(manifest["reward"]["components"]) == ["outcome.tests"]
+    drawn = karl_fast.sample(tmp_path / "outcomes.jsonl", tmp_path / "drawn", settings)
+    assert list(drawn.manifest["reward"]["components"]) == ["outcome.tests"]

@@ -204,7 +204,7 @@ def _reward_change(manifest: Manifest) -> str:
         return ""
     means = ", ".join(f"{decimal(part['mean'])} {name}" for name, part in parts.items())
     stds = ", ".join(decimal(part["std"], 3) for part in parts.values())
-    return f"reward    from {_reward_source(manifest)}: mean {means}; std {stds}"
+    return f"reward    mean {means}; std {stds}\n{INDENT}source: {_reward_source(manifest)}"
 
 
 def _failures(manifest: Manifest) -> Iterable[str]:
@@ -271,7 +271,8 @@ def _histogram(report: Manifest) -> Iterable[str]:
     numbers = (
         f"mean {decimal(reward['mean'])}, std {decimal(reward['std'])}, from {reward['min']:.6g} to {reward['max']:.6g}"
     )
-    yield f"reward    from {_reward_source(report)}: {reward['count']:,} present, {numbers}"
+    yield f"reward    {reward['count']:,} present, {numbers}"
+    yield f"{INDENT}source: {_reward_source(report)}"
     edges, counts = reward["histogram"]["edges"], reward["histogram"]["counts"]
     most = max(counts)
     for low, high, count in zip(edges, edges[1:], counts, strict=False):

@@ -247,8 +247,7 @@ fn tagged(text: &str) -> Option<Part<'_>> {
     Some(Part {
         output: outputs
             .iter()
-            .map(|output| format!("\n{}", output.trim_matches('\n')))
-            .collect::<String>()
+            .fold(String::new(), |text, output| text + "\n" + output.trim_matches('\n'))
             .into(),
         success: code.map(|code| code == 0).or(ended),
         code,
@@ -373,7 +372,7 @@ mod tests {
         let poll = json!({"session_id": 7, "chars": ""});
         let other = json!({"session_id": 8, "chars": ""});
         let run = (name, arguments, running.as_str());
-        assert_eq!(first(&[run.clone()]), ("..".to_owned(), None, true));
+        assert_eq!(first(std::slice::from_ref(&run)), ("..".to_owned(), None, true));
         assert_eq!(first(&[run.clone(), ("write_stdin", other, &ended)]), ("..".to_owned(), None, true));
         let whole = "...F\n1 failed".to_owned();
         assert_eq!(
@@ -391,7 +390,7 @@ mod tests {
         let text = "Command running in background with ID: b1. Output is being written to: /t/tasks/b1.output. You \
                     will be notified when it completes.";
         let run = ("Bash", json!({"command": "pytest", "run_in_background": true}), text);
-        assert_eq!(first(&[run.clone()]), (String::new(), None, true));
+        assert_eq!(first(std::slice::from_ref(&run)), (String::new(), None, true));
         let running = "<retrieval_status>timeout</retrieval_status>\n\n<task_id>b1</task_id>\n\n<task_type>local_bash\
                        </task_type>\n\n<status>running</status>\n\n<output>\n4 passed in 1s\n</output>";
         let polled = ("TaskOutput", json!({"task_id": "b1", "block": true}), running);

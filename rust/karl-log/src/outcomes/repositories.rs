@@ -92,8 +92,9 @@ fn existing(directory: &Path) -> Option<&Path> {
     }
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let nearest = directory.ancestors().skip(1).find(|folder| folder.is_dir())?;
-    let is_own = nearest.parent().is_some() && home.as_deref().is_none_or(|home| !home.starts_with(nearest));
-    is_own.then_some(nearest)
+    let is_users = home.as_deref().is_some_and(|home| home.starts_with(nearest));
+    let is_in_repository = || nearest.ancestors().any(|folder| folder.join(".git").exists());
+    (!is_users && is_in_repository()).then_some(nearest)
 }
 
 /// Return the repository of a worktree that it no longer knows: the file `.git` in it, or above, names its place.
