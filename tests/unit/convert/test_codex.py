@@ -203,6 +203,13 @@ def test_a_sub_agent_that_copies_its_session_leaves_it_alone(convert: Convert, t
         assert alone["messages"] == by_id[CHILD]["messages"]
 
 
+def test_equal_turns_of_a_copied_history_stay(convert: Convert, tmp_path: Path) -> None:
+    copied = [head(ROOT), *turn("go on", "Done."), *turn("go on", "Done.")]
+    lines = [{"timestamp": "2026-09-01T10:00:00.001Z"} | line for line in [head(LATER, forked_from_id=ROOT), *copied]]
+    _, [found] = convert(write(tmp_path, LATER, [*lines, *timed(turn("last", "end"), first=None)]))
+    assert words(found) == ["go on", "Done.", "go on", "Done.", "last", "end"]
+
+
 def test_a_message_of_another_agent_asks_a_sub_agent_only(convert: Convert, tmp_path: Path) -> None:
     def message(recipient: str, text: str) -> dict[str, Any]:
         parts = [{"type": "input_text", "text": text}, {"type": "encrypted_content", "encrypted_content": "gAAA"}]

@@ -170,8 +170,8 @@ impl<'a> Documents<'a> {
         watch: &Watch,
     ) -> Result<()> {
         let mut uncounted = Made::default();
-        rollout.is_before = true;
         for &(at, end) in &inheritance.before {
+            rollout.begin_file(true);
             lines(
                 &self.files[at].1,
                 limit,
@@ -187,7 +187,7 @@ impl<'a> Documents<'a> {
                 },
             )?;
         }
-        rollout.is_before = false;
+        rollout.begin_file(false);
         made.calls.extend(uncounted.calls);
         Ok(())
     }

@@ -163,18 +163,27 @@ pub(super) fn takes_back(line: &Value) -> bool {
 
 /// Items of a file, to find those that it holds twice: a file and its copy may be written into one.
 #[derive(Default)]
-pub(super) struct SeenItems(HashSet<u64>);
+pub(super) struct SeenItems {
+    items: HashSet<u64>,
+    id: Option<String>,
+    /// Whether the file has a copy of another session's lines, which have one time.
+    is_fork: bool,
+}
 
 impl SeenItems {
     /// Return whether the item of a line was seen before, with the same time.
     pub(super) fn again(&mut self, line: &Value) -> bool {
+        let payload = line.get("payload").unwrap_or(&Value::Null);
+        if text(line, "type") == Some("session_meta") {
+            let id = text(payload, "id");
+            self.is_fork |= self.id.as_deref().is_some_and(|first| Some(first) != id);
+            self.id = self.id.take().or_else(|| id.map(str::to_owned));
+        }
         let counts = text(line, "type") == Some("response_item") || takes_back(line);
-        let item = line.get("payload").filter(|_| counts);
-        let (Some(item), Some(moment)) = (item, text(line, "timestamp")) else { return false };
-        // A copy into a sub-agent's file has one time for all of its lines.
+        let Some(moment) = text(line, "timestamp").filter(|_| counts && !self.is_fork) else { return false };
         let ordinal = line.get("ordinal").and_then(Value::as_u64).unwrap_or_default();
-        let key = [&said(item).to_le_bytes()[..], &ordinal.to_le_bytes(), moment.as_bytes()].concat();
-        !self.0.insert(hash("line", &key))
+        let key = [&said(payload).to_le_bytes()[..], &ordinal.to_le_bytes(), moment.as_bytes()].concat();
+        !self.items.insert(hash("line", &key))
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) struct Rollout {
     /// Number of items in the next lines that are known from another file.
     pub(super) repeated: usize,
     /// Whether the lines are of a file that this one goes on from.
-    pub(super) is_before: bool,
+    is_before: bool,
     /// Whether a file that this one goes on from is missing.
     is_cut: bool,
     /// Number of items in the next lines that a sub-agent has from its session.
@@ -128,6 +128,12 @@ impl Rollout {
             branches: keeps_branches.then(Vec::new),
             ..Self::default()
         }
+    }
+
+    /// Begin to read a file that the own one goes on from, or the own one after those.
+    pub(super) fn begin_file(&mut self, is_before: bool) {
+        self.is_before = is_before;
+        self.seen = SeenItems::default();
     }
 
     /// Return whether a line of this type and payload type is read; most lines of a rollout are not.
