@@ -114,6 +114,6 @@ def test_every_word_of_the_model_is_in_its_row(shared_data: Path, tmp_path: Path
             for ours_call, text in zip(ours.get("tool_calls") or [], theirs.get("tool_calls") or [], strict=True):
                 call = json.loads(text)
                 assert ours_call["id"] == call["id"]
-                assert ours_call["function"] == {"name": call["name"], "arguments": call["arguments"]}
+                assert ours_call["function"] == {"name": call["name"], "arguments": json.loads(call["arguments"])}
                 calls += 1
     assert calls == 78
