@@ -149,6 +149,19 @@ def test_a_prompt_on_a_branch_that_was_left_is_left_too(convert: Convert, tmp_pa
     assert [content for _, content in contents(found)] == ["add a price", "so", "new"]
 
 
+def test_an_attachment_without_ids_is_where_the_line_before_it_is(convert: Convert, tmp_path: Path) -> None:
+    session = working()
+    session.answer("c1", "ok", {"stdout": "ok"})
+    last = session.last
+    attached = session.attach(PROMPT)
+    for key in ("uuid", "parentUuid", "sessionId"):
+        del attached[key]
+    session.last = last
+    session.speak("m2", made.text("right"))
+    _, [found] = convert(session.write(tmp_path / "a.jsonl"))
+    assert contents(found) == READ
+
+
 def test_snapshots_tell_the_queue_once(convert: Convert, tmp_path: Path) -> None:
     session = working()
     session.queue("enqueue", content=PROMPT)

@@ -66,7 +66,22 @@ pub(super) fn index(
         rows.extend(part.rows);
         origins.extend(part.origins);
     }
+    join_floating(sources, &mut rows);
     Ok((rows, origins))
+}
+
+/// Set the session of lines of the queue that name none to that of the line before them in their file.
+fn join_floating(sources: &[Source], rows: &mut [Row]) {
+    let unnamed: Vec<u64> = sources.iter().map(|source| hash(source.name.as_bytes())).collect();
+    let mut before: Option<Row> = None;
+    for row in rows {
+        let input = row.spot.input();
+        if row.kind != LineKind::Floating || row.session != unnamed[input] {
+            before = Some(*row);
+        } else if let Some(before) = before.filter(|before| before.spot.input() == input) {
+            row.session = before.session;
+        }
+    }
 }
 
 impl IndexPart {
