@@ -36,3 +36,19 @@ MLX_EXP = 2e-7
 
 AUTODIFF = 1e-11
 """Of the largest gradient: autodiff adds the same terms in another order, and `mx.power` is within a few ulp of exp."""
+
+
+def of_float32_sums(*lengths: int) -> float:
+    """Relative: sums of float32 of these lengths, one after the other, in an order that a BLAS or a GPU chooses.
+
+    A sum of n terms is off by at most n units of rounding, 2^-24 each; of that there is a factor of four to spare.
+    """
+    return 4 * 2**-24 * sum(lengths)
+
+
+SPARE = 4
+"""Times what a model's own rounding does: the distance of its gradient from that of weights one unit of rounding away,
+or of the same rows in another order. Two ways to compute it may each be as far from the exact one as that."""
+
+LARGEST_ROUNDING = 1e-3
+"""Relative: beyond it, a comparison within `SPARE` times a model's own rounding would say nothing."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.run import COMMAND, ended_while_reporting
+from tests.slow import nightly
 from tests.unit.rl.conftest import EXAMPLES, lines
 from tests.unit.train.conftest import made, quiet, ran
 
@@ -88,7 +89,7 @@ def test_a_signal_after_the_last_round_says_what_there_is(
     assert list((place / "runs" / "ended").rglob("adapters.safetensors"))
 
 
-@pytest.mark.parametrize("name", ["maths", "tools", "judge", "composite"])
+@pytest.mark.parametrize("name", nightly(["maths", "tools", "judge", "composite"]))
 def test_an_example_runs_and_its_log_is_read(place: Path, name: str) -> None:
     done = run(place, "rl", "--config", f"examples/rl/{name}.toml")
     assert "trained   2 rounds" in done.stderr
@@ -190,7 +191,7 @@ def test_a_run_that_cannot_be_shown_is_named(place: Path, tmp_path: Path) -> Non
     assert "cannot read" in run(place, "rl", "show", str(tmp_path / "none"), code=1).stderr
     assert "wanted options alone, or show and a folder" in run(place, "rl", "shew", "runs/first", code=2).stderr
     (tmp_path / "rollouts.jsonl").write_text("7\n")
-    assert "has a line that is no rollout" in run(place, "rl", "show", str(tmp_path), code=1).stderr
+    assert "has a line that is not a rollout" in run(place, "rl", "show", str(tmp_path), code=1).stderr
 
 
 def test_a_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

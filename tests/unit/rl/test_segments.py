@@ -26,6 +26,7 @@ from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
+from tests.tolerances import of_float32_sums
 from tests.unit.train.parts import adapted, built
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def test_quantities_and_gradient_are_those_of_whole_rollouts(
     for name in NAMES:
         np.testing.assert_allclose(values[name], wanted[name], atol=2e-5)
     far: Any = norm({name: gradient[name] - one for name, one in whole.items()}) / norm(whole)
-    assert far.item() < 1e-5
+    assert far.item() < of_float32_sums(3 * 50)  # over the tokens of the rollouts
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_a_group_computes_its_prompt_once(
         np.testing.assert_allclose(values[name], wanted[name], atol=2e-5)
     np.testing.assert_allclose(reference, base, atol=2e-5)
     far: Any = norm({name: gradient[name] - one for name, one in whole.items()}) / norm(whole)
-    assert far.item() < 1e-5
+    assert far.item() < of_float32_sums(3 * 50)  # over the tokens of the rollouts
 
 
 def test_the_reason_why_rollouts_share_nothing_is_given(
@@ -171,7 +172,7 @@ def test_log_z_has_the_same_gradient_in_segments(policy: LanguageModel, detached
     for name in ("policy", "log_z"):
         far: Any = norm({key: found[name][key] - one for key, one in wanted[name].items()}) / norm(wanted[name])
         assert norm(wanted[name]).item() > 0
-        assert far.item() < 1e-5
+        assert far.item() < of_float32_sums(3 * 50)  # over the tokens of the rollouts
 
 
 @pytest.mark.parametrize("reference", [False, True])

@@ -34,6 +34,8 @@ from karl_fast.train.batching import padded
 from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from tests.external_gradients import pulled
+from tests.slow import nightly
+from tests.tolerances import of_float32_sums
 from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, examples, logp_of, with_adapters
 
@@ -91,8 +93,8 @@ def test_what_is_drawn_has_the_log_probability_of_the_forward_pass(model: Any) -
     packed = drawn(policy)
     assert packed.mask.sum() > 20
     found = Forward(policy, 0.9).logp(packed)
-    # Chunks of gated delta layers round otherwise than the loop that drew: 1.04e-4 for qwen3_next.
-    assert np.abs(found - packed.logp).max() < 2e-4
+    sums = of_float32_sums(*[64 + 44] * 4)  # in each layer over a hidden state and the tokens before it
+    assert np.abs(found - packed.logp).max() < sums * np.abs(packed.logp).max()
 
 
 def test_a_gradient_of_rl_is_finite_and_not_zero(model: Any) -> None:
@@ -111,7 +113,7 @@ ABOVE_RWKV7 = 1.35
 """The same of rwkv7 with recomputed layers, of which the plan counts too little."""
 
 
-@pytest.mark.parametrize("grad_checkpoint", [False, True])
+@pytest.mark.parametrize("grad_checkpoint", nightly([False, True]))
 def test_the_plan_is_what_is_measured_under_it_as_the_memory_limit(model: Any, grad_checkpoint: bool) -> None:
     scorer, settings = Scorer(model), Training(grad_checkpoint=grad_checkpoint)
     if grad_checkpoint and getattr(model, "shares_caches", False):

@@ -20,6 +20,7 @@ from karl_fast.modeling.gated_delta import gated_delta
 from karl_fast.modeling.model_views import chunkwise, gated_deltas_by
 from karl_fast.modeling.parameters import flat
 from karl_fast.train.model_logprobs import Scorer
+from tests.tolerances import LARGEST_ROUNDING, SPARE, of_float32_sums
 from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 
 NAMES = ("q", "k", "v", "gate", "beta", "state")
 
-TOLERANCE = 1e-5
-
 KINDS = [
     kind for kind in ("qwen3_5", "qwen3_next", "kimi_linear", "olmo_hybrid", "kimi_k3") if kind in model_zoo.types()
 ]
+
+
+def tolerance(tokens: int) -> float:
+    """Of sums over the tokens, the 16 numbers of a key and the 24 of a value."""
+    return of_float32_sums(tokens, 16, 24)
 
 
 def layer(tokens: int, *, channels: bool = False, decay: float = 1.0, alike: bool = False) -> dict[str, mx.array]:
@@ -83,7 +87,7 @@ def distances(found: dict[str, mx.array], wanted: dict[str, mx.array]) -> dict[s
 def test_it_is_the_loop_with_its_gradients(tokens: int, channels: bool) -> None:
     inputs = layer(tokens, channels=channels)
     far = distances(results(gated_delta, inputs), results(theirs.gated_delta_ops, inputs))
-    assert max(far.values()) < TOLERANCE, far
+    assert max(far.values()) < tolerance(tokens), far
 
 
 @pytest.mark.parametrize("channels", [False, True])
@@ -93,7 +97,7 @@ def test_weak_and_strong_decay_and_keys_that_resemble_each_other(decay: float, a
     found, wanted = results(gated_delta, inputs), results(theirs.gated_delta_ops, inputs)
     far = distances(found, wanted)
     assert all(np.isfinite(np.array(one)).all() for one in found.values())
-    assert max(far.values()) < TOLERANCE, far
+    assert max(far.values()) < tolerance(150), far
 
 
 def test_masks_of_padding_at_either_end() -> None:
@@ -101,7 +105,7 @@ def test_masks_of_padding_at_either_end() -> None:
     places = mx.arange(90)[None]
     for mask in (places < mx.array([[70], [90]]), places >= mx.array([[33], [0]])):
         far = distances(results(gated_delta, inputs, mask), results(theirs.gated_delta_ops, inputs, mask))
-        assert max(far.values()) < TOLERANCE, far
+        assert max(far.values()) < tolerance(90), far
 
 
 def test_halves_that_pass_on_the_state_are_the_whole() -> None:
@@ -112,8 +116,8 @@ def test_halves_that_pass_on_the_state_are_the_whole() -> None:
     for part in (slice(0, 50), slice(50, 130)):
         some, state = gated_delta(q[:, part], k[:, part], v[:, part], mx.exp(gate[:, part]), beta[:, part], state)
         outputs.append(some)
-    assert distances({"y": mx.concatenate(outputs, 1), "last": state}, {"y": y, "last": last})["y"] < TOLERANCE
-    assert float(mx.abs(state - last).max()) < TOLERANCE * float(mx.abs(last).max())
+    assert distances({"y": mx.concatenate(outputs, 1), "last": state}, {"y": y, "last": last})["y"] < tolerance(130)
+    assert float(mx.abs(state - last).max()) < tolerance(130) * float(mx.abs(last).max())
 
 
 def test_outputs_are_of_the_type_of_the_queries_and_the_state_is_float32() -> None:
@@ -135,8 +139,8 @@ def test_a_model_takes_it_in_every_pass_with_the_same_gradient(kind: str, monkey
     model.update(tree_map(lambda one: one * (1 + 6e-8 * mx.random.normal(one.shape)), model.parameters()))
     with gated_deltas_by(loop):
         rounding = distance(gradient(scorer), plain)
-    assert distance(found, plain) < max(TOLERANCE, 2 * rounding)
-    assert rounding < 1e-4
+    assert distance(found, plain) < max(of_float32_sums(140), SPARE * rounding)
+    assert rounding < LARGEST_ROUNDING
 
 
 def gradient(scorer: Scorer) -> dict[str, mx.array]:

@@ -29,6 +29,7 @@ from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
+from tests.tolerances import of_float32_sums
 from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, built
 from tests.unit.train.test_mlx_lm_defects import QUICK, chat, write
@@ -36,8 +37,7 @@ from tests.unit.train.test_mlx_lm_defects import QUICK, chat, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS = {"qwen3": 1e-5, "gemma3_text": 4e-5, "qwen3_5": 1e-5, "mamba2": 4e-5, "llama4": 1e-5, "qwen3_moe": 1e-5}
-"""Types of models, and the relative difference: a whole pass of gemma3_text itself is 2e-5 from one in float64."""
+KINDS = ("qwen3", "gemma3_text", "qwen3_5", "mamba2", "llama4", "qwen3_moe")
 
 
 def families(*, groups: int = 2, rows: int = 3, seed: int = 0) -> list[Example]:
@@ -96,7 +96,7 @@ def test_a_prefix_that_is_computed_once_gives_the_gradient_of_every_row(
     for length, way in ((None, AtOnce), (48, Sweep)):
         found, gradient = pulled(model, batch, coefficients, length, way)
         assert np.abs(found - logp).max() < 2e-5
-        assert distance(gradient, wanted) < KINDS[kind], way
+        assert distance(gradient, wanted) < of_float32_sums(batch.mask.size), way
 
 
 def test_a_pass_without_a_gradient_shares_prefixes_too(batch: Padded) -> None:
@@ -116,7 +116,7 @@ def test_recomputed_layers_keep_the_rows_that_they_read(batch: Padded, coefficie
     _, wanted = pulled(model, batch, coefficients, None, Traced)
     with checkpointed(model, wanted=True):
         _, gradient = pulled(model, batch, coefficients, None, AtOnce)
-    assert distance(gradient, wanted) < 1e-5
+    assert distance(gradient, wanted) < of_float32_sums(batch.mask.size)
 
 
 def test_each_distinct_stretch_passes_once(batch: Padded) -> None:

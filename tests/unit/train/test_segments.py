@@ -27,6 +27,7 @@ from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
+from tests.tolerances import LARGEST_ROUNDING, SPARE, of_float32_sums
 from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, built, examples
 
@@ -59,6 +60,11 @@ def distance(found: dict[str, mx.array], wanted: dict[str, mx.array]) -> float:
     return float((far / norm(wide)).item())
 
 
+def over_tokens(batch: Padded) -> float:
+    """Of sums over the tokens of a batch, from which a gradient is added up."""
+    return of_float32_sums(batch.mask.size)
+
+
 def whole(model: Any, batch: Padded, coefficients: Coefficients) -> dict[str, mx.array]:
     found: dict[str, mx.array] = Scorer(model).trace(batch).pull(coefficients)
     mx.eval(found)
@@ -78,28 +84,32 @@ def by_rows(model: Any, coefficients: Coefficients) -> dict[str, mx.array]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_segments_have_the_gradient_of_whole_rows(kind: str, batch: Padded, coefficients: Coefficients) -> None:
-    """Within 1e-5 relative, or twice what a batch and its rows one by one differ by, where rounding does more."""
+    """Within the rounding of sums over the tokens, or of what a batch and its rows one by one differ by."""
     model = adapted(model_zoo.built(kind))
     there, sweep = Scorer(model).trace(batch), swept(model, batch)
     logp = there.outputs()["logp"]
     assert len(sweep.segments) == 4
-    assert np.abs(sweep.outputs()["logp"] - logp).max() < 2e-5
+    widths = of_float32_sums(64, 96, 97)  # of a hidden state, of what is inside a layer, and of the vocabulary
+    assert np.abs(sweep.outputs()["logp"] - logp).max() < widths * np.abs(logp).max()
     wanted = there.pull(coefficients)
     rounding = distance(by_rows(model, coefficients), wanted)
-    assert distance(sweep.pull(coefficients), wanted) < max(1e-5, 2 * rounding) < 1e-4
+    assert distance(sweep.pull(coefficients), wanted) < max(over_tokens(batch), SPARE * rounding)
+    assert rounding < LARGEST_ROUNDING
 
 
 @pytest.mark.parametrize("length", [8, 24, 33, 64])
 def test_any_length_of_a_segment_gives_the_same(length: int, batch: Padded, coefficients: Coefficients) -> None:
     """Segments shorter and longer than the window of 16 tokens, and those that do not divide a row."""
     model = adapted(built("gemma3_text"))
-    assert distance(swept(model, batch, length).pull(coefficients), whole(model, batch, coefficients)) < 4e-5
+    assert distance(swept(model, batch, length).pull(coefficients), whole(model, batch, coefficients)) < over_tokens(
+        batch
+    )
 
 
 def test_untrained_layers_pass_no_cotangents(batch: Padded, coefficients: Coefficients) -> None:
     model = adapted(built("qwen3"), Training(num_layers=1))
     sweep = swept(model, batch)
-    assert distance(sweep.pull(coefficients), whole(model, batch, coefficients)) < 1e-5
+    assert distance(sweep.pull(coefficients), whole(model, batch, coefficients)) < over_tokens(batch)
     carrier = carried(model, *[getattr(Scorer(model), half) for half in ("body", "head")])
     assert carrier.trained == [False, True]
 
@@ -110,13 +120,13 @@ def test_whole_layers_train_in_segments(batch: Padded, coefficients: Coefficient
     for layer in model.layers:
         layer.unfreeze()
     model.train()
-    assert distance(swept(model, batch).pull(coefficients), whole(model, batch, coefficients)) < 1e-5
+    assert distance(swept(model, batch).pull(coefficients), whole(model, batch, coefficients)) < over_tokens(batch)
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "gemma3_text"])
 def test_a_base_of_four_bits_trains_in_segments(kind: str, batch: Padded, coefficients: Coefficients) -> None:
     model = adapted(built(kind, bits=4))
-    assert distance(swept(model, batch).pull(coefficients), whole(model, batch, coefficients)) < 4e-5
+    assert distance(swept(model, batch).pull(coefficients), whole(model, batch, coefficients)) < over_tokens(batch)
 
 
 def test_sums_of_cotangents_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +227,9 @@ def test_padding_reaches_nothing(batch: Padded, coefficients: Coefficients) -> N
         other[row, count + 1 :] = 50
     assert (other != np.array(batch.tokens)).any()
     changed = replace(batch, tokens=mx.array(other))
-    assert distance(swept(model, changed).pull(coefficients), swept(model, batch).pull(coefficients)) < 1e-6
+    assert distance(swept(model, changed).pull(coefficients), swept(model, batch).pull(coefficients)) < over_tokens(
+        batch
+    )
 
 
 def test_rows_leave_at_the_segment_in_which_they_end() -> None:
