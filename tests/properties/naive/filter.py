@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -21,12 +21,18 @@ def members(ids: Codes) -> Iterator[list[int]]:
         yield [row for row, i in enumerate(ids) if i == group]
 
 
+def differ(values: Iterable[float]) -> bool:
+    """Return whether values are more than rounding apart: 2^-43 of the largest, or of 1/8 where all are smaller."""
+    there = list(values)
+    return bool(there) and max(there) - min(there) > 2.0**-43 * max(0.125, *map(abs, there))
+
+
 def constant_groups(outcomes: Column, ids: Codes, rewards: Column | None) -> list[str]:
     names = ["missing_group"] * len(ids)
     for rows in members(ids):
         present = {outcomes[row] for row in rows if not math.isnan(outcomes[row])}
         shaped = {rewards[row] for row in rows if not math.isnan(rewards[row])} if rewards is not None else set()
-        verdict = "kept" if len(present) > 1 else "phantom_group" if len(shaped) > 1 else "constant_group"
+        verdict = "kept" if differ(present) else "phantom_group" if differ(shaped) else "constant_group"
         for row in rows:
             if math.isnan(outcomes[row]):
                 names[row] = "missing_outcome"
@@ -51,7 +57,7 @@ def variances(rewards: Column, ids: Codes, ddof: int) -> list[tuple[list[int], f
     for rows in members(ids):
         r = [rewards[row] for row in rows if not math.isnan(rewards[row])]
         mean = math.fsum(r) / len(r) if r else 0.0
-        different = len(set(r)) > 1
+        different = differ(r)
         found.append((rows, math.fsum((x - mean) ** 2 for x in r) / (len(r) - ddof) if different else 0.0))
     return found
 
@@ -81,10 +87,10 @@ def starved(keep: Sequence[bool], rewards: Column, ids: Codes, least: int) -> tu
     for rows in members(ids):
         before = [rewards[row] for row in rows if not math.isnan(rewards[row])]
         after = [rewards[row] for row in rows if not math.isnan(rewards[row]) and keep[row]]
-        if len(before) >= least and len(set(before)) > 1:
+        if len(before) >= least and differ(before):
             groups += 1
             short += len(after) < least
-            constant += len(after) >= least and len(set(after)) < 2
+            constant += len(after) >= least and not differ(after)
     return groups, short, constant
 
 

@@ -4,6 +4,7 @@ use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::check::check_length;
 use crate::error::Result;
 use crate::group::Groups;
+use crate::numeric::float::differ;
 use crate::numeric::parallel;
 
 /// Number of groups without a difference in reward, and their levels of reward.
@@ -31,8 +32,9 @@ impl ConstantCount {
 
     fn add(&mut self, reward: f64, min: f64, max: f64) {
         match reward {
-            _ if reward >= max && max > min => self.all_max += 1,
-            _ if reward <= min && max > min => self.all_min += 1,
+            _ if !differ(min, max) => self.other += 1,
+            _ if !differ(reward, max) => self.all_max += 1,
+            _ if !differ(min, reward) => self.all_min += 1,
             _ => self.other += 1,
         }
     }

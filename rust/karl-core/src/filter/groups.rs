@@ -4,34 +4,34 @@ use super::MaskReason;
 use crate::check::{check_length, check_not_infinite};
 use crate::error::{Error, Result};
 use crate::group::Groups;
-use crate::numeric::float::Real;
+use crate::numeric::float::{Real, differ};
 use crate::numeric::parallel::{self, ALONE, in_parts};
 use crate::numeric::radix::{Buckets, Scratch, with_scratch};
 
-/// The first present value of each group, NaN for none, and whether another differs from it.
-struct Firsts {
-    first: Vec<f64>,
-    differs: Vec<bool>,
-}
+/// The least and the largest present value of each group.
+struct Ranges(Vec<[f64; 2]>);
 
-impl Firsts {
+impl Ranges {
     fn new(groups: usize) -> Self {
-        Self { first: vec![f64::NAN; groups], differs: vec![false; groups] }
+        Self(vec![[f64::INFINITY, f64::NEG_INFINITY]; groups])
     }
 
-    /// Take a value in. NaN does not compare, and so differs from nothing.
+    /// Take a value in. A comparison with NaN is false, so that it changes nothing.
     #[inline]
     fn push(&mut self, group: usize, value: f64) {
-        let first = self.first[group];
-        self.differs[group] |= (first < value) | (first > value);
-        self.first[group] = if first.is_nan() { value } else { first };
+        let [least, largest] = &mut self.0[group];
+        *least = if value < *least { value } else { *least };
+        *largest = if value > *largest { value } else { *largest };
     }
 
     fn merge(&mut self, other: &Self) {
-        for (group, (&first, &differs)) in other.first.iter().zip(&other.differs).enumerate() {
-            self.push(group, first);
-            self.differs[group] |= differs;
+        for ([least, largest], &[low, high]) in self.0.iter_mut().zip(&other.0) {
+            (*least, *largest) = (least.min(low), largest.max(high));
         }
+    }
+
+    fn differing(&self) -> impl Iterator<Item = bool> {
+        self.0.iter().map(|&[least, largest]| differ(least, largest))
     }
 }
 
@@ -52,19 +52,19 @@ pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) 
 fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     let rows = values.len();
     let mut parts = in_parts(rows, threads.min(rows / groups.len().max(1)), |rows| {
-        let mut firsts = Firsts::new(groups.len());
+        let mut ranges = Ranges::new(groups.len());
         for row in rows {
             if let Some(group) = groups.code(row) {
-                firsts.push(group, values[row].widen());
+                ranges.push(group, values[row].widen());
             }
         }
-        firsts
+        ranges
     });
     let mut whole = parts.swap_remove(0);
     for part in &parts {
         whole.merge(part);
     }
-    whole.differs
+    whole.differing().collect()
 }
 
 /// Compute by ranges of groups.
@@ -76,12 +76,12 @@ fn by_bucket<R: Real>(values: &[R], groups: &Groups, room: Scratch<'_>, threads:
     let share = ranges.len().div_ceil(threads).max(1);
     parallel::each(ranges.chunks_mut(share), |ranges| {
         for (differs, buckets) in ranges {
-            let mut firsts = Firsts::new(differs.len());
+            let mut values = Ranges::new(differs.len());
             for bucket in buckets {
                 let members = bucket.groups.iter().zip(&*bucket.values);
-                members.for_each(|(&group, &value)| firsts.push(usize::from(group), value));
+                members.for_each(|(&group, &value)| values.push(usize::from(group), value));
             }
-            differs.copy_from_slice(&firsts.differs);
+            differs.iter_mut().zip(values.differing()).for_each(|(differs, differing)| *differs = differing);
         }
     });
     differs
@@ -90,13 +90,13 @@ fn by_bucket<R: Real>(values: &[R], groups: &Groups, room: Scratch<'_>, threads:
 /// Drop groups with equal outcomes (dynamic sampling), and mark those where shaped rewards hide that.
 ///
 /// ```text
-/// keep_i = max_g(outcome) > min_g(outcome),   g the group of i
+/// keep_i = max_g(outcome) - min_g(outcome) > 2^-43 max(|outcome|, 1/8),   g the group of i
 /// ```
 ///
 /// A group is judged by its *outcomes*, never by the reward after shaping: the length penalties of a group that
 /// failed as a whole still differ, and a filter by the deviation of the shaped reward keeps it. With `rewards`, such
-/// groups get [`MaskReason::PhantomGroup`]. Equality is exact, max against min. A group of one is constant. Outcomes that
-/// are NaN are missing: left out of their group, and dropped. So are missing rewards, where those are given.
+/// groups get [`MaskReason::PhantomGroup`]. Outcomes are equal up to rounding ([`differ`]). A group of one is constant.
+/// Outcomes that are NaN are missing: left out of their group, and dropped. So are missing rewards, where those are given.
 /// Shapes: all `[B]`. Cost: one pass a column, and one over the rows.
 /// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.2.
 ///
@@ -201,9 +201,9 @@ impl ValueRange {
         self.max = self.max.max(value);
     }
 
-    /// Return whether all values are equal; true for one value and for none.
+    /// Return whether all values are equal up to rounding; true for one value and for none.
     fn is_constant(&self) -> bool {
-        self.min >= self.max
+        !differ(self.min, self.max)
     }
 }
 

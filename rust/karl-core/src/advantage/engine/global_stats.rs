@@ -1,6 +1,6 @@
 //! Statistics of all rows together: weighted moments, by blocks of rows in their order.
 
-use crate::numeric::float::Real;
+use crate::numeric::float::{Real, differ};
 use crate::numeric::parallel;
 use crate::numeric::sum::Compensated;
 
@@ -38,9 +38,9 @@ impl GlobalStats {
         Self { weight, mean, squares, min: first.min, max: first.max }
     }
 
-    /// Return whether all values are equal; true for one value and for none.
+    /// Return whether all values are equal up to rounding; true for one value and for none.
     pub(in crate::advantage) fn is_constant(&self) -> bool {
-        self.weight == 0.0 || self.min >= self.max
+        self.weight == 0.0 || !differ(self.min, self.max)
     }
 
     /// `squares / (weight - ddof)`; NaN where there is none, or where it overflows.

@@ -4,6 +4,7 @@
 //! A [`Formula`] turns the statistics of a group, and a second sum where it asks for one, into the [`AffineMap`] that
 //! maps the reward of each member to its advantage.
 
+use crate::numeric::float::differ;
 use crate::numeric::sum::Compensated;
 
 /// The present rewards of a group, seen one after another in row order.
@@ -31,10 +32,10 @@ impl GroupStats {
         }
     }
 
-    /// Return whether all rewards are equal; true for one reward and for none.
+    /// Return whether all rewards are equal up to rounding; true for one reward and for none.
     #[inline(always)]
     pub(crate) fn is_constant(&self) -> bool {
-        (self.min >= self.max) | (self.count == 0)
+        !differ(self.min, self.max)
     }
 
     /// Return their mean. A group of 1e308s overflows to infinity, which [`check`](super::apply::check) then reports.
@@ -68,10 +69,10 @@ pub(in crate::advantage) struct AffineMap {
 }
 
 impl AffineMap {
-    /// Return the map of a group with equal rewards: exactly 0.
+    /// Return the map of a group with equal rewards: exactly 0, also where they differ by rounding.
     #[inline(always)]
     pub(in crate::advantage) const fn zero(group: &GroupStats) -> Self {
-        Self::less(group.min)
+        Self { baseline: group.min, factor: 0.0, divisor: 1.0 }
     }
 
     /// Return the reward less a baseline.
