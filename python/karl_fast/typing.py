@@ -2,22 +2,26 @@
 
 A column of numbers is a NumPy array of exactly that type, or for `Reals` of one of two, which is borrowed; or any
 object with Arrow's PyCapsule protocol (a series of polars or pandas, an array of pyarrow). Arrow memory is shared if it
-is one chunk without nulls, and copied otherwise; a null is a missing number (NaN), or no group (-1).
+is one chunk without nulls, and copied otherwise; a null is a missing number (NaN), or no group (-1). Lists, tuples and
+arrays of integers are copied, where no value changes; None in a list is a null. Groups may be names.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TypeAlias
 
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats: TypeAlias = "NDArray[np.float64] | ArrowArray | ArrowStream"
-    Reals: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | ArrowArray | ArrowStream"
-    Integers: TypeAlias = "NDArray[np.int64] | ArrowArray | ArrowStream"
+    Numbers: TypeAlias = "Sequence[float | None] | NDArray[np.integer[Any]]"
+    Floats: TypeAlias = "NDArray[np.float64] | Numbers | ArrowArray | ArrowStream"
+    Reals: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | Numbers | ArrowArray | ArrowStream"
+    Names: TypeAlias = "Sequence[str | None] | NDArray[np.str_]"
+    Integers: TypeAlias = "NDArray[np.integer[Any]] | Sequence[int | None] | Names | ArrowArray | ArrowStream"
 
 
 class ArrowArray(Protocol):

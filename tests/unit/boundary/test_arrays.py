@@ -44,9 +44,9 @@ CALLS: list[Any] = [
 ]
 
 OTHER = {
-    "float64": (np.float32, np.int64),
-    "float32 or float64": (np.float16, np.int64),
-    "int64": (np.int32, np.uint64),
+    "float64": (np.float32, np.complex128),
+    "float32 or float64": (np.float16, np.complex128),
+    "int64": (np.float64, np.bool_),
 }
 
 
@@ -79,10 +79,67 @@ def test_another_element_type_is_refused_by_name(call: Any, name: str, right: An
 
 @pytest.mark.parametrize(("call", "name", "right"), CALLS)
 def test_what_is_no_array_is_refused_by_name(call: Any, name: str, right: Any) -> None:
-    for other, kind in ((right.tolist(), "list"), (1.0, "float"), ("text", "str")):
+    for other, kind in ((["a", 1], "list"), ({1.0}, "set"), (1.0, "float"), ("text", "str")):
         wanted = f"a NumPy array or an Arrow column of {wanted_by(name, right)}"
         with pytest.raises(DTypeError, match=rf"^{name} is a {kind}, wanted {wanted}$"):
             call(other)
+
+
+@pytest.mark.parametrize(("call", "name", "right"), CALLS)
+def test_lists_and_integers_are_taken_as_the_numbers_that_they_are(call: Any, name: str, right: Any) -> None:
+    whole = np.array([1, 0, 3, 2]) if right.dtype == np.float64 else right
+    wanted = call(whole.astype(right.dtype))
+    others = [whole.tolist(), tuple(whole.tolist()), whole.astype(np.int32), whole.astype(np.uint64), list(whole)]
+    for other in others:
+        for found, one in zip(_arrays(call(other)), _arrays(wanted), strict=True):
+            np.testing.assert_array_equal(found, one)
+
+
+def _arrays(result: Any) -> list[Any]:
+    return [result.log_weights, result.log_z] if isinstance(result, karl_fast.Target) else [result]
+
+
+NAMES = ["a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        NAMES,
+        tuple(NAMES),
+        np.array(NAMES),
+        np.array(NAMES, dtype=object),
+        np.array(NAMES, dtype=np.dtypes.StringDType()),
+    ],
+    ids=["list", "tuple", "U", "object", "StringDType"],
+)
+def test_names_are_groups(names: Any) -> None:
+    np.testing.assert_array_equal(karl_fast.centre(F, names), karl_fast.centre(F, G))
+    found = karl_fast.boltzmann(F, names, inverse_temperature=1.0)
+    np.testing.assert_array_equal(found.log_z, karl_fast.boltzmann(F, G, inverse_temperature=1.0).log_z)
+
+
+def test_none_in_a_list_is_missing() -> None:
+    scores = karl_fast.centre([1.0, None, 0, 1], ["a", "a", None, "a"])
+    np.testing.assert_array_equal(scores, karl_fast.centre(np.array([1.0, np.nan, 0.0, 1.0]), np.array([0, 0, -1, 0])))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "groups", "says"),
+    [
+        ([2**53 + 1, 0], [0, 0], rf"^rewards has {2**53 + 1} at 0, which float64 cannot hold$"),
+        (np.array([0, 2**63], np.uint64), [0, 0], rf"^rewards has {2**63} at 1, which float64 cannot hold$"),
+        ([0.0, 1.0], np.array([0, 2**63], np.uint64), rf"^group_ids has {2**63} at 1, which int64 cannot hold$"),
+        ([0.0, 1.0], [0, 2**64], rf"^group_ids has {2**64} at 1, which int64 cannot hold$"),
+        (["0.5", "1"], [0, 0], "^rewards is a list, wanted a NumPy array or an Arrow column of float32 or float64$"),
+        (np.array(["0.5", "1"]), [0, 0], "^rewards has dtype <U3, wanted"),
+        ([0.0, 1.0], ["a", 1], "^group_ids is a list, wanted"),
+        ([0.0, 1.0], [0.0, 1.5], "^group_ids is a list, wanted"),
+    ],
+)
+def test_what_would_change_on_the_way_is_refused(rewards: Any, groups: Any, says: str) -> None:
+    with pytest.raises(DTypeError, match=says):
+        karl_fast.centre(rewards, groups)
 
 
 @pytest.mark.parametrize(("call", "name", "right"), CALLS)

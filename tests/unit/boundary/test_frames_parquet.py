@@ -59,11 +59,11 @@ def test_what_is_no_parquet_or_is_made_meanwhile_is_kept(
 ) -> None:
     path = tmp_path / "columns.parquet"
     path.write_text("precious")
-    with pytest.raises(OutputForeignError, match="is no file of Parquet"):
+    with pytest.raises(OutputForeignError, match="is not a file of Parquet"):
         log.to_parquet(path, force=True)
     path.unlink()
     path.symlink_to("log.jsonl")
-    with pytest.raises(OutputForeignError, match="is no file of Parquet"):
+    with pytest.raises(OutputForeignError, match="is not a file of Parquet"):
         log.to_parquet(path, force=True)
     path.unlink()
     whole = pq.write_table

@@ -64,7 +64,7 @@ def test_a_point_that_nobody_can_mean_is_refused_when_it_is_built(build: Any, me
         ({"advantages": np.ones(4)}, ArgumentError, "^advantages has length 4, wanted 2$"),
         ({"advantages": np.ones(2), "per": "token"}, ArgumentError, "^advantages has length 2, wanted 4$"),
         ({"offsets": np.array([0, 2, 5])}, LayoutError, "^offsets at index 2 is 5, wanted 4$"),
-        ({"offsets": OFFSETS.astype(np.int32)}, DTypeError, "^offsets has dtype int32"),
+        ({"offsets": OFFSETS.astype(np.float32)}, DTypeError, "^offsets has dtype float32"),
         ({"level": "turn"}, UsageError, "^turn_offsets are not given"),
         ({"per": "turn"}, UsageError, "^turn_offsets are not given"),
         ({"turn_offsets": OFFSETS}, UsageError, "^turn_offsets are given"),
@@ -80,7 +80,7 @@ def test_a_point_that_nobody_can_mean_is_refused_when_it_is_built(build: Any, me
         ({"clip": SimpleNamespace(kind="none")}, UsageError, "^clip is a SimpleNamespace, wanted a point of"),
         ({"aggregate": Clip(0.2, 0.2)}, UsageError, "^aggregate is a Clip, wanted a point of Aggregate$"),
         ({"aggregate": TokenMean}, UsageError, "^aggregate is the class TokenMean, wanted an instance"),
-        ({"mask": [True] * 4}, DTypeError, "^mask is a list, wanted a NumPy array of bool$"),
+        ({"mask": [1] * 4}, DTypeError, "^mask is a list, wanted a NumPy array of bool$"),
         ({"log_ratio_clamp": -1.0}, ArgumentError, "^log_ratio_clamp is -1, wanted zero or more$"),
     ],
 )

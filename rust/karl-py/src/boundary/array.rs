@@ -1,6 +1,7 @@
-//! Array arguments: borrowed as they are, or rejected with their name. No array is cast silently.
+//! Array arguments: borrowed as they are, copied where no value changes, or rejected with their name.
 //!
-//! A `NumPy` array is never copied. An Arrow column is copied if it has nulls or several chunks, as documented.
+//! A `NumPy` array of the right type is never copied. An Arrow column is copied if it has nulls or several chunks, and so
+//! are lists, integers and names, by `karl_fast._columns`.
 
 use std::sync::OnceLock;
 
@@ -47,9 +48,34 @@ pub(crate) fn column<'py, T: Element + Cell>(
         let (chunks, kind) = arrow::chunks(name, object)?;
         return Ok(Column::Arrow(numbers(name, &chunks, &kind)?));
     }
+    let copy = if holds::<T>(object) { None } else { converted(name, object, &type_name::<T>(object.py()))? };
+    let object = copy.as_ref().unwrap_or(object);
     check::<T>(name, object, 1)?;
     let array: PyReadonlyArray1<'py, T> = object.extract()?;
     if array.as_slice().is_err() { Err(misaligned(name)) } else { Ok(Column::Borrowed(array)) }
+}
+
+/// Return whether an object is a `NumPy` array of this element type.
+fn holds<T: Element>(object: &Bound<'_, PyAny>) -> bool {
+    let wanted = T::get_dtype(object.py());
+    object.cast::<PyUntypedArray>().is_ok_and(|array| array.dtype().is_equiv_to(&wanted))
+}
+
+fn type_name<T: Element>(py: Python<'_>) -> String {
+    T::get_dtype(py).to_string()
+}
+
+/// Return a copy of a list, of integers or of names in the type that a kernel takes; None where nothing is copied, and
+/// the object is refused.
+fn converted<'py>(
+    name: &str,
+    object: &Bound<'py, PyAny>,
+    wanted: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static CONVERTED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let function = CONVERTED.import(object.py(), "karl_fast._columns", "converted")?;
+    let copy = function.call1((name, object, wanted))?;
+    Ok((!copy.is_none()).then_some(copy))
 }
 
 /// A column of f32 or f64, whichever came.
@@ -83,7 +109,10 @@ pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Rea
     };
     let Ok(array) = object.cast::<PyUntypedArray>() else {
         if !arrow::speaks(object)? {
-            return refused(format!("is a {}", object.get_type().name()?));
+            return match converted(name, object, "float64")? {
+                Some(copy) => column(name, &copy).map(Reals::Double),
+                None => refused(format!("is a {}", object.get_type().name()?)),
+            };
         }
         // Asked for once: a stream can be read no second time.
         let (chunks, kind) = arrow::chunks(name, object)?;
@@ -99,7 +128,10 @@ pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Rea
     if array.dtype().is_equiv_to(&f64::get_dtype(object.py())) {
         return column(name, object).map(Reals::Double);
     }
-    refused(format!("has dtype {}", array.dtype()))
+    match converted(name, object, "float64")? {
+        Some(copy) => column(name, &copy).map(Reals::Double),
+        None => refused(format!("has dtype {}", array.dtype())),
+    }
 }
 
 /// Return a column of float32 or float64 for a kernel that keeps f64: single numbers are widened here, once.
@@ -114,6 +146,8 @@ pub(crate) fn widened<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<C
 
 /// Return a contiguous one-dimensional `NumPy` array of bool. Arrow packs bool in bits, which no slice can borrow.
 pub(crate) fn flags<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, bool>> {
+    let copy = if holds::<bool>(object) { None } else { converted(name, object, "bool")? };
+    let object = copy.as_ref().unwrap_or(object);
     if object.cast::<PyUntypedArray>().is_err() {
         let kind = object.get_type().name()?;
         return Err(DTypeError::new_err(format!("{name} is a {kind}, wanted a NumPy array of bool")));
@@ -148,7 +182,7 @@ fn misaligned(name: &str) -> PyErr {
     LayoutError::new_err(format!("{name} is not aligned in memory, wanted a copy by numpy.array"))
 }
 
-/// Group ids, one a row; a negative one says that the row has no group. An Arrow column may hold names instead.
+/// Group ids, one a row; a negative one says that the row has no group. Names may stand in their place.
 pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
     numbered(name, object, Groups::from_ids)
 }
@@ -172,7 +206,8 @@ fn numbered(
             number(&numbers::<i64>(name, &chunks, &kind)?)
         }
     } else {
-        number(column::<i64>(name, object)?.as_slice()?)
+        let copy = if holds::<i64>(object) { None } else { converted(name, object, "groups")? };
+        number(column::<i64>(name, copy.as_ref().unwrap_or(object))?.as_slice()?)
     };
     groups.map_err(|error| to_python(error.into()))
 }
