@@ -11,6 +11,7 @@ import typer
 from karl_fast.cli.app import app
 from karl_fast.cli.dispatch import _load
 from karl_fast.cli.root_help import COMMANDS, text
+from tests.cli.run import karl
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
@@ -34,3 +35,10 @@ def test_the_help_imports_neither_typer_nor_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == text(80) + "[]\n"
+
+
+def test_h_is_help_of_every_command() -> None:
+    assert karl("-h").stdout == karl("--help").stdout != ""
+    for command in COMMANDS:
+        short, long = karl(command, "-h"), karl(command, "--help")
+        assert (short.returncode, short.stdout) == (0, long.stdout), command

@@ -54,7 +54,7 @@ def _run() -> int | None:
 
 
 def _command(arguments: list[str]) -> int | None:
-    if arguments == ["--help"] and COMPLETION not in os.environ:
+    if arguments in (["--help"], ["-h"]) and COMPLETION not in os.environ:
         from karl_fast.cli.root_help import text
 
         print(text(), end="")

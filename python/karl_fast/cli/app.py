@@ -18,7 +18,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"max_content_width": WIDEST},
+    context_settings={"max_content_width": WIDEST, "help_option_names": ["-h", "--help"]},
 )
 
 

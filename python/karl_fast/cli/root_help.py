@@ -22,7 +22,7 @@ COMMANDS = {
     "sample": "Draw a training set from trajectory logs.",
     "skills": "Weight, mean reward, trend and corrections of each skill or domain of a log.",
     "train": "Train an adapter on a data set, with MLX.",
-    "version": "The version, how it was built, and the packages beside it.",
+    "version": "The version, how it was built, and the versions of packages that it uses.",
 }
 """Summary of each command."""
 
@@ -30,7 +30,7 @@ OPTIONS = {
     "--version": "Print the version in one line.",
     "--install-completion": "Install completion for the current shell.",
     "--show-completion": "Show completion for the current shell, to copy it or customize the installation.",
-    "--help": "Show this message and exit.",
+    "-h, --help": "Show this message and exit.",
 }
 
 WIDEST = 120
