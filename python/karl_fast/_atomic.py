@@ -38,7 +38,7 @@ def refuse_file(path: Path) -> None:
         OutputForeignError: a file, or a link that leads nowhere.
     """
     if os.path.lexists(path) and not path.is_dir():
-        raise OutputForeignError(f"{path}: it exists and is no directory")
+        raise OutputForeignError(f"{path}: it exists and is not a directory")
 
 
 BESIDE = (".log", ".out", ".err", ".txt", ".toml")
@@ -128,7 +128,7 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place, and move it there when it is on the disk.
 
     Raises:
-        OutputTakenError: the place is no regular file: a link, which would be replaced itself, or a folder.
+        OutputTakenError: the place is not a regular file: a link, which would be replaced itself, or a folder.
         FileError: the disk refused.
     """
     draft = path.with_name(UNFINISHED + path.name)
@@ -149,7 +149,7 @@ def refuse_special(path: Path) -> None:
     """Refuse the place of a file where something else is, which is never replaced.
 
     Raises:
-        OutputTakenError: a symbolic link, or anything else that is no regular file.
+        OutputTakenError: a symbolic link, or anything else that is not a regular file.
     """
     try:
         mode = path.lstat().st_mode

@@ -68,7 +68,7 @@ def check_around(out: str | Path) -> None:
     except OSError as error:
         raise _refused(out, error.errno, f"{around}: {error.strerror}") from error
     if not is_folder:
-        raise _refused(out, errno.ENOTDIR, f"{around} is no folder")
+        raise _refused(out, errno.ENOTDIR, f"{around} is not a folder")
     if not os.access(around, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise _refused(out, errno.EACCES, f"the folder {around} may not be written to")
 

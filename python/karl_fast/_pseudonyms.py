@@ -43,7 +43,7 @@ def names(path: str | Path | None) -> Names | None:
     except OSError as error:
         raise FileError(f"cannot use {file} for pseudonyms: {error.strerror}", error.errno, str(file)) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is no key of pseudonyms: it is not UTF-8", "pseudonyms") from error
+        raise UsageError(f"{file} is not a key of pseudonyms: it is not UTF-8", "pseudonyms") from error
 
 
 def _make(file: Path) -> None:

@@ -69,7 +69,7 @@ def group_hash(name: object) -> str | None:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message, parts of text joined as a row has them; parts that are no text as JSON."""
+    """Return the text of a message, parts of text joined as a row has them; parts that are not text as JSON."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

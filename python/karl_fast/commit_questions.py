@@ -52,7 +52,7 @@ def convert_commits(
     Raises:
         LogError: a folder is in no repository, or no commit can be used.
         FileError, OutputExistsError: as in :func:`karl_fast.convert`.
-        UsageError: no folder, an output with the suffix of a packed file, or a file that is no key of pseudonyms.
+        UsageError: no folder, an output with the suffix of a packed file, or a file that is not a key of pseudonyms.
     """
     refuse_packed(Path(out))
     refuse_link(out)

@@ -162,7 +162,7 @@ def convert(
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
         UsageError: an unknown format, no file, a limit below 1, an output with the suffix of a packed file, or a file
-            that is no key of pseudonyms.
+            that is not a key of pseudonyms.
     """
     from karl_fast.reward.engine.records import weights  # NumPy comes with it
 

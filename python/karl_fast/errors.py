@@ -164,7 +164,7 @@ class FileError(KarlError, OSError):
 
 
 class DataSetError(KarlError, ValueError):
-    """A folder or a file that is no data set of karl-fast, or a damaged one; the message names the line."""
+    """A folder or a file that is not a data set of karl-fast, or a damaged one; the message names the line."""
 
 
 class RewardError(KarlError, ValueError):
@@ -172,7 +172,7 @@ class RewardError(KarlError, ValueError):
 
 
 class BadRowError(KarlError, ValueError):
-    """A row that is no record, where every row has to be one."""
+    """A row that is not a record, where every row has to be one."""
 
     exit_code = 3
     hint = "without --strict the run goes on, and counts such rows by reason"

@@ -1,4 +1,4 @@
-"""Two data sets side by side: every number against a plain recount, and what is no data set refused."""
+"""Two data sets side by side: every number against a plain recount, and what is not a data set refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no data set, and what is a damaged one: refused with the place of the damage."""
+"""What is not a data set, and what is a damaged one: refused with the place of the damage."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def test_1_where_a_manifest_is_damaged(pair: tuple[Path, Path], folder: Path, pa
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"schema": NaN, "karl_fast": "0"}', "\x80"])
 def test_1_where_a_manifest_is_no_json(pair: tuple[Path, Path], folder: Path, text: str) -> None:
     (folder / "b" / "manifest.json").write_text(text, encoding="latin-1")
-    assert refused(karl("compare", "a", "b", folder=folder), 1) == "b/manifest.json is damaged: it is no JSON"
+    assert refused(karl("compare", "a", "b", folder=folder), 1) == "b/manifest.json is damaged: it is not JSON"
 
 
 def test_1_where_a_manifest_is_of_a_later_form_or_of_something_else(pair: tuple[Path, Path], folder: Path) -> None:
     change(folder / "b", "schema", 99)
     assert "reads forms up to" in refused(karl("compare", "a", "b", folder=folder), 1)
     (folder / "b" / "manifest.json").write_text('{"name": "an app"}')
-    assert refused(karl("compare", "a", "b", folder=folder), 1) == "b/manifest.json is no manifest of karl-fast"
+    assert refused(karl("compare", "a", "b", folder=folder), 1) == "b/manifest.json is not a manifest of karl-fast"
 
 
 BAD_ROWS = {
-    '{"messages": [': "the row is no JSON",
-    "": "the row is no JSON",
-    "[1]": "the row is no JSON object",
+    '{"messages": [': "the row is not JSON",
+    "": "the row is not JSON",
+    "[1]": "the row is not a JSON object",
     "{}": "the row has no object karl_fast with its id, group and reward",
     '{"karl_fast": 3}': "the row has no object",
     '{"karl_fast": {"id": 3, "group": null, "reward": 1}}': "the row has no object",
@@ -79,7 +79,7 @@ BAD_ROWS = {
     '{"karl_fast": {"id": "a", "group": "g", "reward": "1"}}': "the row has no object",
     '{"karl_fast": {"id": "a", "group": "g", "reward": 1e999}}': "the row has no object",
     '{"karl_fast": {"id": "a", "group": "g", "reward": NaN}}': "the row has no object",
-    '{"karl_fast": {"id": "\\ud800", "group": "g", "reward": 1}}': "the row is no JSON",
+    '{"karl_fast": {"id": "\\ud800", "group": "g", "reward": 1}}': "the row is not JSON",
 }
 
 
@@ -110,11 +110,11 @@ def test_2_where_a_name_is_empty(folder: Path) -> None:
 def test_1_where_there_is_no_data_set(folder: Path) -> None:
     (folder / "empty").mkdir()
     sentence = refused(karl("compare", "empty", "empty", folder=folder), 1)
-    assert sentence == "empty is no data set of karl-fast: it has no manifest.json"
+    assert sentence == "empty is not a data set of karl-fast: it has no manifest.json"
     assert "no such file or folder" in refused(karl("compare", "nowhere", "empty", folder=folder), 1)
     sentence = refused(karl("compare", "tiny.jsonl", "tiny.jsonl", folder=folder), 1)
     what = "line 1: the row has no object karl_fast with its id, group and reward"
-    assert sentence == f"tiny.jsonl is no data set of karl-fast: {what}"
+    assert sentence == f"tiny.jsonl is not a data set of karl-fast: {what}"
     with pytest.raises(DataSetError):
         karl_fast.compare(folder / "empty", folder / "empty")
     with pytest.raises(FileError):
@@ -132,7 +132,7 @@ def test_a_log_in_the_place_of_a_data_set_is_told_what_makes_one(
     unpack = "unpack it if it is packed; " if other.endswith(".gz") else ""
     for sides in (("a", other), (other, "a"), ("a/train.jsonl", other)):
         done = karl("compare", *sides, folder=folder)
-        assert refused(done, 1).startswith(f"{other} is no data set of karl-fast: ")
+        assert refused(done, 1).startswith(f"{other} is not a data set of karl-fast: ")
         assert (
             done.stderr.splitlines()[1] == f"hint: {unpack}karl-fast sample {other} -o data -k 512 makes one of a log"
         )
@@ -158,7 +158,7 @@ def test_what_is_not_the_folder_of_a_data_set_is_told_what_to_give(
     (folder / "empty").mkdir()
     for sides in (("a", other), (other, "a")):
         done = karl("compare", *sides, folder=folder)
-        assert refused(done, 1) == f"{other} is no data set of karl-fast: {why}"
+        assert refused(done, 1) == f"{other} is not a data set of karl-fast: {why}"
         assert done.stderr.splitlines()[1] == f"hint: {hint}"
 
 

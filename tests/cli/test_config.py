@@ -163,7 +163,7 @@ def test_a_log_that_changed_since_is_named(folder: Path) -> None:
     with (folder / "tiny.jsonl").open("a") as log:
         log.write(rows.dumps([rows.record(900)]))
     done = karl("sample", "--config", "data", "-o", "again", folder=folder)
-    assert "warning: tiny.jsonl is not what it was when data/manifest.json was written" in done.stderr
+    assert "warning: tiny.jsonl has changed since data/manifest.json was written" in done.stderr
     done = karl("sample", "tiny.jsonl", "--config", "data", "-o", "third", folder=folder)
     assert "not what it was" not in done.stderr, "who names a log means that log"
 

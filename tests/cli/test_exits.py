@@ -78,7 +78,7 @@ USAGE = {
     "-k 3 --as raw --max-tokens 9 --tokenizer x": "raw rows",
     "-k 3 --per x=equal": "--per names 'x', wanted domain or group",
     "-k 3 --json -o -": "-o - and --json",
-    "-k 3 --split 0.5,0.5,0 -o -": "--split deals rows over files, and -o - prints them all as one",
+    "-k 3 --split 0.5,0.5,0 -o -": "--split divides rows among files, and -o - prints all of them to standard output",
     **{f"-k 3 --{name}=": f"--{name} is empty, wanted the path" for name in ("id", "group", "messages", "domain")},
     "-k 3 --partition-by=": "--partition-by is empty, wanted global, group, or the path of a field",
     "-k 3 --max-tokens 9 --tokenizer=": "--tokenizer is empty, wanted a folder",
@@ -178,7 +178,7 @@ def test_3_where_every_row_has_to_be_a_record_and_one_is_not(folder: Path) -> No
     )
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, "--strict", folder=folder)
     assert refused(done, 3).startswith("tiny.jsonl, line 4, byte ")
-    assert refused(done, 3).endswith(": the row is no sound record: malformed")
+    assert refused(done, 3).endswith(": the row is not a sound record: malformed")
     assert "hint: without --strict" in done.stderr
     untouched(folder)
 

@@ -127,7 +127,7 @@ def test_zlib_is_told_at_every_level_and_not_in_a_text(log: Path, level: int) ->
     log.write_bytes(zlib.compress(text, level))
     with pytest.raises(PackedError, match="by zlib"):
         karl_fast.read(log)
-    for line in ("x^2 is no record, nor is x^é\n".encode(code) for code in ("utf-8", "latin-1")):
+    for line in ("x^2 is not a record, nor is x^é\n".encode(code) for code in ("utf-8", "latin-1")):
         log.write_bytes(line + text)
         assert len(karl_fast.read(log)) == 9
 

@@ -173,7 +173,7 @@ def test_a_function_that_changed_since_is_told(there: Path) -> None:
     drawn(there, "data")
     (there / "conf" / "my.py").write_text(FUNCTIONS.replace("/ 10", "/ 5"))
     done = karl("sample", "--config", "data/manifest.json", *named_again(there), "-o", "again", folder=there)
-    assert "warning: conf/my.py:style is not what it was when data/manifest.json was written" in done.stderr
+    assert "warning: conf/my.py:style has changed since data/manifest.json was written" in done.stderr
 
 
 @pytest.mark.parametrize("function", ["style", "asked", "place"])

@@ -242,5 +242,5 @@ def test_bytes_that_are_no_posterior_are_refused() -> None:
     damaged = [whole[:cut] for cut in range(len(whole))]
     damaged += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
     for data in [*damaged, whole + b"\0"]:
-        with pytest.raises(errors.ArgumentError, match="bytes are no state of a Beta posterior"):
+        with pytest.raises(errors.ArgumentError, match="bytes are not a state of a Beta posterior"):
             BetaPosterior.from_bytes(data)

@@ -25,7 +25,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def log_of(folder: Path, bad: int) -> Path:
-    """Forty rows, of which two thirds are long; so many of those are no JSON, where nobody looks for a field."""
+    """Forty rows, of which two thirds are long; so many of those are not JSON, where nobody looks for a field."""
     made = [
         rows.record(n, f"g{n % 4}", n / 40, domain=f"d{n % 3}", padding="x" * (5000 if n % 3 else 1)) for n in range(40)
     ]

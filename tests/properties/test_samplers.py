@@ -182,7 +182,7 @@ def test_strata_are_drawn_by_the_same_keys(tmp_path: Path) -> None:
         ({"sampler": "systematic", "max_per_group": 1}, "max_per_group would break"),
         ({"sampler": "multinomial", "per": {"domain": "equal"}}, "per needs a sampler"),
         ({"sampler": "all", "per": {"domain": "equal"}}, "per needs a sampler"),
-        ({"per": {"domain": "evenly"}}, "per deals 'evenly'"),
+        ({"per": {"domain": "evenly"}}, "per has 'evenly'"),
         ({"per": {"language": "equal"}}, "per names 'language'"),
     ],
 )

@@ -262,7 +262,7 @@ def test_bytes_with_one_bit_turned_are_refused(at: int) -> None:
     state = states()[at]
     data = state.to_bytes()
     for place in range(len(data)):
-        with pytest.raises(ArgumentError, match="bytes are no state"):
+        with pytest.raises(ArgumentError, match="bytes are not a state"):
             type(state).from_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
 
 

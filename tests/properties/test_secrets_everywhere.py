@@ -49,7 +49,7 @@ def test_what_is_replaced_is_replaced_once_and_json_stays_json() -> None:
 
 
 def shape(text: str) -> Any:
-    """Return what a JSON text is built of, whatever its strings say; None where it is no JSON, or a string alone."""
+    """Return what a JSON text is built of, whatever its strings say; None where it is not JSON, or a string alone."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -147,7 +147,7 @@ def test_bytes_that_no_state_gave_are_refused() -> None:
     data = state.to_bytes()
     flipped = [data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :] for at in range(len(data))]
     for wrong in (*flipped, *(data[:cut] for cut in range(len(data))), data + data[-24:]):
-        with pytest.raises(ArgumentError, match="bytes are no state of a log-sum-exp"):
+        with pytest.raises(ArgumentError, match="bytes are not a state of a log-sum-exp"):
             target.LogSumExp.from_bytes(wrong)
 
 

@@ -31,7 +31,7 @@ CHANGES = {
     "is deleted": "rm log.jsonl",
     "becomes a folder": "rm log.jsonl && mkdir log.jsonl",
 }
-GONE = ("cannot open log.jsonl", "cannot read log.jsonl", "it is no regular file")
+GONE = ("cannot open log.jsonl", "cannot read log.jsonl", "it is not a regular file")
 HARMLESS = {"grows", "grows inside a record", "is replaced by its like"}
 
 
@@ -199,7 +199,7 @@ def test_a_conversion_is_of_one_state_of_its_log(shim: Server, tmp_path: Path, k
             told = any(words in err for words in TOLD)
             # Of a change before the first read the error is that of the file as it is then. A file that is emptied
             # while its kind is detected is of no kind.
-            kindless = name == "is emptied" and "it is no transcript of a known tool" in err
+            kindless = name == "is emptied" and "it is not a transcript of a known tool" in err
             assert code == 1 or err in refusals, err
             assert told or kindless or err in refusals, (at, err)
             errors += told

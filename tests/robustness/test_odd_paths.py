@@ -227,7 +227,7 @@ def test_a_folder_that_is_none_is_an_error_before_anything_is_read(folder: Path,
     (folder / "log.jsonl").write_text("")
     done = karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder)
     around = out.partition("/")[0]
-    why = ": No such file or directory" if around == "astray" else " is no folder"
+    why = ": No such file or directory" if around == "astray" else " is not a folder"
     assert refused(done, 1) == f"cannot write {out}: {around}{why}"
     assert done.stderr.splitlines()[1] == FOLDER
 

@@ -22,7 +22,7 @@ Printed = tuple[str, ...]
 
 
 def log(folder: Path, name: str = "log.jsonl", **more: Any) -> str:
-    """A log whose rows hold these fields; text that is no UTF-8 goes in as escapes."""
+    """A log whose rows hold these fields; text that is not UTF-8 goes in as escapes."""
     made = [rows.record(n, f"g{n % 3}", n % 4 / 4) | more for n in range(12)]
     (folder / name).write_text(rows.dumps(made), encoding="utf-8")
     return name

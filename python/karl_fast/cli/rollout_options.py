@@ -41,6 +41,6 @@ def settings_of(config: str | None, data: str | None, *, model: str | None, **gi
         error = UsageError(
             "no held-out prompts given: wanted a file of them as DATA, or eval_prompts in the file of --config"
         )
-        error.hint = "prompts that were learned from say little of others"
+        error.hint = "rewards on prompts of the training set do not show how the model does on others"
         raise error
     return RolloutSettings(settings, prompts, **given)

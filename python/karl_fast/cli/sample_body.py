@@ -77,7 +77,7 @@ def given_logs(logs: list[str] | None, config: SettingsFile | None) -> list[str]
 def _whole(settings: Settings) -> Settings:
     """Return the settings of rows that are printed: all splits as one, even if a file sets a split."""
     if settings.origins.get("split") == "flag" and settings.split != WHOLE:
-        error = UsageError("--split deals rows over files, and -o - prints them all as one")
+        error = UsageError("--split divides rows among files, and -o - prints all of them to standard output")
         error.hint = "leave out --split, or name a folder with -o"
         raise error
     return settings.replace(split=WHOLE)

@@ -136,7 +136,7 @@ def _check_sample(config: CycleConfig) -> None:
 
 @contextlib.contextmanager
 def _in_folder_of(config: CycleConfig) -> Iterator[None]:
-    """Run code of the user as its step will: in the folder of the file; what it prints is no result."""
+    """Run code of the user as its step will: in the folder of the file; what it prints is not a result."""
     with contextlib.chdir(config.file.parent), contextlib.redirect_stdout(sys.stderr):
         yield
 

@@ -95,7 +95,7 @@ def rows(file: Path) -> Iterator[dict[str, Any]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataSetError(f"{file}, line {number:,}: the row is no JSON") from error
+            raise DataSetError(f"{file}, line {number:,}: the row is not JSON") from error
         if not isinstance(row, dict) or not {"group", "reward", "messages"} <= row.keys():
             raise DataSetError(f"{file}, line {number:,}: wanted an object with group, reward and messages")
         yield row

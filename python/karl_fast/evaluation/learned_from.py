@@ -80,7 +80,7 @@ def _of_data(adapter: Path, data: Any) -> _seen_hashes.Seen:
     folder = Path(data)
     if not folder.is_dir():
         hint = f"run this where mlx_lm ran, if {data} is relative to it, or bring the data set back"
-        raise _unknown(adapter, f"names the data {data} in its {CONFIG}, which is no folder", hint)
+        raise _unknown(adapter, f"names the data {data} in its {CONFIG}, which is not a folder", hint)
     trained = (adapter / ADAPTERS).stat().st_mtime
     files = [folder / f"{split}.jsonl" for split in LEARNED]
     newer = next((file for file in files if file.is_file() and file.stat().st_mtime > trained), None)

@@ -105,7 +105,7 @@ class PromotionRecords:
         if not os.path.lexists(self.link):
             return None
         if not self.link.is_symlink():
-            raise OutputForeignError(f"{self.link} exists and is no symbolic link: it is left as it is")
+            raise OutputForeignError(f"{self.link} exists and is not a symbolic link: it is left as it is")
         return os.path.realpath(self.link)
 
     def move(self, target: str | None) -> None:
@@ -189,7 +189,7 @@ def _read(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_text("utf-8"))
         return found | {"state": found["state"]}  # type: ignore[no-any-return]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{file} is damaged: it is no record of a promotion") from error
+        raise CheckpointError(f"{file} is damaged: it is not a record of a promotion") from error
 
 
 def _write(place: Path, record: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of i
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 JSON = json.JSONDecoder(parse_constant=_refuse)
@@ -130,11 +130,11 @@ def _row(split: str, line: bytes, stamped: bool, place: str) -> Row:
     try:
         value = (JSON if stamped else RAW).decode(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise DataSetError(f"{place}: the row is no UTF-8") from error
+        raise DataSetError(f"{place}: the row is not UTF-8") from error
     except (ValueError, RecursionError) as error:
-        raise DataSetError(f"{place}: the row is no JSON") from error
+        raise DataSetError(f"{place}: the row is not JSON") from error
     if not isinstance(value, dict):
-        raise DataSetError(f"{place}: the row is no JSON object")
+        raise DataSetError(f"{place}: the row is not a JSON object")
     stamp = value.get(STAMP)
     if stamped and not _is_stamp(stamp):
         raise DataSetError(f"{place}: the row has no object {STAMP} with its id, group and reward")
@@ -190,7 +190,7 @@ def _check_first(alone: DataSet) -> None:
 
 
 def _foreign(path: Path, why: str, hint: str) -> DataSetError:
-    error = DataSetError(f"{path} is no data set of karl-fast: {why}")
+    error = DataSetError(f"{path} is not a data set of karl-fast: {why}")
     error.hint = hint
     return error
 
@@ -228,14 +228,14 @@ def _manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except (ValueError, RecursionError) as error:
-        raise DataSetError(f"{file} is damaged: it is no JSON") from error
+        raise DataSetError(f"{file} is damaged: it is not JSON") from error
     return _checked(file, manifest)
 
 
 def _checked(file: Path, manifest: Any) -> Manifest:
     """Return the manifest if the parts read here have the form that this version knows."""
     if not isinstance(manifest, dict) or not {"schema", "karl_fast"} <= manifest.keys():
-        raise DataSetError(f"{file} is no manifest of karl-fast")
+        raise DataSetError(f"{file} is not a manifest of karl-fast")
     if not isinstance(manifest["schema"], int) or manifest["schema"] > SCHEMA:
         version = f"{manifest['schema']!r}, of karl-fast {manifest['karl_fast']}"
         raise DataSetError(f"{file} has the form {version}; this version reads forms up to {SCHEMA}")

@@ -31,6 +31,6 @@ def bad_message(record: Mapping[str, Any], path: str) -> str:
     if messages is None:
         return ""
     if not isinstance(messages, list):
-        return f"; in one record {path} is no list of messages"
+        return f"; in one record {path} is not a list of messages"
     found = ((number, wrong(message)) for number, message in enumerate(messages, 1))
     return next((f"; in one record message {number} of {path} {why}" for number, why in found if why), "")

@@ -39,7 +39,7 @@ class Source:
 
         Raises:
             FileError: it cannot be read.
-            DataSetError: a row is no JSON object; the message names the line.
+            DataSetError: a row is not a JSON object; the message names the line.
         """
         file = self.folder / f"{split}.jsonl"
         if not file.is_file():
@@ -58,9 +58,9 @@ def _parsed(file: Path, lines: Any) -> Iterator[dict[str, Any]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataSetError(f"{file}, line {number:,}: the row is no JSON") from error
+            raise DataSetError(f"{file}, line {number:,}: the row is not JSON") from error
         if not isinstance(row, dict):
-            raise DataSetError(f"{file}, line {number:,}: the row is no JSON object")
+            raise DataSetError(f"{file}, line {number:,}: the row is not a JSON object")
         yield row
 
 
@@ -81,7 +81,7 @@ def open_source(path: str | Path) -> Source:
         raise error
     files = [folder / f"{split}.jsonl" for split in SPLITS]
     if not any(file.is_file() for file in files):
-        raise DataSetError(f"{folder} is no data set: it has no train.jsonl, valid.jsonl or test.jsonl")
+        raise DataSetError(f"{folder} is not a data set: it has no train.jsonl, valid.jsonl or test.jsonl")
     if not any(file.is_file() and file.stat().st_size for file in files):
         raise NothingToTrainError(f"{folder} has no rows")
     return Source(folder, _sampler(folder / "manifest.json"))

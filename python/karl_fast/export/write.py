@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-UNPARSABLE = "inspect --strict parses every record, and counts those that are no JSON"
+UNPARSABLE = "inspect --strict parses every record, and counts those that are not JSON"
 
 FEWEST = 4
 """Default batch size of `mlx_lm lora`, which refuses a split with fewer rows."""

@@ -52,7 +52,8 @@ def read(
             ``PackedError`` or ``EncodingError``, where it may hold some that nothing here reads, and ``ColumnError``,
             where a column of Parquet is needed that JSON has no form for.
         RewardError: a function of ``reward`` is not there, or its file does not run.
-        BadRowError: with ``strict``, for the first row that is no record; with ``order_by``, for a record without one.
+        BadRowError: with ``strict``, for the first row that is not a record; with ``order_by``, for a record without
+            one.
         UsageError: a field path or setting that means nothing.
     """
     settings = (settings or Settings()).replace(**choices)
@@ -145,7 +146,7 @@ def refuse_bad_rows(core: _core.Log) -> None:
             place = f", line {bad['line']}, byte {bad['offset']}" if bad else ""
             reason = (bad["reason"] if bad else damage[0]).replace("_", " ")
             reason += f" {bad['key']}" if bad and "key" in bad else ""
-            raise BadRowError(f"{file['path']}{place}: the row is no sound record: {reason}")
+            raise BadRowError(f"{file['path']}{place}: the row is not a sound record: {reason}")
 
 
 SOUND = ("failed_rollout",)

@@ -147,7 +147,7 @@ def _ticks(array: Any, write: Callable[[int], str]) -> Texts:
 def _date64(milliseconds: int) -> str:
     days, rest = divmod(milliseconds, 86_400_000)
     if rest:
-        raise ValueError(f"the date of {milliseconds} ms is no whole day")
+        raise ValueError(f"the date of {milliseconds} ms is not a whole day")
     return f'"{day(days)}"'
 
 

@@ -35,11 +35,11 @@ def _is_answer(message: dict[str, Any]) -> bool:
 def wrong(message: object) -> str | None:
     """Return the defect of a message; None if it is valid."""
     if not isinstance(message, dict):
-        return "is no object"
+        return "is not an object"
     if "role" not in message and {"from", "value"} <= message.keys():
         return _misspoken(message["from"], message["value"])
     if not isinstance(message.get("role", ""), str):
-        return "has a role that is no text"
+        return "has a role that is not text"
     if "role" not in message:
         return f"has no role; it holds {', '.join([*message][:KEYS])}"
     if not _is_content(message.get("content")):
@@ -51,7 +51,7 @@ def wrong(message: object) -> str | None:
 def _misspoken(speaker: object, value: object) -> str | None:
     """Return the defect of a ShareGPT message; None if it is valid."""
     if not isinstance(speaker, str):
-        return "is from what is no text"
+        return "is from what is not text"
     if speaker.lower() not in SPEAKERS:
         return f"is from {speaker[:SHOWN]!r}, who is none of {', '.join(SPEAKERS)}"
     if speaker.lower() == "function_call" or _is_content(value):

@@ -205,7 +205,7 @@ def _misfit(name: str, came: mx.array | None, wanted: mx.array | None) -> str | 
     if came is None:
         return f"lacks {name}, {_form(wanted)}"
     if wanted is None:
-        return f"has {name}, {_form(came)}, which is none of the model's"
+        return f"has {name}, {_form(came)}, which the model does not have"
     if _form(came) != _form(wanted):
         return f"has {name} as {_form(came)}, wanted {_form(wanted)}"
     return None
@@ -249,14 +249,14 @@ def _config(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise _damaged(file, f"cannot be read: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("lora_parameters", {}), dict):
-        raise _damaged(file, "is no configuration of an adapter, wanted an object of JSON")
+        raise _damaged(file, "is not a configuration of an adapter, wanted an object of JSON")
     if found.get("fine_tune_type", "lora") != "full":
         _check_recorded(file, found.get("lora_parameters", {}))
     return found
 
 
 def _check_recorded(file: Path, held: dict[str, Any]) -> None:
-    """Raise where the rank or the scale of an adapter is not recorded, or is no number: no weights tell the scale."""
+    """Raise where the rank or the scale of an adapter is not recorded, or is not a number."""
     for name, kind, wanted in (("rank", int, "a whole number"), ("scale", int | float, "a number")):
         value = held.get(name)
         if value is None:

@@ -145,7 +145,7 @@ def _of_hub(error: Exception, said: str) -> str | None:
     from huggingface_hub import errors
 
     if isinstance(error, errors.GatedRepoError):
-        return f"the hub gives it to those only who were let in: {said}"
+        return f"access to it on the hub has to be requested: {said}"
     if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
         return "the Hugging Face hub has none of that name"
     if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled | ConnectionError | TimeoutError):

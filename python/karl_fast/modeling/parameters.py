@@ -40,12 +40,12 @@ def short(path: Path) -> str | None:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > size - 8:
-            return f"it is no file of safetensors: it has {size:,} bytes, and none of its header"
+            return f"it is not a file of safetensors: it has {size:,} bytes, and none of its header"
         try:
             header = json.loads(file.read(length))
             ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-            return "it is no file of safetensors: its header is damaged"
+            return "it is not a file of safetensors: its header is damaged"
     wanted = 8 + length + max(ends, default=0)
     return None if wanted == size else f"it has {size:,} bytes, and its header says {wanted:,}"
 

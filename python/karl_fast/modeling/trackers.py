@@ -69,7 +69,7 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
         except ValueError:
             continue
         if not isinstance(line, dict) or not isinstance(line.get("step"), int):
-            raise CheckpointError(f"{path} is no file of metrics")
+            raise CheckpointError(f"{path} is not a file of metrics")
         yield line
 
 

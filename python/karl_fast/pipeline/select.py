@@ -142,8 +142,6 @@ def _refuse_target(settings: Settings) -> None:
     untouched = Settings()
     for name in ("shaping", "score", "ess", "inverse_temperature", "partition_by"):
         if getattr(settings, name) != getattr(untouched, name):
-            raise UsageError(
-                f"{name} is {getattr(settings, name)}, but log_weight was given, and stands in its place", name
-            )
+            raise UsageError(f"{name} is {getattr(settings, name)}, but log_weight was given, which replaces it", name)
     if settings.sampler == "reservoir":
         raise UsageError("the sampler reservoir draws all rows alike: it has no use for the log_weight that was given")

@@ -118,7 +118,7 @@ def ablate(
     if not seeds:
         raise UsageError("seeds is empty, wanted one or more", "seeds")
     if twice := [seed for seed in seeds if list(seeds).count(seed) > 1]:
-        raise UsageError(f"seeds has {twice[0]} twice, wanted each once: the same run again says nothing new", "seeds")
+        raise UsageError(f"seeds has {twice[0]} twice, wanted each once: the same run gives the same result", "seeds")
     outcomes: dict[str, list[float]] = {}
     stopped: dict[str, dict[int, str]] = {}
     for name in chosen:

@@ -77,5 +77,5 @@ def _unmoved(model: Any) -> Iterator[None]:
             holder[key] = array
     if other := sorted(set(moved) - trained):
         raise ModelError(
-            f"a pass changes {other[0]} of the model, which is no weight that is trained: compile cannot be true"
+            f"a pass changes {other[0]} of the model, which is not a weight that is trained: compile cannot be true"
         )

@@ -157,7 +157,7 @@ def prompts(path: str | Path) -> list[Prompt]:
 
     Raises:
         FileError: it cannot be read.
-        UsageError: a line that is no prompt, the same id twice, or no line at all.
+        UsageError: a line that is not a prompt, the same id twice, or no line at all.
     """
     found: list[Prompt] = []
     for number, line in enumerate(_text(Path(path)).split("\n")):

@@ -113,7 +113,7 @@ class GuardedEnvironment:
             wanted = "wanted None, a text or a list of messages"
             raise CallError(LENGTH, f"{self.guard.name} gave the observation {shown(observation)}, {wanted}")
         if wrong := no_text(observation):
-            raise CallError(LENGTH, f"{self.guard.name} gave an observation that is no JSON: {wrong}")
+            raise CallError(LENGTH, f"{self.guard.name} gave an observation that is not JSON: {wrong}")
         return [dict(one) for one in observation]
 
     def refused(self, error: Exception) -> None:

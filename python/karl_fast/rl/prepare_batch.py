@@ -187,5 +187,5 @@ def finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
         DivergedError: one is not finite.
     """
     if not np.isfinite(logp).all():
-        raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
+        raise DivergedError("the policy gives log-probabilities that are not finite: its weights are not usable")
     return logp

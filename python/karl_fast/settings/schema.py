@@ -258,7 +258,7 @@ def validate(settings: Any, table: str = "") -> None:
 
 
 def is_a(value: Any, kind: Any) -> bool:
-    """Return True for a value of a kind; a whole number is a float too, True is no number, and a list is a tuple."""
+    """Return True for a value of a kind; a whole number is a float too, True is not a number, and a list is a tuple."""
     if isinstance(value, bool) or kind is bool:
         return kind is bool and isinstance(value, bool)
     return isinstance(value, {float: (int, float), tuple: (tuple, list)}.get(kind, kind))

@@ -163,7 +163,7 @@ def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Set
         _table(table, top.pop(table, {}))
     own, known = tables[command], {*names, *PLACES}
     if alien := [key for key in own if key not in known]:
-        raise UsageError(f"[{command}] {alien[0]} is no option of {command}")
+        raise UsageError(f"[{command}] {alien[0]} is not an option of {command}")
     both = _sampling(top) | own
     return _placed(file, {name: value for name, value in both.items() if name in known})
 
@@ -214,7 +214,7 @@ def own_table(top: dict[str, Any], command: str, names: Collection[str]) -> dict
     astray = [key for key in top if key.replace("-", "_") in {*names} - {*schema(SampleFields)}]
     if isinstance(table, dict) and not astray:
         return table
-    sentence = f"{astray[0]} stands outside of the table [{command}]" if isinstance(table, dict) else ""
+    sentence = f"{astray[0]} is outside of the table [{command}]" if isinstance(table, dict) else ""
     error = UsageError(sentence or f"there is no table [{command}]")
     above = f"put a line [{command}] above {', '.join(astray)}"
     error.hint = above if astray else f"the settings of {command} stand in it"

@@ -82,6 +82,6 @@ def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no setting")
+        raise ValueError(f"{value} is not a setting")
     # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -108,7 +108,7 @@ def _texts(settings: SampleFields) -> None:
         if text is not None and not isinstance(text, str):  # a path of the reward
             raise UsageError(f"{name} is {text!r}, wanted a text", name)
         if text is not None and text.encode("utf-8", "ignore").decode() != text:
-            raise UsageError(f"{name} is {text!r}, which is no UTF-8", name)
+            raise UsageError(f"{name} is {text!r}, which is not UTF-8", name)
         if name != "format":  # of formats there is a list
             refuse_empty(NO_PATHS.get(name, "the path of a field"), **{name: text})
 
@@ -121,7 +121,7 @@ def _reward(settings: SampleFields) -> None:
         if not math.isfinite(weight):
             raise UsageError(f"the weight of {path} is {weight}, wanted a finite number")
         if settings.functions and not weight:
-            raise UsageError(f"the weight of {path} is 0, and beside a function a component has to weigh something")
+            raise UsageError(f"the weight of {path} is 0, a component with a function needs a weight other than 0")
 
 
 def _weight(path: str, component: float | Signal) -> float:
@@ -196,7 +196,7 @@ def _sampler(settings: SampleFields) -> None:
             )
     if settings.sampler == "weighted-reservoir" and settings.partition_by != "global":
         raise UsageError(
-            "the sampler weighted-reservoir weighs a row by itself: it knows partition_by global alone",
+            "the sampler weighted-reservoir weights each row alone: it takes partition_by global only",
             "partition_by",
         )
     if settings.sampler in REPLACING and settings.max_per_group is not None:
@@ -224,7 +224,7 @@ def _strata(settings: SampleFields) -> None:
         error.hint = near or f"name the path of the field with --{STRATA[0]}"
         raise error
     if deal not in DEALS:
-        error = UsageError(f"per deals {deal!r}, wanted {', '.join(DEALS)}", "per")
+        error = UsageError(f"per has {deal!r}, wanted {', '.join(DEALS)}", "per")
         error.hint = question(f"--per {field_}={name}" for name in nearest(deal, DEALS))
         raise error
 
@@ -255,7 +255,7 @@ def _tokens(settings: SampleFields) -> None:
             "tokenizer",
         )
     if settings.shape == "raw" and settings.max_tokens is not None:
-        raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
+        raise UsageError("raw rows are not training rows yet: their tokens cannot be counted")
 
 
 def _split(settings: SampleFields) -> None:

@@ -124,7 +124,7 @@ def evaluate(
     file = source.folder / f"{split}.jsonl"
     if not rows:
         error = NothingToTrainError(f"{file} has no rows to judge by")
-        error.hint = "karl-fast sample ... --split 0.8,0.1,0.1 deals some to it; --split names another"
+        error.hint = "karl-fast sample ... --split 0.8,0.1,0.1 puts some into it; --split names another"
         raise error
     if by is not None and all(_value(row, by) is None for row in rows):
         raise _no_field(by, rows, file)

@@ -36,7 +36,7 @@ def check_source(recipe: str, source: Source) -> None:
         error = UsageError(f"the recipe {recipe} needs rewards of every row, and {source.folder} has no manifest.json")
     else:
         drawn = f"the rows of {source.folder} were drawn by their rewards already ({source.sampler})"
-        error = UsageError(f"the recipe {recipe} looks at rewards, and {drawn}: they would count twice")
+        error = UsageError(f"the recipe {recipe} uses rewards, and {drawn}: they would count twice")
     error.hint = "karl-fast sample ... --sampler all writes every row, with its weight"
     raise error
 

@@ -222,7 +222,7 @@ impl fmt::Display for Error {
                 let wanted = if low == high { format!("{low}") } else { format!("{low} to {high}") };
                 write!(f, "{what} at index {index} is {got}, wanted {wanted}")
             }
-            Self::Bytes { what, problem } => write!(f, "bytes are no {what}: {problem}"),
+            Self::Bytes { what, problem } => write!(f, "bytes are not a {what}: {problem}"),
             Self::Merge { what, differs } => {
                 write!(f, "{what} cannot be merged with one of another {differs}")
             }

@@ -50,9 +50,9 @@ fn columns<'py>(py: Python<'py>, table: RowTable, bad: Option<(usize, &'static s
 
 fn problem_name(problem: RowProblem) -> &'static str {
     match problem {
-        RowProblem::NotUtf8 => "the row is no UTF-8",
-        RowProblem::NoJson => "the row is no JSON",
-        RowProblem::NotAnObject => "the row is no JSON object",
+        RowProblem::NotUtf8 => "the row is not UTF-8",
+        RowProblem::NoJson => "the row is not JSON",
+        RowProblem::NotAnObject => "the row is not a JSON object",
         RowProblem::NoStamp => "the row has no object karl_fast with its id, group and reward",
     }
 }

@@ -3,9 +3,9 @@
 /// The class of what Python raises on a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// `AttributeError`: a value that is no object where one has to be, or a command that is no text.
+    /// `AttributeError`: a value that is not an object where one has to be, or a command that is not text.
     Attribute,
-    /// `TypeError`: a value that is no number, list or name where one has to be.
+    /// `TypeError`: a value that is not a number, list or name where one has to be.
     Type,
     /// `ZeroDivisionError`.
     ZeroDivision,

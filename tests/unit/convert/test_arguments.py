@@ -73,7 +73,7 @@ def test_folders_on_the_way_to_the_output_are_made_and_go_again_where_nothing_is
     assert (said.returncode, [one.name for one in (session / "new").iterdir()]) == (1, ["dir"])
     said = karl("convert", "s.jsonl", "-o", "s.jsonl/new/out.jsonl", folder=session)
     assert said.returncode == 1
-    assert said.stderr.startswith("error: cannot write s.jsonl/new/out.jsonl: s.jsonl is no folder\nhint: ")
+    assert said.stderr.startswith("error: cannot write s.jsonl/new/out.jsonl: s.jsonl is not a folder\nhint: ")
 
 
 @pytest.mark.parametrize("out", [".", "/", ""])

@@ -93,7 +93,7 @@ def test_packed_transcripts_are_unpacked(convert: Convert, tmp_path: Path, pack:
 
 
 def test_what_a_tool_cut_in_half_is_mended(convert: Convert, tmp_path: Path) -> None:
-    """Half a surrogate pair is no text, and the whole conversation would be none."""
+    """Half a surrogate pair is not text, and the whole conversation would be none."""
     session = made.plain()
     path = session.write(tmp_path / "a.jsonl")
     path.write_bytes(path.read_bytes().replace(b"1 failed", b"1 \\ud83d failed"))
@@ -152,7 +152,7 @@ def test_an_output_that_is_there_stays_what_it_is(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("mine", "utf-8")
     for force in (False, True):
-        with pytest.raises(errors.OutputForeignError, match="it exists and is no file of trajectories") as raised:
+        with pytest.raises(errors.OutputForeignError, match="it exists and is not a file of trajectories") as raised:
             karl_fast.convert(path, out, force=force)
         assert raised.value.exit_code == 5
     assert out.read_text("utf-8") == "mine"
@@ -177,7 +177,7 @@ def test_what_is_no_transcript_is_refused_by_name(convert: Convert, tmp_path: Pa
     assert [path.rsplit("/")[-1] for path, _ in account.refused] == ["chat.json", "one.jsonl"]
     assert all("Gemini CLI" in why for _, why in account.refused)
     assert [path.rsplit("/")[-1] for path, _ in account.skipped] == ["empty.jsonl", "settings.json"]
-    for name, why in (("chat.json", "Gemini CLI"), ("settings.json", "no transcript")):
+    for name, why in (("chat.json", "Gemini CLI"), ("settings.json", "not a transcript")):
         with pytest.raises(errors.LogError, match=why):
             karl_fast.convert(folder / name, tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()
@@ -221,7 +221,7 @@ def test_a_folder_that_may_not_be_listed_is_written_into(tmp_path: Path) -> None
 
 def test_a_folder_that_is_none_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     path = made.plain().write(tmp_path / "a.jsonl")
-    with pytest.raises(errors.FileError, match=r"a\.jsonl is no folder"):
+    with pytest.raises(errors.FileError, match=r"a\.jsonl is not a folder"):
         karl_fast.convert(tmp_path / "none.jsonl", path / "b.jsonl")
 
 

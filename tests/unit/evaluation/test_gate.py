@@ -188,7 +188,7 @@ def test_the_old_adapter_has_to_be_the_one_in_use(runs: Path) -> None:
 def test_a_folder_in_the_place_of_the_link_is_left_as_it_is(runs: Path) -> None:
     (runs / "current").mkdir()
     logs(runs / "data", BETTER, WORSE)
-    with pytest.raises(OutputForeignError, match="is no symbolic link"):
+    with pytest.raises(OutputForeignError, match="is not a symbolic link"):
         by_rewards(runs)
     assert (runs / "current").is_dir()
 
@@ -357,7 +357,7 @@ def test_settings_out_of_range_are_refused_by_name(runs: Path, more: dict[str, A
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "line 1: the row is no JSON"),
+        ("{", "line 1: the row is not JSON"),
         ("[]", "line 1: wanted an object"),
         ('{"group": "a", "reward": 1}', "line 1"),
     ],

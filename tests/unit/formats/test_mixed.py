@@ -140,7 +140,7 @@ def test_a_key_that_stands_twice_is_found_anywhere_in_a_record(tmp_path: Path) -
         (tmp_path / "log.jsonl").write_text(json.dumps(record(0)) + "\n" + damaged + "\n")
         strict = karl("sample", "log.jsonl", "-k", 1, "-o", "out", "--strict", folder=tmp_path)
         assert (strict.returncode, strict.stdout) == (3, "")
-        assert f"log.jsonl, line 2, byte 145: the row is no sound record: duplicate key {key}\n" in strict.stderr
+        assert f"log.jsonl, line 2, byte 145: the row is not a sound record: duplicate key {key}\n" in strict.stderr
         done = karl("convert", "log.jsonl", "-o", "c.jsonl", "--force", "--json", folder=tmp_path)
         assert json.loads(done.stdout)["notes"]["duplicate_keys"] == 1
 

@@ -83,7 +83,7 @@ def test_the_table_of_a_shared_file_is_all_that_rl_reads(asked: Any) -> None:
     assert (found.model, found.training.seed, found.alarms.flat_rounds) == ("tiny", 0, 2)
     assert load_sampling("there/all.toml").settings == {"k": 9, "seed": 5}
     Path("there/all.toml").write_text("group_size = 3\n[rl]\nrounds = 2\n")
-    with pytest.raises(UsageError, match=r"there/all.toml: group_size stands outside of the table \[rl\]"):
+    with pytest.raises(UsageError, match=r"there/all.toml: group_size is outside of the table \[rl\]"):
         asked("--config", "there/all.toml")
 
 

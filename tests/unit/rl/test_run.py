@@ -418,7 +418,7 @@ def test_a_file_that_has_changed_makes_another_run(online: Callable[..., Online]
 def test_a_place_that_is_a_file_is_refused(online: Callable[..., Online]) -> None:
     settings = online()
     Path(settings.out).write_text("mine")
-    with pytest.raises(OutputForeignError, match="it exists and is no directory"):
+    with pytest.raises(OutputForeignError, match="it exists and is not a directory"):
         rl(settings, force=True)
     assert Path(settings.out).read_text() == "mine"
 

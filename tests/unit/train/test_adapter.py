@@ -83,7 +83,7 @@ def half(held: dict[str, Any]) -> dict[str, Any]:
 
 
 TENSORS = {
-    "renamed": (renamed, "has base.model.layers.1.", "which is none of the model's; 0 of the model's 14 tensors fit"),
+    "renamed": (renamed, "has base.model.layers.1.", "which the model does not have; 0 of the model's 14 tensors fit"),
     "gone": (first_gone, "lacks model.layers.1.", "float32 of the shape (512, 8); 13 of the model's 14 tensors fit"),
     "more": (one_more, "has zz.lora_a, float32 of the shape (2, 2), which is none", "14 of the model's 14 tensors fit"),
     "rank": (other_rank, "lora_a as float32 of the shape (", "0 of the model's 14 tensors fit"),
@@ -112,8 +112,8 @@ def test_a_tensor_that_does_not_fit_is_named(
 FILES = {
     "cut": (lambda file: file.write_bytes(file.read_bytes()[:-7]), "bytes, and its header says"),
     "longer": (lambda file: file.write_bytes(file.read_bytes() + b"x"), "bytes, and its header says"),
-    "nothing": (lambda file: file.write_bytes(b""), "it is no file of safetensors: it has 0 bytes"),
-    "text": (lambda file: file.write_text("not a tensor in it, and long enough"), "it is no file of safetensors"),
+    "nothing": (lambda file: file.write_bytes(b""), "it is not a file of safetensors: it has 0 bytes"),
+    "text": (lambda file: file.write_text("not a tensor in it, and long enough"), "it is not a file of safetensors"),
     "header": (lambda file: file.write_bytes(b"\2" + b"\0" * 7 + b"[]" + b"\0" * 9), "its header is damaged"),
     "gone": (lambda file: file.unlink(), ""),
     "folder": (lambda file: (file.unlink(), file.mkdir()), ""),

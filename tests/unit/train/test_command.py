@@ -166,7 +166,7 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
         (["{turns}", "--model", "{model}"], 4, "learn from: bad template 1; the rows hold id, turns"),
         (["{tmp}", "--model", "{model}"], 1, "it has no train.jsonl, valid.jsonl or test.jsonl"),
         (["{empty}", "--model", "{model}"], 4, "has no rows"),
-        (["{damaged}", "--model", "{model}"], 1, "train.jsonl, line 2: the row is no JSON"),
+        (["{damaged}", "--model", "{model}"], 1, "train.jsonl, line 2: the row is not JSON"),
         (["{long}", "--model", "{model}", "--overlong", "error", "--max-seq-length", "32"], 4, "row 1 has"),
         (["{data}", "--model", "{model}", "--num-layers", "9"], 2, "--num-layers is 9, and the model has 2"),
         (["{data}", "--model", "{model}", "--lora-keys", "mlp.nothing"], 2, "--lora-keys names mlp.nothing"),

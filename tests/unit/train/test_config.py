@@ -138,7 +138,7 @@ def test_what_a_file_may_not_hold_is_told_with_its_name(asked: Any, folder: Path
             "put a line [train] above learning-rate, model",
         ),
         ("seed = 1", "there is no table [train]", "the settings of train stand in it"),
-        ("epochs = 1\n[train]", "epochs stands outside of the table [train]", "put a line [train] above epochs"),
+        ("epochs = 1\n[train]", "epochs is outside of the table [train]", "put a line [train] above epochs"),
         ("[sample]\nk = 3\n[training]\nepochs = 1", "there is no table [train]", "the settings of train stand in it"),
     ],
 )

@@ -40,7 +40,7 @@ def test_what_a_killed_run_said_of_later_steps_is_forgotten(tmp_path: Path) -> N
     JsonLines(path, 3).finish()
     assert [json.loads(line)["step"] for line in path.read_text("utf-8").splitlines()] == [0, 1, 2, 3]
     path.write_text("[]\n", "utf-8")
-    with pytest.raises(CheckpointError, match="is no file of metrics"):
+    with pytest.raises(CheckpointError, match="is not a file of metrics"):
         JsonLines(path, 3)
 
 

@@ -50,7 +50,7 @@ def of_hub(kind: str) -> Exception:
         ("HFValidationError", NONE),
         ("LocalEntryNotFoundError", SILENT),
         ("OfflineModeIsEnabled", SILENT),
-        ("GatedRepoError", "the hub gives it to those only who were let in: a long story of links"),
+        ("GatedRepoError", "access to it on the hub has to be requested: a long story of links"),
         ("RevisionNotFoundError", "the Hugging Face hub said: a long story of links"),
     ],
 )

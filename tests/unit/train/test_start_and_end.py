@@ -197,11 +197,11 @@ def test_an_early_end_says_where_the_best_has_no_checkpoint(data: Path, tiny_mod
 
 def test_a_place_that_is_a_file_is_refused(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    with pytest.raises(OutputForeignError, match="mine: it exists and is no directory"):
+    with pytest.raises(OutputForeignError, match="mine: it exists and is not a directory"):
         train(data, tiny_model, tmp_path / "mine", Training(**QUICK), force=True)
     assert (tmp_path / "mine").read_text() == "mine"
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(OutputForeignError, match="link: it exists and is no directory"):
+    with pytest.raises(OutputForeignError, match="link: it exists and is not a directory"):
         train(data, tiny_model, tmp_path / "link", Training(**QUICK), force=True)
 
 

@@ -69,8 +69,8 @@ def _file(words: list[str]) -> tuple[bool, str]:
     status = words[:1] == ["status"]
     files = words[1:] if status else words
     if len(files) != 1:
-        came = ", ".join(map(clean, files)) if files else "none"
-        raise UsageError(f"wanted one file of a cycle, a .toml, and came {came}")
+        given = ", ".join(map(clean, files)) if files else "no file"
+        raise UsageError(f"the argument is {given}, wanted the .toml file of one cycle")
     return status, files[0]
 
 

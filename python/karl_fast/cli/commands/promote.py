@@ -33,7 +33,7 @@ Margin = Annotated[
     float, typer.Option("--margin", help="The least difference, in the unit of the reward or nats a token.")
 ]
 Confidence = Annotated[
-    float, typer.Option("--confidence", help="One less the chance of any false promotion, over all looks at DATA.")
+    float, typer.Option("--confidence", help="One minus the probability of any false promotion, over all uses of DATA.")
 ]
 Link = Annotated[
     str | None, typer.Option("--link", help="The link to move. [default: current, beside NEW]", show_default=False)
@@ -105,5 +105,9 @@ def _lines(found: Decision, margin: float) -> Iterator[str]:
     above = f" above a margin of {margin:g}" if margin else ""
     yield f"look      {found.look} at this data: p {found.p:.3g}{above}, wanted at most {found.alpha:.3g}"
     where = clean(str(found.link))
-    yield f"promoted  {where} leads to it" if found.promoted else f"refused   not surely better: {where} is as it was"
+    yield (
+        f"promoted  {where} points to it"
+        if found.promoted
+        else f"refused   not significantly better: {where} is unchanged"
+    )
     yield f"record    {clean(str(found.record))}"

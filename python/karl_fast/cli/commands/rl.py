@@ -89,7 +89,7 @@ def _show(run: str, count: int, json: bool) -> None:
     try:
         print("\n".join(lines) if json else "\n\n".join(whole(loads(line)) for line in lines))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} has a line that is no rollout of a run") from error
+        raise CheckpointError(f"{path} has a line that is not a rollout of a run") from error
 
 
 def _print(name: str, toml: bool) -> None:
@@ -127,6 +127,6 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         warning = "" if remark is None else f"warning   {remark[0]}; {remark[1]}\n"
         sys.stderr.write(f"{warning}trained   {made}\nwritten   {clean(str(done.out))}\n")
     if not done.steps and (remark := idle(done)) is not None:
-        error = AlarmError(f"nothing was learned: {remark[0]}")
-        error.hint = remark[1]
-        raise error
+        alarm = AlarmError(f"nothing was learned: {remark[0]}")
+        alarm.hint = remark[1]
+        raise alarm

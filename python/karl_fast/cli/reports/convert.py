@@ -66,7 +66,7 @@ def _types(types: dict[str, int]) -> str:
 
 def _fates(account: Conversion) -> str:
     fates = {"used": account.lines_used, "duplicates": account.duplicates}
-    also = {"blank_lines": account.blank_lines, "welded_lines": account.welded_lines, **account.notes}
+    also = {"blank_lines": account.blank_lines, "lines_of_several_records": account.welded_lines, **account.notes}
     parts = [
         counts_of(fates),
         *(f"{name}: {said}" for name, counts in _left(account) if (said := counts_of(counts))),
@@ -89,8 +89,8 @@ def _refused(account: Conversion) -> Iterable[str]:
     parquet = [path for path, _ in account.skipped if path.endswith(PARQUET)]
     if others := [path for path, _ in account.skipped if not path.endswith(PARQUET)]:
         more = ", ..." if len(others) > 1 else ""
-        holds = counted(len(others), "file is", "files are")
-        yield f"passed    {holds} no transcript: {clean(others[0])}{more}"
+        are_not = counted(len(others), "file is not a transcript", "files are not transcripts")
+        yield f"passed    {are_not}: {clean(others[0])}{more}"
     if parquet:
         files = counted(len(parquet), "file")
         yield f"passed    {files} of Parquet, which is read where it is named: {clean(around(parquet[0]))}"

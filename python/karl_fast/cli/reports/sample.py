@@ -80,10 +80,10 @@ def changed(config: SettingsFile, manifest: Manifest, *, reread: bool) -> Iterab
     for file in manifest["inputs"]:
         digest, covers = before.get(file["path"], (None, None))
         if covers == file["hash_covers"] and digest != file["xxh3_128"]:
-            yield f"warning: {clean(file['path'])} is not what it was when {clean(config.path)} was written"
+            yield f"warning: {clean(file['path'])} has changed since {clean(config.path)} was written"
     for name, function in manifest.get("reward_functions", {}).items():
         if name in config.functions and _digest(config.functions[name]) != function["sha256"]:
-            yield f"warning: {clean(function['fn'])} is not what it was when {clean(config.path)} was written"
+            yield f"warning: {clean(function['fn'])} has changed since {clean(config.path)} was written"
 
 
 def _digest(function: object) -> object:
@@ -124,9 +124,13 @@ def _input(manifest: Manifest) -> str:
     return f"read      {name}: {in_bytes(size)}{form}{note}"
 
 
+LINES = {"blank_lines": "blank_lines", "welded_lines": "lines_of_several_records"}
+"""Counts of lines in the manifest, by the words of the report."""
+
+
 def _accounting(manifest: Manifest) -> str:
     account, files = manifest["accounting"], manifest["inputs"]
-    notes = account["notes"] | {name: sum(file[name] for file in files) for name in ("blank_lines", "welded_lines")}
+    notes = account["notes"] | {label: sum(file[name] for file in files) for name, label in LINES.items()}
     dropped, noted = counts_of(account["dropped"]), counts_of(notes)
     head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
     return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          (also: {noted})" if noted else "")
@@ -213,7 +217,7 @@ def _failures(manifest: Manifest) -> Iterable[str]:
         others = draw["sampler"] != "all" and draw["rows"] == draw["rows_wanted"]
         yield f"{'replaced' if others else 'left out'}  {counts_of(failed)}"
     if draw["over_group_cap"]:
-        yield f"passed    {counted(draw['over_group_cap'], 'row')} over, whose groups had their share"
+        yield f"skipped   {counted(draw['over_group_cap'], 'row')} of groups that had reached --max-per-group"
     trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
     if trimmed["rows"]:
         messages, rows = counted(trimmed["messages"], "message"), counted(trimmed["rows"], "row")

@@ -33,7 +33,7 @@ UNREAD = {
     "bad_tools": "tools that are not a list of functions with a name, nor the JSON text of one",
     "unknown_role": "a message of a role that is none of system, developer, user, assistant, model, tool, function",
     "bad_weight": "a message of the assistant with a weight that is neither 0 nor 1, or with weights of its parts",
-    "bad_system": "a system beside the conversation that is no text, or differs from its system message",
+    "bad_system": "a system message outside the conversation that is not text, or differs from its system message",
     "no_learned_turn": "a weight of 0 in every turn of the assistant",
     "unlearned_turn": "a turn with a weight of 0, and of a text all is learned: --shape chat keeps such rows",
 }
@@ -99,7 +99,7 @@ def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
         more = f" and {counted(len(damaged) - 1, 'other file')}" if len(damaged) > 1 else ""
         yield (
             f"the packed bytes of {damaged[0]}{more} are damaged: rows behind the damage are lost, and rows before it"
-            " may be other than they were"
+            " may have changed"
         )
 
 
@@ -128,7 +128,7 @@ def _missing(report: Manifest) -> Iterator[str]:
     else:
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
         yield (
-            f"{rows} where the format {formats} keeps it, which was told by the first records: name another with"
+            f"{rows} where the format {formats} keeps it; it was detected from the first records: name another with"
             " --format, or give each format a file of its own"
         )
 
@@ -195,7 +195,7 @@ def _left_out(columns: list[dict[str, Any]]) -> Iterator[str]:
     if columns:
         first, others = columns[0], f" and {counted(len(columns) - 1, 'other column')}" if len(columns) > 1 else ""
         yield clean(
-            f"the column {first['column']} of {first['path']}{others} was left out: nothing was asked of it, and JSON "
+            f"the column {first['column']} of {first['path']}{others} was left out: no option names it, and JSON "
             f"has no form for {first['type']}"
         )
 
@@ -233,7 +233,7 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         yield note
     draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
     if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
-        yield f"more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
+        yield f"more rows were drawn than the ESS of {ess:,.1f}: many of them are unlikely under the target"
     if draw["rows"] < draw["rows_wanted"]:
         wanted = counted(draw["rows_wanted"], "row was", "rows were")
         # Of a stream rows went by that can be drawn, and were not held.
@@ -241,10 +241,10 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         if 0 < held < kept:
             yield f"{wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
         else:
-            why = "strata that fell short are not made up for" if "strata" in draw else "no other can be drawn"
+            why = "strata with too few rows are not filled from others" if "strata" in draw else "no other can be drawn"
             yield f"{wanted} wanted, {draw['rows']:,} were drawn: {why}"
     if bad := draw["failed"].get("unparsable"):
-        yield f"{counted(bad, 'drawn row is', 'drawn rows are')} no JSON{_first(manifest, 'unparsable')}"
+        yield f"{counted(bad, 'drawn row is', 'drawn rows are')} not JSON{_first(manifest, 'unparsable')}"
     for reason, what in UNREAD.items():
         if bad := draw["failed"].get(reason):
             yield f"{counted(bad, 'row has', 'rows have')} {what}{_first(manifest, reason)}"

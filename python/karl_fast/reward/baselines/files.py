@@ -103,7 +103,7 @@ def _refuse_foreign(path: Path) -> None:
     if not os.path.lexists(path):
         return
     if path.is_symlink() or not path.is_file():
-        raise OutputForeignError(f"{path}: it exists and is no regular file")
+        raise OutputForeignError(f"{path}: it exists and is not a regular file")
     with contextlib.suppress(ValueError):
         text = path.read_bytes()
         found = json.loads(text) if text else {"format": FORMAT}

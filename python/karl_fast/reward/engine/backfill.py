@@ -80,7 +80,7 @@ class BackfillPass:
         """Return a line with its reward, or unchanged.
 
         Only for lines that the interpreter decides: nested deeper than 128 levels, with an integer of more than 640
-        digits, or with a domain that is no text of Unicode. All others are written by Rust, with the same bytes.
+        digits, or with a domain that is not text of Unicode. All others are written by Rust, with the same bytes.
         """
         try:
             record = record_of(line)

@@ -44,7 +44,7 @@ def compute_reward(record: dict[str, Any] | bytes, *, version: Version = "v1") -
             wrong type, or a whole number beyond every float.
         ValueError: bytes that are not JSON.
         ArgumentError: another version.
-        UsageError: a weight in the environment that is no number.
+        UsageError: a weight in the environment that is not a number.
 
     Reference:
         Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
@@ -111,7 +111,7 @@ def overrides() -> dict[str, float]:
     """Return the weights of v1 that the environment overrides, by variable.
 
     Raises:
-        UsageError: a weight in the environment that is no number.
+        UsageError: a weight in the environment that is not a number.
     """
     found = dict(zip(WEIGHTS, weights(), strict=True))
     return {name: weight for name, weight in found.items() if weight != WEIGHTS[name]}

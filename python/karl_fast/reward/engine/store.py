@@ -54,7 +54,7 @@ def record_of(line: bytes) -> dict[str, Any]:
 
     Raises:
         ValueError: it is not JSON, or not UTF-8.
-        AttributeError: it is no object.
+        AttributeError: it is not an object.
     """
     record = json.loads(line.decode("utf-8"))
     if not isinstance(record, dict):

@@ -26,9 +26,9 @@ pub struct CatalogueEntry {
     pub path: String,
     /// Its size.
     pub size: u64,
-    /// Its time of modification in nanoseconds since 1970; none if it is no plain file of lines.
+    /// Its time of modification in nanoseconds since 1970; none if it is not a plain file of lines.
     pub modified: Option<i64>,
-    /// Hash of its first 4,096 bytes, or of all of it if it is no file of lines.
+    /// Hash of its first 4,096 bytes, or of all of it if it is not a file of lines.
     pub head: String,
     /// Hash of the 4,096 bytes before `complete`.
     pub tail: String,

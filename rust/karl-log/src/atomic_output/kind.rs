@@ -21,8 +21,12 @@ pub struct OutputKind {
 }
 
 /// Parquet file.
-pub const PARQUET: OutputKind =
-    OutputKind { names: None, is_ours: is_parquet, edited: |_| Ok(None), foreign: "is no file of Parquet" };
+pub const PARQUET: OutputKind = OutputKind {
+    names: None,
+    is_ours: is_parquet,
+    edited: |_| Ok(None),
+    foreign: "is not a file of Parquet",
+};
 
 fn is_parquet(path: &Path) -> Result<bool> {
     let io = |error| Error::io("read", path, error);
@@ -37,10 +41,10 @@ pub(super) fn foreign(kind: &OutputKind, print: &Identity) -> Option<String> {
     let Some(names) = kind.names else {
         return (!print.is_file()).then(|| kind.foreign.to_owned());
     };
-    let Some(mut entries) = print.entries() else { return Some("is no directory".to_owned()) };
+    let Some(mut entries) = print.entries() else { return Some("is not a directory".to_owned()) };
     entries.find_map(|(name, is_file)| match (names.iter().any(|known| name == *known), is_file) {
         (true, true) => None,
-        (true, false) => Some(format!("holds {}, which is no file", name.to_string_lossy())),
+        (true, false) => Some(format!("holds {}, which is not a file", name.to_string_lossy())),
         (false, _) => Some(format!("holds {}, which karl-fast did not write", name.to_string_lossy())),
     })
 }

@@ -42,7 +42,7 @@ pub(crate) fn target_of(path: &Path, kind: &'static OutputKind, force: bool) -> 
 
 /// File of trajectories, also an empty one.
 const KIND: OutputKind =
-    OutputKind { names: None, is_ours, edited: |_| Ok(None), foreign: "is no file of trajectories" };
+    OutputKind { names: None, is_ours, edited: |_| Ok(None), foreign: "is not a file of trajectories" };
 
 /// Return whether a file begins like an output of this program.
 fn is_ours(path: &Path) -> Result<bool> {

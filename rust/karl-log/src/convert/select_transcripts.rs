@@ -52,7 +52,7 @@ impl Classes {
 
 /// Reasons to skip a file.
 const CONVERTED: &str = "it holds trajectories already";
-const NOTHING: &str = "it is no transcript of a known tool";
+const NOTHING: &str = "it is not a transcript of a known tool";
 const EMPTY: &str = "it is empty";
 
 /// Select the transcripts among the files. Other files are reported, or rejected if named by the user.

@@ -54,8 +54,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn number(text: &[u8], key: &str) -> Result<u64, String> {
-    let whole = reference_parser::parse(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let whole = reference_parser::parse(text).map_err(|error| format!("it is not JSON: {error}"))?;
     let value = whole.get(key).ok_or_else(|| format!("it has no {key}"))?;
     let number = value.as_u64().filter(|&number| number > 0);
-    number.ok_or_else(|| format!("{key} is no whole number from 1 on"))
+    number.ok_or_else(|| format!("{key} is not a whole number from 1 on"))
 }

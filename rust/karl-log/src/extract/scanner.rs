@@ -220,7 +220,7 @@ impl Scanner {
         Ok(RowFlags { named, domain_lost, order })
     }
 
-    /// Return the beginning of the value that is no order; None if there is none.
+    /// Return the beginning of the value that is not an order; None if there is none.
     fn order_text(&self, record: &[u8]) -> Option<String> {
         let raw = self.order.as_ref()?.raw(FieldValues { record, values: &self.values })?;
         Some(String::from_utf8_lossy(raw).chars().take(ORDER_SHOWN).collect())

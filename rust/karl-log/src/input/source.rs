@@ -44,7 +44,7 @@ impl Source {
         let io = |doing| move |error| Error::io(doing, Path::new(name), error);
         let facts = fs::metadata(path).map_err(io("open"))?;
         if !facts.is_file() {
-            let problem = "it is no regular file".to_owned();
+            let problem = "it is not a regular file".to_owned();
             return Err(Error::Layout { path: PathBuf::from(name), problem });
         }
         let mut file = File::open(path).map_err(io("open"))?;

@@ -39,7 +39,7 @@ const KIND: OutputKind = OutputKind {
     names: None,
     is_ours,
     edited: |_| Ok(None),
-    foreign: "is no file of KARL's records that convert wrote",
+    foreign: "is not a file of KARL's records that convert wrote",
 };
 
 /// Look at the place of a file of records before any work is done.

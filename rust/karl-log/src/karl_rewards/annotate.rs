@@ -93,7 +93,7 @@ impl<'s> Annotator<'s> {
     }
 }
 
-/// Return whether a record has a reward; `None` if its outcome is no object.
+/// Return whether a record has a reward; `None` if its outcome is not an object.
 fn stored(record: &Dumped<'_>) -> Option<bool> {
     let Some(outcome) = record.value(OUTCOME) else { return Some(false) };
     let [reward] = Raw(outcome).fields(["reward_score"]).ok()?;

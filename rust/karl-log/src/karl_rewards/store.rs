@@ -57,7 +57,7 @@ pub fn stored(lines: &[&[u8]], version: Version, threads: usize) -> Vec<Option<S
 /// Reward of a line of a store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoredReward {
-    /// None: it has none, or is no record.
+    /// None: it has none, or is not a record.
     None,
     /// Its domain, if named and not empty, and its reward.
     Of(Option<String>, f64),

@@ -39,7 +39,7 @@ const MARK: &[u8] = b"{\"prompt\":";
 
 /// File of pairs, also an empty one.
 const KIND: OutputKind =
-    OutputKind { names: None, is_ours, edited: |_| Ok(None), foreign: "is no file of preference pairs" };
+    OutputKind { names: None, is_ours, edited: |_| Ok(None), foreign: "is not a file of preference pairs" };
 
 /// Look at the place of a file of pairs before any work is done.
 ///

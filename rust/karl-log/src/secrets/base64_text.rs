@@ -6,7 +6,7 @@ use super::secret::{RANK, Secret};
 /// Minimum characters of base64: shorter ones have room for a name and a password, or for neither.
 const FEWEST: usize = 24;
 
-/// Characters at the start that are decoded first: most long words are no text in base64.
+/// Characters at the start that are decoded first: most long words are not text in base64.
 const PROBE: usize = 16;
 
 /// Lengths of the lines that tools break base64 into.

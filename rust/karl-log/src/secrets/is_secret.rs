@@ -153,7 +153,7 @@ pub(super) fn is_weak(text: &str) -> bool {
 }
 
 /// Return whether a text may be a password of letters, with capitals too, after the name of an environment variable:
-/// there a word like `CorrectHorse` is no name of a type.
+/// there a word like `CorrectHorse` is not a name of a type.
 pub(super) fn is_weak_value(text: &str) -> bool {
     let mix = Mix::of(text);
     let cased =

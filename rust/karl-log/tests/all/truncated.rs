@@ -47,7 +47,7 @@ fn a_plain_file_that_ends_anywhere_keeps_the_rows_before_and_one_row_is_torn() {
             let place = format!("{:?}", &text[..cut]);
             match try_read(&[&text[..cut]], &settings()) {
                 Ok(log) => {
-                    // A document that ends before its first record is one line that is no record.
+                    // A document that ends before its first record is one line that is not a record.
                     let names =
                         if document { &["torn", "not_an_object", "missing_reward"][..] } else { &["torn"] };
                     one_loss(&log, names, &place);

@@ -106,7 +106,7 @@ impl DomainFacts {
     }
 }
 
-/// The place of a row that is no record.
+/// The place of a row that is not a record.
 pub(crate) struct RejectedRow {
     reason: &'static str,
     line: u64,

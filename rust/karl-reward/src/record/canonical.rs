@@ -78,7 +78,7 @@ fn params<'a, N: Node<'a>>(arguments: Option<&N>) -> Result<[Value<'a>; 2], Faul
     Ok(found.map(|value| if matches!(value, Value::Text(_)) { value } else { Value::Absent }))
 }
 
-/// Return the values of some keys; None of what is no object.
+/// Return the values of some keys; None of what is not an object.
 fn object<'a, N: Node<'a>, const K: usize>(
     node: &N,
     keys: [&str; K],

@@ -17,7 +17,7 @@ pub struct Event<'a> {
     pub params: Option<[Value<'a>; 2]>,
 }
 
-/// The calls of a trajectory, up to the first that is no object.
+/// The calls of a trajectory, up to the first that is not an object.
 #[derive(Clone, Debug, Default)]
 pub struct Events<'a> {
     list: Vec<Event<'a>>,
@@ -73,7 +73,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Read `tool_calls`, the other way to write the same: what is no object is left out.
+    /// Read `tool_calls`, the other way to write the same: what is not an object is left out.
     ///
     /// # Errors
     /// [`Fault::Syntax`].
@@ -99,12 +99,12 @@ impl<'a> Events<'a> {
     /// Return the calls.
     ///
     /// # Errors
-    /// [`Fault::Type`] for what is no list, [`Fault::Attribute`] for an element that is no object.
+    /// [`Fault::Type`] for what is not a list, [`Fault::Attribute`] for an element that is not an object.
     pub fn all(&self) -> Result<&[Event<'a>], Fault> {
         self.fault.map_or(Ok(&self.list), Err)
     }
 
-    /// Return the calls before the one that is no object, and what that one raises once it is reached.
+    /// Return the calls before the one that is not an object, and what that one raises once it is reached.
     pub(crate) fn until(&self) -> (&[Event<'a>], Result<(), Fault>) {
         (&self.list, self.fault.map_or(Ok(()), Err))
     }

@@ -14,7 +14,7 @@ use crate::version::Version;
 /// Return the values of the outcome's keys; absent where there is no outcome.
 ///
 /// # Errors
-/// [`Fault::Attribute`] for an outcome that is no object.
+/// [`Fault::Attribute`] for an outcome that is not an object.
 pub fn said<'a, N: Node<'a>>(node: Option<&N>) -> Result<[Value<'a>; 4], Fault> {
     node.map_or(Ok([const { Value::Absent }; 4]), |node| values(node, OUTCOME))
 }
@@ -46,7 +46,7 @@ pub fn process(trajectory: &TrajectoryCalls<'_>) -> Result<Signal, Fault> {
 ///
 /// # Errors
 /// [`Fault::Attribute`] for counts that are no object; [`Fault::Type`]
-/// and [`Fault::Overflow`] for what is no number, or one beyond floats; [`Fault::ZeroDivision`] as Python has it.
+/// and [`Fault::Overflow`] for what is not a number, or one beyond floats; [`Fault::ZeroDivision`] as Python has it.
 pub fn efficiency(trajectory: &TrajectoryCalls<'_>, duration: &Value<'_>) -> Result<Signal, Fault> {
     let measured = Measured { trajectory, duration: Ok(duration), files: &CallFiles::default() };
     match trajectory.version {

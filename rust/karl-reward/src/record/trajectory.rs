@@ -57,7 +57,7 @@ impl<'a> TrajectoryCalls<'a> {
     /// Read the record's own fields, which v1 takes as they are.
     ///
     /// # Errors
-    /// [`Fault::Attribute`] where it is no object.
+    /// [`Fault::Attribute`] where it is not an object.
     pub fn read<N: Node<'a>>(node: Option<&N>, version: Version) -> Result<Self, Fault> {
         let fields = node.map(|node| node.fields(TRAJECTORY)).transpose()?;
         let [total, successes, failures, bash_errors, counts, events] = fields.unwrap_or([const { None }; 6]);
@@ -77,7 +77,7 @@ impl<'a> TrajectoryCalls<'a> {
     ///
     /// # Errors
     /// [`Fault::Type`] for events without a length, and for a name of a tool that cannot be counted;
-    /// [`Fault::Attribute`] for an event that is no object.
+    /// [`Fault::Attribute`] for an event that is not an object.
     pub fn derived<N: Node<'a>>(node: Option<&N>) -> Result<Self, Fault> {
         let node = node.filter(|node| matches!(node.value(), Ok(Value::Object { .. })));
         let mut all = Self::read(node, Version::V2)?;
