@@ -227,7 +227,7 @@ def test_a_group_is_given_by_ids_or_by_offsets() -> None:
     [
         (LayoutError, lambda r: advantage.centre(r, offsets=np.array([0, 3, 2]))),
         (DTypeError, lambda r: advantage.centre(r, offsets=np.array([0.0, 2.0]))),
-        (DTypeError, lambda r: advantage.whiten(r.astype(int))),
+        (DTypeError, lambda r: advantage.whiten(r.astype(np.float16))),
         (DTypeError, lambda r: advantage.whiten(r, np.ones(2))),
         (ArgumentError, lambda r: advantage.whiten(r, np.ones(3, dtype=bool))),
         (ArgumentError, lambda r: advantage.centre(r, np.zeros(3, dtype=np.int64))),

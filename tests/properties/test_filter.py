@@ -322,8 +322,8 @@ def test_what_is_wrong_is_named(call: Any, message: str) -> None:
 def test_arrays_that_would_have_to_be_cast_and_forms_that_are_none_are_refused() -> None:
     with pytest.raises(errors.DTypeError, match="right has dtype int64, wanted bool"):
         filter.mixed_groups(TWO, TWO)
-    with pytest.raises(errors.DTypeError, match="logp has dtype int64"):
-        filter.low_ratio_negatives(TWO, PAIR, np.array([0, 2]), PAIR[:1])
+    with pytest.raises(errors.DTypeError, match="logp has dtype float16"):
+        filter.low_ratio_negatives(PAIR.astype(np.float16), PAIR, np.array([0, 2]), PAIR[:1])
     with pytest.raises(errors.LayoutError, match="offsets at index 1 is 3"):
         filter.low_ratio_negatives(PAIR, PAIR, np.array([0, 3]), PAIR[:1])
     with pytest.raises(errors.UsageError, match='form is "trl", wanted one of dapo'):
