@@ -1,6 +1,5 @@
 //! Texts in base64, such as a file that a tool printed with `base64`: replaced whole where the text in them has a secret.
 
-use super::json;
 use super::secret::{RANK, Secret};
 
 /// Minimum characters of base64: shorter ones have room for a name and a password, or for neither.
@@ -18,8 +17,11 @@ const LONGEST: usize = 1 << 22;
 /// Rank: any form found beside the base64 names it more precisely.
 const LAST: usize = RANK + 1;
 
+/// Search of the text in base64.
+type Search<'a> = &'a dyn Fn(&str) -> Vec<Secret>;
+
 /// Add the texts in base64 that have a secret.
-pub(super) fn secrets(text: &str, depth: usize, found: &mut Vec<Secret>) {
+pub(super) fn add(text: &str, search: Search<'_>, found: &mut Vec<Secret>) {
     let bytes = text.as_bytes();
     // A run of so many characters has one at a multiple of that number: the others are not looked at.
     let mut at = FEWEST - 1;
@@ -34,7 +36,7 @@ pub(super) fn secrets(text: &str, depth: usize, found: &mut Vec<Secret>) {
         let lines = lines(bytes, from, run);
         let end = lines.last().map_or(run, |line| line.1);
         if end - from >= FEWEST {
-            found.extend(starts(bytes, from, run).find_map(|from| secret(text, from, &lines, depth)));
+            found.extend(starts(bytes, from, run).find_map(|from| secret(text, from, &lines, search)));
         }
         at = end + FEWEST;
     }
@@ -88,7 +90,7 @@ fn begins_text(run: &[u8]) -> bool {
 }
 
 /// Return the base64 as one secret, if its text has any.
-fn secret(text: &str, from: usize, lines: &[(usize, usize)], depth: usize) -> Option<Secret> {
+fn secret(text: &str, from: usize, lines: &[(usize, usize)], search: Search<'_>) -> Option<Secret> {
     let bytes = text.as_bytes();
     let end = lines.last()?.1;
     let joined: Vec<u8> = std::iter::once((from, lines[0].1))
@@ -98,7 +100,7 @@ fn secret(text: &str, from: usize, lines: &[(usize, usize)], depth: usize) -> Op
         .collect();
     let plain = decode(&joined)?;
     let plain = wide(&plain).or_else(|| String::from_utf8(plain).ok())?;
-    let inner = json::secrets(&plain, depth + 1);
+    let inner = search(&plain);
     let family = inner.iter().filter(|one| !one.part).min_by_key(|one| one.rank)?.family;
     Some(Secret::new(from, end + padding(&bytes[end..]), family, LAST))
 }

@@ -2,12 +2,16 @@
 
 use std::borrow::Cow;
 
+use super::base64_text;
 use super::json_context::{Literal, StringPlace};
 use super::named;
 use super::pem::{QuotedKeyReader, is_mentioned};
-use super::search::{DEEPEST, beside_ids, search};
+use super::search::{beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
 use crate::json::reference_parser;
+
+/// Maximum nesting of texts in texts.
+const DEEPEST: usize = 8;
 
 /// Return the secrets of a text, ordered and disjoint.
 pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
@@ -15,8 +19,17 @@ pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
     if depth < DEEPEST && begins && reference_parser::check(text.as_bytes()).is_ok() {
         inside(text, depth)
     } else {
-        search(text, depth)
+        plain(text, depth)
     }
+}
+
+/// Return the secrets of a text that is not JSON, and the texts in base64 that have some.
+pub(super) fn plain(text: &str, depth: usize) -> Vec<Secret> {
+    let mut found = search(text);
+    if depth < DEEPEST {
+        base64_text::add(text, &|inner| secrets(inner, depth + 1), &mut found);
+    }
+    merged(found)
 }
 
 /// Return the secrets of a text that is JSON.
@@ -82,7 +95,7 @@ fn argument(words: &str, plain: &str) -> Vec<Secret> {
     if words.is_empty() {
         return Vec::new();
     }
-    let mut found = search(&format!("{words}{plain}"), DEEPEST);
+    let mut found = search(&format!("{words}{plain}"));
     found.retain(|secret| secret.from >= words.len());
     for secret in &mut found {
         secret.from -= words.len();

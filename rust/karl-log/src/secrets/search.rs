@@ -12,7 +12,7 @@ use super::families::{COUNT, FAMILIES};
 use super::family::Family;
 use super::randomness::is_dull;
 use super::secret::{MARK, NAMES, Secret, floor, merged};
-use super::{assigned, aws_key_pairs, base64_text, pem, separator_shapes, url};
+use super::{assigned, aws_key_pairs, pem, separator_shapes, url};
 
 /// Meaning of a sign.
 #[derive(Clone, Copy)]
@@ -22,9 +22,6 @@ enum Sign {
     Url,
     Key,
 }
-
-/// Maximum nesting of texts in texts.
-pub(super) const DEEPEST: usize = 8;
 
 /// Maximum bytes that a pattern examines. A match up to this limit extends to the end of the word.
 const REACH: usize = 2048;
@@ -65,7 +62,7 @@ impl Signs {
 }
 
 /// Return the secrets of a text, without parsing it as JSON, ordered and disjoint.
-pub(super) fn search(text: &str, depth: usize) -> Vec<Secret> {
+pub(super) fn search(text: &str) -> Vec<Secret> {
     let mut found = Vec::new();
     let mut done = None;
     for hit in SIGNS.search.find_overlapping_iter(Input::new(text)) {
@@ -83,9 +80,6 @@ pub(super) fn search(text: &str, depth: usize) -> Vec<Secret> {
         found.extend(at.and_then(|at| matched(text, at, from)));
     });
     beside_ids(text, &mut found);
-    if depth < DEEPEST {
-        base64_text::secrets(text, depth, &mut found);
-    }
     if !found.is_empty() {
         let marks: Vec<_> =
             text.match_indices(MARK).filter_map(|(at, _)| Some((at, mark_end(text, at)?))).collect();
