@@ -12,24 +12,69 @@ if TYPE_CHECKING:
 MOST = 10_000
 """Maximum names of a folder or keys of a record that are compared."""
 
+SHORT = 4
+"""Letters of a name for each slip that it may have, and one slip at least."""
+
+FAR = 64
+"""The distance from which on names are just different."""
+
 BEGINNING = 3
 """Letters from which on a name is taken for the beginning of another: `tau` for `tau-bench`."""
 
 
 def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
-    """Return the most similar names, best first; empty if none is similar, or the name itself is among them.
+    """Return the names that a name was most likely meant for, by edit distance; empty if none is that near.
 
-    First of all that in which two neighbours have changed places, and last those that it is the beginning of.
+    First of equally distant ones is that in which two neighbours have changed places; last of all are those that the
+    name is the beginning of. The name itself is its nearest.
     """
-    from difflib import get_close_matches  # most runs lack nothing
-
     if not isinstance(name, str):
         return []
-    names = list(known)
-    near = get_close_matches(name, names, n=most + 2)
-    near += [one for one in names if len(name) >= BEGINNING and one.startswith(name) and one not in near]
-    swapped = {name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)}
-    return sorted(near, key=lambda one: one not in swapped)[:most]
+    near = [(distance, at, one) for at, one in enumerate(known) if (distance := _slip(name, one)) is not None]
+    return [one for _, _, one in sorted(near)[:most]]
+
+
+def _slip(name: str, other: str) -> tuple[int, int] | None:
+    """Return how far a name is from the one that may have been meant, None if it is too far.
+
+    Only what differs counts: a long common beginning of two paths says nothing about their ends.
+    """
+    mistyped, meant = _ends(_plain(name), _plain(other))
+    distance, swapped = _distance(mistyped, meant), sorted(mistyped) == sorted(meant)
+    if len(mistyped) < SHORT and len(mistyped) == len(meant) and not swapped:
+        distance = SHORT  # of three letters a wrong one leaves another word: `ppo` is not `vpo`
+    if distance <= max(1, len(mistyped) // SHORT):
+        return distance, 0 if swapped else 1
+    begins = len(mistyped) >= BEGINNING and meant.startswith(mistyped)
+    return (len(meant) + SHORT, 1) if begins else None
+
+
+def _plain(name: str) -> str:
+    """Return a name in the spelling that is compared: case, and `_` or `-`, make no difference."""
+    return name.lstrip("-").lower().replace("_", "-")
+
+
+def _ends(name: str, other: str) -> tuple[str, str]:
+    """Return two paths without the keys that they have in common at the beginning."""
+    one, two = name.split("."), other.split(".")
+    while len(one) > 1 and len(two) > 1 and one[0] == two[0]:
+        one, two = one[1:], two[1:]
+    return ".".join(one), ".".join(two)
+
+
+def _distance(one: str, other: str) -> int:
+    """Return the edit distance of two names, at most `FAR`: letters added, left out, replaced or swapped."""
+    if abs(len(one) - len(other)) >= FAR:
+        return FAR
+    before, row = list[int](), list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        before, above, row = row, before, [at]
+        for column, wanted in enumerate(other, 1):
+            cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
+            if at > 1 < column and letter == other[column - 2] and wanted == one[at - 2]:
+                cost = min(cost, above[column - 2] + 1)
+            row.append(cost)
+    return min(row[-1], FAR)
 
 
 def question(meant: Iterable[str]) -> str | None:

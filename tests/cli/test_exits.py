@@ -96,7 +96,7 @@ def test_2_where_the_question_makes_no_sense(folder: Path, options: str) -> None
 
 
 UNREADABLE = {
-    "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "did you mean"),
+    "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "karl-fast sample --help lists"),
     "sample tiny.jsonl --dry-run --scor raw": ("no such option: --scor", "did you mean --score?"),
     "sample tiny.jsonl --dry-run -k x": ("-k is 'x', wanted a whole number", "karl-fast sample --help"),
     "sample tiny.jsonl --dry-run -k": ("-k has no value", "karl-fast sample --help"),
@@ -108,7 +108,7 @@ UNREADABLE = {
     "sample tiny.jsonl --dry-run --reward a=x": ("--reward is 'a=x', wanted a path, or a list", "--help"),
     "sample tiny.jsonl --dry-run --reward a,a": ("--reward is 'a,a', wanted each component once", "--help"),
     "sample tiny.jsonl --score no": ("--score is 'no', wanted raw, centre, zscore, leave-one-out, advantage", "--help"),
-    "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean 'sample'?"),
+    "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean sample?"),
     "convert tiny.jsonl --reward": ("no such option: --reward", "--reward is an option of sample; karl-fast convert"),
     "ablate --seed 3": ("no such option: --seed", "did you mean --seeds?"),
     "inspect tiny.jsonl -k 3": ("no such option: -k", "-k is an option of sample; karl-fast inspect --help lists"),

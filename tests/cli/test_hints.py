@@ -54,6 +54,38 @@ def test_2_where_no_record_has_a_group_and_the_likeliest_field_is_told(
     assert done.stderr.splitlines()[1] == f"hint: did you mean {meant}?"
 
 
+MISSPELT = {
+    "--group taskid": ("no record has the group taskid; {}", "did you mean --group task_id?"),
+    "--id idd": ("no record has the id idd; {}", "did you mean --id id?"),
+    "--id id,tsk_id": (
+        "no record has the id id,tsk_id; the first record lacks tsk_id; {}",
+        "did you mean --id id,task_id?",
+    ),
+    "--domain tsk_id": ("no record has the domain tsk_id; {}", "did you mean --domain task_id?"),
+    "--domain nothing": ("no record has the domain nothing; {}", "name its path with --domain"),
+    "--group hash(tsk_id)": (
+        "no record has the group hash(tsk_id); the first record lacks tsk_id; {}",
+        "did you mean --group 'hash(task_id)'?",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", [["sample", "-k", "3", "--dry-run"], ["inspect"]])
+@pytest.mark.parametrize("stream", ["", "--sampler weighted-reservoir --inverse-temperature 1"])
+@pytest.mark.parametrize("words", MISSPELT)
+def test_a_name_that_no_record_has_is_an_error_where_nothing_needs_it(
+    log: Path, command: list[str], words: str, stream: str
+) -> None:
+    more = stream.split() if command[0] == "sample" else []
+    done = karl(*command, "-" if stream else log.name, *words.split(), *more, folder=log.parent, input=log.read_text())
+    sentence, hint = MISSPELT[words]
+    if more:  # of a stream that is read once there are no records left to look at
+        assert refused(done, 2).startswith(sentence.partition("; ")[0])
+    else:
+        assert refused(done, 2) == sentence.format(HOLD)
+        assert done.stderr.splitlines()[1] == f"hint: {hint}"
+
+
 @pytest.mark.parametrize("out", [["-o", "data"], ["-o", "-"], ["--dry-run"]])
 @pytest.mark.parametrize("words", ["", "--messages turns", "--messages conversatoin"])
 def test_4_where_no_record_has_the_messages_and_the_likeliest_field_is_told(
@@ -217,7 +249,7 @@ def test_where_functions_give_the_reward_the_fields_are_told_too(log: Path) -> N
 def test_an_object_is_no_reward(tmp_path: Path) -> None:
     objects = [{"id": n, "info": {"a": {"x": "text"}, "b": n / 8}, "score": {"of": "text"}} for n in range(8)]
     rows.write(tmp_path / "log.jsonl", objects)
-    for asked, meant in (("info.aa", "did you mean --reward info.b?"), ("scor", "name its path with --reward")):
+    for asked, meant in (("info.bb", "did you mean --reward info.b?"), ("scor", "name its path with --reward")):
         done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--reward", asked, folder=tmp_path)
         assert done.stderr.splitlines()[1] == f"hint: {meant}"
 

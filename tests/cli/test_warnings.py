@@ -18,26 +18,6 @@ def said(report: str) -> str:
     return " ".join(report.split())
 
 
-def test_a_group_that_no_record_has_is_told_where_none_is_needed(tmp_path: Path) -> None:
-    rows.write(tmp_path / "log.jsonl", rows.records(12))
-    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
-        for group, told in (("nope", True), ("group", False)):
-            done = karl(*how, "log.jsonl", "--group", group, folder=tmp_path)
-            assert done.returncode == 0
-            assert ("warning: no record has the group nope" in said(done.stdout + done.stderr)) == told
-
-
-def test_a_domain_that_no_record_has_is_told(tmp_path: Path) -> None:
-    rows.write(tmp_path / "log.jsonl", [record | {"field": "d"} for record in rows.records(12)])
-    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
-        for domain, told in (("feild", True), ("field", False)):
-            done = karl(*how, "log.jsonl", "--domain", domain, folder=tmp_path)
-            assert done.returncode == 0
-            told_so = "warning: no record has the domain feild; the records hold" in said(done.stdout + done.stderr)
-            assert told_so == told
-            assert ("did you mean --domain field?" in said(done.stdout + done.stderr)) == told
-
-
 def test_a_reward_that_no_record_has_is_told_with_the_field_that_may_be_one(tmp_path: Path) -> None:
     records = rows.records(12)
     for change, told in (
@@ -60,13 +40,12 @@ def test_an_ess_below_one_row_is_told_as_that(tmp_path: Path) -> None:
 def test_a_warning_is_one_line_where_nobody_sees_it(tmp_path: Path) -> None:
     """Who looks through a file of them looks for lines."""
     rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(12))])
-    for how in (("sample", "-k", 99, "--ess", 0.01, "--dry-run"), ("inspect", "--group", "nope")):
-        done = karl(*how, "log.jsonl", folder=tmp_path)
-        report = (done.stdout + done.stderr).splitlines()
-        first = next(at for at, line in enumerate(report) if line.startswith("warning: "))
-        assert all(line.startswith("warning: ") for line in report[first:])
-        assert max(map(len, report[first:])) > 80
-        assert max(map(len, report[:first])) <= 80
+    done = karl("sample", "-k", 99, "--ess", 0.01, "--dry-run", "log.jsonl", folder=tmp_path)
+    report = (done.stdout + done.stderr).splitlines()
+    first = next(at for at, line in enumerate(report) if line.startswith("warning: "))
+    assert all(line.startswith("warning: ") for line in report[first:])
+    assert max(map(len, report[first:])) > 80
+    assert max(map(len, report[:first])) <= 80
 
 
 def test_rows_are_replaced_where_others_took_their_place_and_else_left_out(tmp_path: Path) -> None:

@@ -103,27 +103,19 @@ def _place(ctx: typer.Context | None, param: Any) -> str:
 def _hint(error: Any, command: str) -> str:
     command = error.ctx.command_path if error.ctx else command
     if hasattr(error, "possibilities"):
-        return _of_options(error.option_name, error.possibilities or [], command)
+        return _of_options(error.option_name, error.ctx, command)
     value, choice, words = _message(error).partition(" is not one of ")
     if choice and (meant := question(nearest(value.strip("'"), words.rstrip(".").replace("'", "").split(", ")))):
         return meant
-    _, _, near = error.message.partition(". Did you mean ")
-    return f"did you mean {near}" if near else f"{command} --help lists what it takes"
+    unknown = re.search(r"^No such command '(.*?)'", error.message)
+    near = nearest(unknown[1], error.ctx.command.list_commands(error.ctx)) if unknown and error.ctx else []
+    return question(near) or f"{command} --help lists what it takes"
 
 
-def _of_options(given: str, options: list[str], command: str) -> str:
+def _of_options(given: str, ctx: Any, command: str) -> str:
     lists = f"{command} --help lists what it takes"
-    likeness, option = max(((_likeness(option, given), option) for option in options), default=(0.0, ""))
-    if likeness < ALIKE and given in [one.flag for one in schema(Settings).values()]:
+    options = [name for param in ctx.command.get_params(ctx) for name in param.opts] if ctx else []
+    near = nearest(given, [name for name in options if name.startswith("--")])
+    if not near and given in [one.flag for one in schema(Settings).values()]:
         return f"{given} is an option of sample; {lists}"
-    return f"did you mean {option}?" if option else lists
-
-
-ALIKE = 0.85
-"""Similarity of a word and a misspelling of it: `--seed` and `--seeds`, not `--reward` and `--threads`."""
-
-
-def _likeness(one: str, other: str) -> float:
-    from difflib import SequenceMatcher
-
-    return SequenceMatcher(None, one, other).ratio()
+    return question(near) or lists

@@ -10,7 +10,7 @@ from karl_fast.log.discovery import PARQUET, why_passed
 from karl_fast.log.field_hints import fitting, named, records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from karl_fast import _core
     from karl_fast.log import Log
@@ -61,21 +61,12 @@ def _left_out(log: Log) -> list[dict[str, Any]]:
 
 
 def hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Return likely fields for each field that no record has; empty if none."""
-    found = {field: fitting(records(log), field) for field in _lacking(log, report)}
-    meant = {field: named(field, paths, getattr(log.settings, field)) for field, paths in found.items()}
-    return {"hints": meant} if meant else {}
-
-
-def _lacking(log: Log, report: dict[str, Any]) -> Iterator[str]:
+    """Return a likely field for the reward if no record has one; empty if one has, or if it was named."""
     settings, account = log.settings, report["accounting"]
-    if settings.group is not None and report["groups"]["count"] == 0:
-        yield "group"
-    if settings.domain is not None and not report["domains"]:
-        yield "domain"
     damaged = sum(sum(file["dropped"].values()) for file in report["inputs"])
     if settings.reward is None and 0 < account["dropped"].get("missing_reward", 0) == account["rows_read"] - damaged:
-        yield "reward"
+        return {"hints": {"reward": named("reward", fitting(records(log), "reward"))}}
+    return {}
 
 
 def _refused(log: Log) -> list[tuple[str, str]]:

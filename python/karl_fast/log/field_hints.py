@@ -48,12 +48,26 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     if told := unrated(log.inputs, field, asked):
         return f"; {told}", rated(log.inputs, rewarding(log.core.outcomes(log.settings.threads)))
     one = record(log)
+    if asked and (lost := _lost_part(one, asked)):
+        near = likeliest(field, fitting(records(log), field), lost)
+        hint = f"did you mean --{field} {shlex.quote(asked.replace(lost, near))}?" if near else named(field, ())
+        return f"; the first record lacks {lost}{held(keys)}", hint
     if more := _followed(log, field, asked, one):
         return held(keys), more
     found = holder(one, asked) if asked else None
     told = held(found[1], found[0], "holds") if found else held(keys)
     others = {*(log.settings.paths or ())} if field == "reward" else set()
     return told, named(field, (path for path in fitting(records(log), field) if path not in others), asked)
+
+
+def _lost_part(one: dict[str, Any], asked: str) -> str | None:
+    """Return the first path that a record lacks of a field made of several, or by a function; None of a plain path."""
+    paths = [path for path in re.split(r"\|\||[,|()\s]+|//\d+", asked) if path and path not in FUNCTIONS]
+    return next((path for path in paths if at(one, path) is None), None) if one and paths != [asked] else None
+
+
+FUNCTIONS = ("hash", "json", "plan")
+"""Functions of the language of fields."""
 
 
 def _followed(log: Log, field: str, asked: str | None, one: dict[str, Any]) -> str | None:
@@ -200,12 +214,20 @@ def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
 
 
 def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str | None:
-    """Return the most likely key: the most similar one, or a usual name of the field."""
-    wanted = field if asked is None else asked
-    others = [key for key in islice(keys, MOST) if key != wanted]
-    near = nearest(wanted, others)
+    """Return the key that was most likely meant: one nearly of that name, or else a usual name of the field.
+
+    Of rewards that are asked for by name no other takes the place: any number fits, and would be drawn by.
+    """
+    others = [key for key in islice(keys, MOST) if key != (field if asked is None else asked)]
+    if near := nearest(field if asked is None else asked, _alike(field, others, asked)):
+        return near[0]
     usual = (name + more for more in INSIDE.get(field, ("",)) for name in NAMES.get(field, ()))
-    return near[0] if near else next((name for name in usual if name in others), None)
+    return None if field == "reward" and asked is not None else next((name for name in usual if name in others), None)
+
+
+def _alike(field: str, keys: Sequence[str], asked: str | None) -> Sequence[str]:
+    """Return the keys that may be a slip of what was asked for; `reward_std` is none of `reward`."""
+    return keys if asked is not None else [key for key in keys if not key.startswith(f"{field}_")]
 
 
 def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:

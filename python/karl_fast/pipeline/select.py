@@ -29,7 +29,7 @@ def select(log: Log) -> _core.Selection:
     if log.core.weighted:
         _refuse_target(settings)
     _refuse_absent_fields(log)
-    return _core.Selection(
+    selection = _core.Selection(
         log.core,
         weights=settings.weights,
         shaping=settings.shaping.numbers if settings.shaping else None,
@@ -51,6 +51,23 @@ def select(log: Log) -> _core.Selection:
         seed=settings.seed,
         threads=settings.threads,
     )
+    _refuse_unknown_names(log, selection.facts()["ungrouped"])
+    return selection
+
+
+def _refuse_unknown_names(log: Log, ungrouped: int) -> None:
+    """Refuse paths of an id, a group or a domain that no record has: names without effect are misspelt."""
+    settings, files = log.settings, log.inputs
+    records_read = sum(file["rows_read"] - sum(count for _, count in file["dropped"]) for file in files)
+    without_id, domains = sum(file["without_id"] for file in files), log.core.domains()
+    absent = {
+        "id": without_id == records_read,
+        "group": ungrouped == records_read,
+        "domain": not (domains["listed"] or domains["other_rows"]),
+    }
+    for field, is_absent in absent.items():
+        if records_read and is_absent and getattr(settings, field):
+            raise _nowhere(log, "", field, field)
 
 
 def _refuse_absent_fields(log: Log) -> None:
@@ -119,12 +136,12 @@ def _over_ema(log: Log, rewards: NDArray[np.float64], codes: NDArray[np.int64]) 
     return scores
 
 
-def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:
-    """Return the error for a field that no record has, under its name if it was given."""
+def _nowhere(log: Log, need: str, setting: str, field: str) -> UsageError:
+    """Return the error for a field that no record has, under its name if it was given, and what needs it."""
     asked = getattr(log.settings, field)
     wanted = f"a {field}" if asked is None else f"the {field} {asked}"
     more, hint = lacking(log, field, asked)
-    error = UsageError(f"{sentence}, but no record has {wanted}{more}", setting)
+    error = UsageError(f"{need + ', but ' if need else ''}no record has {wanted}{more}", *([setting] if need else []))
     error.hint = hint
     return error
 

@@ -9,7 +9,7 @@ from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcom
 from karl_fast.export.message_checks import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST
 from karl_fast.log.discovery import PARQUET, around, why_no_groups
-from karl_fast.log.field_hints import CONVERT, REDRAW, drawn, first, held, named, rated, rewarding, transcripts, unrated
+from karl_fast.log.field_hints import CONVERT, REDRAW, drawn, held, named, rated, rewarding, transcripts, unrated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def inspected(report: Manifest) -> Iterator[str]:
 
 def _unread(report: Manifest) -> Iterator[str]:
     """Yield warnings about fields found in no record, or in few, and about mostly damaged files."""
-    settings, files = report["settings"], report["inputs"]
+    files = report["inputs"]
     yield from _no_logs(files)
     yield from _damaged(files)
     yield from _passed(report["run"]["parquet_passed"])
@@ -65,10 +65,6 @@ def _unread(report: Manifest) -> Iterator[str]:
     yield from _left_out(report["run"]["columns_left_out"])
     if why := why_no_groups(files):
         yield clean(why)
-    elif settings.get("group") is not None and report["groups"]["count"] == 0:
-        yield f"no record has the group {clean(settings['group'])}{_meant('group', report)}"
-    if settings.get("domain") is not None and not report["domains"]:
-        yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
     yield from _mixed(report.get("mixed_numbers", {}))
     yield from map(clean, report["run"].get("missing_rewards", ()))
     yield from _missing(report)
@@ -152,12 +148,6 @@ def _nowhere(report: Manifest) -> str:
         meant = "name another with --reward, or the format with --format"
         return f"every record has null or NaN for {', '.join(sorted(paths))}, or lacks it: {meant}"
     return f"no record has a reward{held(keys)}: {_hint('reward', report)}, or name the format with --format"
-
-
-def _meant(field: str, report: Manifest) -> str:
-    """Return the fields of records with suggestions: `; the records hold id, task: did you mean --group task?`."""
-    keys = first(report["inputs"])
-    return clean(f"{held(keys)}: {_hint(field, report)}") if keys else ""
 
 
 def _hint(field: str, report: Manifest) -> str:
