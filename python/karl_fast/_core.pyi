@@ -279,6 +279,8 @@ class DraftFacts(TypedDict):
     split_quotas: list[float]
     split_groups: list[int]
     merged_into_train: list[int]
+    larger_split: tuple[list[float], list[int]] | None
+    duplicates: int
     threshold: float | None
     over_group_cap: int
     strata: list[Stratum]
@@ -442,6 +444,8 @@ def read(
     group: str | None = None,
     reward: list[str] | None = None,
     messages: str | None = None,
+    prompt: str | None = None,
+    completion: str | None = None,
     domain: str | None = None,
     partition: str | None = None,
     order: str | None = None,
@@ -467,6 +471,8 @@ def stream(
     group: str | None = None,
     reward: list[str] | None = None,
     messages: str | None = None,
+    prompt: str | None = None,
+    completion: str | None = None,
     domain: str | None = None,
     max_line_bytes: int,
     domain_asked: bool,
@@ -483,6 +489,8 @@ def columns_needed(
     group: str | None = None,
     reward: list[str] | None = None,
     messages: str | None = None,
+    prompt: str | None = None,
+    completion: str | None = None,
     domain: str | None = None,
     partition: str | None = None,
     order: str | None = None,
@@ -657,7 +665,7 @@ class Target:
     def put(self, file: Path) -> None: ...
 
 def transcripts() -> list[tuple[str, str]]: ...
-def transcript_by_keys(keys: list[str]) -> str | None: ...
+def transcript_by_keys(keys: list[str], fills_file: bool) -> tuple[str | None, str | None]: ...
 def redacted(text: str) -> str: ...
 def pseudonymous(text: str, names: tuple[bytes, list[str], list[str]]) -> str: ...
 

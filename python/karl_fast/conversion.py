@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast._output_path import advise, check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import names
-from karl_fast.errors import FULL, ColumnError, FileError, LogError, TranscriptError, UsageError
+from karl_fast.errors import FULL, ColumnError, FileError, LogError, RewardError, TranscriptError, UsageError
 from karl_fast.karl_record_settings import check_to, transcripts_wanted
 from karl_fast.log.discovery import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
@@ -182,7 +182,7 @@ def convert(
         with advised(out, format):
             place = _core.Target.karl_records if to == "karl" else _core.Target.trajectories
             target = place(Path(out), force=force)
-        with files(expanded, SUFFIXES) as found, advised(out, format), transcripts_wanted(to):
+        with advised(out, format), files(expanded, SUFFIXES, rewarded=rate != "log") as found, transcripts_wanted(to):
             # What a conversion wrote is passed over in a folder, unless a format is given.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             if rate == "outcomes":
@@ -244,10 +244,26 @@ def advised(out: str | Path, format: str | None, beside: tuple[str, ...] = ()) -
         if error.errno in FULL and error.hint is None:
             error.hint = COPIES
         raise
-    except LogError as error:
-        if type(error) in HINTS and not str(error).startswith(beside):
-            error.hint = HINTS[type(error)] if format is None or type(error) is ColumnError else OTHER
+    except RewardError as error:
+        error.hint = f"karl-fast sample reads the table as it is; {error.hint}" if error.hint else None
         raise
+    except LogError as error:
+        if type(error) in HINTS and error.hint == type(error).hint and not str(error).startswith(beside):
+            error.hint = _hint(error, format)
+        raise
+
+
+def _hint(error: LogError, format: str | None) -> str:
+    """Return the hint for an error whose own names options that `convert` lacks."""
+    if str(error).endswith(NO_TRANSCRIPT):
+        return f"{RECORDS}; {HINT if format is None else OTHER}"
+    return HINTS[type(error)] if format is None or type(error) is ColumnError else OTHER
+
+
+NO_TRANSCRIPT = "it is no transcript of a known tool"
+"""End of the error for a file of no known kind."""
+
+RECORDS = "karl-fast sample reads records of other forms, whose fields are named"
 
 
 def account_of(facts: Any, found: Found | None = None) -> Conversion:

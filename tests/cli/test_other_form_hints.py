@@ -59,8 +59,49 @@ def test_preferences_are_told_what_can_be_learned(tmp_path: Path, more: Any, cho
         subprocess.run(found[1], shell=True, check=True, cwd=tmp_path)
         assert karl("sample", "chosen.jsonl", *DRAW, folder=tmp_path).returncode == 0
     else:
-        assert told == "did you mean --messages chosen?"
-        assert karl("sample", "log.jsonl", *DRAW, "--messages", "chosen", folder=tmp_path).returncode == 0
+        option = "--completion" if chosen == "a" else "--messages"
+        assert told == f"did you mean {option} chosen?"
+        assert karl("sample", "log.jsonl", *DRAW, option, "chosen", folder=tmp_path).returncode == 0
+
+
+BARE = [{"role": "assistant", "content": "a"}]
+ASKED = [{"role": "user", "content": "q"}]
+HALVES: dict[str, tuple[dict[str, Any], str]] = {
+    "preferences": ({"prompt": ASKED, "chosen": BARE, "rejected": BARE}, "--completion chosen"),
+    "whole preferences": ({"prompt": "q", "chosen": TALK, "rejected": TALK}, "--messages chosen"),
+    "a completion of messages": ({"prompt": ASKED, "output": BARE}, "--completion output"),
+    "texts": ({"question": "q", "answer": "a"}, "--prompt question --completion answer"),
+    "a message": ({"instruction": "q", "response": BARE[0]}, "--prompt instruction --completion response"),
+    "an answer beside messages": ({"messages": ASKED, "response": "a"}, "--prompt messages --completion response"),
+    "nothing asked": ({"output": BARE}, ""),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+@pytest.mark.parametrize("asked", [(), ("--messages", "conversatoin")])
+def test_what_a_hint_proposes_has_a_prompt_and_its_answer(tmp_path: Path, name: str, asked: tuple[str, ...]) -> None:
+    record, wanted = HALVES[name]
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": n / 3} for n in range(3)])
+    told = hint("log.jsonl", *asked, folder=tmp_path)
+    if not wanted:
+        assert told == "name its path with --messages, or --prompt and --completion"
+        return
+    assert told == f"did you mean {wanted}?"
+    done = karl("sample", "log.jsonl", "-k", 1, "-o", "-", "-q", *asked, *wanted.split(), folder=tmp_path)
+    row = json.loads(done.stdout)
+    pair = [one["content"] for one in row["messages"]] if "messages" in row else [row["prompt"], row["completion"]]
+    assert pair == ["q", "a"]
+
+
+@pytest.mark.parametrize("field", ["chosen", "completion", "output"])
+def test_messages_that_are_all_the_models_follow_the_prompt_beside_them(tmp_path: Path, field: str) -> None:
+    rows.write(tmp_path / "log.jsonl", [{"prompt": ASKED, field: BARE, "reward": 1}])
+    for options in (("--messages", field), ("--completion", field), ("--prompt", "prompt", "--completion", field)):
+        done = karl("sample", "log.jsonl", "-k", 1, "-o", "-", "-q", *options, folder=tmp_path)
+        assert json.loads(done.stdout)["messages"] == TALK
+    rows.write(tmp_path / "log.jsonl", [{"prompt": "q", field: [*BARE, *ASKED, *BARE], "reward": 1}])
+    done = karl("sample", "log.jsonl", "-k", 1, "-o", "-", "-q", "--messages", field, folder=tmp_path)
+    assert len(json.loads(done.stdout)["messages"]) == 3  # a greeting first
 
 
 def test_rewards_by_name_are_proposed_together(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def inputs(log: Log) -> list[dict[str, Any]]:
     covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
     if log.core.streamed:
         covers = "whole stream"
+    sums = {path: {summed.name: summed.columns} for path, summed in log.summed}
     return [
         {
             **{name: fact for name, fact in file.items() if name != "orders"},
@@ -31,6 +32,7 @@ def inputs(log: Log) -> list[dict[str, Any]]:
             "xxh3_128": digest,
             "hash_covers": covers,
         }
+        | ({"summed_columns": sums[file["path"]]} if file["path"] in sums else {})
         for file, digest in zip(log.inputs, hashes, strict=True)
     ]
 

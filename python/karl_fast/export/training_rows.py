@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,39 @@ class Source:
                 return list(_parsed(file, lines))
         except OSError as error:
             raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
+
+
+FEWEST = 4
+"""Rows that `sample` leaves a split at least."""
+
+
+def empty_split(source: Source, split: str) -> NothingToTrainError:
+    """Return the error for a split without rows to judge by, with another split, or the shares that give it some."""
+    rows = {name: source.rows(name) for name in SPLITS}
+    error = NothingToTrainError(f"{source.folder / f'{split}.jsonl'} has no rows to judge by")
+    others = [name for name in ("test", "valid") if rows[name]]
+    shares = _shares([row for part in rows.values() for row in part], split)
+    more = f"karl-fast sample ... {shares}" if shares else "draw more rows, or rows of more groups, which a split"
+    error.hint = f"{more} leaves it some" + "".join(f"; --split {name} has {len(rows[name]):,} rows" for name in others)
+    return error
+
+
+def _shares(rows: list[dict[str, Any]], split: str) -> str | None:
+    """Return the option that leaves a split enough of some rows, whose groups go whole; None if there is none.
+
+    It gets the smallest groups, as long as train keeps as many rows as it.
+    """
+    stamps = [row[STAMP] if isinstance(row.get(STAMP), dict) else {} for row in rows]
+    sizes = Counter(f"g{stamp['group']}" if stamp.get("group") is not None else at for at, stamp in enumerate(stamps))
+    left = 0
+    for size in sorted(sizes.values()):
+        left += size
+        if left >= FEWEST or 2 * left > len(rows):
+            break
+    share = math.ceil(20 * left / max(len(rows), 1)) / 20
+    if left < FEWEST or 2 * left > len(rows) or share > 1 / 2:
+        return None
+    return f"--split {1 - share:g},{share:g},0" if split == "valid" else f"--split {1 - share:g},0,{share:g}"
 
 
 def _parsed(file: Path, lines: Any) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
 from karl_fast.export.message_checks import bad_message, messages_from, misread
 from karl_fast.export.token_length import RowJudge, judge
-from karl_fast.log.field_hints import lacking, record
+from karl_fast.log.field_hints import conversation_hint, lacking, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +150,10 @@ def _meant(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, 
         return lacking(log, "messages", log.settings.messages)
     if "bad_message" in dropped:
         path = messages_from(log.inputs)
-        return bad_message(record(log), path), misread(path)
+        told = bad_message(record(log), path)
+        if not told and (hint := conversation_hint(log)):
+            return "; the conversation ends before its answer, which is beside it", hint
+        return told, misread(path)
     if dropped.keys() == {"unparsable"} and draft.failed_rows:
         first = draft.failed_rows[0]
         return f"; the first at byte {first['offset']:,} of {first['path']}", UNPARSABLE

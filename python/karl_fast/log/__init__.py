@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
 from karl_fast.errors import BadRowError
 from karl_fast.log.discovery import files, listed
-from karl_fast.log.log import Log
+from karl_fast.log.log import Log, columns
 from karl_fast.log.order import refuse_unordered
 from karl_fast.settings.keywords import named
 from karl_fast.settings.sample import Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from karl_fast.log.reward_functions import Scorers
     from karl_fast.settings.keywords import Choices
 
-__all__ = ["Log", "read", "refuse_bad_rows"]
+__all__ = ["Log", "columns", "read", "refuse_bad_rows"]
 
 
 @named(Settings)
@@ -63,7 +63,7 @@ def read(
     with contextlib.ExitStack() as undo:
         undo.push(spool)
         with within():
-            found = spool.enter_context(files(listed(logs), needed=_needed(settings)))
+            found = spool.enter_context(files(listed(logs), needed=_needed(settings), rewarded=_is_rewarded(settings)))
             core = _core.read(
                 found.files,
                 **columns(settings),
@@ -84,7 +84,8 @@ def read(
             core, unrewarded = _score(core, settings, scorers)
         undo.pop_all()
     facts = scorers.facts if scorers else None
-    return Log(core, settings, spool, (), facts, found.passed, unrewarded, found.left_out, found.skipped)
+    facts_of_files = (found.left_out, found.skipped, found.summed)
+    return Log(core, settings, spool, (), facts, found.passed, unrewarded, *facts_of_files)
 
 
 def _needed(settings: Settings) -> Needed | None:
@@ -96,16 +97,9 @@ def _needed(settings: Settings) -> Needed | None:
     )
 
 
-def columns(settings: Settings) -> dict[str, Any]:
-    """Return the format of records, and where each column of a log is in them."""
-    return {
-        "format": settings.format,
-        "id": settings.id,
-        "group": settings.group,
-        "reward": settings.paths,
-        "messages": settings.messages,
-        "domain": settings.domain,
-    }
+def _is_rewarded(settings: Settings) -> bool:
+    """Return whether rewards are named, or those of a format without rewards that are sums of columns."""
+    return settings.reward is not None or (settings.format or "trl").lower() != "trl"
 
 
 def _compared(settings: Settings) -> Literal["content", "records"]:

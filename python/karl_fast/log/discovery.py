@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, PackedError, UsageError
+from karl_fast.log.foreign_files import foreign_kind, refused, saved
 from karl_fast.log.temporary_copies import NOWHERE, kept
 from karl_fast.log.written_data_sets import is_output, origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karl_fast.log.parquet_columns import LeftOut, Needed
+    from karl_fast.log.parquet_columns import LeftOut, Needed, SummedReward
 
 PACKED = (".gz", ".zst", ".zstd")
 """Suffixes of packed files."""
@@ -54,13 +55,15 @@ class Found(NamedTuple):
         files: each path, its name in reports, and True if it may have no records.
         passed: name of each file in a folder that was skipped by its suffix, unless it was also given by name.
         left_out: columns of Parquet files that are not in their records, with the name of each file.
-        skipped: names of hidden files and broken links, each with the reason.
+        skipped: names of hidden files, broken links and files of other kinds, each with the reason.
+        summed: rewards that are sums of columns of Parquet files, with the name of each file.
     """
 
     files: list[tuple[str, str, bool]]
     passed: list[str]
     left_out: list[tuple[str, LeftOut]]
     skipped: list[tuple[str, str]]
+    summed: list[tuple[str, SummedReward]]
 
 
 class Candidate(NamedTuple):
@@ -87,7 +90,11 @@ HIDDEN = "its name, or that of a folder on the way to it, begins with a dot: it 
 
 @contextlib.contextmanager
 def files(
-    logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES, needed: Needed | None = None
+    logs: Iterable[object],
+    suffixes: tuple[str, ...] = SUFFIXES,
+    needed: Needed | None = None,
+    *,
+    rewarded: bool = False,
 ) -> Iterator[Found]:
     """Resolve files, folders, globs and ``-``.
 
@@ -95,9 +102,11 @@ def files(
     skipped are files without records, those with names in `PASSED`, hidden ones, broken links, and data sets that
     karl-fast wrote there. Standard input, pipes and the rows of Parquet files are spooled to a temporary file, because
     a log is read twice; it is removed afterwards. ``needed`` gives the columns of a Parquet file that have to be kept;
-    all by default.
+    all by default; ``rewarded`` says that rewards are not computed of its columns.
 
     Raises:
+        LogError: for a file that is not JSON, of a kind that is known by its name or beginning.
+        RewardError: for completions of TRL of which it is not known which columns are rewards.
         FileError: for a missing path, and a damaged Parquet file.
         ColumnError: for a column of a Parquet file that has to be kept, and cannot be.
         MissingExtraError: for a Parquet file without pyarrow.
@@ -116,12 +125,36 @@ def files(
         others = {shown(one.path): one.why for one in found if one.is_passed and _identity(one.path) not in taken}
         passed = [path for path, why in others.items() if why is None]
         skipped = [(path, why) for path, why in others.items() if why is not None]
+        logs_only, foreign = _without_foreign([*taken.values()])
         copies = [
-            (kept(path, stack, table=path.endswith(PARQUET), needed=needed), shown(path), inside)
-            for path, inside in taken.values()
+            (kept(path, stack, table=path.endswith(PARQUET), needed=needed, rewarded=rewarded), shown(path), inside)
+            for path, inside in logs_only
         ]
-        left_out = [(name, column) for (_, columns), name, _ in copies for column in columns]
-        yield Found([(copy, name, inside) for (copy, _), name, inside in copies], passed, left_out, skipped)
+        for copy, name, _ in copies:
+            if not name.endswith(PARQUET) and (kind := foreign_kind(copy.path, name)):  # of a pipe, known only now
+                raise refused(kind, name)
+        yield Found(
+            files=[(copy.path, name, inside) for copy, name, inside in copies],
+            passed=passed,
+            left_out=[(name, column) for copy, name, _ in copies for column in copy.left_out],
+            skipped=skipped + foreign,
+            summed=[(name, copy.summed) for copy, name, _ in copies if copy.summed],
+        )
+
+
+def _without_foreign(found: list[tuple[str, bool]]) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
+    """Return the files that may hold records, and those of folders that are of another kind, each with the reason.
+
+    Raises:
+        LogError: for a file of another kind that was named, and where folders hold no others.
+    """
+    kinds = [foreign_kind(path, shown(path)) if Path(path).is_file() else None for path, _ in found]
+    of_another = [(path, inside, kind) for (path, inside), kind in zip(found, kinds, strict=True) if kind]
+    for path, inside, kind in of_another:
+        if not inside or len(of_another) == len(found):
+            raise refused(kind, shown(path))
+    rest = [one for one, kind in zip(found, kinds, strict=True) if not kind]
+    return rest, [(shown(path), f"it is {kind.what}") for path, _, kind in of_another]
 
 
 def _refuse_packed_table(path: str) -> None:
@@ -219,6 +252,8 @@ def _exists(path: Path) -> bool:
 
 def _inside(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
     """Return the logs of a folder, and the files skipped by name."""
+    if kind := saved(folder):
+        raise refused(kind, folder)
     found, passed = _walked(folder, suffixes)
     if all(one.is_passed for one in found):
         raise _no_log(folder, suffixes, found, passed)

@@ -6,13 +6,16 @@ import json
 import re
 import shlex
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._safe_text import counted
 from karl_fast._suggest import MOST, nearest
 from karl_fast.errors import ByNameError, KarlError, TranscriptError
+from karl_fast.log.log import columns
 from karl_fast.log.message_hints import is_conversation
+from karl_fast.log.spool import temporary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +31,7 @@ NAMES = {
     "reward": ("reward", "score", "rewards", "return", "outcome", "resolved", "success"),
     "messages": (
         *("messages", "conversation", "conversations", "turns"),
-        *("chat", "dialogue", "history", "trajectory", "traj"),
+        *("chat", "dialogue", "history", "trajectory", "traj", "contents"),
     ),
 }
 """Names that tools use for each field, the most common first."""
@@ -38,11 +41,13 @@ INSIDE = {"group": ("", ".id", ".name")}
 """Suffixes after the name of a field that is an object with a name of its own."""
 
 
-def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
+def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str | None]:
     """Return the end of an error about a field that no record has, and its hint."""
     keys = first(log.inputs)
     if told := transcripts(log.inputs):
         return f"; {told}", CONVERT
+    if told := unread(log.inputs):
+        return f"; {told}", None
     if asked is None and (told := drawn(log.inputs)):
         return f"; {told}", REDRAW
     if told := unrated(log.inputs, field, asked):
@@ -56,6 +61,8 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
         return held(keys), more
     found = holder(one, asked) if asked else None
     told = held(found[1], found[0], "holds") if found else held(keys)
+    if field == "messages":
+        return told, conversation_hint(log) or "name its path with --messages, or --prompt and --completion"
     others = {*(log.settings.paths or ())} if field == "reward" else set()
     return told, named(field, (path for path in fitting(records(log), field) if path not in others), asked)
 
@@ -78,7 +85,7 @@ def _followed(log: Log, field: str, asked: str | None, one: dict[str, Any]) -> s
     if sum(file["rows_read"] for file in log.inputs) == 1 and (inside := [*filter(_is_record, one.values())]):
         every = len(inside) == len(one)
         return ByNameError("", path, "." if every else BY_NAME).hint
-    return _preferred(field, path, one)
+    return _preferred(log, field, path, one)
 
 
 BY_NAME = 'with_entries(select(.value | type == "object"))'
@@ -92,15 +99,97 @@ def _is_record(value: object) -> bool:
     return any(is_conversation(value.get(name)) for name in NAMES["messages"]) or {"prompt", "completion"} <= {*value}
 
 
-def _preferred(field: str, path: str, one: dict[str, Any]) -> str | None:
-    """Return the command that makes rows of the better answers of a preference set."""
-    chosen = one.get("chosen")
-    if not {"chosen", "rejected"} <= {*one} or (field == "messages" and is_conversation(chosen)):
-        return "did you mean --messages chosen?" if field == "messages" and is_conversation(chosen) else None
-    form = "messages: .chosen" if is_conversation(chosen) else "completion: .chosen"
-    reward = "" if field == "messages" else ", reward: 1"
-    program = shlex.quote(f". + {{{form}{reward}}}")
-    return f"of preferences the chosen answers can be learned: jq -c {program} {shlex.quote(path)} > chosen.jsonl"
+def _preferred(log: Log, field: str, path: str, one: dict[str, Any]) -> str | None:
+    """Return the command that makes rows of the better answers of a preference set without rewards."""
+    if not {"chosen", "rejected"} <= {*one} or field != "reward":
+        return None
+    for name in ("completion", "messages"):
+        with_answers = [record | {name: record.get("chosen")} for record in records(log)]
+        if _teaches(log, with_answers):
+            program = shlex.quote(f". + {{{name}: .chosen, reward: 1}}")
+            command = f"jq -c {program} {shlex.quote(path)} > chosen.jsonl"
+            return f"of preferences the chosen answers can be learned: {command}"
+    return None
+
+
+PROMPTS = ("prompt", "messages", "conversation", "input", "question", "instruction", "query", "problem", "contents")
+"""Names that tools use for a prompt beside its answer."""
+
+COMPLETIONS = ("completion", "chosen", "response", "output", "answer", "generation")
+"""Names that tools use for an answer beside its prompt."""
+
+
+REJECTED = ("rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion")
+"""Fields of preference sets with the rejected answer."""
+
+
+def conversation_hint(log: Log) -> str | None:
+    """Return the options that were most likely meant for a conversation, or a prompt and its answer.
+
+    Each is tried on the records: what is written has a prompt and an answer.
+    """
+    found, asked = records(log), log.settings.messages
+    for choices in _conversations(found, asked):
+        if _teaches(log, found, **choices):
+            options = " ".join(f"--{name} {shlex.quote(path)}" for name, path in choices.items())
+            return f"did you mean {options}?"
+    return None
+
+
+def _conversations(found: Sequence[Mapping[str, Any]], asked: str | None) -> Iterator[dict[str, str]]:
+    """Yield options that may name the conversations of some records, the likeliest first."""
+    whole = [path for path in fitting(found, "messages") if top(path) not in REJECTED]
+    if (near := likeliest("messages", whole, asked)) is not None:
+        yield {"messages": near}
+    with_prompt = [path for path in whole if any(_has_prompt(at(one, path)) for one in found)]
+    yield from ({"messages": path} for path in with_prompt)
+    keys = dict.fromkeys(key for one in found for key in one)
+    for answer in (name for name in COMPLETIONS if name in keys):
+        named = {} if answer == "completion" else {"completion": answer}
+        yield from ({"prompt": name} | named if name != "prompt" else named for name in PROMPTS if name in keys)
+    yield from ({"messages": path} for path in whole if path not in with_prompt)
+
+
+def _has_prompt(messages: object) -> bool:
+    """Return whether a conversation begins with a message that is not the model's."""
+    return is_conversation(messages) and not is_conversation(messages[:1])  # type: ignore[index]
+
+
+def _teaches(log: Log, found: Sequence[Mapping[str, Any]], **choices: str) -> bool:
+    """Return whether each of some records that has an answer under other settings has a prompt too, and one has."""
+    settings = log.settings.replace(**choices)
+    with temporary("-") as path:
+        Path(path).write_text("".join(f"{json.dumps(one)}\n" for one in found[:TRIED]), "utf-8")
+        core = _core.read(
+            [(path, "-", False)],
+            **columns(settings),
+            partition=None,
+            order=None,
+            max_line_bytes=settings.max_line_bytes,
+            domain_asked=False,
+            compare=None,
+            strict=False,
+            threads=1,
+            progress=None,
+        )
+        answers = _core.answered(core, 0, LOOKED, 1)
+    halves = [json.loads(one, parse_int=float)[:2] for one in answers if one]
+    prompts = [prompt for prompt, completion in halves if _says(completion)]
+    return bool(prompts) and all(_says(prompt) for prompt in prompts)
+
+
+TRIED = 16
+"""Records that a hint is tried on."""
+
+
+def _says(half: object) -> bool:
+    """Return whether a text, or a message that is not the system's, has a content or calls."""
+    if not isinstance(half, list):
+        return bool(half)
+    return any(
+        bool(message.get("content") or message.get("tool_calls")) and message.get("role") != "system"
+        for message in half
+    )
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -118,7 +207,16 @@ def recordless(files: Sequence[Mapping[str, Any]]) -> str | None:
 def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> str:
     """Return `; the records hold id, task`; empty without keys."""
     more = [f"and {len(keys) - SHOWN} more"] if len(keys) > SHOWN else []
-    return f"; {what} {verb} {', '.join([*keys[:SHOWN], *more])}" if keys else ""
+    return f"; {what} {verb} {', '.join([*map(shortened, keys[:SHOWN]), *more])}" if keys else ""
+
+
+def shortened(key: str) -> str:
+    """Return the beginning of a long key: a text may stand where a name should."""
+    return key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}..."
+
+
+LONGEST_KEY = 60
+"""Characters of a key that are shown."""
 
 
 LOOKED = 64 << 10
@@ -221,8 +319,11 @@ def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str 
     others = [key for key in islice(keys, MOST) if key != (field if asked is None else asked)]
     if near := nearest(field if asked is None else asked, _alike(field, others, asked)):
         return near[0]
-    usual = (name + more for more in INSIDE.get(field, ("",)) for name in NAMES.get(field, ()))
-    return None if field == "reward" and asked is not None else next((name for name in usual if name in others), None)
+    if field == "reward" and asked is not None:
+        return None
+    usual = [name + more for more in INSIDE.get(field, ("",)) for name in NAMES.get(field, ())]
+    inside = (path for name in usual for path in others if asked is None and path.endswith(f".{name}"))
+    return next((name for name in usual if name in others), None) or next(inside, None)
 
 
 def _alike(field: str, keys: Sequence[str], asked: str | None) -> Sequence[str]:
@@ -264,12 +365,23 @@ def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def _kind(file: Mapping[str, Any]) -> str | None:
-    """Return the kind of a transcript; None for a record with a reward or messages."""
+    """Return the kind of a transcript that is read; None for a record with a reward or messages."""
+    return _transcript(file)[0]
+
+
+def unread(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return `x.jsonl: results of OpenHands, which ...` if a file is of a tool that is not read; None else."""
+    return next((f"{file['path']}: {why}" for file in files if (why := _transcript(file)[1])), None)
+
+
+def _transcript(file: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the kind of a transcript, or what it is if it is not read; None for a record with a reward or messages."""
     rewards = dict(file["fields"]).get("reward", "").split(",")  # no path where functions give all of it
     others = {"messages", *NAMES["reward"], *(path.partition(".")[0] for path in rewards)}
     if file["format"] != "generic" or others & {*file["keys"]}:
-        return None
-    return _core.transcript_by_keys(file["keys"])
+        return None, None
+    fills_file = file["layout"] != "lines" or file["rows_read"] == 1
+    return _core.transcript_by_keys(file["keys"], fills_file)
 
 
 def drawn(files: Iterable[Mapping[str, Any]]) -> str | None:

@@ -15,12 +15,29 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.log.parquet_columns import LeftOut
+    from karl_fast.log.parquet_columns import LeftOut, SummedReward
     from karl_fast.settings.sample import Settings
     from karl_fast.typing import ArrowArray, ArrowStream
 
-SETTLED = ("format", "id", "group", "reward", "messages", "domain", "order_by", "strict", "max_line_bytes")
+SETTLED = (
+    *("format", "id", "group", "reward", "messages", "prompt", "completion", "domain", "order_by", "strict"),
+    "max_line_bytes",
+)
 """Settings that can only be chosen when a log is read."""
+
+
+def columns(settings: Settings) -> dict[str, Any]:
+    """Return the format of records, and where each column of a log is in them."""
+    return {
+        "format": settings.format,
+        "id": settings.id,
+        "group": settings.group,
+        "reward": settings.paths,
+        "messages": settings.messages,
+        "prompt": settings.prompt,
+        "completion": settings.completion,
+        "domain": settings.domain,
+    }
 
 
 class Log:
@@ -47,6 +64,7 @@ class Log:
         unrewarded: Sequence[str] = (),
         left_out: Sequence[tuple[str, LeftOut]] = (),
         skipped: Sequence[tuple[str, str]] = (),
+        summed: Sequence[tuple[str, SummedReward]] = (),
     ) -> None:
         self.core = core
         self.settings = settings
@@ -62,6 +80,8 @@ class Log:
         self.unrewarded = unrewarded
         # Columns of Parquet files that are in no record.
         self.left_out = left_out
+        # Rewards that are sums of columns of Parquet files.
+        self.summed = summed
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -154,7 +174,7 @@ class Log:
         settings = self.settings.replace(**taken)
         functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
         given = (*self.given, record)
-        more = (self.passed, unrewarded, self.left_out, self.skipped)
+        more = (self.passed, unrewarded, self.left_out, self.skipped, self.summed)
         return Log(core, settings, self._spool, given, functions, *more)
 
     def under(self, settings: Settings) -> Log:
@@ -178,7 +198,7 @@ class Log:
         if settings.shape == "raw" and self.left_out:
             path, (column, _) = self.left_out[0]
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
-        facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped)
+        facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped, self.summed)
         return Log(self.core, settings, self._spool, self.given, *facts)
 
     @property

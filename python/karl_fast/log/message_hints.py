@@ -29,7 +29,7 @@ def is_conversation(value: object) -> bool:
 
 
 def _is_answer(message: dict[str, Any]) -> bool:
-    return message["role"] == "assistant" if "role" in message else message["from"].lower() in ANSWERERS
+    return message["role"].lower() in ANSWERERS if "role" in message else message["from"].lower() in ANSWERERS
 
 
 def wrong(message: object) -> str | None:
@@ -42,6 +42,8 @@ def wrong(message: object) -> str | None:
         return "has a role that is not text"
     if "role" not in message:
         return f"has no role; it holds {', '.join([*message][:KEYS])}"
+    if "content" not in message and "parts" in message:
+        return None if _is_content(message["parts"]) else "has parts that are not texts"
     if not _is_content(message.get("content")):
         return "has a content that is neither a text nor parts of text"
     silent = not any(message.get(key) for key in ("content", "tool_calls", "function_call"))

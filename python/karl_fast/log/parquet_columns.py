@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     """Function from the columns of a table to those that have to be kept; None for all."""
 
 
+class SummedReward(NamedTuple):
+    """A reward that is no column of a table, and the columns that it is the sum of."""
+
+    name: str
+    columns: list[str]
+
+
 class LeftOut(NamedTuple):
     """A column that is not needed and has a type without a JSON form."""
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from karl_fast._safe_text import clean
-from karl_fast.errors import ColumnError, LogChangedError
+from karl_fast.errors import ColumnError, LogChangedError, RewardError
 from karl_fast.log.arrow_json import FormlessError, objects, writer
-from karl_fast.log.parquet_columns import LeftOut
+from karl_fast.log.parquet_columns import LeftOut, SummedReward
 from karl_fast.log.parquet_int96 import wrapped
 from karl_fast.log.parquet_out import _pyarrow, damage, refuse_doubled, unreadable
 from karl_fast.log.spool import temporary
@@ -36,31 +37,40 @@ TRL = ("step", "prompt", "completion", "advantage")
 TRL_REWARD = "trl_reward"
 """The column that the sum of TRL's reward functions is put in."""
 
+MEASURES = {
+    *("entropy", "kl", "loss", "logp", "logprob", "logps", "logprobs", "perplexity", "ratio", "epsilon"),
+    *("length", "len", "tokens", "time", "seconds", "latency", "cost", "temperature", "step", "std", "mean", "count"),
+}
+"""Words in the names of columns that are hardly rewards, for a hint."""
+
 
 class ParquetLines(NamedTuple):
-    """The path of a file of JSON lines, and the columns that are not in it."""
+    """The path of a file of JSON lines, the columns that are not in it, and the reward that is a sum of columns."""
 
     path: str
     left_out: list[LeftOut]
+    summed: SummedReward | None
 
 
 @contextlib.contextmanager
-def lines(path: str, needed: Needed | None = None) -> Iterator[ParquetLines]:
+def lines(path: str, needed: Needed | None = None, *, rewarded: bool = False) -> Iterator[ParquetLines]:
     """Write a line of JSON for each row, with a key for each column, to a temporary file that is removed afterwards.
 
     Args:
         path: the Parquet file.
         needed: the columns that have to be kept; all by default. Others are left out if their type has no JSON form.
+        rewarded: True if the rewards are not those of the table, or are named: none is computed of its columns.
 
     Raises:
+        RewardError: it is not known which columns of TRL's completions are rewards.
         MissingExtraError: pyarrow is not installed.
         ColumnError: a column that has to be kept cannot be, or two columns have one name.
         FileError: the file cannot be read, is damaged, or is not Parquet; or the lines cannot be written.
     """
     with temporary(path) as copy:
         with _unchanged(path):
-            left_out = _written(path, copy, needed)
-        yield ParquetLines(copy, left_out)
+            left_out, summed = _written(path, copy, needed, rewarded=rewarded)
+        yield ParquetLines(copy, left_out, summed)
 
 
 @contextlib.contextmanager
@@ -86,22 +96,25 @@ def _state(path: str) -> tuple[int, ...] | None:
     return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
-    """Write the rows of a Parquet file as lines; return the columns that are left out."""
+def _written(
+    path: str, copy: str, needed: Needed | None, *, rewarded: bool
+) -> tuple[list[LeftOut], SummedReward | None]:
+    """Write the rows of a Parquet file as lines; return the columns that are left out, and those that are summed."""
     _, parquet = _pyarrow()
     with damage(path, writing=True):
         # By default pyarrow fetches whole row groups ahead of the reader.
         how = {"pre_buffer": False, "buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
         with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path, **how) as file:
             columns, left_out = _columns(path, file.schema_arrow, needed, wrapped(path, file, how))
-            rewards, folders = _rewards(file.schema_arrow), _folders(path, file.schema_arrow.names, needed)
+            rewards = _rewards(path, file.schema_arrow, rewarded=rewarded)
+            folders = _folders(path, file.schema_arrow.names, needed)
             rows = 0
             for batch in _batches(path, file, list(columns)):
                 out.writelines(f"{line}\n" for line in _lines(path, batch, columns, rewards, folders, rows))
                 rows += batch.num_rows
             if rows != file.metadata.num_rows:
                 raise ValueError(f"it has {rows} rows, and its footer says {file.metadata.num_rows}")
-    return left_out
+    return left_out, SummedReward(TRL_REWARD, rewards) if rewards else None
 
 
 def _columns(
@@ -163,13 +176,33 @@ def _culprit(file: Any, group: int, columns: list[str]) -> str:
     return ""
 
 
-def _rewards(schema: Any) -> list[str]:
-    """Return the columns of TRL's reward functions; empty for other tables."""
+def _rewards(path: str, schema: Any, *, rewarded: bool) -> list[str] | None:
+    """Return the columns of TRL's reward functions, none where rewards come from elsewhere; None for other tables.
+
+    Reward functions may log columns of their own beside the rewards, and nothing in the table tells them apart: a
+    number is a reward where it is the only one, or where its name and all others say so.
+    """
     from pyarrow import types
 
     if not set(TRL) <= set(schema.names) or TRL_REWARD in schema.names:
+        return None
+    numbers = [field.name for field in schema if field.name not in TRL and types.is_floating(field.type)]
+    if rewarded:
         return []
-    return [field.name for field in schema if field.name not in TRL and types.is_floating(field.type)]
+    if len(numbers) < 2 or all("reward" in name.lower() for name in numbers):
+        return numbers
+    raise _unclear(path, numbers)
+
+
+def _unclear(path: str, numbers: list[str]) -> RewardError:
+    """Return the error for a table of TRL with numbers that may be rewards or not."""
+    error = RewardError(
+        f"{path}: TRL's completions do not say which of their numbers are rewards: {', '.join(map(clean, numbers))}"
+    )
+    named = [name for name in numbers if "reward" in name.lower()]
+    likely = named or [name for name in numbers if not MEASURES & {*re.split(r"[^a-z]+", name.lower())}] or numbers
+    error.hint = f"name those that are, which are then summed: --reward {shlex.quote(','.join(map(clean, likely)))}"
+    return error
 
 
 def _folders(path: str, names: list[str], needed: Needed | None) -> dict[str, str]:
@@ -191,15 +224,15 @@ def _folder_value(text: str) -> str:
 
 
 def _lines(
-    path: str, batch: Any, columns: dict[str, Writer], rewards: list[str], folders: dict[str, str], first: int
+    path: str, batch: Any, columns: dict[str, Writer], rewards: list[str] | None, folders: dict[str, str], first: int
 ) -> Texts:
     """Return the rows of a batch as lines; the number is that of the first row."""
     names, texts = list(columns), []
     for at, (name, write) in enumerate(columns.items()):
         texts.append(_texts(path, name, write, batch.column(at), first))
-    if rewards:
+    if rewards is not None:
         names.append(TRL_REWARD)
-        texts.append(_totals([batch.column(name).to_pylist() for name in rewards]))
+        texts.append(_totals([batch.column(name).to_pylist() for name in rewards], batch.num_rows))
     for name, value in folders.items():
         names.append(name)
         texts.append([value] * batch.num_rows)
@@ -221,10 +254,12 @@ def _texts(path: str, name: str, write: Writer, column: Any, first: int) -> Text
         raise
 
 
-def _totals(rewards: list[list[float | None]]) -> Texts:
+def _totals(rewards: list[list[float | None]], rows: int) -> Texts:
     """Return the sum of each row's rewards.
 
     A function that does not apply to a row has no say in its sum, and a row to which none applies has no reward.
     """
+    if not rewards:
+        return ["null"] * rows
     said = [[one for one in row if one is not None and one == one] for row in zip(*rewards, strict=True)]
     return [json.dumps(sum(row) if row else None) for row in said]

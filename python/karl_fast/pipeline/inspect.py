@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.export.manifest import of_selection
+from karl_fast.export.manifest import SPLITS, of_selection
 from karl_fast.export.provenance import hints, inputs, run
+from karl_fast.log import Log
+from karl_fast.log.discovery import listed, path_of
+from karl_fast.log.field_hints import STAMP, drawn, records
+from karl_fast.log.written_data_sets import is_output
 from karl_fast.pipeline.open_log import opened, settings_of
 from karl_fast.pipeline.select import select
 from karl_fast.settings.keywords import named
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
     from typing import Unpack
 
     from karl_fast.export.manifest import Manifest
     from karl_fast.export.write import Progress
-    from karl_fast.log import Log
     from karl_fast.settings.keywords import Choices
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -57,17 +61,57 @@ def inspect(
         UsageError, FileError, LogError, BadRowError: as :func:`sample`.
     """
     settings = settings_of(logs, settings, choices)
-    with opened(logs, settings, progress, fingerprint=True) as log:
+    with _inspected(logs, settings, progress) as log:
         selection = select(log)
         report = of_selection(log, selection) | {"inputs": inputs(log)}
         report["run"] = run(log) | hints(log, report)
         report["record_bytes"] = quartet(log.core.lengths())
         report["group_rows"] = quartet(log.core.group_sizes())
-        if (outcomes := log.core.outcomes(log.settings.threads)) is not None:
+        outcomes = log.core.outcomes(log.settings.threads)
+        # An `outcome` that is a number, as in rollouts of rl, has no components.
+        if outcomes is not None and (
+            outcomes["rows_known"] or any(isinstance(one.get("outcome"), dict) for one in records(log))
+        ):
             report["outcomes"] = outcomes
         report["diversity"] = _diversity(log)
         report["duplicate_trajectories"] = log.core.duplicates()[1]
         return Inspection(report, ladder(selection))
+
+
+@contextlib.contextmanager
+def _inspected(
+    logs: Log | str | Path | Iterable[str | Path], settings: Settings, progress: Progress | None
+) -> Iterator[Log]:
+    """Yield a log; rows of a data set with the rewards, groups and ids in their stamps, where none are named."""
+    if not isinstance(logs, Log):
+        logs = [file for path in map(path_of, listed(logs)) for file in _split_files(path)]
+    with opened(logs, settings, progress, fingerprint=True) as log:
+        read_once = isinstance(logs, Log) or "-" in logs or log.settings.reward
+        stamped = None if read_once else _of_stamps(log)
+        if stamped is None:
+            yield log
+            return
+    with opened(logs, stamped, progress, fingerprint=True) as log:
+        yield log
+
+
+def _split_files(path: str) -> list[str]:
+    """Return the files of the splits of a data set's folder; any other path alone."""
+    if not (Path(path).is_dir() and is_output(path)):
+        return [path]
+    return [str(file) for name in SPLITS if (file := Path(path, f"{name}.jsonl")).is_file()] or [path]
+
+
+def _of_stamps(log: Log) -> Settings | None:
+    """Return the settings that read the stamps of a data set's rows; None of other logs."""
+    if not log.inputs or any(not drawn([file]) for file in log.inputs):
+        return None
+    stamps = [one[STAMP] for one in records(log) if isinstance(one.get(STAMP), dict)]
+    if not any(isinstance(stamp.get("reward"), int | float) for stamp in stamps):
+        return None
+    there = [name for name in ("id", "group", "domain") if any(stamp.get(name) is not None for stamp in stamps)]
+    names: dict[str, Any] = {name: f"{STAMP}.{name}" for name in there if getattr(log.settings, name) is None}
+    return log.settings.replace(reward={f"{STAMP}.reward": 1.0}, **names)
 
 
 WINDOW = 16 << 20

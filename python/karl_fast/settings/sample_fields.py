@@ -53,6 +53,10 @@ class SampleFields:
         form=values.REWARD,
     )
     messages: str | None = setting(None, READ, "Path of the conversation.")
+    prompt: str | None = setting(
+        None, READ, "Path of the prompt, a text or messages, of records with a prompt and its completion."
+    )
+    completion: str | None = setting(None, READ, "Path of the completion of that prompt, a text or messages.")
     domain: str | None = setting(None, READ, "Path of a category to report by.")
     order_by: str | None = setting(
         None, READ, "Path of what orders records in time: a number or an RFC 3339 time, in every record."

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,7 +137,8 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Setti
         manifest = json.loads(text)
         settings, inputs = {**manifest["settings"]}, manifest["inputs"]
         short = manifest.get("run", {}).get("not_listed", {}).get("inputs")
-        logs = [] if short else [str(entry["path"]) for entry in inputs]  # of more files than it lists, name them again
+        # Of more files than it lists, the logs are to be named again.
+        logs = [] if short else [_path_shown_as(str(entry["path"])) for entry in inputs]
         functions = {**manifest.get("reward_functions", {})}
         given = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -190,6 +192,13 @@ def _sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:
     if not isinstance(out := found.get("out", "-"), str) or not out:
         raise UsageError(f"{where}out is {shown(out)}, wanted the name of a folder")
     return found
+
+
+def _path_shown_as(text: str) -> str:
+    """Return the path of a file that a manifest shows with bytes that are not UTF-8 escaped."""
+    raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    path = os.fsdecode(raw)
+    return path if not os.path.lexists(text) and os.path.lexists(path) else text
 
 
 def _logs(value: Any, key: str) -> list[str]:

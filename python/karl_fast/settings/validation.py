@@ -29,7 +29,10 @@ def refuse_empty(wanted: str = "a path", **values: object) -> None:
             raise UsageError(f"{name} is empty, wanted {wanted}", name)
 
 
-TEXTS = ("format", "id", "group", "messages", "domain", "order_by", "partition_by", "tokenizer", "pseudonyms")
+TEXTS = (
+    *("format", "id", "group", "messages", "prompt", "completion", "domain", "order_by", "partition_by"),
+    *("tokenizer", "pseudonyms"),
+)
 """Settings that are a text, which is UTF-8 and not empty."""
 
 FILES = {"tokenizer", "pseudonyms"}

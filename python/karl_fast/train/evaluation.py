@@ -11,7 +11,7 @@ import numpy as np
 
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import ModelError, NothingToTrainError, UsageError
-from karl_fast.export.training_rows import open_source
+from karl_fast.export.training_rows import empty_split, open_source
 from karl_fast.log.field_hints import paths
 from karl_fast.modeling.checkpoint import CONFIG
 from karl_fast.modeling.load import load, require, require_adapter
@@ -123,9 +123,7 @@ def evaluate(
     rows = source.rows(split)
     file = source.folder / f"{split}.jsonl"
     if not rows:
-        error = NothingToTrainError(f"{file} has no rows to judge by")
-        error.hint = "karl-fast sample ... --split 0.8,0.1,0.1 puts some into it; --split names another"
-        raise error
+        raise empty_split(source, split)
     if by is not None and all(_value(row, by) is None for row in rows):
         raise _no_field(by, rows, file)
     if against is not None and str(against) != BASE:

@@ -73,11 +73,18 @@ pub(crate) fn transcripts() -> Vec<(&'static str, &'static str)> {
     TranscriptKind::ALL.into_iter().map(|kind| (kind.name(), kind.about())).collect()
 }
 
-/// Return the kind of the transcripts with these keys in their lines; None where no kind matches.
+/// Return the kind of the transcripts with these keys in their lines, or in the document that fills a file, and what
+/// they are if they are not read; None for each that they are not.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "a list is taken as a vector")]
-pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
-    TranscriptKind::by_keys(&keys).map(TranscriptKind::name)
+pub(crate) fn transcript_by_keys(
+    keys: Vec<String>,
+    fills_file: bool,
+) -> (Option<&'static str>, Option<String>) {
+    match TranscriptKind::by_keys(&keys, fills_file) {
+        Ok(kind) => (kind.map(TranscriptKind::name), None),
+        Err(why) => (None, Some(why.into_owned())),
+    }
 }
 
 /// Convert transcripts to one file of trajectories, or of KARL's records; `files` are as `read` takes them.

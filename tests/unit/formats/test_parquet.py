@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 
 import karl_fast
 from karl_fast import errors
+from karl_fast.errors import RewardError
 from karl_fast.log import parquet_in
 from tests import rows
+from tests.cli.run import karl
 from tests.robustness.peak import MIB, run
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -84,8 +87,8 @@ def completions(step: int) -> list[dict[str, Any]]:
             "step": step,
             "prompt": f"prompt {n // 2} ü",
             "completion": f"answer {n}",
-            "correct": [1.0, 0.0, None, math.nan][n],
-            "brief": [0.5, 0.25, 0.125, None][n],
+            "correct_reward": [1.0, 0.0, None, math.nan][n],
+            "brief_reward": [0.5, 0.25, 0.125, None][n],
             "advantage": 0.0,
         }
         for n in range(4)
@@ -103,6 +106,45 @@ def test_completions_of_trl_are_grouped_by_step_and_prompt_and_their_rewards_add
     assert "answer" in next(sample.lines())
 
 
+def scored(step: int, **numbers: float) -> list[dict[str, Any]]:
+    """What TRL logs with other columns of numbers than those."""
+    kept = ("step", "prompt", "completion", "advantage")
+    return [{key: row[key] for key in kept} | numbers | {"solution": "s"} for row in completions(step)]
+
+
+UNCLEAR = {
+    "accuracy, fmt, entropy, kl": ({"accuracy": 1.0, "fmt": 0.5, "entropy": 0.1, "kl": 1.0}, "accuracy,fmt"),
+    "accuracy_reward, entropy": ({"accuracy_reward": 1.0, "entropy": 0.1}, "accuracy_reward"),
+    "kl, response_length": ({"kl": 1.0, "response_length": 8.0}, "kl,response_length"),
+}
+
+
+@pytest.mark.parametrize("names", UNCLEAR)
+def test_numbers_of_trl_that_may_be_rewards_or_not_are_asked_for(tmp_path: Path, names: str) -> None:
+    numbers, likely = UNCLEAR[names]
+    table = write(tmp_path / "completions_00001.parquet", scored(1, **numbers))
+    told = f"{table}: TRL's completions do not say which of their numbers are rewards: {names}"
+    for command in (karl_fast.read, karl_fast.inspect, lambda path: karl_fast.convert(path, tmp_path / "out.jsonl")):
+        with pytest.raises(RewardError, match=f"^{re.escape(told)}$") as raised:
+            command(table)
+        assert f"--reward {likely}" in str(raised.value.hint)
+    log = karl_fast.read(table, reward=dict.fromkeys(likely.split(","), 1.0))
+    assert set(log.rewards) == {sum(numbers[name] for name in likely.split(","))}
+    assert log.inputs[0]["format"] == "trl"
+    assert len(karl_fast.read(table, format="generic", reward={next(iter(numbers)): 1.0})) == 4
+
+
+def test_columns_of_trl_that_are_summed_are_named(tmp_path: Path) -> None:
+    two = write(tmp_path / "completions_00001.parquet", completions(1))
+    one = write(tmp_path / "completions_00002.parquet", scored(2, accuracy=1.0))
+    files = karl_fast.inspect([two, one]).report["inputs"]
+    sums = [["correct_reward", "brief_reward"], ["accuracy"]]
+    assert [file["summed_columns"] for file in files] == [{"trl_reward": names} for names in sums]
+    done = karl("inspect", two, folder=tmp_path)
+    assert "trl_reward is the sum of correct_reward, brief_reward" in " ".join(done.stdout.split())
+    assert "summed_columns" not in karl_fast.inspect(two, reward={"brief_reward": 1.0}).report["inputs"][0]
+
+
 def test_completions_of_trl_convert_to_trajectories(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"completions_{step:05}.parquet", completions(step)) for step in (10, 20)]
     account = karl_fast.convert(tmp_path / "*.parquet", tmp_path / "out.jsonl")
@@ -115,7 +157,7 @@ def test_completions_of_trl_convert_to_trajectories(tmp_path: Path) -> None:
     assert found[0]["source"] == {
         "format": "trl",
         "files": [str(paths[0])],
-        "record": {"correct": 1.0, "brief": 0.5, "advantage": 0.0},
+        "record": {"correct_reward": 1.0, "brief_reward": 0.5, "advantage": 0.0},
     }
     direct, back = karl_fast.read(paths), karl_fast.read(tmp_path / "out.jsonl")
     assert sorted(np.bincount(direct.groups)) == sorted(np.bincount(back.groups))
@@ -185,7 +227,7 @@ def test_a_text_that_all_rows_share_is_not_held_once_a_row(tmp_path: Path) -> No
 
 def test_reward_functions_are_weighed_by_name(tmp_path: Path) -> None:
     path = write(tmp_path / "completions_00010.parquet", completions(10)[:2])
-    log = karl_fast.read(path, reward={"correct": 0.5, "brief": 2.0})
+    log = karl_fast.read(path, reward={"correct_reward": 0.5, "brief_reward": 2.0})
     assert sorted(log.rewards) == [0.5, 1.5]
 
 

@@ -10,6 +10,7 @@ from karl_fast._safe_text import clean, counted, decimal, in_bytes
 from karl_fast.cli.reports import warnings as run_warnings
 from karl_fast.cli.reports.outcome_table import outcome_table
 from karl_fast.cli.reports.target import scores
+from karl_fast.log.field_hints import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,7 +122,13 @@ def _input(manifest: Manifest) -> str:
     more = ", ..." if len(skipped) > 1 else ""
     note = f"; {counted(len(skipped), 'file')} passed over: {clean(skipped[0]['path'])}{more}" if skipped else ""
     form = f", format {clean(formats)}" if files else ""
-    return f"read      {name}: {in_bytes(size)}{form}{note}"
+    return f"read      {name}: {in_bytes(size)}{form}{note}{_sums(files)}"
+
+
+def _sums(files: list[dict[str, Any]]) -> str:
+    """Return a line for each set of columns that rewards are the sums of."""
+    sums = {(name, *columns): None for file in files for name, columns in file.get("summed_columns", {}).items()}
+    return "".join(f"\n          {name} is the sum of {clean(', '.join(columns))}" for name, *columns in sums)
 
 
 LINES = {"blank_lines": "blank_lines", "welded_lines": "lines_of_several_records"}
@@ -232,7 +239,7 @@ def _spread(head: str, values: dict[str, int]) -> str:
 
 
 def _keys(files: list[dict[str, Any]]) -> str:
-    keys = list(dict.fromkeys(clean(key) for file in files for key in file["keys"]))
+    keys = list(dict.fromkeys(clean(shortened(key)) for file in files for key in file["keys"]))
     more = f", and {len(keys) - KEYS_SHOWN:,} more" if len(keys) > KEYS_SHOWN else ""
     return f"fields    {', '.join(keys[:KEYS_SHOWN])}{more}" if keys else ""
 

@@ -9,7 +9,19 @@ from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcom
 from karl_fast.export.message_checks import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST
 from karl_fast.log.discovery import PARQUET, around, why_no_groups
-from karl_fast.log.field_hints import CONVERT, REDRAW, drawn, held, named, rated, rewarding, transcripts, unrated
+from karl_fast.log.field_hints import (
+    CONVERT,
+    REDRAW,
+    REJECTED,
+    drawn,
+    held,
+    named,
+    rated,
+    rewarding,
+    transcripts,
+    unrated,
+    unread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +34,6 @@ MANY = 0.25
 POOR = 0.5
 """A file with a larger share of damaged rows than this may be no log."""
 
-REJECTED = ("rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion")
-"""Fields of preference sets with the rejected answer."""
-
 TRAJECTORY = ("messages", "prompt", "completion", "text")
 """The fields that a row is made of."""
 
@@ -35,7 +44,7 @@ UNREAD = {
     "bad_weight": "a message of the assistant with a weight that is neither 0 nor 1, or with weights of its parts",
     "bad_system": "a system message outside the conversation that is not text, or differs from its system message",
     "no_learned_turn": "a weight of 0 in every turn of the assistant",
-    "unlearned_turn": "a turn with a weight of 0, and of a text all is learned: --shape chat keeps such rows",
+    "unlearned_turn": "a turn with a weight of 0, and of a text all is learned: --as chat keeps such rows",
 }
 """Reasons why rows are not read, in words."""
 
@@ -135,6 +144,8 @@ def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | No
         return None
     if told := transcripts(files):
         return f"{told}: {CONVERT}"
+    if told := unread(files):
+        return told
     told = None if reward else drawn(files)
     return told and f"{told}: {REDRAW}"
 
@@ -224,7 +235,9 @@ def sampled(manifest: Manifest) -> Iterator[str]:
     draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
     if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
         yield f"more rows were drawn than the ESS of {ess:,.1f}: many of them are unlikely under the target"
-    if draw["rows"] < draw["rows_wanted"]:
+    yield from _unselected(manifest)
+    yield from _repeated(draw)
+    if draw["rows"] < draw["rows_wanted"] and not _takes_all(manifest):
         wanted = counted(draw["rows_wanted"], "row was", "rows were")
         # Of a stream rows went by that can be drawn, and were not held.
         kept, held = manifest["accounting"]["rows_kept"], draw.get("rows_held", 0)
@@ -244,9 +257,9 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}{_first(manifest, 'bad_message')}: {MESSAGE}"
     yield from _doubled(manifest)
     for name, rows in manifest["export"]["merged_into_train"].items():
-        went = "it" if rows == 1 else "they"
-        yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
-    yield from _off_quota(manifest["export"])
+        went = f"{'it' if rows == 1 else 'they'} went to train{_larger(manifest, name)}"
+        yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went}"
+    yield from _off_quota(manifest)
     train = manifest["export"]["splits"]["train"]
     if manifest["settings"]["split"][0] > 0 and train < FEWEST:
         yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"
@@ -265,8 +278,47 @@ def _doubled(manifest: Manifest) -> Iterator[str]:
         yield f"{have} a key twice in one object, of which the last was taken: --strict refuses such records"
 
 
-def _off_quota(export: Manifest) -> Iterator[str]:
+def _takes_all(manifest: Manifest) -> bool:
+    """Return whether a draw that asks for so many rows, or more, takes every row that can be drawn."""
+    draw, kept = manifest["draw"], manifest["accounting"]["rows_kept"]
+    drawable = kept - sum(draw["failed"].values())
+    plain = draw["sampler"] in ("gumbel", "weighted-reservoir", "reservoir") and "rows_held" not in draw
+    return plain and "strata" not in draw and not draw["over_group_cap"] and draw["rows"] == drawable > 1
+
+
+def _unselected(manifest: Manifest) -> Iterator[str]:
+    """Warn of a draw of every row, by which nothing is selected."""
+    if _takes_all(manifest):
+        draw = manifest["draw"]
+        wanted = f"{draw['rows_wanted']:,} rows were wanted, and " if draw["rows_wanted"] > draw["rows"] else ""
+        by = "" if draw["sampler"] == "reservoir" else ", so the reward selected nothing"
+        yield f"{wanted}all {draw['rows']:,} rows that can be drawn were drawn{by}: a smaller -k selects"
+
+
+def _repeated(draw: Manifest) -> Iterator[str]:
+    """Warn of rows that teach what others teach, other than copies that a draw with replacement makes."""
+    if draw["duplicate_rows"] > REPEATED * draw["distinct_rows"]:
+        rows, of = counted(draw["duplicate_rows"], "drawn row"), draw["distinct_rows"]
+        share = draw["duplicate_rows"] / of
+        yield f"{rows} of {of:,} ({share:.0%}) repeat the text of another of their group: --dedup keeps one of each"
+
+
+REPEATED = 0.05
+"""Share of the drawn rows from which on repeated ones are told of."""
+
+
+def _larger(manifest: Manifest, name: str) -> str:
+    """Return the fractions that give a split enough rows, as they were tried; or what else may."""
+    larger = manifest["export"].get("larger_split")
+    if larger is None:
+        return "; no other --split of these rows leaves it enough: draw more rows, or rows of more groups"
+    shares = ",".join(f"{share:g}" for share in larger["split"])
+    return f"; --split {shares} leaves it {counted(larger['rows'][name], 'row')}"
+
+
+def _off_quota(manifest: Manifest) -> Iterator[str]:
     """Warn of splits that are far from their share of the rows, because a group falls into one split whole."""
+    export = manifest["export"]
     for name, quota in export["quotas"].items():
         wanted, rows = quota["wanted"], quota["rows"]
         far = name != "train" and abs(rows - wanted) > max(wanted / 2, FEWEST)
@@ -274,4 +326,5 @@ def _off_quota(export: Manifest) -> Iterator[str]:
             yield (
                 f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, of a session, or of a"
                 " prompt where there is no group, fall into one split"
+                f"{'' if rows else _larger(manifest, name)}"
             )

@@ -10,7 +10,7 @@ use super::flaw::Flaw;
 use super::openai;
 use super::system::{around, beside};
 use super::tool_plan::plan;
-use super::turn::{Turn, says, speaker, turns};
+use super::turn::{Turn, says, speaker, text_of, turns};
 use crate::format::{Field, Fields, Transform};
 use crate::json::reference_parser;
 use crate::json::reference_parser::{lookup, take};
@@ -105,6 +105,11 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
         }
         (Some(Value::Array(messages)), ..) if has_other_answer(record, fields, &messages) => {
             return Err(Flaw::BadMessage);
+        }
+        (Some(Value::Array(messages)), Some(prompt), ..)
+            if is_bare_answer(&messages) && is_answer(&prompt) =>
+        {
+            joined(prompt, messages.into())
         }
         (Some(Value::Array(messages)), ..) => messages,
         (Some(_), ..) => return Err(Flaw::BadMessage),
@@ -260,17 +265,42 @@ fn is_open(messages: &[Value]) -> bool {
     messages.last().is_some_and(|last| speaker(last) != Some("assistant"))
 }
 
-/// Return the messages of a prompt followed by those of its completion.
+/// Return whether messages are an answer without its question: nobody but the model says anything.
+fn is_bare_answer(messages: &[Value]) -> bool {
+    !messages.is_empty() && messages.iter().all(|message| speaker(message) == Some("assistant"))
+}
+
+/// Return the messages of a prompt followed by those of its completion; of a completion that repeats the
+/// prompt, its own.
 fn joined(prompt: Value, completion: Value) -> Vec<Value> {
     let mut messages = messages_of(prompt, "user");
-    messages.extend(messages_of(completion, "assistant"));
+    let answer = messages_of(completion, "assistant");
+    let repeats = answer.len() > messages.len()
+        && messages.iter().zip(&answer).all(|(one, other)| says_same(one, other));
+    if repeats && !messages.is_empty() {
+        return answer;
+    }
+    messages.extend(answer);
     messages
 }
 
-/// Return a list of messages unchanged; any other value as the content of one message.
-fn messages_of(value: Value, role: &str) -> Vec<Value> {
+/// Return whether two messages have one speaker and one text.
+fn says_same(one: &Value, other: &Value) -> bool {
+    let text = |message: &Value| message.get("content").or_else(|| message.get("value")).and_then(text_of);
+    speaker(one).is_some_and(|role| speaker(other) == Some(role))
+        && text(one).is_some_and(|said| text(other) == Some(said))
+}
+
+/// Return a list of messages unchanged, and a message, or that of a response of `OpenAI`, as a list; any other
+/// value is the content of one message.
+fn messages_of(mut value: Value, role: &str) -> Vec<Value> {
+    let one = value.get("choices").and_then(Value::as_array).is_some_and(|choices| choices.len() == 1);
+    if let Some(message) = value.pointer_mut("/choices/0/message").filter(|_| one) {
+        return vec![message.take()];
+    }
     match value {
         Value::Array(messages) => messages,
+        message if message.get("role").is_some() => vec![message],
         content => {
             let message = [("role".to_owned(), json!(role)), ("content".to_owned(), content)];
             vec![Value::Object(message.into_iter().collect())]

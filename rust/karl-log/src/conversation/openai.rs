@@ -4,6 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::json::reference_parser;
 
+/// Role of the last message of mini-swe-agent, which holds the submission: nobody says it.
+pub(crate) const EXIT: &str = "exit";
+
 /// Keys of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 
@@ -74,6 +77,10 @@ fn is_name(name: &Value) -> bool {
 /// value, or one with an unknown speaker, is returned unchanged.
 pub(crate) fn message(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
+    if let Some(text) = fields.get("parts").and_then(texts).filter(|_| !fields.contains_key("content")) {
+        fields.shift_remove("parts");
+        fields.insert("content".to_owned(), Value::String(text));
+    }
     let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let own = ["role", "content", "tool_calls"].iter().any(|&key| fields.contains_key(key));
     let calls_tools = from == "function_call";
@@ -88,6 +95,14 @@ pub(crate) fn message(message: Value) -> Value {
     made.extend([("role".to_owned(), json!(role)), (key.to_owned(), value)]);
     made.extend(fields);
     Value::Object(made)
+}
+
+/// Return the text of Gemini's parts; `None` if one is more than a text.
+pub(crate) fn texts(parts: &Value) -> Option<String> {
+    let text = |part: &Value| {
+        part.as_object().filter(|part| part.len() == 1)?.get("text")?.as_str().map(str::to_owned)
+    };
+    parts.as_array().filter(|parts| !parts.is_empty())?.iter().map(text).collect()
 }
 
 /// Return calls as a list, from one or several, or from the JSON text of either.
@@ -107,6 +122,7 @@ pub(crate) fn role(speaker: &str) -> Option<&'static str> {
         "human" | "user" => "user",
         "gpt" | "chatgpt" | "bing" | "bard" | "model" | "ai" | "assistant" => "assistant",
         "tool" | "function" | "observation" | "function_response" | "ipython" => "tool",
+        "exit" => EXIT,
         _ => return None,
     })
 }

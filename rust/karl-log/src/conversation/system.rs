@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::flaw::Flaw;
+use super::openai;
 use super::turn::{begins_with_system, speaker, text_of};
 use crate::format::Field;
 
@@ -36,7 +37,7 @@ pub(super) fn beside(
         let Some(object) = object.and_then(Value::as_object_mut) else { continue };
         for key in SYSTEM {
             let Some(found) = object.get_mut(key).filter(|found| !found.is_null()) else { continue };
-            let Some(text) = text_of(found) else {
+            let Some(text) = text_of(found).or_else(|| found.get("parts").and_then(openai::texts)) else {
                 if has_own {
                     continue;
                 }

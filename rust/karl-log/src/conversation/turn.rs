@@ -86,10 +86,14 @@ impl Turn {
 /// Parse a conversation with an optional system text beside it.
 ///
 /// # Errors
-/// As [`Turn::read`].
+/// As [`Turn::read`]; [`Flaw::UnknownRole`] for an exit that is not the end.
 pub fn turns(system: Option<String>, messages: Vec<Value>, reasoning: &str) -> Result<Vec<Turn>, Flaw> {
     let said = messages.into_iter().map(|message| Turn::read(message, reasoning));
-    system.map(|text| Ok(Turn::system(&text))).into_iter().chain(said).collect()
+    let turns: Vec<Turn> =
+        system.map(|text| Ok(Turn::system(&text))).into_iter().chain(said).collect::<Result<_, _>>()?;
+    let exit = turns.iter().position(|turn| turn.role == openai::EXIT).unwrap_or(turns.len());
+    let goes_on = turns[exit..].iter().any(|turn| turn.role == "assistant");
+    if goes_on { Err(Flaw::UnknownRole) } else { Ok(turns) }
 }
 
 /// Return whether a conversation begins with a system message.

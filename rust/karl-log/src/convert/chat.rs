@@ -10,6 +10,7 @@ use super::message::{Conversation, Role};
 use super::report::Made;
 use super::text_parts::{arguments, list, quoted, text};
 use crate::conversation::Flaw;
+use crate::conversation::openai::EXIT;
 use crate::conversation::turn::{THOUGHTS, Turn, error_of, says, turns};
 use crate::conversation::{RecordedTrajectory, offered};
 use crate::json::reference_parser;
@@ -87,6 +88,7 @@ impl ChatMessages {
     fn message(&mut self, role: &str, learned: bool, message: &Value, made: &mut Made) {
         let (content, moment) = (quoted(message, "content"), quoted(message, "timestamp"));
         match role {
+            EXIT => made.note("exit_message"),
             "assistant" => self.turn(message, learned, &content, &moment, made),
             "tool" => self.answer(message, &content, &moment, made),
             role => {

@@ -1,6 +1,7 @@
 //! Detection of the tool that wrote a transcript, by the keys of its first lines or of its document.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use crate::cancel::Watch;
 use crate::detect::{Wishes, keys_of, probe};
@@ -81,14 +82,24 @@ impl TranscriptKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Return the kind of transcripts with these top-level keys in their lines or documents. A log of records
-    /// with rewards may have them too.
-    #[must_use]
-    pub fn by_keys(keys: &[String]) -> Option<Self> {
-        [&LINES[..], &DOCUMENTS].into_iter().find_map(|known| match by_keys(known, keys) {
-            Classified::Transcript(kind) => Some(kind),
-            _ => None,
-        })
+    /// Return the kind of transcripts with these top-level keys in their lines, or in the document that fills
+    /// a file.
+    ///
+    /// # Errors
+    /// What they are, if they are of a tool that is not read.
+    pub fn by_keys(
+        keys: &[String],
+        fills_file: bool,
+    ) -> std::result::Result<Option<Self>, Cow<'static, str>> {
+        let known = if fills_file { [&LINES[..], &DOCUMENTS] } else { [&LINES[..], &[]] };
+        for known in known {
+            match by_keys(known, keys) {
+                Classified::Transcript(kind) => return Ok(Some(kind)),
+                Classified::Refused(why) => return Err(why),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -112,6 +123,14 @@ pub(crate) enum Classified {
 const COPILOT: Cow<'static, str> = Cow::Borrowed("a session of Copilot CLI, which is not read");
 const OPENCODE: Cow<'static, str> = Cow::Borrowed("sessions of opencode, which are not read");
 const GEMINI: Cow<'static, str> = Cow::Borrowed("a session of Gemini CLI, which is not read");
+const OPENHANDS: Cow<'static, str> = Cow::Borrowed(
+    "results of OpenHands, whose history holds events and not messages; what its model was asked and \
+     answered is in its llm_completions folder: karl-fast sample --prompt messages --completion response",
+);
+const OPENHANDS_EVENTS: Cow<'static, str> = Cow::Borrowed(
+    "events of OpenHands, which are not messages; what its model was asked and answered is in its \
+     llm_completions folder: karl-fast sample --prompt messages --completion response",
+);
 
 /// Keys of a conversation in records that no other format claims; the second is `ShareGPT`'s.
 pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
@@ -120,20 +139,27 @@ pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 const LINES_PROBED: usize = 100;
 
 /// Kinds of lines, by sets of top-level keys that must all be present.
-const LINES: [(&[&str], Classified); 9] = [
+const LINES: [(&[&str], Classified); 16] = [
     (&["karl_fast_trajectory"], Classified::Converted),
-    (&["type", "sessionId"], Classified::Transcript(TranscriptKind::ClaudeCode)),
-    (&["type", "session_id"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "sessionId", "uuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "sessionId", "message"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "sessionId", "operation"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "session_id", "uuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "session_id", "message"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "session_id", "subtype"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["type", "messageId", "snapshot"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["type", "summary", "leafUuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["timestamp", "type", "payload"], Classified::Transcript(TranscriptKind::Alone(Alone::Codex))),
     (&["timestamp", "type", "data"], Classified::Refused(COPILOT)),
     (&["sessionId", "projectHash"], Classified::Refused(GEMINI)),
     (&["opencode_table", "row"], Classified::Refused(OPENCODE)),
+    (&["instance_id", "history", "test_result"], Classified::Refused(OPENHANDS)),
+    (&["instance_id", "history", "instruction"], Classified::Refused(OPENHANDS)),
+    (&["timestamp", "source", "action", "args"], Classified::Refused(OPENHANDS_EVENTS)),
 ];
 
 /// Kinds of documents, by keys.
-const DOCUMENTS: [(&[&str], Classified); 9] = [
+const DOCUMENTS: [(&[&str], Classified); 8] = [
     (&["sessionId", "projectHash", "messages"], Classified::Refused(GEMINI)),
     (&["sessionId", "startTime", "messages"], Classified::Refused(GEMINI)),
     (&["checkpoint_id"], Classified::EntireMetadata),
@@ -141,8 +167,7 @@ const DOCUMENTS: [(&[&str], Classified); 9] = [
     (&["resolved_ids"], Classified::EntireMetadata),
     (&["agentType", "toolUseId"], Classified::EntireMetadata),
     (&["schema_version", "steps"], Classified::Transcript(TranscriptKind::Alone(Alone::Atif))),
-    (&["history", "trajectory"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
-    (&["history"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
+    (&["history", "trajectory", "info"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
 ];
 
 /// Detect a file by its beginning.
@@ -174,6 +199,9 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
         }
         input => input?,
     };
+    if let refused @ Classified::Refused(_) = by_keys(&LINES, &input.keys) {
+        return Ok(refused);
+    }
     let has = |wanted: &str| input.keys.iter().any(|key| key == wanted);
     let kind = TranscriptKind::Rollouts(input.format);
     Ok(match input.format.name {
@@ -214,7 +242,13 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
         return Ok(Classified::Nothing);
     }
     Ok(match window.value(limit).map_err(io)? {
-        ValueEnd::Kept(length) => one(&window.bytes()[..length]),
+        ValueEnd::Kept(length) => match one(&window.bytes()[..length]) {
+            // Demonstrations of SWE-agent have nothing but a history.
+            Classified::Nothing if is_traj(&source.name) && has_history(&window.bytes()[..length]) => {
+                Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))
+            }
+            told => told,
+        },
         ValueEnd::Torn(end) => {
             Classified::Damaged(format!("it ends inside the document that it begins, at byte {end}").into())
         }
@@ -222,6 +256,16 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
             format!("the document that it begins is longer than a line may be, {limit} bytes").into(),
         ),
     })
+}
+
+/// Return whether a file has the name of a run of SWE-agent, packed or not.
+fn is_traj(name: &str) -> bool {
+    let plain = ["gz", "zst", "zstd"].iter().find_map(|packed| name.strip_suffix(packed)?.strip_suffix('.'));
+    Path::new(plain.unwrap_or(name)).extension().is_some_and(|end| end == "traj")
+}
+
+fn has_history(text: &[u8]) -> bool {
+    keys_of(text).is_some_and(|keys| keys.iter().any(|key| key == "history"))
 }
 
 /// Detect the kind of a document.
@@ -234,8 +278,14 @@ fn one(text: &[u8]) -> Classified {
     }
 }
 
+/// Return the kind of lines or documents with these keys. A record with a conversation of its own is a
+/// rollout, whatever other keys it has, except for what names itself.
 fn by_keys(known: &[(&[&str], Classified)], keys: &[String]) -> Classified {
     let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
     let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
-    found.map_or(Classified::Nothing, |(_, told)| told.clone())
+    let told = found.map_or(Classified::Nothing, |(_, told)| told.clone());
+    match told {
+        Classified::Transcript(_) if MESSAGES.iter().any(has) => Classified::Nothing,
+        told => told,
+    }
 }

@@ -40,6 +40,8 @@ pub struct Draft {
     pub failed: Vec<(Flaw, Place)>,
     /// Number of records skipped because their group was full.
     pub over_group_cap: u64,
+    /// Number of rows whose text another row of their group has too; copies of one record are not counted.
+    pub duplicates: u64,
     /// Number of rows that lost messages after their last assistant turn.
     pub trimmed_rows: u64,
     /// Number of messages they lost.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use karl_core::Copies;
 use karl_core::sample::Ranking;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::draft::Draft;
 use super::quota::{Limits, Strata, walk};
@@ -221,7 +221,11 @@ impl<'a> RowFill<'a> {
             .zip(copies)
             .filter_map(|(row, copies)| Some((row, copies, self.made.remove(&row)?)))
             .collect();
-        let tools = lines.iter().any(|(_, _, line)| line.tools);
+        let (tools, groups) = (lines.iter().any(|(_, _, line)| line.tools), self.maker.log.group.codes());
+        let contents =
+            lines.iter().filter_map(|(row, _, line)| Some((groups.get(*row as usize), line.content?)));
+        let mut seen = FxHashSet::default();
+        draft.duplicates = contents.filter(|content| !seen.insert(*content)).count() as u64;
         for (row, copies, line) in lines {
             draft.add(row, copies, line, tools);
         }

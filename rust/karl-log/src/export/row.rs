@@ -56,6 +56,8 @@ pub(super) struct RowText {
     pub(super) session: Option<SessionKeys>,
     /// True if the record has a key twice in one object; the last one counts.
     pub(super) doubled: bool,
+    /// Hash of the text without its stamp; `None` of a record that is read again.
+    pub(super) content: Option<u128>,
 }
 
 /// Hashes of the names by which a trajectory belongs to a session.
@@ -87,7 +89,7 @@ impl RowText {
     /// Return the line of a record that is copied unchanged.
     pub(super) fn standing() -> Self {
         let secrets = SecretCounts::new();
-        Self { text: None, trimmed: 0, secrets, tools: false, prompt: None, session: None, doubled: false }
+        Self { text: None, trimmed: 0, secrets, tools: false, prompt: None, session: None, doubled: false, content: None }
     }
 
     /// Return the row with null for its tools, which means none: all rows of one file have the same keys.
@@ -162,8 +164,12 @@ impl<'a> RowMaker<'a> {
     pub(super) fn line(&self, candidate: ParsedRow, shape: Shape) -> Result<RowText, Flaw> {
         let mut secrets = SecretCounts::new();
         let (prompt, session, doubled) = (candidate.prompt, candidate.session, candidate.doubled);
-        let (text, trimmed, tools) = match candidate.body {
-            RowBody::Raw(bytes) => (self.raw(candidate.row, bytes, &mut secrets)?, 0, false),
+        let (text, trimmed, tools, content) = match candidate.body {
+            RowBody::Raw(bytes) => {
+                let text = self.raw(candidate.row, bytes, &mut secrets)?;
+                let content = text.as_ref().map(|text| id128(text.as_bytes()));
+                (text, 0, false, content)
+            }
             RowBody::Example(read) => {
                 let fields = row(read.example, shape)?;
                 let tools = fields.contains_key("tools");
@@ -172,10 +178,11 @@ impl<'a> RowMaker<'a> {
                 let text = self.clean(written(&fields)?, &mut secrets);
                 // A secret in an id is not a secret of the training text: replaced, not counted.
                 let stamp = self.clean(written(&stamp)?, &mut SecretCounts::new());
-                (Some(self.pseudonymous(beside(&text, &stamp))), read.trimmed as u64, tools)
+                let content = Some(id128(text.as_bytes()));
+                (Some(self.pseudonymous(beside(&text, &stamp))), read.trimmed as u64, tools, content)
             }
         };
-        Ok(RowText { text, trimmed, secrets, tools, prompt, session, doubled })
+        Ok(RowText { text, trimmed, secrets, tools, prompt, session, doubled, content })
     }
 
     /// Return the record's own bytes on one line; rewritten only if it has a line break, a secret or personal

@@ -44,6 +44,9 @@ pub struct Splits {
     pub groups: [usize; 3],
     /// Number of rows moved to train because the split was too small.
     pub merged: [usize; 3],
+    /// Fractions that leave enough rows in every split that was to have some, and the rows of each, if these
+    /// fractions do not.
+    pub larger: Option<([f64; 3], [usize; 3])>,
 }
 
 impl Draft {
@@ -56,9 +59,11 @@ impl Draft {
         let (groups, group_of) = self.groups(log);
         let mut split_of = split(&groups, &fractions, seed, fewest as u64)?;
         let merged = merge(&groups, &mut split_of, dealing);
+        let larger =
+            if is_short(&rows_of(&groups, &split_of), dealing) { larger(&groups, dealing)? } else { None };
         let all: u64 = groups.iter().map(|group| group.rows).sum();
         let mut splits =
-            Splits { quotas: fractions.map(|share| share * all as f64), merged, ..Splits::default() };
+            Splits { quotas: fractions.map(|share| share * all as f64), merged, larger, ..Splits::default() };
         for &split in &split_of {
             splits.groups[split] += 1;
         }
@@ -191,12 +196,44 @@ impl DisjointSets {
     }
 }
 
-/// Merge splits with too few rows into train; return the number of rows moved from each.
-fn merge(groups: &[Group], split_of: &mut [usize], dealing: Dealing) -> [usize; 3] {
+/// Shares that a split is tried with until it has enough rows.
+const SHARES: [f64; 9] = [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5];
+
+/// Return the smallest fractions that leave enough rows in every split that is to have some, and the rows of
+/// each.
+fn larger(groups: &[Group], dealing: Dealing) -> Result<Option<([f64; 3], [usize; 3])>> {
+    for share in SHARES {
+        let [_, valid, test] = dealing.fractions.map(|own| if own > 0.0 { own.max(share) } else { 0.0 });
+        let fractions = [1.0 - valid - test, valid, test];
+        if dealing.fractions[0] <= 0.0 || fractions[0] < share {
+            break;
+        }
+        let split_of = split(groups, &fractions, dealing.seed, dealing.fewest as u64)?;
+        let rows = rows_of(groups, &split_of);
+        if !is_short(&rows, Dealing { fractions, ..dealing }) {
+            return Ok(Some((fractions, rows)));
+        }
+    }
+    Ok(None)
+}
+
+/// Return whether a split that is to have rows has too few of them.
+fn is_short(rows: &[usize; 3], dealing: Dealing) -> bool {
+    (1..3).any(|split| dealing.fractions[split] > 0.0 && rows[split] < dealing.fewest)
+}
+
+/// Return the number of rows of each split.
+fn rows_of(groups: &[Group], split_of: &[usize]) -> [usize; 3] {
     let mut rows = [0; 3];
-    for (group, &split) in groups.iter().zip(&*split_of) {
+    for (group, &split) in groups.iter().zip(split_of) {
         rows[split] += usize::try_from(group.rows).unwrap_or(usize::MAX);
     }
+    rows
+}
+
+/// Merge splits with too few rows into train; return the number of rows moved from each.
+fn merge(groups: &[Group], split_of: &mut [usize], dealing: Dealing) -> [usize; 3] {
+    let rows = rows_of(groups, split_of);
     let goes = |split: usize| split > 0 && dealing.fractions[0] > 0.0 && rows[split] < dealing.fewest;
     let merged: [usize; 3] = std::array::from_fn(|split| if goes(split) { rows[split] } else { 0 });
     for split in split_of.iter_mut().filter(|split| merged[**split] > 0) {

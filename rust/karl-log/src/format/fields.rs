@@ -15,8 +15,12 @@ pub struct Overrides {
     pub group: Option<String>,
     /// Reward: the paths of its components.
     pub reward: Option<Vec<String>>,
-    /// Conversation.
+    /// Conversation. A prompt or a completion that is named without it takes its place.
     pub messages: Option<String>,
+    /// Prompt of a completion.
+    pub prompt: Option<String>,
+    /// Completion.
+    pub completion: Option<String>,
     /// Domain.
     pub domain: Option<String>,
     /// Category over which log Z is computed.
@@ -66,6 +70,8 @@ impl Fields {
     /// [`Error::Field`] for an invalid field.
     pub fn new(format: &Format, overrides: &Overrides, number: Option<u64>) -> Result<Self> {
         let name = |wish: &Option<String>, own: &str| optional(wish.as_deref().unwrap_or(own), Field::name);
+        let value = |wish: &Option<String>, own: &str| optional(wish.as_deref().unwrap_or(own), Field::value);
+        let in_halves = overrides.prompt.is_some() || overrides.completion.is_some();
         let group = overrides.group.clone().unwrap_or_else(|| own_group(format, number));
         Ok(Self {
             id: all(overrides.id.as_deref().unwrap_or(format.id), id_part)?,
@@ -77,11 +83,11 @@ impl Fields {
             domain: name(&overrides.domain, format.domain)?,
             partition: name(&overrides.partition, "")?,
             order: optional(overrides.order.as_deref().unwrap_or_default(), Field::number)?,
-            messages: optional(overrides.messages.as_deref().unwrap_or(format.messages), Field::value)?,
+            messages: value(&overrides.messages, if in_halves { "" } else { format.messages })?,
             tools: optional(format.tools, Field::value)?,
-            prompt: optional(format.prompt, Field::value)?,
-            completion: optional(format.completion, Field::value)?,
-            text: optional(format.text, Field::value)?,
+            prompt: value(&overrides.prompt, format.prompt)?,
+            completion: value(&overrides.completion, format.completion)?,
+            text: optional(if in_halves { "" } else { format.text }, Field::value)?,
             failed: optional(format.failed, Path::parse)?,
             truncated: optional(format.truncated, Path::parse)?,
             reasoning: format.reasoning,

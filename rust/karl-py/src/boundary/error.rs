@@ -56,10 +56,12 @@ pub(crate) fn to_python(error: Error) -> PyErr {
 }
 
 fn document(path: &Path, keys: &[String], message: String) -> PyErr {
-    TranscriptKind::by_keys(keys).map_or_else(
-        || LogError::new_err(message),
-        |kind| TranscriptError::new_err(format!("{} is a transcript of {}", path.display(), kind.name())),
-    )
+    let path = path.display();
+    match TranscriptKind::by_keys(keys, true) {
+        Ok(None) => LogError::new_err(message),
+        Ok(Some(kind)) => TranscriptError::new_err(format!("{path} is a transcript of {}", kind.name())),
+        Err(why) => LogError::new_err(format!("{path}: {why}")),
+    }
 }
 
 fn draw(error: &karl_core::Error, message: String) -> PyErr {
