@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests import rows
 from tests.cli.run import karl
@@ -205,3 +208,92 @@ def test_a_reward_is_told_of_the_rows_read_kept_and_drawn(tmp_path: Path) -> Non
     assert "reward mean 1.0000 read, 1.5000 kept, 1.8750 drawn; std 0.645, 0.354, 0.125" in said(done.stderr)
     reward = json.loads(karl("sample", *how, "--json", "-q", folder=tmp_path).stdout)["reward"]
     assert [reward[part]["count"] for part in ("before", "kept", "after")] == [9, 5, 2]
+
+
+def test_a_draw_of_every_row_selects_nothing(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(12))
+    for k, told in (
+        (99, "99 rows were wanted, and all 12 rows that can be drawn were drawn, so the reward selected nothing"),
+        (12, "all 12 rows that can be drawn were drawn, so the reward selected nothing"),
+        (11, ""),
+    ):
+        done = karl("sample", "log.jsonl", "-k", k, "--dry-run", folder=tmp_path)
+        warnings = [line for line in done.stderr.splitlines() if "rows that can be drawn were drawn" in line]
+        assert warnings == ([f"warning: {told}: a smaller -k selects"] if told else [])
+        assert "no other can be drawn" not in done.stderr
+    done = karl("sample", "log.jsonl", "-k", 12, "--dry-run", "--sampler", "reservoir", folder=tmp_path)
+    assert "all 12 rows that can be drawn were drawn: a smaller" in done.stderr
+    done = karl("sample", "log.jsonl", "--sampler", "all", "--dry-run", folder=tmp_path)
+    assert "were drawn" not in done.stderr
+
+
+def test_a_draw_with_many_repeated_rows_is_told_and_what_leaves_one_of_each(tmp_path: Path) -> None:
+    different = [rows.record(n, f"g{n % 4}") for n in range(64)]
+    again = [one | {"id": f"again {one['id']}"} for one in different[:36]]
+    rows.write(tmp_path / "log.jsonl", [*different, *again])
+    done = karl("sample", "log.jsonl", "-k", 100, "--dry-run", folder=tmp_path)
+    told = "36 drawn rows of 100 (36%) repeat the text of another of their group: --dedup keeps one of each"
+    assert f"warning: {told}\n" in done.stderr
+    done = karl("sample", "log.jsonl", "-k", 100, "--dry-run", "--dedup", "--json", folder=tmp_path)
+    assert json.loads(done.stdout)["draw"]["duplicate_rows"] == 0
+    rows.write(tmp_path / "log.jsonl", different)
+    for more in ([], ["--sampler", "multinomial"]):  # copies are not repeated rows
+        done = karl("sample", "log.jsonl", "-k", 50, "--dry-run", *more, folder=tmp_path)
+        assert "repeat the text" not in done.stderr
+
+
+@pytest.mark.parametrize("groups", [2, 5, 20])
+@pytest.mark.parametrize("split", ["0.9,0.1,0", "0.8,0.1,0.1"])
+def test_a_split_that_is_too_small_is_told_the_shares_that_leave_it_rows(
+    tmp_path: Path, groups: int, split: str
+) -> None:
+    rows.write(tmp_path / "log.jsonl", [rows.record(n, f"g{n % groups}") for n in range(60)])
+    run = ("sample", "log.jsonl", "-k", 20, "-o", "data", "--force")
+    done = karl(*run, "--split", split, folder=tmp_path)
+    assert "too few for a batch" in done.stderr or "wanted: the rows of a group" in done.stderr
+    if "; --split " not in done.stderr:
+        assert groups == 2
+        assert "draw more rows, or rows of more groups" in done.stderr
+        return
+    shares = done.stderr.partition("; --split ")[2].split()[0]
+    done = karl(*run, "--split", shares, folder=tmp_path)
+    held_out = ["valid", "test"][: 2 if split.endswith("0.1") and not split.endswith("0,0.1,0") else 1]
+    for name in held_out:
+        assert len((tmp_path / "data" / f"{name}.jsonl").read_text("utf-8").splitlines()) >= 4
+    assert "too few" not in done.stderr
+
+
+def test_a_log_whose_name_is_not_utf_8_is_drawn_again_from_its_manifest(tmp_path: Path) -> None:
+    log = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+    rows.write(log, rows.records(12))
+    assert karl("sample", log, "-k", 3, "-o", "data", folder=tmp_path).returncode == 0
+    done = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "data" / "train.jsonl").read_bytes() == (tmp_path / "again" / "train.jsonl").read_bytes()
+
+
+def test_inspect_reads_a_data_set_by_its_stamps(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(40))
+    assert karl("sample", "log.jsonl", "-k", 20, "-o", "data", folder=tmp_path).returncode == 0
+    for path, count in (("data", 20), ("data/train.jsonl", None)):
+        done = karl("inspect", path, "--json", folder=tmp_path)
+        report = json.loads(done.stdout)
+        assert count in (None, report["accounting"]["rows_kept"])
+        assert report["accounting"]["dropped"] == {}
+        assert report["groups"]["count"] > 0
+        assert "warning" not in karl("inspect", path, folder=tmp_path).stdout
+
+
+def test_inspect_shows_few_and_short_fields(tmp_path: Path) -> None:
+    rows.write(
+        tmp_path / "log.jsonl", [one | {f"key {n} " + "x" * 3000: n for n in range(9)} for one in rows.records(3)]
+    )
+    done = karl("inspect", "log.jsonl", folder=tmp_path)
+    assert max(map(len, done.stdout.splitlines())) < 200
+
+
+def test_rollouts_of_rl_have_no_outcomes_of_work(tmp_path: Path) -> None:
+    rows.write(tmp_path / "rollouts.jsonl", [one | {"outcome": one["reward"], "round": 1} for one in rows.records(8)])
+    done = karl("inspect", "rollouts.jsonl", folder=tmp_path)
+    assert "warning" not in done.stdout
+    assert "outcomes  " not in done.stdout

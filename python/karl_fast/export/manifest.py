@@ -284,19 +284,8 @@ def dumps(manifest: Manifest, *, plain: bool = False) -> str:
     return text if key is None else _core.pseudonymous(text, key)
 
 
-def _with_few_keys(file: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a file with the first keys of its records: of an object by name they are as many as these."""
-    keys = file.get("keys", [])
-    return file if len(keys) <= KEYS else file | {"keys": keys[:KEYS], "keys_not_listed": len(keys) - KEYS}
-
-
-KEYS = 256
-"""Maximum keys of a record in a manifest."""
-
-
 def _shortened(manifest: Manifest) -> Manifest:
-    """Cut lists of files, and of keys, to their first, and say under ``not_listed`` how many more there are."""
-    manifest = manifest | {"inputs": [_with_few_keys(file) for file in manifest.get("inputs", [])]}
+    """Cut lists of files to their first, and say under ``not_listed`` how many more there are."""
     inputs, run_ = manifest.get("inputs", []), manifest.get("run", {})
     lists = {"inputs": inputs, **{name: files for name, files in run_.items() if isinstance(files, list)}}
     more = {name: len(files) - LISTED for name, files in lists.items() if len(files) > LISTED}

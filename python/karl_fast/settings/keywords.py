@@ -27,6 +27,8 @@ class Choices(TypedDict, total=False):
     group: str | None
     reward: dict[str, float | Signal] | None
     messages: str | None
+    prompt: str | None
+    completion: str | None
     domain: str | None
     order_by: str | None
     shaping: AsymmetricScale | None

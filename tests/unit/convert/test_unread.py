@@ -63,7 +63,11 @@ UNREAD: dict[str, tuple[str, list[Any]]] = {
         "bad_message",
         [user(), model(), {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}],
     ),
-    "turns of Gemini": ("bad_message", [user(), {"role": "model", "parts": [{"text": "done"}]}]),
+    "calls of Gemini": ("bad_message", [user(), {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}]),
+    "thoughts of Gemini": (
+        "bad_message",
+        [user(), {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "done"}]}],
+    ),
     "messages of LangChain": ("bad_message", [{"type": "human", "content": "go"}, {"type": "ai", "content": "done"}]),
     "calls of LangChain in kwargs": (
         "bad_message",
@@ -221,7 +225,7 @@ def test_the_system_beside_messages_inside_an_object_is_found_there(tmp_path: Pa
         ("system", 5),
         ("system", ["Be brief."]),
         ("system", [{"type": "image"}]),
-        ("systemInstruction", {"parts": [{"text": "Be brief."}]}),
+        ("systemInstruction", {"parts": [{"inlineData": {"data": "x"}}]}),
     ],
 )
 def test_a_system_that_is_no_text_costs_the_row(convert: Convert, tmp_path: Path, key: str, system: Any) -> None:

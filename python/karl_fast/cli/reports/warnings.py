@@ -303,7 +303,7 @@ def _repeated(draw: Manifest) -> Iterator[str]:
         yield f"{rows} of {of:,} ({share:.0%}) repeat the text of another of their group: --dedup keeps one of each"
 
 
-REPEATED = 0.05
+REPEATED = 0.1
 """Share of the drawn rows from which on repeated ones are told of."""
 
 
@@ -322,7 +322,7 @@ def _off_quota(manifest: Manifest) -> Iterator[str]:
     for name, quota in export["quotas"].items():
         wanted, rows = quota["wanted"], quota["rows"]
         far = name != "train" and abs(rows - wanted) > max(wanted / 2, FEWEST)
-        if (far or (rows == 0 and wanted >= FEWEST)) and name not in export["merged_into_train"]:
+        if (far or (rows == 0 and wanted >= 1)) and name not in export["merged_into_train"]:
             yield (
                 f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, of a session, or of a"
                 " prompt where there is no group, fall into one split"
