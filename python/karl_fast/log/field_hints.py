@@ -155,7 +155,7 @@ def _has_prompt(messages: object) -> bool:
     return is_conversation(messages) and not is_conversation(messages[:1])  # type: ignore[index]
 
 
-def _teaches(log: Log, found: Sequence[Mapping[str, Any]], **choices: str) -> bool:
+def _teaches(log: Log, found: Sequence[Mapping[str, Any]], **choices: Any) -> bool:
     """Return whether each of some records that has an answer under other settings has a prompt too, and one has."""
     settings = log.settings.replace(**choices)
     with temporary("-") as path:
