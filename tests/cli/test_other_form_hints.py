@@ -74,6 +74,8 @@ HALVES: dict[str, tuple[dict[str, Any], str]] = {
     "a message": ({"instruction": "q", "response": BARE[0]}, "--prompt instruction --completion response"),
     "an answer beside messages": ({"messages": ASKED, "response": "a"}, "--prompt messages --completion response"),
     "nothing asked": ({"output": BARE}, ""),
+    "a part of what was asked": ({"question": "q", "context": "c", "answer": "a"}, ""),
+    "Alpaca's": ({"instruction": "q", "input": "", "output": "a"}, "--prompt instruction --completion output"),
 }
 
 
@@ -91,6 +93,17 @@ def test_what_a_hint_proposes_has_a_prompt_and_its_answer(tmp_path: Path, name: 
     row = json.loads(done.stdout)
     pair = [one["content"] for one in row["messages"]] if "messages" in row else [row["prompt"], row["completion"]]
     assert pair == ["q", "a"]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here")
+def test_an_instruction_and_its_input_become_one_prompt(tmp_path: Path) -> None:
+    record = {"instruction": "translate", "input": "cat", "output": "chat", "reward": 1}
+    rows.write(tmp_path / "alpaca.jsonl", [record, record | {"input": ""}])
+    command = hint("alpaca.jsonl", folder=tmp_path)
+    assert command.startswith("jq -c ")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    done = karl("sample", "log.jsonl", "-k", 2, "-o", "-", "-q", folder=tmp_path)
+    assert {json.loads(line)["prompt"] for line in done.stdout.splitlines()} == {"translate\n\ncat", "translate"}
 
 
 @pytest.mark.parametrize("field", ["chosen", "completion", "output"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 import karl_fast
+from karl_fast.export.training_rows import empty_split, open_source
 from karl_fast.settings.types import Shape
 from tests import rows
 from tests.cli.run import karl
@@ -203,3 +204,26 @@ def test_sessions_change_no_split_of_rows_without_one(tmp_path: Path) -> None:
         log = rows.write(tmp_path / f"{name}.jsonl", made)
         karl_fast.sample(log, tmp_path / name, sampler="all", split=(0.7, 0.3, 0))
     assert rows.files(tmp_path / "a") == rows.files(tmp_path / "b")
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+@pytest.mark.parametrize(("count", "groups"), [(12, None), (20, 12), (20, 4), (48, 3), (300, 40)])
+def test_the_shares_that_the_error_of_an_empty_split_names_leave_it_rows(
+    tmp_path: Path, split: str, count: int, groups: int | None
+) -> None:
+    records = [rows.record(n, f"g{n % groups}" if groups else None) for n in range(count)]
+    for n, record in enumerate(records):
+        record["messages"][0]["content"] = f"q{n}"
+    log = rows.write(tmp_path / "log.jsonl", records)
+    karl_fast.sample(log, tmp_path / "set", k=count, split=(1.0, 0.0, 0.0))
+    error = empty_split(open_source(tmp_path / "set"), split)
+    shares = str(error.hint).partition("--split ")[2].split()[0]
+    karl_fast.sample(log, tmp_path / "again", k=count, split=tuple(map(float, shares.split(","))))
+    assert len(open_source(tmp_path / "again").rows(split)) >= 4
+
+
+def test_rows_of_one_group_are_told_that_no_shares_leave_a_split_some(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", [rows.record(n, "g") for n in range(20)])
+    karl_fast.sample(log, tmp_path / "set", k=20)
+    error = empty_split(open_source(tmp_path / "set"), "test")
+    assert str(error.hint) == "draw more rows, or rows of more groups: no --split of these leaves it enough"

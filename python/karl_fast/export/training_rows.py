@@ -62,8 +62,9 @@ def empty_split(source: Source, split: str) -> NothingToTrainError:
     error = NothingToTrainError(f"{source.folder / f'{split}.jsonl'} has no rows to judge by")
     others = [name for name in ("test", "valid") if rows[name]]
     shares = _shares([row for part in rows.values() for row in part], split)
-    more = f"karl-fast sample ... {shares}" if shares else "draw more rows, or rows of more groups, which a split"
-    error.hint = f"{more} leaves it some" + "".join(f"; --split {name} has {len(rows[name]):,} rows" for name in others)
+    none = "draw more rows, or rows of more groups: no --split of these leaves it enough"
+    hint = f"karl-fast sample ... {shares} leaves it some" if shares else none
+    error.hint = hint + "".join(f"; --split {name} has {len(rows[name]):,} rows" for name in others)
     return error
 
 

@@ -133,7 +133,19 @@ def conversation_hint(log: Log) -> str | None:
         if _teaches(log, found, **choices):
             options = " ".join(f"--{name} {shlex.quote(path)}" for name, path in choices.items())
             return f"did you mean {options}?"
-    return None
+    return _of_parts(log, found)
+
+
+def _of_parts(log: Log, found: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the command that joins an instruction and its input to one prompt, as data sets of Alpaca have them."""
+    if not all({"instruction", "input", "output"} <= {*one} for one in found):
+        return None
+    joined = [
+        {**one, "prompt": f"{one['instruction']}\n\n{one['input']}", "completion": one["output"]} for one in found
+    ]
+    path = next((file["path"] for file in log.inputs if file["keys"]), "-")
+    program = '. + {prompt: ([.instruction, .input | select(. != "")] | join("\\n\\n")), completion: .output}'
+    return f"jq -c {shlex.quote(program)} {shlex.quote(path)} > log.jsonl" if _teaches(log, joined) else None
 
 
 def _conversations(found: Sequence[Mapping[str, Any]], asked: str | None) -> Iterator[dict[str, str]]:
@@ -146,8 +158,18 @@ def _conversations(found: Sequence[Mapping[str, Any]], asked: str | None) -> Ite
     keys = dict.fromkeys(key for one in found for key in one)
     for answer in (name for name in COMPLETIONS if name in keys):
         named = {} if answer == "completion" else {"completion": answer}
-        yield from ({"prompt": name} | named if name != "prompt" else named for name in PROMPTS if name in keys)
+        prompts = [name for name in PROMPTS if name in keys and not _is_part(name, found)]
+        yield from ({"prompt": name} | named if name != "prompt" else named for name in prompts)
     yield from ({"messages": path} for path in whole if path not in with_prompt)
+
+
+PARTS = ("instruction", "input", "question", "query", "problem", "context", "passage")
+"""Names of texts of which several make one prompt."""
+
+
+def _is_part(name: str, found: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a text is one of several that make a prompt: alone it would lose the others."""
+    return name in PARTS and any(one.get(other) for one in found for other in PARTS if other != name)
 
 
 def _has_prompt(messages: object) -> bool:
