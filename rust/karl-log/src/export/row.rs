@@ -89,7 +89,16 @@ impl RowText {
     /// Return the line of a record that is copied unchanged.
     pub(super) fn standing() -> Self {
         let secrets = SecretCounts::new();
-        Self { text: None, trimmed: 0, secrets, tools: false, prompt: None, session: None, doubled: false, content: None }
+        Self {
+            text: None,
+            trimmed: 0,
+            secrets,
+            tools: false,
+            prompt: None,
+            session: None,
+            doubled: false,
+            content: None,
+        }
     }
 
     /// Return the row with null for its tools, which means none: all rows of one file have the same keys.
