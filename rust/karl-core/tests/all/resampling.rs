@@ -104,11 +104,16 @@ fn the_limit_is_an_order_statistic_of_all_subset_means() -> Result<()> {
             for weights in [vec![1.0; count], uniforms(count, seed + 9).iter().map(|u| 0.1 + u).collect()] {
                 let means = means_of_subsets(&differences, &weights);
                 for alpha in [0.0003, 0.025, 0.3, 0.9] {
+                    #[allow(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "below the number of means"
+                    )]
                     let rank = ((means.len() + 1) as f64 * alpha).floor() as usize;
                     let limit = sign_flip_limit(&differences, &weights, alpha, DRAWS, 7, 1)?;
                     let wanted = if rank == 0 { f64::NEG_INFINITY } else { means[rank - 1] };
                     assert!(
-                        limit == wanted || (limit - wanted).abs() < 1e-13,
+                        limit.total_cmp(&wanted).is_eq() || (limit - wanted).abs() < 1e-13,
                         "{count} {alpha} {limit} {wanted}"
                     );
                 }

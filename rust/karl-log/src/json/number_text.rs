@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 use serde_json::{Number, Value};
 
 use super::project::skip_string;
-use super::reference_parser::non_finite;
 use super::scalar::number;
 
 /// Mark of such strings. It differs between processes, so no log can hold a string that begins with it.
@@ -86,6 +85,11 @@ fn is_respelled(token: &[u8]) -> bool {
     let exponent = token.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let other = |at: usize| token[at] == b'E' || !matches!(token.get(at + 1), Some(b'+' | b'-'));
     exponent.is_some_and(other) && number(token).is_some()
+}
+
+/// Return Python's word for a number that is not finite at the start of a text.
+pub(super) fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
+    [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| bytes.starts_with(word))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::number_text::{marked, unmark};
+use super::number_text::{marked, non_finite, unmark};
 use super::project::{Path, skip_space, skip_string};
 use super::unescape::unescape;
 use super::validate::sound;
@@ -281,11 +281,6 @@ pub(crate) fn standard(record: &[u8]) -> Cow<'_, [u8]> {
     }
     out.extend_from_slice(&record[copied..]);
     Cow::Owned(out)
-}
-
-/// Return Python's word for a number that is not finite at the start of a text.
-pub(super) fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
-    [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| bytes.starts_with(word))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::component::Component;
 use super::edits::EditedFile;
 use super::outcome::{Evidence, Outcome};
+use super::processes::{Action, Ran};
 use super::shell::{CommandLine, TreeChange, shell_edits, tree_change};
-use super::tool_calls::{Action, Ran};
 use super::verdict::{Run, RunVerdict, runs, verdict};
 
 /// Components that come from runs.

@@ -12,10 +12,70 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use super::edits::EditedFile;
 use super::shell::CommandLine;
-use super::tool_calls::{Action, Ran};
 use super::trajectory::Trajectory;
-use super::verdict::exit_code;
+
+/// Tool call, with its result.
+#[derive(Debug)]
+pub(crate) struct Ran<'t> {
+    pub(crate) id: &'t str,
+    /// Index of its message.
+    pub(crate) message: usize,
+    /// Index of the message with its result.
+    pub(crate) answer: Option<usize>,
+    /// Seconds since 1970.
+    pub(crate) time: Option<i64>,
+    /// What it did.
+    pub(crate) action: Action,
+    /// Text of its result; empty without one.
+    pub(crate) output: &'t str,
+    /// True if the tool succeeded; `None` if unknown.
+    pub(crate) success: Option<bool>,
+    /// Result of its command, with the later output of the process.
+    pub(super) result: CommandResult<'t>,
+}
+
+/// Action of a tool call.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Edit of files.
+    Edit(Vec<EditedFile>),
+    /// Command line of a shell.
+    Shell(CommandLine),
+    /// Look at a process that an earlier call started, or its end.
+    Process(ProcessCall),
+    /// Anything else.
+    Other,
+}
+
+/// Texts in place of a result if the user refused the call or stopped it.
+const REFUSED: [&str; 4] = [
+    "The user doesn't want to proceed with this tool use",
+    "The user doesn't want to take this action",
+    "[Request interrupted by user",
+    "aborted by user",
+];
+
+/// Texts in place of a result if a rule or the tool refused the call.
+const NOT_RUN: [&str; 2] = ["Permission for this tool use was denied", "<tool_use_error>"];
+
+impl Ran<'_> {
+    /// Return whether the user refused or stopped the call.
+    pub(super) fn is_refused_by_user(&self) -> bool {
+        self.begins(&REFUSED)
+    }
+
+    /// Return whether the call was never executed.
+    pub(super) fn is_refused(&self) -> bool {
+        self.begins(&REFUSED) || self.begins(&NOT_RUN)
+    }
+
+    fn begins(&self, texts: &[&str]) -> bool {
+        let output = self.output.trim_start();
+        texts.iter().any(|text| output.starts_with(text))
+    }
+}
 
 /// Result of a command, with what its process gave to later calls.
 #[derive(Debug, Default)]
@@ -329,6 +389,12 @@ fn without_numbers(text: &str) -> String {
         rest.to_owned()
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Return the exit status in the first line of a result, as Claude Code writes it.
+pub(crate) fn exit_code(output: &str) -> Option<i64> {
+    let first = output.trim_start().lines().next()?;
+    first.strip_prefix("Exit code ").or_else(|| first.strip_prefix("Exit code: "))?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::component::Component;
 use super::graders::by_benchmark;
 use super::next_turn::{self, TurnVerdict, next_turns};
 use super::outcome::{Evidence, Outcome};
-use super::tool_calls::Ran;
+use super::processes::Ran;
 use super::trajectory::{Trajectory, TrajectoryMessage};
 
 /// Outcome of a trajectory by its own text.

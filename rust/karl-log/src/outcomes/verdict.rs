@@ -1,9 +1,9 @@
 //! Verdict of one run of tests, a build or a linter.
 
 use super::component::Component;
+use super::processes::Ran;
 use super::runners::{OutputContext, Reading, Runner, Target, all, read, targets};
 use super::shell::{CommandLine, SimpleCommand, program};
-use super::tool_calls::Ran;
 
 /// Exit statuses that say nothing of the work: a timeout, no such command, a signal.
 const OTHER_REASONS: [i64; 6] = [124, 126, 127, 130, 137, 143];
@@ -179,10 +179,4 @@ fn keeps_failures(words: &[&str], runner: &Runner) -> bool {
         })
     };
     runner.failures.iter().all(keeps)
-}
-
-/// Return the exit status in the first line of a result, as Claude Code writes it.
-pub(crate) fn exit_code(output: &str) -> Option<i64> {
-    let first = output.trim_start().lines().next()?;
-    first.strip_prefix("Exit code ").or_else(|| first.strip_prefix("Exit code: "))?.trim().parse().ok()
 }
