@@ -260,7 +260,7 @@ def _hint(error: LogError, format: str | None) -> str:
     return HINTS[type(error)] if format is None or type(error) is ColumnError else OTHER
 
 
-NO_TRANSCRIPT = "it is no transcript of a known tool"
+NO_TRANSCRIPT = "it is not a transcript of a known tool"
 """End of the error for a file of no known kind."""
 
 RECORDS = "karl-fast sample reads records of other forms, whose fields are named"

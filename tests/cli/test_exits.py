@@ -298,6 +298,6 @@ def test_a_group_of_one_among_no_others_is_no_error(folder: Path) -> None:
 def test_more_rows_than_there_are_is_a_warning_and_takes_all(folder: Path) -> None:
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 10_000, folder=folder)
     assert done.returncode == 0
-    assert "warning: 10,000 rows were wanted, 46 were drawn: no other" in done.stderr
+    assert "warning: 10,000 rows were wanted, and all 46 rows that can be drawn were drawn" in done.stderr
     draw = json.loads((folder / "data" / "manifest.json").read_text("utf-8"))["draw"]
     assert draw["rows"] < draw["rows_wanted"] == 10_000

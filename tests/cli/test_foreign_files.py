@@ -210,7 +210,7 @@ def test_json_of_ones_own_is_no_transcript(tmp_path: Path, record: Any, count: i
     looked = karl("inspect", "log.json", folder=tmp_path)
     assert "transcript" not in looked.stdout + looked.stderr
     done = karl("convert", "log.json", "-o", "out.jsonl", folder=tmp_path)
-    assert refused(done, 1) == "log.json: it is no transcript of a known tool"
+    assert refused(done, 1) == "log.json: it is not a transcript of a known tool"
     assert "karl-fast sample reads records of other forms" in done.stderr
     field = "history" if "history" in record else "talk"
     done = karl("sample", "log.json", "-k", 1, "-o", "-", "--reward", "score", "--messages", field, folder=tmp_path)
