@@ -164,7 +164,7 @@ def test_a_transcript_beside_a_log_is_told(tmp_path: Path) -> None:
     assert told not in said(karl("inspect", "log.jsonl", "it.jsonl", "--format", "generic", folder=tmp_path).stdout)
 
 
-RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
+RATE = "karl-fast outcomes finds what they earned, and convert --rate karl-v1 or karl-v2 gives rewards"
 
 
 def test_trajectories_without_rewards_are_told_and_what_gives_them(tmp_path: Path) -> None:

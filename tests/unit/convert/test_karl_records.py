@@ -203,4 +203,4 @@ def test_real_transcripts_keep_every_call(shared_data: Path, tmp_path: Path) -> 
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
     corrected = sum(one["outcome"]["correction_detected"] is True for one in found)
     continued = sum(one["outcome"]["session_continued"] is True for one in found)
-    assert (corrected, continued) == (8, 99)
+    assert (corrected, continued) == (9, 108)
