@@ -112,9 +112,9 @@ fn scores_see_the_shaped_reward_and_rules_the_reward_as_it_is() {
 #[test]
 fn a_group_is_constant_by_its_rewards_whatever_shaping_makes_of_them() {
     // A scale this small makes one number of two; one this large keeps what is equal equal.
-    let flat = AsymmetricScale::new(1e-300, 1e-300, 0.0).unwrap();
+    let flat = AsymmetricScale::new(1e-320, 1e-320, 0.0).unwrap();
     let steep = AsymmetricScale::new(1e300, 1e300, 0.0).unwrap();
-    let rewards = [1e-100, 2e-100, 0.1, 0.1];
+    let rewards = [1e-10, 2e-10, 0.1, 0.1];
     let groups = Groups::from_ids(&[1, 1, 2, 2]).unwrap();
     let rules = Rules { drop_constant_groups: true, ..Rules::default() };
     assert_eq!(flat.apply(&rewards[..2]).unwrap(), [0.0, 0.0]);

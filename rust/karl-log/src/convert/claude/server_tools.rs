@@ -93,7 +93,7 @@ mod tests {
     fn what_only_the_provider_can_read_is_left_out() {
         let results =
             r#"[{"type": "web_search_result", "title": "K", "url": "u", "encrypted_content": "x"}]"#;
-        assert_eq!(texts(results), r#"{\"title\":\"K\",\"type\":\"web_search_result\",\"url\":\"u\"}"#);
+        assert_eq!(texts(results), r#"{\"type\":\"web_search_result\",\"title\":\"K\",\"url\":\"u\"}"#);
         assert_eq!(texts(r#"[{"type": "text", "text": "a\nb"}, {"type": "text", "text": "c"}]"#), r"a\nb\nc");
         assert_eq!(
             (texts(r#""a\n""#), texts("null"), texts("[]")),

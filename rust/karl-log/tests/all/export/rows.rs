@@ -40,7 +40,9 @@ fn a_message_without_content_may_call_a_tool() {
     for content in [json!({"role": "assistant"}), turn("assistant", Value::Null)] {
         let mut call = content;
         call["tool_calls"] = json!([{"function": {"name": "f", "arguments": "{}"}}]);
-        assert_eq!(chat(&json!([turn("user", "q"), call])).unwrap()["messages"][1], call);
+        let row = chat(&json!([turn("user", "q"), call])).unwrap();
+        call["tool_calls"][0]["function"]["arguments"] = json!({});
+        assert_eq!(row["messages"][1], call);
     }
 }
 
