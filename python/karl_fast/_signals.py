@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
 
 # Not imported from `typing`, which is slow to load: Ctrl-C is handled only once this module is loaded.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import FrameType
 
 STOPS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
@@ -36,20 +35,23 @@ def handle(handler: Callable[[int, FrameType | None], object]) -> None:
             signal.signal(stop, handler)
 
 
-@contextlib.contextmanager
-def deferred() -> Iterator[None]:
-    """Let the signals that end a run raise only at the end of a block, which they would leave half done."""
-    if threading.current_thread() is not threading.main_thread():  # which gets all signals
-        yield
-        return
-    handlers = {stop: handler for stop in STOPS if callable(handler := signal.getsignal(stop))}
-    came: list[int] = []
-    for stop in handlers:
-        signal.signal(stop, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        for stop, handler in handlers.items():
+class Deferred:
+    """Block whose signals that end a run raise only at its end: inside, they would leave it half done.
+
+    A class, because `contextlib` is not imported this early.
+    """
+
+    def __enter__(self) -> None:
+        self.signals: list[int] = []
+        self.handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
+        if threading.current_thread() is threading.main_thread():  # which gets all signals
+            for stop in STOPS:
+                if callable(handler := signal.getsignal(stop)):
+                    self.handlers[stop] = handler
+                    signal.signal(stop, lambda number, _frame: self.signals.append(number))
+
+    def __exit__(self, *_: object) -> None:
+        for stop, handler in self.handlers.items():
             signal.signal(stop, handler)
-        for number in came[:1]:
-            handlers[number](number, None)
+        for number in self.signals[:1]:
+            self.handlers[number](number, None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BAD = {
     'scor = "raw"': ("the key scor is unknown", "did you mean score?"),
-    "tokens = 3": ("the key tokens is unknown", "did you mean"),
+    "tokens = 3": ("the key tokens is unknown", "--help"),
     "quiet = true": ("the key quiet is unknown", "--help"),
     "[sample]\nfractoin = 1": ("the key [sample] fractoin is unknown", "did you mean fraction?"),
     "[inspect]\nk = 3": ("[inspect] k is not an option of inspect", None),

@@ -21,6 +21,8 @@ VALUES = {
     "group": "hash(prompt)",
     "reward": "outcome=0.5, cost=-0.1",
     "messages": "meta.messages",
+    "prompt": "question",
+    "completion": "answer",
     "domain": "kind",
     "order_by": "meta.at",
     "score": "leave-one-out",

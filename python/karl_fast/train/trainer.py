@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._signals import Stopped, deferred
+from karl_fast._signals import Deferred, Stopped
 from karl_fast.errors import DivergedError
 from karl_fast.modeling.flat_gradients import bounded
 from karl_fast.modeling.optimizer import aim, learning_rate
@@ -66,7 +66,7 @@ def _make_steps(run: OfflineRun, viewer: Viewer) -> None:
         gradient = run.learner.gradient(batches)
         if remark := run.learner.scorer.sharing.remark():
             viewer.noted(remark)
-        with deferred():
+        with Deferred():
             rate = _update(run, gradient)
             state.epoch, state.batch = run.order.epoch, run.order.batch
             state.tokens += gradient.learned if gradient.finite else 0
@@ -134,7 +134,7 @@ def _judge(run: OfflineRun, viewer: Viewer) -> None:
         _say(run, viewer, {"step": state.step, "val_loss": None})
         raise _diverged(run, "the held-out loss is not finite")
     better = state.best is None or loss < state.best[0]
-    with deferred():
+    with Deferred():
         state.judged = state.step
         state.best, state.stale = (
             ((loss, state.step), 0) if better or state.best is None else (state.best, state.stale + 1)
