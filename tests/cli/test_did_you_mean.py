@@ -59,7 +59,7 @@ def test_a_format_has_many_spellings(folder: Path, name: str) -> None:
 def test_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
     assert karl("sample", "tiny.jsonl", "-k", 3, "-o", "data", folder=folder).returncode == 0
     done = karl("sample", "data", "-k", 3, "--dry-run", folder=folder)
-    assert refused(done, 2) == "the folder data is a data set of karl-fast, no log"
+    assert refused(done, 2) == "the folder data is a data set of karl-fast, not a log"
     assert hinted(done, 2) == "give what it was drawn from: tiny.jsonl"
     assert karl("inspect", "data", folder=folder).returncode == 0
     (folder / "all").mkdir()

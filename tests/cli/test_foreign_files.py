@@ -26,9 +26,9 @@ ANTHROPIC = 'event: message_start\ndata: {"type": "message_start"}\n\n'
 TABLE = 'id,prompt,completion,reward\n1,"q, or not",a,0.5\n2,q,b,1\n'
 
 FILES = {
-    "log.csv": (TABLE, "a table of CSV"),
-    "log.txt": (TABLE, "a table of CSV"),
-    "log.tsv": (TABLE.replace(",", "\t"), "a table of tab-separated values"),
+    "log.csv": (TABLE, "a CSV file"),
+    "log.txt": (TABLE, "a CSV file"),
+    "log.tsv": (TABLE.replace(",", "\t"), "a TSV file"),
     "log.yaml": ("- id: 1\n  reward: 0.5\n- id: 2\n", "YAML"),
     "log.data": ("---\n- id: 1\n- id: 2\n", "YAML"),
     "log.jsonl": (POINTER, "a pointer of Git LFS in place of the file"),

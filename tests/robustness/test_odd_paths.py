@@ -45,9 +45,9 @@ def tree(folder: Path) -> list[tuple[str, int]]:
 def test_a_device_without_an_end_is_refused_before_it_fills_a_disk(folder: Path, device: str) -> None:
     if not Path(device).exists():
         pytest.skip(f"no {device} here")
-    assert refused(karl("inspect", device, folder=folder), 1) == f"{device}: it is a device, no log"
+    assert refused(karl("inspect", device, folder=folder), 1) == f"{device}: it is a device, not a log"
     with Path(device).open("rb") as stream:
-        assert refused(karl("inspect", "-", folder=folder, stdin=stream), 1) == "-: it is a device, no log"
+        assert refused(karl("inspect", "-", folder=folder, stdin=stream), 1) == "-: it is a device, not a log"
 
 
 @pytest.mark.parametrize("logs", [["/dev/null"], ["-"], ["empty.jsonl"]])

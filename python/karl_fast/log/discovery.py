@@ -284,7 +284,7 @@ def _why(path: Path, folder: str) -> str | None:
 def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], passed: int) -> UsageError:
     """Return the error for a folder without a log, with its other files and number of data sets."""
     if is_output(folder):
-        error = UsageError(f"the folder {folder} is a data set of karl-fast, no log")
+        error = UsageError(f"the folder {folder} is a data set of karl-fast, not a log")
         error.hint = origin(folder)
         return error
     but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""

@@ -34,12 +34,12 @@ class Kind(NamedTuple):
 PYTHON = "python -c 'import sys; "
 
 CSV = Kind(
-    "a table of CSV",
+    "a CSV file",
     f"with the extra arrow, {PYTHON}from pyarrow import csv, parquet; "
     "parquet.write_table(csv.read_csv(sys.argv[1]), sys.argv[2])' {} log.parquet makes a table that is read",
 )
 TSV = Kind(
-    "a table of tab-separated values",
+    "a TSV file",
     f"with the extra arrow, {PYTHON}from pyarrow import csv, parquet; "
     'parquet.write_table(csv.read_csv(sys.argv[1], parse_options=csv.ParseOptions(delimiter="\\t")), sys.argv[2])\' '
     "{} log.parquet makes a table that is read",

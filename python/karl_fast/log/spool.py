@@ -81,7 +81,7 @@ def _refuse_device(name: str, stream: BinaryIO) -> None:
     facts = os.fstat(stream.fileno())
     device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
     if device and not stream.isatty() and facts.st_rdev != Path(os.devnull).stat().st_rdev:
-        raise LogError(f"{name}: it is a device, no log")
+        raise LogError(f"{name}: it is a device, not a log")
 
 
 def _open(name: str) -> contextlib.AbstractContextManager[BinaryIO]:

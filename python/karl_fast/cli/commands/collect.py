@@ -77,14 +77,19 @@ def command(
     Sessions of Claude Code, Codex, Gemini CLI, Copilot CLI and opencode are found in their usual places.
     """
     if action:
-        changed = [CHANGES[action](name, archive) for name in trigger or ["claude-code"]] if action in CHANGES else []
+        before = {one["name"]: one["installed"] for one in state(archive)["triggers"]}
+        for name in (trigger or ["claude-code"]) if action in CHANGES else []:
+            CHANGES[action](name, archive)
         shown = state(archive)
         if json:
             print(dumps(dict(shown), plain=True))
         elif not quiet:
             from karl_fast.cli.reports.collect import states
 
-            sys.stderr.write(states(shown, [one.name for one in changed]) + "\n")
+            sys.stderr.write(
+                states(shown, [one["name"] for one in shown["triggers"] if one["installed"] != before[one["name"]]])
+                + "\n"
+            )
         return
     if trigger:
         raise UsageError("--trigger goes with install or uninstall, wanted karl-fast collect install --trigger NAME")

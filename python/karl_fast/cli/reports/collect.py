@@ -44,7 +44,7 @@ def states(shown: CollectionState, changed: Names[str]) -> str:
         + (f", last collected {archive['collected_at']}" if archive["collected_at"] else "")
     ]
     for trigger in shown["triggers"]:
-        was, is_now = ("installed", "just installed") if trigger["installed"] else ("not installed", "just removed")
+        was, is_now = ("installed", "installed now") if trigger["installed"] else ("not installed", "removed now")
         state = is_now if trigger["name"] in changed else was
         lines.append(f"  {trigger['name']:<12}{state:<19}{clean(trigger['place'])}")
     return page(lines)

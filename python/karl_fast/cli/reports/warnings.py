@@ -245,7 +245,7 @@ def sampled(manifest: Manifest) -> Iterator[str]:
             yield f"{wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
         else:
             why = "strata with too few rows are not filled from others" if "strata" in draw else "no other can be drawn"
-            yield f"{wanted} wanted, {draw['rows']:,} were drawn: {why}"
+            yield f"{wanted} wanted, {counted(draw['rows'], 'was', 'were')} drawn: {why}"
     if bad := draw["failed"].get("unparsable"):
         yield f"{counted(bad, 'drawn row is', 'drawn rows are')} not JSON{_first(manifest, 'unparsable')}"
     for reason, what in UNREAD.items():
