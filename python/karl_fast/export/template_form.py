@@ -158,8 +158,8 @@ class ChatTemplate:
         lost = self._lost([mark for mark in marks if mark.text not in text], marked, named)
         if what := next((mark.what for mark in lost if mark.what != "thoughts"), None):
             raise TemplateError(f"the chat template leaves out {what}")
-        thoughtless = len({mark.at for mark in lost}) + self._unread_thoughts(messages)
-        return Form(messages, tools, self.render(messages, tools), thoughtless=thoughtless)
+        thoughtless = {mark.at for mark in lost} | self._unread_thoughts(messages)
+        return Form(messages, tools, self.render(messages, tools), thoughtless=len(thoughtless))
 
     def _lost(self, lacking: list[_Mark], messages: list[Message], tools: Any) -> list[_Mark]:
         """Return the marks that a template shows nowhere, up to the first that is not of thoughts.
@@ -189,9 +189,9 @@ class ChatTemplate:
         except TemplateError:
             return ""
 
-    def _unread_thoughts(self, messages: list[Message]) -> int:
-        """Return the number of turns with thoughts, if the template reads none."""
-        return 0 if self._thoughts else sum(bool(thoughts_of(one)) for one in messages)
+    def _unread_thoughts(self, messages: list[Message]) -> set[int]:
+        """Return the indices of turns with thoughts beside their content, if the template reads none."""
+        return set() if self._thoughts else {at for at, one in enumerate(messages) if thoughts_of(one)}
 
     @cached_property
     def _thoughts(self) -> str | None:
@@ -411,13 +411,27 @@ def _marked(messages: list[Message], thoughts: str | None) -> tuple[list[Message
     for at, message in enumerate(messages):
         now = dict(message)
         if message["content"].strip():
-            now["content"] = mark(at, _what(message))
+            now["content"] = _marked_content(message, partial(mark, at))
         if thoughts in message and thoughts is not None:
             now[thoughts] = mark(at, "thoughts")
         if calls := message.get("tool_calls"):
             now["tool_calls"] = [_marked_call(call, partial(mark, at, "calls of tools")) for call in calls]
         marked.append(now)
     return marked, marks
+
+
+def _marked_content(message: Message, mark: Callable[[str], str]) -> str:
+    """Return the content of a message with marks; what a turn has up to its last ``</think>`` is its thoughts.
+
+    Many templates cut content there, and some (DeepSeek V3) do not show what they cut.
+    """
+    thoughts, closed, words = message["content"].rpartition("</think>")
+    if not closed or message["role"] != "assistant":
+        return mark(_what(message))
+    what = "thoughts" if words.strip() or not message.get("tool_calls") else _what(message)
+    parts = re.split("(</?think>)", thoughts)
+    marked = [one if one in ("<think>", "</think>") or not one.strip() else mark(what) for one in parts]
+    return "".join([*marked, closed, mark(_what(message)) if words.strip() else words])
 
 
 def _what(message: Message) -> str:

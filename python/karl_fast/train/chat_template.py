@@ -273,15 +273,18 @@ class Renderer:
             shared = self._opening.shared(asked)
             if shared is not None and said.startswith(shared):
                 return said, _past_empty_thoughts(said, len(shared)) if empty else len(shared)
-        start = self._located(said, messages, tools)
-        if start is None:
-            raise _unknown_start()
-        if asked is None or all(one["role"] in ("system", "developer") for one in messages[:-1]):
-            return said, start
-        header = _common(asked[:-HEADER:-1], said[max(0, start - HEADER) : start][::-1])[::-1]
-        if not any(token in header for token in self._added):
-            raise _unknown_start()
-        return asked + said[start:], len(asked)
+        alone = asked is None or all(one["role"] in ("system", "developer") for one in messages[:-1])
+        for place in self._located(said, messages, tools):
+            for seen in [said[:place]] if alone else self._opening.prompts(asked or ""):
+                if alone or self._shares_header(seen, said, place):
+                    text, start = seen + said[place:], len(seen)
+                    return text, _past_empty_thoughts(text, start) if empty else start
+        raise _unknown_start()
+
+    def _shares_header(self, seen: str, said: str, place: int) -> bool:
+        """Return whether a context ends with the header of a role that stands before a place."""
+        header = _common(seen[:-HEADER:-1], said[max(0, place - HEADER) : place][::-1])[::-1]
+        return any(token in header for token in self._added)
 
     def _past_header(self, text: str, start: int) -> int:
         """Return the start of a turn after the header of its role, where the generation prompt had none (Gemma 4)."""
@@ -290,18 +293,24 @@ class Renderer:
         header = next((prompt[at:] for at in places if text.startswith(prompt[at:], start)), "")
         return start + len(header)
 
-    def _located(self, said: str, messages: list[Message], tools: Any) -> int | None:
-        """Return where the last turn begins in a rendering, by one of other words in its place; None if that fails."""
+    def _located(self, said: str, messages: list[Message], tools: Any) -> Iterator[int]:
+        """Yield where the last turn may begin in a rendering, by one of other words in its place."""
         other = self._rendered([*messages[:-1], {"role": "assistant", "content": TURN}], tools)
-        if other is None or TURN not in other:
-            return None
-        return self._before_words(said, other)
+        if other is not None and TURN in other:
+            yield from self._before_words(said, other)
 
-    def _before_words(self, said: str, other: str) -> int | None:
-        """Return where the model began to write, in two renderings that differ in the words of a turn."""
+    def _before_words(self, said: str, other: str) -> Iterator[int]:
+        """Yield where the model may have begun to write, in two renderings that differ in the words of a turn.
+
+        Behind the empty thoughts of the other, before them, or behind the tag that opens them.
+        """
         words, generated = other.rfind(TURN), self._opening.generated
         start = words - len(generated) if other[:words].endswith(generated) else words
-        return start if said[:start] == other[:start] else None
+        places = [start]
+        for found in EMPTY_THOUGHTS.finditer(other, max(0, start - 40), start):
+            if found.end() == start and (tag := re.compile(r"<[^<>]*>\n?").search(other, found.start(), start)):
+                places += [tag.start(), tag.end()]
+        return (place for place in places if said[:place] == other[:place])
 
     def _within(self, form: Form, at: int) -> _Turn:
         """Return a turn by its place in the whole, where the template does not render the beginning alone.
@@ -311,7 +320,7 @@ class Renderer:
         """
         changed = [*form.messages[:at], {"role": "assistant", "content": TURN}, *form.messages[at + 1 :]]
         other = self._rendered(changed, form.tools)
-        start = None if other is None or other.count(TURN) != 1 else self._before_words(form.text, other)
+        start = None if other is None or other.count(TURN) != 1 else next(self._before_words(form.text, other), None)
         if other is None or start is None:
             raise _unknown_start()
         behind = other[other.rfind(TURN) + len(TURN) :]

@@ -140,11 +140,27 @@ class Model:
         said = self.calls(content, list(calls)) if self.calls else None
         return self.turn(as_text(content, list(calls))) if said is None else said + (self.called or self.stop)
 
+    def call_in_a_row(self, call: Call) -> str:
+        """A call behind a call: DeepSeek's template writes the second without a header, so both are text."""
+        return self.turn(as_text("", [call])) if self.calls is deepseek else self.call("", call)
+
 
 IM, EOT, TURN = ("<|im_end|>", "<|endoftext|>"), ("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"), "<end_of_turn>"
 THINK = ("<think>\n", "\n</think>\n\n")
 OPEN = ("", "\n</think>\n\n")
-GREETING = ("greeting",)
+IN_A_ROW = (
+    "two turns in a row",
+    "two turns in a row before a user",
+    "two turns in a row behind a user",
+    "two turns in a row behind a call",
+    "words before a call",
+    "two calls in a row",
+    "thoughts in a row",
+    "thoughts before none",
+    "thoughts behind none",
+    "thoughts, then a call",
+)
+GREETING = ("greeting", *IN_A_ROW)
 QWEN35 = Model(IM, IM[0], qwen_xml, thoughts=OPEN)
 NEMOTRON = Model(IM, IM[0], nemotron, thoughts=("", "\n</think>\n"))
 PHI = Model(("<|end|>", "<|assistant|>", "<|endoftext|>"), "<|end|>")
@@ -153,7 +169,7 @@ MODELS = {
     "cohere": Model(("<|END_OF_TURN_TOKEN|>",), "<|END_OF_TURN_TOKEN|>", refuses=GREETING),
     "cohere2": Model(("<|END_OF_TURN_TOKEN|>",), "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", refuses=GREETING),
     "deepseekv3": Model(("<｜end▁of▁sentence｜>",), "<｜end▁of▁sentence｜>", deepseek),
-    "gemma": Model((TURN, "<eos>"), TURN, refuses=("greeting", "system")),
+    "gemma": Model((TURN, "<eos>"), TURN, refuses=("system", *GREETING)),
     "gemma3": Model((TURN, "<eos>"), TURN, refuses=GREETING),
     "glm4moe": Model(
         ("<|endoftext|>", "<|user|>", "<|observation|>"),
@@ -248,13 +264,69 @@ CASES: dict[str, Case] = {
         [user("Hi"), model("Yes.", reasoning_content="Hm."), user("And?"), model("No.", reasoning_content="So.")],
         lambda one: [one.thought("Hm.", "Yes."), one.thought("So.", "No.")],
     ),
+    "two turns in a row": (
+        [user("Hi"), model("Hello."), model("More."), model("End.")],
+        lambda one: [one.turn("Hello."), one.turn("More."), one.turn("End.")],
+    ),
+    "two turns in a row before a user": (
+        [user("Hi"), model("Hello."), model("More."), user("And?"), model("Fine.")],
+        lambda one: [one.turn("Hello."), one.turn("More."), one.turn("Fine.")],
+    ),
+    "two turns in a row behind a user": (
+        [user("Hi"), model("Hello."), user("And?"), model("More."), model("Fine.")],
+        lambda one: [one.turn("Hello."), one.turn("More."), one.turn("Fine.")],
+    ),
+    "two turns in a row behind a call": (
+        [user("List"), model("", LS), *DONE, model("More.")],
+        lambda one: [one.call("", LS), one.turn("It is a.txt."), one.turn("More.")],
+    ),
+    "words before a call": (
+        [user("List"), model("I look."), model("", LS), *DONE],
+        lambda one: [one.turn("I look."), one.call("", LS), one.turn("It is a.txt.")],
+    ),
+    "two calls in a row": (
+        [user("List"), model("", LS), model("", PWD), result("a.txt"), result("/", 1, "pwd"), model("It is a.txt.")],
+        lambda one: [one.call_in_a_row(LS), one.call_in_a_row(PWD), one.turn("It is a.txt.")],
+    ),
+    "thoughts in a row": (
+        [user("Hi"), model("Yes.", reasoning_content="Hm."), model("No.", reasoning_content="So.")],
+        lambda one: [one.thought("Hm.", "Yes."), one.thought("So.", "No.")],
+    ),
+    "thoughts before none": (
+        [user("Hi"), model("Yes.", reasoning_content="Hm."), model("No.")],
+        lambda one: [one.thought("Hm.", "Yes."), one.turn("No.")],
+    ),
+    "thoughts behind none": (
+        [user("Hi"), model("Yes."), model("No.", reasoning_content="So.")],
+        lambda one: [one.turn("Yes."), one.thought("So.", "No.")],
+    ),
+    "thoughts, then a call": (
+        [
+            user("Hi"),
+            model("Yes.", reasoning_content="Hm."),
+            model("", LS),
+            result("a.txt"),
+            model("No.", reasoning_content="So."),
+        ],
+        lambda one: [one.thought("Hm.", "Yes."), one.call("", LS), one.thought("So.", "No.")],
+    ),
 }
+
+
+def source(name: str) -> str:
+    return (DATA / f"{name}.jinja").read_text("utf-8")
 
 
 def rendered(name: str, messages: list[dict[str, Any]], **row: Any) -> tuple[list[str], Rendering, str]:
     """Return the stretches of a row that are learned, how it was rendered, and all its text."""
-    made = tokenizer((DATA / f"{name}.jinja").read_text("utf-8"), MODELS[name].ends)
-    ends = frozenset(made.convert_tokens_to_ids(list(MODELS[name].ends)))
+    return rendered_by(source(name), MODELS[name].ends, messages, **row)
+
+
+def rendered_by(
+    template: str, stops: tuple[str, ...], messages: list[dict[str, Any]], **row: Any
+) -> tuple[list[str], Rendering, str]:
+    made = tokenizer(template, stops)
+    ends = frozenset(made.convert_tokens_to_ids(list(stops)))
     rendering = Renderer(made, ends).rendering({"messages": messages} | row)
     said, whole = [], ""
     for text in rendering.texts:
@@ -279,9 +351,60 @@ def test_learned_is_what_the_model_generates_and_what_stops_it(name: str, case: 
     said, rendering, whole = rendered(name, messages)
     assert said == expected(one)
     assert rendering.endless == 0
-    assert rendering.thoughtless == (2 if case == "thoughts" and one.thoughts is None else 0)
+    thoughts = sum("reasoning_content" in message for message in messages)
+    assert rendering.thoughtless == (thoughts if one.thoughts is None else 0)
     texts = [message["content"] for message in messages if message["role"] != "assistant"]
     assert all(text in whole for text in texts)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
+@pytest.mark.parametrize("case", IN_A_ROW)
+def test_turns_in_a_row_are_learned_where_the_generation_prompt_opens_thoughts(case: str) -> None:
+    """Qwen3's models that always think open the thoughts in the generation prompt, and have no switch."""
+    body, _, _ = source("qwen3").partition("{%- if add_generation_prompt %}")
+    template = body + r"{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}"
+    messages, expected = CASES[case]
+    said, rendering, _ = rendered_by(template, IM, messages)
+    assert said == [text.removeprefix("<think>\n") for text in expected(MODELS["qwen3"])]
+    assert rendering.endless == 0
+
+
+THOUGHT = "<think>\nHm.\n</think>\n\n"
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
+@pytest.mark.parametrize("name", MODELS)
+def test_thoughts_in_the_content_are_learned_or_counted(name: str) -> None:
+    said, rendering, _ = rendered(name, [user("Hi"), model(f"{THOUGHT}Yes."), user("And?"), model(f"{THOUGHT}No.")])
+    lost = name == "deepseekv3"
+    assert [text.count("Hm.") for text in said] == ([0, 0] if lost else [1, 1])
+    assert rendering.thoughtless == (2 if lost else 0)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        ("<think>a</think>b<think>c</think>d", 1),
+        ("<think>a</think>b<think>c", 1),
+        ("a</think>d", 1),
+        ("<think>\n\n</think>\n\nd", 0),
+        ("<think>d", 0),
+    ],
+)
+def test_what_deepseek_cuts_from_the_content_is_counted_once_a_turn(content: str, count: int) -> None:
+    _, rendering, _ = rendered("deepseekv3", [user("Hi"), model(content)])
+    assert rendering.thoughtless == count
+    _, rendering, _ = rendered("deepseekv3", [user("Hi"), model(content, reasoning_content="Hm.")])
+    assert rendering.thoughtless == 1
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
+@pytest.mark.parametrize("name", MODELS)
+def test_thoughts_in_the_content_beside_a_call_are_learned(name: str) -> None:
+    said, rendering, _ = rendered(name, [user("List"), model(THOUGHT, LS), *DONE])
+    assert "Hm." in said[0]
+    assert rendering.thoughtless == 0
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
