@@ -156,7 +156,7 @@ def refuse_special(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "no file"
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
         raise OutputTakenError(f"{path} is {what}: it is left as it is, and nothing was written there")
 
 

@@ -185,6 +185,6 @@ def test_what_others_wrote_is_not_replaced(tmp_path: Path) -> None:
         assert path.read_text() == text
     path.unlink()
     path.symlink_to("theirs")
-    with pytest.raises(errors.OutputForeignError, match="no regular file"):
+    with pytest.raises(errors.OutputForeignError, match="not a regular file"):
         reward.save(reward.FixedBaseline(0.0), path)
     assert path.is_symlink()

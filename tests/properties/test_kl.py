@@ -236,7 +236,11 @@ ROW, STARTS = np.zeros((1, 2)), np.array([0, 2])
         (lambda: kl.categorical(TWO, TWO), LayoutError, "logits has 1 dimensions, wanted 2"),
         (lambda: kl.categorical(np.zeros((2, 3)).T, np.zeros((3, 2))), LayoutError, "logits is not contiguous"),
         (lambda: kl.categorical(np.zeros((2, 3)), np.zeros((3, 2))), LayoutError, r"logits_ref has shape \(3, 2\)"),
-        (lambda: kl.categorical(np.zeros((1, 2), int), np.zeros((1, 2), int)), DTypeError, "logits has dtype int64"),
+        (
+            lambda: kl.categorical(np.zeros((1, 2), complex), np.zeros((1, 2))),
+            DTypeError,
+            "logits has dtype complex128",
+        ),
         (lambda: kl.categorical(np.zeros((1, 2)), np.zeros((1, 2)), direction="up"), ArgumentError, 'is "up"'),  # type: ignore[arg-type]
     ],
 )

@@ -178,7 +178,7 @@ def test_strata_are_drawn_by_the_same_keys(tmp_path: Path) -> None:
         ({"sampler": "reservoir", "ess": 0.5}, "no use for ess"),
         ({"sampler": "reservoir", "score": "zscore"}, "no use for score"),
         ({"sampler": "reservoir", "inverse_temperature": 1.0}, "no use for inverse_temperature"),
-        ({"sampler": "weighted-reservoir", "partition_by": "group"}, "partition_by global alone"),
+        ({"sampler": "weighted-reservoir", "partition_by": "group"}, "partition_by global only"),
         ({"sampler": "systematic", "max_per_group": 1}, "max_per_group would break"),
         ({"sampler": "multinomial", "per": {"domain": "equal"}}, "per needs a sampler"),
         ({"sampler": "all", "per": {"domain": "equal"}}, "per needs a sampler"),

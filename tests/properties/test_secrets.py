@@ -34,7 +34,7 @@ def secret(request: pytest.FixtureRequest) -> str:
 
 
 def log(folder: Path, secret: str) -> Path:
-    call = {"id": "c", "type": "function", "function": {"name": "sh", "arguments": f'{{"key": "{secret[:40]}"}}'}}
+    call = {"id": "c", "type": "function", "function": {"name": "sh", "arguments": json.dumps({"key": secret[:40]})}}
     turns: list[dict[str, Any]] = [
         {"role": "user", "content": f"the key is {secret} ok?"},
         {"role": "assistant", "content": None, "tool_calls": [call]},

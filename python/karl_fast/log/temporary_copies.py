@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+from errno import EISDIR
+from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,7 +52,10 @@ def kept(
 
 def _is_stream(name: str) -> bool:
     try:
-        return name == "-" or not stat.S_ISREG(Path(name).stat().st_mode)
+        mode = 0 if name == "-" else Path(name).stat().st_mode
+        if stat.S_ISDIR(mode):  # a file when the logs were resolved
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        return not stat.S_ISREG(mode)
     except OSError as error:
         why = NOWHERE if Path(name).is_symlink() and not Path(name).exists() else error.strerror
         raise FileError(f"cannot open {name}: {why}", error.errno, name) from error

@@ -174,7 +174,7 @@ def test_settings_of_the_environment_do_not_reach_a_step(cycle: Path) -> None:
 
 
 def test_usage_errors(cycle: Path) -> None:
-    assert "the argument is not a file, wanted the .toml file of one cycle" in karl("cycle").stderr
+    assert "no file is named, wanted the .toml file of one cycle" in karl("cycle").stderr
     found = karl("cycle", cycle, "--until", "collect")
     assert found.returncode == 2
     assert "--until is 'collect', wanted one of convert, outcomes" in found.stderr

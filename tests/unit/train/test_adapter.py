@@ -85,7 +85,11 @@ def half(held: dict[str, Any]) -> dict[str, Any]:
 TENSORS = {
     "renamed": (renamed, "has base.model.layers.1.", "which the model does not have; 0 of the model's 14 tensors fit"),
     "gone": (first_gone, "lacks model.layers.1.", "float32 of the shape (512, 8); 13 of the model's 14 tensors fit"),
-    "more": (one_more, "has zz.lora_a, float32 of the shape (2, 2), which is none", "14 of the model's 14 tensors fit"),
+    "more": (
+        one_more,
+        "has zz.lora_a, float32 of the shape (2, 2), which the model does not have",
+        "14 of the model's 14 tensors fit",
+    ),
     "rank": (other_rank, "lora_a as float32 of the shape (", "0 of the model's 14 tensors fit"),
     "type": (half, "as float16 of the shape (", "wanted float32 of the shape ("),
     "empty": (lambda held: {}, "has no tensor", ""),

@@ -69,8 +69,8 @@ def _file(words: list[str]) -> tuple[bool, str]:
     status = words[:1] == ["status"]
     files = words[1:] if status else words
     if len(files) != 1:
-        given = ", ".join(map(clean, files)) if files else "no file"
-        raise UsageError(f"the argument is {given}, wanted the .toml file of one cycle")
+        came = f"{len(files)} files are named" if files else "no file is named"
+        raise UsageError(f"{came}, wanted the .toml file of one cycle")
     return status, files[0]
 
 
