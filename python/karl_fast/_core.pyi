@@ -505,6 +505,7 @@ class FileFacts(TypedDict):
     lines_read: int
     bad: list[tuple[str, int]]
     bad_lines: list[BadRow]
+    summed_columns: NotRequired[dict[str, list[str]]]
 
 @type_check_only
 class MistypedFacts(TypedDict):

@@ -63,7 +63,8 @@ class Conversion:
         secrets: secrets that were replaced, or with ``allow_secrets`` those that stay, by family.
         mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of
             the line or document), ``field``, what ``came``, what was ``wanted``. The text around them was read.
-        files: each transcript with its format, line count and the places of its first bad lines.
+        files: each transcript with its format, line count and the places of its first bad lines; with
+            ``summed_columns`` where its reward is a sum of columns.
         refused: files of unsupported tools and damaged files, each with the reason.
         skipped: other files of the folders, each with the reason.
         size_bytes: bytes read, unpacked.
@@ -270,6 +271,8 @@ def account_of(facts: Any, found: Found | None = None) -> Conversion:
     """Return the account of a conversion, with the files skipped by name."""
     values = dict(facts)
     values["skipped"] = [*values["skipped"], *(found.skipped if found else ())]
+    sums = {name: {"summed_columns": {one.name: one.columns}} for name, one in (found.summed if found else ())}
+    values["files"] = [file | sums.get(file["path"], {}) for file in values["files"]]
     for path in found.passed if found else ():
         kind = "skipped" if path.endswith(PARQUET) else "refused"
         values[kind] = [*values[kind], (path, why_passed(path))]

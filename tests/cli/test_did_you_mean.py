@@ -99,6 +99,11 @@ IN_A_FILE = {
     'per = "domain=eqal"': "did you mean --per domain=equal?",
     'format = "verifier"': "did you mean verifiers?",
     "scor = 1": "did you mean score?",
+    "[samples]": "did you mean [sample]?",
+    "[sampl]": "did you mean [sample]?",
+    "[trian]\nx = 1": "did you mean [train]?",
+    "[domian]": "did you mean domain?",
+    "samples = 1": "did you mean sampler?",
 }
 
 
@@ -197,8 +202,11 @@ COMPONENTS = {
         "; the first record lacks parts.efficency; parts holds outcome, efficiency, cost",
         "--reward parts.efficiency?",
     ),
-    "parts.cost.usdd": ("; parts.cost holds usd", "--reward parts.cost.usd?"),
-    "part.outcome": ("; the records hold id, group, reward, messages, parts", "--reward parts.outcome?"),
+    "parts.cost.usdd": ("; no record has the reward parts.cost.usdd; parts.cost holds usd", "--reward parts.cost.usd?"),
+    "part.outcome": (
+        "; no record has the reward part.outcome; the records hold id, group, reward, messages, parts",
+        "--reward parts.outcome?",
+    ),
 }
 
 

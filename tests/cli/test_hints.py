@@ -42,7 +42,7 @@ def log(tmp_path: Path) -> Path:
         ("--score zscore", "--score zscore is taken within groups, but no record has a group", 1),
         ("--partition-by group", "--partition-by is group, but no record has a group", 1),
         ("--partition-by taskid", "--partition-by is taskid, but no record has that field", 2),
-        ("--score centre --group x.y", "--score centre is taken within groups, but no record has the group x.y", 1),
+        ("--score centre --group x.y", "--score centre is taken within groups, but no record has the group x.y", 0),
     ],
 )
 def test_2_where_no_record_has_a_group_and_the_likeliest_field_is_told(
@@ -50,11 +50,20 @@ def test_2_where_no_record_has_a_group_and_the_likeliest_field_is_told(
 ) -> None:
     done = karl(*command, log.name, *words.split(), folder=log.parent)
     assert refused(done, 2) == f"{sentence}; {HOLD}"
-    meant = ["", "--group task_id", "--partition-by task_id"][hint]
-    assert done.stderr.splitlines()[1] == f"hint: did you mean {meant}?"
+    meant = ["name its path with --group", "did you mean --group task_id?", "did you mean --partition-by task_id?"]
+    assert done.stderr.splitlines()[1] == f"hint: {meant[hint]}"
 
 
 MISSPELT = {
+    "--group qqqqqq": ("no record has the group qqqqqq; {}", "name its path with --group"),
+    "--group hash(prmpt)": (
+        "no record has the group hash(prmpt); the first record lacks prmpt; {}",
+        "name its path with --group",
+    ),
+    "--group task_id,zz": (
+        "no record has the group task_id,zz; the first record lacks zz; {}",
+        "name its path with --group",
+    ),
     "--group taskid": ("no record has the group taskid; {}", "did you mean --group task_id?"),
     "--id idd": ("no record has the id idd; {}", "did you mean --id id?"),
     "--id id,tsk_id": (
@@ -96,10 +105,14 @@ def test_4_where_no_record_has_the_messages_and_the_likeliest_field_is_told(
     assert done.stderr.splitlines()[1] == "hint: did you mean --messages conversation?"
 
 
-def test_4_where_no_record_has_the_reward_and_the_likeliest_field_is_told(log: Path) -> None:
-    done = karl("sample", log.name, "-k", 3, "--dry-run", "--reward", "rewrd", folder=log.parent)
-    assert refused(done, 4) == f"no row is left to draw: 20 read, dropped: missing reward 20; {HOLD}"
-    assert done.stderr.splitlines()[1] == "hint: did you mean --reward reward?"
+@pytest.mark.parametrize(
+    ("name", "hint"), [("rewrd", "did you mean --reward reward?"), ("nosuch", "name its path with --reward")]
+)
+def test_4_where_no_record_has_the_reward_and_the_likeliest_field_is_told(log: Path, name: str, hint: str) -> None:
+    done = karl("sample", log.name, "-k", 3, "--dry-run", "--reward", name, folder=log.parent)
+    told = f"no row is left to draw: 20 read, dropped: missing reward 20; no record has the reward {name}; {HOLD}"
+    assert refused(done, 4) == told
+    assert done.stderr.splitlines()[1] == f"hint: {hint}"
 
 
 BAD = {

@@ -120,6 +120,17 @@ def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
     assert "wanted: the rows" not in " ".join(sampled(karl_fast.sample(log, None, k=60).manifest))
 
 
+@pytest.mark.parametrize("k", range(1, 16))
+def test_a_wanted_split_that_stays_empty_is_told_for_every_number_of_rows(tmp_path: Path, k: int) -> None:
+    from karl_fast.cli.reports.warnings import sampled
+
+    manifest = karl_fast.sample(rows.write(tmp_path / "log.jsonl", rows.records(40, groups=10)), None, k=k).manifest
+    assert manifest["export"]["splits"]["valid"] == 0
+    told = [warning for warning in sampled(manifest) if warning.startswith("valid ")]
+    assert len(told) == 1
+    assert "--split" in told[0]
+
+
 def test_copies_count_as_rows_and_stay_together(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "log.jsonl", asked(12, 2))
     manifest = karl_fast.sample(log, tmp_path / "out", k=200, sampler="multinomial", inverse_temperature=2.0).manifest

@@ -334,17 +334,17 @@ def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
 
 
 def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str | None:
-    """Return the key that was most likely meant: one nearly of that name, or else a usual name of the field.
+    """Return the key that was most likely meant: one nearly of the name that was asked for, or of that of the field.
 
-    Of rewards that are asked for by name no other takes the place: any number fits, and would be drawn by.
+    Only where no name was asked for, a usual one of the field is told.
     """
     others = [key for key in islice(keys, MOST) if key != (field if asked is None else asked)]
     if near := nearest(field if asked is None else asked, _alike(field, others, asked)):
         return near[0]
-    if field == "reward" and asked is not None:
+    if asked is not None:
         return None
     usual = [name + more for more in INSIDE.get(field, ("",)) for name in NAMES.get(field, ())]
-    inside = (path for name in usual for path in others if asked is None and path.endswith(f".{name}"))
+    inside = (path for name in usual for path in others if path.endswith(f".{name}"))
     return next((name for name in usual if name in others), None) or next(inside, None)
 
 

@@ -38,10 +38,19 @@ TRL_REWARD = "trl_reward"
 """The column that the sum of TRL's reward functions is put in."""
 
 MEASURES = {
-    *("entropy", "kl", "loss", "logp", "logprob", "logps", "logprobs", "perplexity", "ratio", "epsilon"),
-    *("length", "len", "tokens", "time", "seconds", "latency", "cost", "temperature", "step", "std", "mean", "count"),
+    *("entropy", "kl", "loss", "logp", "logprob", "logps", "logprobs", "perplexity", "ratio", "epsilon", "rate", "lr"),
+    *("length", "len", "tokens", "time", "seconds", "latency", "cost", "temperature", "step", "grad", "norm", "count"),
 }
-"""Words in the names of columns that are hardly rewards, for a hint."""
+"""Words in the names of columns that are hardly rewards; a function named after one may yet say `length_reward`."""
+
+STATISTICS = {
+    *("std", "stdev", "stddev", "var", "variance", "min", "max", "median", "quantile", "baseline", "count", "time"),
+    *("seconds", "latency", "norm", "normed", "normalized", "normalised", "weight", "coef", "coefficient", "scale"),
+}
+"""Words in the names of columns that are made of rewards or say how they came, and are none: `reward_std`."""
+
+TOTALS = {"total", "sum", "mean", "avg", "average", "overall", "final", "combined", "weighted", "aggregate", "all"}
+"""Words in the names of rewards that may be made of the others."""
 
 
 class ParquetLines(NamedTuple):
@@ -179,8 +188,9 @@ def _culprit(file: Any, group: int, columns: list[str]) -> str:
 def _rewards(path: str, schema: Any, *, rewarded: bool) -> list[str] | None:
     """Return the columns of TRL's reward functions, none where rewards come from elsewhere; None for other tables.
 
-    Reward functions may log columns of their own beside the rewards, and nothing in the table tells them apart: a
-    number is a reward where it is the only one, or where its name and all others say so.
+    TRL writes one column a reward function after the completion, then those that functions log beside the rewards,
+    then the advantage, and nothing in the table tells the first two apart. A number is a reward where its place or its
+    name says so and it is the only one, or where the names of all say so and none may be made of the others.
     """
     from pyarrow import types
 
@@ -189,9 +199,39 @@ def _rewards(path: str, schema: Any, *, rewarded: bool) -> list[str] | None:
     numbers = [field.name for field in schema if field.name not in TRL and types.is_floating(field.type)]
     if rewarded:
         return []
-    if len(numbers) < 2 or all("reward" in name.lower() for name in numbers):
+    if not numbers or _are_rewards(numbers, schema.names):
         return numbers
     raise _unclear(path, numbers)
+
+
+def _are_rewards(numbers: list[str], names: list[str]) -> bool:
+    """Return whether all numbers of a table of TRL are rewards to be summed."""
+    if len(numbers) == 1:
+        in_place = names.index("completion") + 1 == names.index(numbers[0]) < names.index("advantage")
+        return _is_reward(numbers[0], ("reward", "score")) or (in_place and not _is_measure(numbers[0]))
+    return all(_is_reward(name) and not _is_total(name) for name in numbers)
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a name, in whatever way they are joined: `rewardStd`, `reward/std`."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return {*re.split(r"[^a-z0-9]+", apart.lower())} - {""}
+
+
+def _is_reward(name: str, says: tuple[str, ...] = ("reward",)) -> bool:
+    """Return whether a name says that a column holds rewards, and not what is made of them."""
+    return any(word in name.lower() for word in says) and not STATISTICS & _words(name)
+
+
+def _is_total(name: str) -> bool:
+    """Return whether a reward may be made of the others beside it."""
+    words = _words(name)
+    return bool(TOTALS & words) or words <= {"reward", "rewards", "score", "scores"}
+
+
+def _is_measure(name: str) -> bool:
+    """Return whether a name is that of a measure of the text or of the training, or of what is made of rewards."""
+    return bool((MEASURES | STATISTICS) & _words(name))
 
 
 def _unclear(path: str, numbers: list[str]) -> RewardError:
@@ -199,9 +239,17 @@ def _unclear(path: str, numbers: list[str]) -> RewardError:
     error = RewardError(
         f"{path}: TRL's completions do not say which of their numbers are rewards: {', '.join(map(clean, numbers))}"
     )
-    named = [name for name in numbers if "reward" in name.lower()]
-    likely = named or [name for name in numbers if not MEASURES & {*re.split(r"[^a-z]+", name.lower())}] or numbers
-    error.hint = f"name those that are, which are then summed: --reward {shlex.quote(','.join(map(clean, likely)))}"
+    rewards = [name for name in numbers if _is_reward(name)]
+    total = next(([name] for name in rewards if _is_total(name)), [])
+    likely = total or rewards or [name for name in numbers if not _is_measure(name)]
+    if len(total) == 1 < len(rewards):
+        error.hint = (
+            f"{clean(total[0])} may be made of the others: --reward {shlex.quote(clean(total[0]))} takes it alone"
+        )
+    elif likely:
+        error.hint = f"name those that are, which are then summed: --reward {shlex.quote(','.join(map(clean, likely)))}"
+    else:
+        error.hint = "none has the name of a reward: name the column that is one with --reward NAME"
     return error
 
 

@@ -39,6 +39,8 @@ def nothing_left(log: Log, selection: _core.Selection) -> NothingToSampleError:
     lost = [path for path in paths if top(path) not in keys] or [path for path in paths if holder(one, path)]
     if lost and len(paths) > 1:
         sentence += f"; the first record lacks {', '.join(lost)}"
+    elif lost and log.settings.reward is not None:
+        sentence += f"; no record has the reward {lost[0]}"
     more, hint = lacking(log, "reward", next(iter(lost or paths), None))
     error = NothingToSampleError(sentence + more)
     error.hint = hint

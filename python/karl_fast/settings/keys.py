@@ -9,7 +9,9 @@ from karl_fast.errors import UsageError
 from karl_fast.settings.schema import Setting, command_of, schema, shown
 
 
-def checked(kind: type, values: dict[str, Any], also: tuple[str, ...] = (), where: str = "") -> dict[str, Any]:
+def checked(
+    kind: type, values: dict[str, Any], also: tuple[str, ...] = (), where: str = "", tables: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Return values by the names of a class of settings, checked for their types; None is left out.
 
     Args:
@@ -17,6 +19,7 @@ def checked(kind: type, values: dict[str, Any], also: tuple[str, ...] = (), wher
         values: values by key; a table of settings is a dictionary.
         also: further keys, with values of any type.
         where: prefix of keys in errors.
+        tables: names of tables that may stand beside the keys, which an unknown table is compared with.
 
     Raises:
         UsageError: a key that no setting has, the same one twice, or a value of another type.
@@ -26,7 +29,8 @@ def checked(kind: type, values: dict[str, Any], also: tuple[str, ...] = (), wher
     for key, value in flat(kind, values, where).items():
         name = key.replace("-", "_")
         if name not in known and name not in also:
-            raise _unknown(kind, f"{where}{key}", name, also)
+            near = nearest(name, tables) if isinstance(value, dict) else []
+            raise _unknown(kind, f"{where}{key}", name, also, near)
         name = known[name].name if name in known else name
         if name in found:
             raise UsageError(f"{where}{key} is there twice, with - and with _")
@@ -61,8 +65,10 @@ def converted(one: Setting, value: Any, key: str) -> Any:
         raise one.wrong(value, key, str(error)) from error
 
 
-def _unknown(kind: Any, key: str, name: str, also: tuple[str, ...]) -> UsageError:
+def _unknown(kind: Any, key: str, name: str, also: tuple[str, ...], near: list[str]) -> UsageError:
+    """Return the error for a key of no setting; ``near`` are the tables that were most likely meant, if any."""
     error = UsageError(f"the key {key} is unknown, wanted the name of an option")
     known = [*schema(kind), *(one.key for one in schema(kind).values()), *also]
-    error.hint = question(nearest(name, known)) or f"karl-fast {command_of(kind)} --help lists the options"
+    meant = [f"[{table}]" for table in near] or nearest(name, known)
+    error.hint = question(meant) or f"karl-fast {command_of(kind)} --help lists the options"
     return error

@@ -186,7 +186,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 def _sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:
     """Return the settings of sampling in a table, and its logs and output."""
-    found = checked(SampleFields, values, PLACES, where)
+    found = checked(SampleFields, values, PLACES, where, () if where else (*COMMANDS, *OTHERS))
     if "logs" in found:
         found["logs"] = _logs(found["logs"], f"{where}logs")
     if not isinstance(out := found.get("out", "-"), str) or not out:

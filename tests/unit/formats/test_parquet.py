@@ -115,7 +115,13 @@ def scored(step: int, **numbers: float) -> list[dict[str, Any]]:
 UNCLEAR = {
     "accuracy, fmt, entropy, kl": ({"accuracy": 1.0, "fmt": 0.5, "entropy": 0.1, "kl": 1.0}, "accuracy,fmt"),
     "accuracy_reward, entropy": ({"accuracy_reward": 1.0, "entropy": 0.1}, "accuracy_reward"),
-    "kl, response_length": ({"kl": 1.0, "response_length": 8.0}, "kl,response_length"),
+    "kl, response_length": ({"kl": 1.0, "response_length": 8.0}, "NAME"),
+    **{name: ({name: 0.5}, "NAME") for name in ("kl", "entropy", "loss", "learning_rate", "clip_ratio", "reward_std")},
+    "accuracy": ({"accuracy": 1.0}, "accuracy"),
+    "accuracy_reward, reward": ({"accuracy_reward": 1.0, "reward": 1.5}, "reward takes it alone"),
+    "a_reward, b_reward, rewards": ({"a_reward": 1.0, "b_reward": 0.5, "rewards": 1.5}, "rewards takes it alone"),
+    "a_reward, rewardTotal": ({"a_reward": 1.0, "rewardTotal": 1.5}, "rewardTotal takes it alone"),
+    "accuracy_reward, reward_std": ({"accuracy_reward": 1.0, "reward_std": 0.5}, "accuracy_reward"),
 }
 
 
@@ -128,15 +134,49 @@ def test_numbers_of_trl_that_may_be_rewards_or_not_are_asked_for(tmp_path: Path,
         with pytest.raises(RewardError, match=f"^{re.escape(told)}$") as raised:
             command(table)
         assert f"--reward {likely}" in str(raised.value.hint)
-    log = karl_fast.read(table, reward=dict.fromkeys(likely.split(","), 1.0))
-    assert set(log.rewards) == {sum(numbers[name] for name in likely.split(","))}
+    wanted = likely.replace("NAME", next(iter(numbers))).partition(" ")[0].split(",")
+    log = karl_fast.read(table, reward=dict.fromkeys(wanted, 1.0))
+    assert set(log.rewards) == {sum(numbers[name] for name in wanted)}
     assert log.inputs[0]["format"] == "trl"
     assert len(karl_fast.read(table, format="generic", reward={next(iter(numbers)): 1.0})) == 4
 
 
+def in_place(step: int, **numbers: float) -> list[dict[str, Any]]:
+    """What TRL logs of other reward functions, in the order of its columns: rewards stand before the advantage."""
+    return [
+        {key: row[key] for key in ("step", "prompt", "completion")} | numbers | {"advantage": 0.0}
+        for row in completions(step)
+    ]
+
+
+REWARDS = [["accuracy"], ["reward_len"], ["think_format_reward", "length_reward"], ["reward_1", "reward_2"]]
+
+
+@pytest.mark.parametrize("names", REWARDS)
+def test_columns_of_trl_that_are_named_after_reward_functions_are_summed(tmp_path: Path, names: list[str]) -> None:
+    table = write(tmp_path / "completions_00001.parquet", in_place(1, **dict.fromkeys(names, 0.5)))
+    assert set(karl_fast.read(table).rewards) == {0.5 * len(names)}
+    out = tmp_path / "out.jsonl"
+    assert karl_fast.convert(table, out).files[0]["summed_columns"] == {"trl_reward": names}
+    done = karl("convert", table, "-o", out, "--force", folder=tmp_path)
+    assert f"trl_reward is the sum of {', '.join(names)}" in " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("name", ["reward", "rewards", "total_reward", "score", "kl_score"])
+def test_the_only_number_of_trl_is_the_reward_where_its_name_says_so(tmp_path: Path, name: str) -> None:
+    table = write(tmp_path / "completions_00001.parquet", scored(1, **{name: 0.5}))
+    assert set(karl_fast.read(table).rewards) == {0.5}
+
+
+def test_a_measure_in_the_place_of_a_reward_is_asked_for(tmp_path: Path) -> None:
+    table = write(tmp_path / "completions_00001.parquet", in_place(1, kl=0.5))
+    with pytest.raises(RewardError, match="which of their numbers are rewards: kl"):
+        karl_fast.read(table)
+
+
 def test_columns_of_trl_that_are_summed_are_named(tmp_path: Path) -> None:
     two = write(tmp_path / "completions_00001.parquet", completions(1))
-    one = write(tmp_path / "completions_00002.parquet", scored(2, accuracy=1.0))
+    one = write(tmp_path / "completions_00002.parquet", in_place(2, accuracy=1.0))
     files = karl_fast.inspect([two, one]).report["inputs"]
     sums = [["correct_reward", "brief_reward"], ["accuracy"]]
     assert [file["summed_columns"] for file in files] == [{"trl_reward": names} for names in sums]

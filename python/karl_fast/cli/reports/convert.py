@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast._safe_text import clean, counted, in_bytes
-from karl_fast.cli.reports.sample import counts_of, page
+from karl_fast.cli.reports.sample import counts_of, page, sums_of
 from karl_fast.log.discovery import PARQUET, around
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def converted(account: Conversion, out: str, rate: Rate, *, allowed: bool = Fals
         *_refused(account),
         *_rejected(account),
         _calls(account),
-        _rewards(account, rate) if formats != "git" else SYNTHETIC,
+        _rewards(account, rate) + sums_of(account.files) if formats != "git" else SYNTHETIC,
         f"written   {_written(account)} to {out}: {in_bytes(account.written_bytes)}",
         _secrets(account, allowed),
         *_places(account),

@@ -13,7 +13,7 @@ from karl_fast.cli.reports.target import scores
 from karl_fast.log.field_hints import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from karl_fast._core import Tempered
     from karl_fast.export.manifest import Manifest
@@ -122,10 +122,10 @@ def _input(manifest: Manifest) -> str:
     more = ", ..." if len(skipped) > 1 else ""
     note = f"; {counted(len(skipped), 'file')} passed over: {clean(skipped[0]['path'])}{more}" if skipped else ""
     form = f", format {clean(formats)}" if files else ""
-    return f"read      {name}: {in_bytes(size)}{form}{note}{_sums(files)}"
+    return f"read      {name}: {in_bytes(size)}{form}{note}{sums_of(files)}"
 
 
-def _sums(files: list[dict[str, Any]]) -> str:
+def sums_of(files: Iterable[Mapping[str, Any]]) -> str:
     """Return a line for each set of columns that rewards are the sums of."""
     sums = {(name, *columns): None for file in files for name, columns in file.get("summed_columns", {}).items()}
     return "".join(f"\n          {name} is the sum of {clean(', '.join(columns))}" for name, *columns in sums)

@@ -320,9 +320,13 @@ def _off_quota(manifest: Manifest) -> Iterator[str]:
     """Warn of splits that are far from their share of the rows, because a group falls into one split whole."""
     export = manifest["export"]
     for name, quota in export["quotas"].items():
+        if name in export["merged_into_train"]:
+            continue
         wanted, rows = quota["wanted"], quota["rows"]
         far = name != "train" and abs(rows - wanted) > max(wanted / 2, FEWEST)
-        if (far or (rows == 0 and wanted >= 1)) and name not in export["merged_into_train"]:
+        if rows == 0 < wanted < 1:
+            yield f"{name} has no row: its share of so few rows is {wanted:.2g}{_larger(manifest, name)}"
+        elif far or (rows == 0 and wanted >= 1):
             yield (
                 f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, of a session, or of a"
                 " prompt where there is no group, fall into one split"
