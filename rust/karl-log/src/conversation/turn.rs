@@ -86,7 +86,7 @@ impl Turn {
 /// Parse a conversation with an optional system text beside it.
 ///
 /// # Errors
-/// As [`Turn::read`]; [`Flaw::UnknownRole`] for an exit that is not the end.
+/// As `Turn::read`; [`Flaw::UnknownRole`] for an exit that is not the end.
 pub fn turns(system: Option<String>, messages: Vec<Value>, reasoning: &str) -> Result<Vec<Turn>, Flaw> {
     let said = messages.into_iter().map(|message| Turn::read(message, reasoning));
     let turns: Vec<Turn> =

@@ -19,7 +19,7 @@ pub enum TextBatch<'a> {
     One(Piece<'a>),
     /// Element of a file without lines.
     Element(Piece<'a>),
-    /// Value of a line that was [opened](super::JsonLines::open).
+    /// Value of a line that was opened.
     Value(Piece<'a>),
     /// All complete lines of the buffer.
     Lines(WholeLines<'a>),

@@ -30,7 +30,7 @@ impl<'a> RecordText<'a> {
 
 /// Pass each record of a text with its offset to `take`, which returns its end; one text may hold several
 /// concatenated records. Return the offset at which a line has to be
-/// [opened](crate::framing::JsonLines::open), if any: an array begins there, or a record that does not end on
+/// opened, if any: an array begins there, or a record that does not end on
 /// the line.
 #[inline]
 pub fn each_record(
