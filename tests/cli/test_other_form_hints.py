@@ -152,3 +152,64 @@ def test_convert_proposes_no_option_that_it_does_not_have(tmp_path: Path, format
     assert done.returncode == 1
     assert "hint: " in done.stderr
     assert not re.search("--(reward|messages|id)", done.stderr)
+
+
+PART_OF_PROMPT: dict[str, tuple[str, dict[str, Any]]] = {
+    "pairs": ("history", {"history": [["q0", "a0"]], "instruction": "q", "output": "a"}),
+    "pairs and an input": ("history", {"history": [["q0", "a0"]], "instruction": "q", "input": "x", "output": "a"}),
+    "messages": ("history", {"history": TALK, "question": "why", "answer": "a"}),
+    "context": ("context", {"context": TALK, "query": "why", "response": "so"}),
+    "choices": ("choices", {"question": "which", "choices": ["red", "blue"], "answer": "red"}),
+    "choices by letter": ("options", {"question": "which", "options": {"A": "red", "B": "blue"}, "answer": "A"}),
+    "choices and labels": (
+        "choices",
+        {"question": "which", "choices": {"text": ["red"], "label": ["A"]}, "answer": "A"},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", PART_OF_PROMPT)
+def test_a_part_of_the_prompt_that_a_hint_would_lose_is_named(tmp_path: Path, form: str) -> None:
+    name, record = PART_OF_PROMPT[form]
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": 1.0}] * 2)
+    told = hint("log.jsonl", folder=tmp_path)
+    assert told.startswith(f"the texts of {name} belong to the prompt, and no option joins them to it: write")
+    assert "--prompt instruction" not in told
+
+
+WHOLE_PROMPT: dict[str, tuple[dict[str, Any], str]] = {
+    "no turns": ({"history": [], "instruction": "q", "output": "a"}, "--prompt instruction --completion output"),
+    "choices in the text": (
+        {"question": "red or blue", "choices": ["red", "blue"], "answer": "red"},
+        "--prompt question --completion answer",
+    ),
+    "all in the history": ({"history": TALK, "answer": "a"}, "--messages history"),
+}
+
+
+@pytest.mark.parametrize("form", WHOLE_PROMPT)
+def test_a_prompt_that_has_all_of_its_parts_is_hinted_at(tmp_path: Path, form: str) -> None:
+    record, options = WHOLE_PROMPT[form]
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": 1.0}] * 2)
+    assert hint("log.jsonl", folder=tmp_path) == f"did you mean {options}?"
+
+
+BESIDE: dict[str, tuple[str, dict[str, Any]]] = {
+    "messages": ("history", {"history": TALK, "prompt": "why", "completion": "so"}),
+    "choices": ("choices", {"choices": ["red", "blue"], "prompt": "which", "completion": "red"}),
+    "messages that have them": ("", {"history": TALK, "prompt": [*TALK, TALK[0]], "completion": "so"}),
+    "answers of an API": ("", {"choices": [{"message": TALK[1], "index": 0}], "prompt": "why", "completion": "so"}),
+    "settings": ("", {"options": {"mode": "fast"}, "prompt": "why", "completion": "so"}),
+    "rewards": ("", {"reward_history": [0.5], "prompt": "why", "completion": "so"}),
+}
+
+
+@pytest.mark.parametrize("form", BESIDE)
+def test_a_part_of_the_prompt_that_is_not_read_is_warned_of(tmp_path: Path, form: str) -> None:
+    name, record = BESIDE[form]
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": 1.0}] * 2)
+    done = karl("sample", "log.jsonl", "-k", 1, "--dry-run", folder=tmp_path)
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 0
+    assert ("the rows lack the texts of" in told) == bool(name)
+    assert not name or f"the rows lack the texts of {name}, which belong to the prompt" in told

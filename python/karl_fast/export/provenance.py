@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.log.discovery import PARQUET, why_passed
-from karl_fast.log.field_hints import fitting, named, records
+from karl_fast.log.field_hints import fitting, left_beside, named, records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,19 +39,31 @@ def inputs(log: Log) -> list[dict[str, Any]]:
 
 def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
     """Return facts about the run itself: place, time, skipped files and failed rows; no other part depends on them."""
-    return {
-        "seconds": seconds,
-        "threads": log.settings.threads,
-        "settings_from": log.settings.chosen(),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "platform": f"{os.uname().sysname}-{os.uname().machine}",
-        "streamed": log.core.streamed is not None,
-        "skipped": [{"path": path, "reason": reason} for path, reason in (*log.core.skipped(), *log.skipped)],
-        "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
-        "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
-        "columns_left_out": _left_out(log),
-        "failed_rows": list(failed),
-    } | ({"missing_rewards": list(log.unrewarded)} if log.unrewarded else {})
+    return (
+        {
+            "seconds": seconds,
+            "threads": log.settings.threads,
+            "settings_from": log.settings.chosen(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "platform": f"{os.uname().sysname}-{os.uname().machine}",
+            "streamed": log.core.streamed is not None,
+            "skipped": [{"path": path, "reason": reason} for path, reason in (*log.core.skipped(), *log.skipped)],
+            "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
+            "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
+            "columns_left_out": _left_out(log),
+            "failed_rows": list(failed),
+        }
+        | ({"missing_rewards": list(log.unrewarded)} if log.unrewarded else {})
+        | _left_beside(log)
+    )
+
+
+def _left_beside(log: Log) -> dict[str, list[str]]:
+    """Return the fields that belong to prompts and are in no row; those of the first records, empty for a stream."""
+    if not log.inputs or any(file["format"] != "generic" for file in log.inputs):
+        return {}
+    left = left_beside(records(log), dict(log.inputs[0]["fields"]))
+    return {"left_beside": left} if left else {}
 
 
 def _left_out(log: Log) -> list[dict[str, Any]]:

@@ -126,20 +126,113 @@ REJECTED = ("rejected", "non_preferred_output", "rejected_response", "rejected_m
 def conversation_hint(log: Log) -> str | None:
     """Return the options that were most likely meant for a conversation, or a prompt and its answer.
 
-    Each is tried on the records: what is written has a prompt and an answer.
+    Each is tried on the records: what is written has a prompt and an answer, and all of the prompt. Where a part of it
+    would be lost by all of them, the hint names that part.
     """
     found, asked = records(log), log.settings.messages
+    lost: list[str] = []
     for choices in _conversations(found, asked):
-        if _teaches(log, found, **choices):
+        if not _teaches(log, found, **choices):
+            continue
+        if not (left := left_beside(found, {"prompt": "prompt", "completion": "completion"} | choices)):
             options = " ".join(f"--{name} {shlex.quote(path)}" for name, path in choices.items())
             return f"did you mean {options}?"
-    return _of_parts(log, found)
+        # Earlier turns that are taken for the conversation lose the prompt and the answer beside them.
+        lost = lost or ([top(choices["messages"])] if {*left} <= {*PROMPTS, *COMPLETIONS} else left)
+    return f"the texts of {' and '.join(map(shortened, lost))} {JOIN}" if lost else _of_parts(log, found)
+
+
+JOIN = (
+    "belong to the prompt, and no option joins them to it: write all of it into one list of messages, or one text, and"
+    " name that with --messages, or --prompt"
+)
+"""End of the hint for a prompt of which a part stands in a field of its own."""
+
+
+def left_beside(found: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> list[str]:
+    """Return the keys of some records whose values belong to the prompt, and are in none of the fields that are read.
+
+    Args:
+        found: the records.
+        fields: path of each field by its name; those of ``messages``, ``prompt`` and ``completion`` are read.
+    """
+    read = {name: fields[name] for name in ("messages", "prompt", "completion") if name in fields}
+    keys = [key for key in dict.fromkeys(key for one in found for key in one) if key not in map(top, read.values())]
+    return [key for key in keys if any(_is_left(one, key, read) for one in found)]
+
+
+EARLIER = {"context", "dialog", "dialogue", "turns", "previous", "prior", "earlier", "past"}
+"""Words in the names of lists of turns before a prompt; a `history` is such a list of whatever form."""
+
+CHOICES = {"choice", "choices", "option", "options"}
+"""Words in the names of the answers that a question offers."""
+
+
+def _is_left(one: Mapping[str, Any], key: str, read: Mapping[str, str]) -> bool:
+    """Return whether a value of a record belongs to its prompt and has a text that no field which is read has."""
+    value, words = one.get(key), _words(key)
+    if words & CHOICES and _are_choices(value):  # the answer is one of them, and the prompt offers them all
+        fields = [path for name, path in read.items() if name != "completion"]
+    elif isinstance(value, list) and ("history" in words or (words & EARLIER and _are_turns(value))):
+        fields = [*read.values()]
+    elif (
+        _words(read.get("messages", "")) & {"history", *EARLIER} and key in (*PROMPTS, *COMPLETIONS) and _has_both(one)
+    ):
+        fields = [read["messages"]]
+    else:
+        return False
+    texts = "\n".join(text for path in fields for text in _texts(at(one, path)))
+    return bool(texts) and any(text not in texts for text in _texts(value))
+
+
+def _words(name: str) -> set[str]:
+    return {*re.findall("[a-z]+", name.lower())}
+
+
+def _are_choices(value: object) -> bool:
+    """Return whether a value is a text, texts in a list, or by their letter; not settings, nor answers of an API."""
+    if isinstance(value, list):
+        return not any(
+            {"message", "delta", "finish_reason", "index"} & {*one} for one in value if isinstance(one, dict)
+        )
+    return not isinstance(value, dict) or all(len(key) == 1 or key in ("text", "label") for key in value)
+
+
+def _are_turns(value: list[Any]) -> bool:
+    """Return whether a list holds messages, or pairs of a question and its answer."""
+    pairs = all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(half, str) for half in pair) for pair in value
+    )
+    return bool(value) and (pairs or is_conversation(value))
+
+
+def _has_both(one: Mapping[str, Any]) -> bool:
+    """Return whether a record has a prompt and an answer by usual names."""
+    return any(one.get(name) for name in PROMPTS) and any(one.get(name) for name in COMPLETIONS)
+
+
+LABELS = ("role", "from", "type", "name", "id", "label")
+"""Keys of values that are not what is said."""
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts in a value, without roles and labels."""
+    if isinstance(value, str) and value.strip():
+        yield value.strip()
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from _texts(None if key in LABELS else one)
 
 
 def _of_parts(log: Log, found: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the command that joins an instruction and its input to one prompt, as data sets of Alpaca have them."""
     if not all({"instruction", "input", "output"} <= {*one} for one in found):
         return None
+    if lost := left_beside(found, {"prompt": "instruction", "messages": "input", "completion": "output"}):
+        return f"the texts of {' and '.join(map(shortened, lost))} {JOIN}"
     joined = [
         {**one, "prompt": f"{one['instruction']}\n\n{one['input']}", "completion": one["output"]} for one in found
     ]

@@ -11,6 +11,7 @@ from karl_fast.export.write import FEWEST
 from karl_fast.log.discovery import PARQUET, around, why_no_groups
 from karl_fast.log.field_hints import (
     CONVERT,
+    JOIN,
     REDRAW,
     REJECTED,
     drawn,
@@ -18,6 +19,7 @@ from karl_fast.log.field_hints import (
     named,
     rated,
     rewarding,
+    shortened,
     transcripts,
     unrated,
     unread,
@@ -78,6 +80,8 @@ def _unread(report: Manifest) -> Iterator[str]:
     yield from map(clean, report["run"].get("missing_rewards", ()))
     yield from _missing(report)
     yield from _rejected(files)
+    if left := report["run"].get("left_beside"):
+        yield f"the rows lack the texts of {clean(' and '.join(map(shortened, left)))}, which {JOIN}"
 
 
 def _rejected(files: list[dict[str, Any]]) -> Iterator[str]:
