@@ -163,19 +163,23 @@ impl ValueReader<'_> {
         let before = &self.cursor.text[..self.begin];
         // A line of a file of settings, or a variable of a command: in code such a line is indented.
         let is_flush = before.is_empty() || before.ends_with(['\n', '\r']) || before.ends_with("\\n");
+        let is_setting = is_flush && syntax.line && over;
         let is_variable =
             ["-e ", "-e", "--env ", "--env=", "export "].iter().any(|word| before.ends_with(word));
-        let capitals = !self.name.bytes().any(|byte| byte.is_ascii_lowercase())
-            || syntax.sign == "=" && (is_variable || is_flush && syntax.line && over);
+        let is_capital = !self.name.bytes().any(|byte| byte.is_ascii_lowercase());
+        let capitals = is_capital || syntax.sign == "=" && (is_variable || is_setting);
+        // `HorseBattery`: in a line of settings, that of one word may be a message.
+        let words = is_setting && is_weak_value(value) && has_inner_capital(value);
+        if self.name.eq_ignore_ascii_case("pass") {
+            let is_assigned = close && syntax.sign == "=" && (is_setting || is_variable);
+            return is_assigned && self.name == "PASS" && is_weak_value(value) && has_inner_capital(value);
+        }
         let certain = match syntax.sign {
             ">" => true,
             "=" => {
                 let dotted = self.name.contains('.') || self.name.starts_with("--");
-                close
-                    && (capitals
-                        || dotted
-                        || syntax.query
-                        || is_connection(self.cursor.text, self.begin, rest))
+                let named = capitals || dotted || syntax.query;
+                close && (named || is_connection(self.cursor.text, self.begin, rest)) || is_capital && words
             }
             ":" => syntax.line && over,
             " " => {
@@ -183,10 +187,8 @@ impl ValueReader<'_> {
             }
             sign => sign.starts_with('%'),
         };
-        certain
-            && !self.name.eq_ignore_ascii_case("pass")
-            && kind(self.name) == Some(NameKind::Password)
-            && if capitals { is_weak_value(value) } else { is_weak(value) }
+        let is_password = || if capitals { is_weak_value(value) } else { is_weak(value) || words };
+        certain && kind(self.name) == Some(NameKind::Password) && is_password()
     }
 
     /// Return whether a value that follows a name without a sign is assigned to it.
@@ -206,6 +208,11 @@ impl ValueReader<'_> {
         let quote = self.cursor.quote()?;
         self.inside(quote, true)
     }
+}
+
+/// Return whether a value has a capital behind its first letter.
+fn has_inner_capital(value: &str) -> bool {
+    value.bytes().skip(1).any(|byte| byte.is_ascii_uppercase())
 }
 
 /// Return whether a pair is part of a connection string: `user=bob password=x host=y`, `Pwd=x;Server=y`.

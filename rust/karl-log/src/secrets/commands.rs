@@ -2,7 +2,8 @@
 
 use super::family::{Family, checked};
 use super::is_secret::{
-    is_basic, is_bearer, is_key, is_password, is_seed, is_strong, is_typed, is_weak_value,
+    is_basic, is_bearer, is_bearer_password, is_field, is_key, is_password, is_seed, is_strong, is_typed,
+    is_typed_word,
 };
 use super::randomness::is_random;
 
@@ -23,12 +24,13 @@ const SEED: &str = concat!(
 pub(super) const COMMANDS: &[Family] = &[
     // Commands and headers
     checked(("bearer", r"[Bb]earer(?:<ws>)+(?P<secret>(?:[A-Za-z0-9._~=-]|<b64>|(?::|\||%(?:25)*3[Aa]|%(?:25)*7[Cc])[A-Za-z0-9]){16,}<pad>{0,2})", &["Bearer", "bearer"]), is_bearer),
+    checked(("bearer", r#"[Bb]earer(?:<ws>)+[A-Za-z0-9._-]{1,64}:(?P<secret>[^\s'"\\,;]{8,256})"#, &["Bearer", "bearer"]), is_bearer_password),
     checked(("basic-auth", r"[Bb]asic(?:<ws>)+(?P<secret><b64>{8,}<pad>{0,2})", &["Basic", "basic"]), is_basic),
     checked(("command-password", r#"[ '"](?:-u|--user|-a|--auth)[ =]+['"\\]*[^\s'"\\:@]{0,64}:(?P<secret>[^\s'"\\]{6,128})"#, &[" -u", "\"-u", "'-u", " --user", " -a ", " --auth"]), is_strong),
-    checked(("command-password", r#"curl[^\n|]{0,600}?[ '"](?:-[A-Za-z]{0,8}[uU]|--user|--proxy-user)[ =]*['"\\]*[^\s'"\\:@]{1,64}:(?P<secret>[^\s'"\\]{4,128})"#, &["curl"]), is_typed),
-    checked(("command-password", r#"mysql(?:dump|admin|import|check|show)?(?:\s[^\n|;\\]{0,120}?)?\s-p['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), |value| is_typed(value) && !value.starts_with("ort")),
+    checked(("command-password", r#"curl[^\n|]{0,600}?[ '"](?:-[A-Za-z]{0,8}[uU]|--user|--proxy-user)[ =]*['"\\]*[^\s'"\\:@]{1,64}:(?P<secret>[^\s'"\\]{4,128})"#, &["curl"]), is_typed_word),
+    checked(("command-password", r#"mysql(?:dump|admin|import|check|show)?(?:\s[^\n|;\\]{0,120}?)?\s-p['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), |value| is_typed_word(value) && !value.starts_with("ort")),
     checked(("command-password", r"mysqladmin\s[^\n|;]{0,120}?\spassword\s+<pw>", &["mysqladmin"]), is_typed),
-    checked(("command-password", r"(?:sshpass|rdesktop)\s(?:[^\n|;\\]{0,80}?\s)?-p[ =]?<pw>", &["sshpass", "rdesktop"]), is_typed),
+    checked(("command-password", r"(?:sshpass|rdesktop)\s(?:[^\n|;\\]{0,80}?\s)?-p[ =]?<pw>", &["sshpass", "rdesktop"]), is_typed_word),
     checked(("command-password", r"(?:docker|podman|az|oc|cf|helm registry|skopeo) login\s[^\n|;\\]{0,160}?\s-p[ =]?<pw>", &["docker login", "podman login", "az login", "oc login", "cf login", "helm registry login", "skopeo login"]), is_typed),
     checked(("command-password", r"redis-cli\s[^\n|;\\]{0,120}?\s(?:-a|--pass)[ =]?<pw>", &["redis-cli"]), is_typed),
     checked(("command-password", r"mongo(?:sh|dump|restore|export|import|stat|top)?\s[^\n|;\\]{0,200}?\s(?:-p ?|--password[ =])<pw>", &["mongo"]), is_typed),
@@ -54,7 +56,17 @@ pub(super) const COMMANDS: &[Family] = &[
     checked(("command-password", r"(?i-u:psexec)[^\n|;]{0,120}?\s-p\s+<pw>", &["psexec", "PsExec", "PSEXEC"]), is_typed),
     checked(("cookie", r#"[Cc]ookie['"]?:\s?['"]?[^\n'"]{0,600}?(?i-u:sess|sid|auth|token|jwt)[A-Za-z0-9_.-]{0,20}=(?P<secret>[^\s'";\\]{16,1024})"#, &["Cookie:", "Cookie\":", "Cookie':", "cookie:", "cookie\":", "cookie':"]), is_random),
     checked(("query-key", r"[?&](?:key|appid|app_id|sig|signature|hapikey)=(?P<secret>[A-Za-z0-9_-]{24,256})", &["?key=", "&key=", "?appid=", "&appid=", "?app_id=", "&app_id=", "?sig=", "&sig=", "?signature=", "&signature=", "?hapikey=", "&hapikey="]), is_key),
-    checked(("pgpass", r#":(?:[0-9]{4,5}|\*):[^:\s'"\\]{1,64}:[^:\s'"\\]{1,64}:(?P<secret>(?:\\[:\\]|[^\s:'"\\]){4,128})(?:[\s'"\\]|\z)"#, &[":5432:", ":5433:", ":5434:", ":5435:", ":5439:", ":6432:", ":6543:", ":25060:", ":25061:", ":*:"]), |value| is_typed(value) || is_weak_value(value)),
-    checked(("seed-phrase", SEED, &["nemonic", "NEMONIC", "hrase", "HRASE", "bip39", "BIP39", "BIP-39", "eed words", "EED_WORDS", "eed_words", "eedWords"]), is_seed),
+    Family { before: is_host, ..checked(("pgpass", r#":(?:[0-9]{4,5}|\*):(?:\*|[A-Za-z_][^:\s'"\\]{0,63}):[^:\s'"\\]{1,64}:(?P<secret>(?:\\[:\\]|[^\s:'"\\]){4,128})(?:[\s'"\\]|\z)"#, &[":5432:", ":5433:", ":5434:", ":5435:", ":5436:", ":5439:", ":6432:", ":6543:", ":15432:", ":25060:", ":25061:", ":*:"]), is_field) },
+    checked(("seed-phrase", SEED, &["nemonic", "NEMONIC", "hrase", "HRASE", "bip39", "BIP39", "BIP-39", "seed: ", "Seed: ", "seed:\n", "seed = ", "seed=", "SEED=", "SEED: ", "seed\": ", "seed is", "eed words", "EED_WORDS", "eed_words", "eedWords"]), is_seed),
+    checked(("netrc", r"(?:machine(?:\s|\\+[nrt])+[^\s\\]+|default)(?:\s|\\+[nrt])+login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+(?:account(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+)?password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["machine", "default"]), is_field),
     checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |value| is_password(value) || is_key(value)),
 ];
+
+/// Return whether a text ends in the host of a line of a `.pgpass` file: alone, or behind the name of that file.
+fn is_host(before: &str) -> bool {
+    let start = before.rfind(|letter: char| letter.is_whitespace() || "'\"\\=".contains(letter));
+    let field = &before[start.map_or(0, |at| at + 1)..];
+    let (place, host) = field.rsplit_once(':').unwrap_or(("", field));
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"*._-/@".contains(&byte);
+    !host.is_empty() && host.bytes().all(fits) && (place.is_empty() || place.contains("pgpass"))
+}

@@ -21,6 +21,8 @@ pub(super) struct Family {
     pub(super) back: usize,
     /// Further check of the secret.
     pub(super) check: fn(&str) -> bool,
+    /// Check of the text before a match.
+    pub(super) before: fn(&str) -> bool,
     /// True if the form is so short that base64 may match it by chance: then matches inside base64 are
     /// rejected.
     pub(super) alone: bool,
@@ -33,7 +35,7 @@ const fn any(_: &str) -> bool {
 pub(super) type PatternRow = (&'static str, &'static str, &'static [&'static str]);
 
 pub(super) const fn family((name, pattern, signs): PatternRow) -> Family {
-    Family { name, pattern, signs, back: 0, check: any, alone: false }
+    Family { name, pattern, signs, back: 0, check: any, before: any, alone: false }
 }
 
 pub(super) const fn checked(row: PatternRow, check: fn(&str) -> bool) -> Family {

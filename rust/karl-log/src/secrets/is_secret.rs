@@ -152,14 +152,30 @@ pub(super) fn is_weak(text: &str) -> bool {
         && !is_placeholder(text)
 }
 
-/// Return whether a text may be a password of letters, with capitals too, after the name of an environment variable:
-/// there a word like `CorrectHorse` is not a name of a type.
+/// Return whether a text may be a password of words, with capitals too, after the name of an environment variable:
+/// there words like `CorrectHorse` or `correct-Horse` are not names of types.
 pub(super) fn is_weak_value(text: &str) -> bool {
+    is_weak(text) || is_cased(text) && !has_name(text)
+}
+
+/// Return whether a text consists of words with capitals and small letters: `HorseBattery`, `horse-Battery`.
+pub(super) fn is_cased(text: &str) -> bool {
     let mix = Mix::of(text);
-    let cased =
-        mix.letters() == text.len() && mix.upper > 0 && mix.lower > 0 && (6..=64).contains(&text.len());
     let lower = text.to_ascii_lowercase();
-    is_weak(text) || cased && !has_name(text) && !WORDS.contains(&lower.as_str()) && !is_placeholder(text)
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    mix.upper > 0
+        && mix.lower > 0
+        && (6..=64).contains(&text.len())
+        && text.split(['-', '_']).all(is_word)
+        && !WORDS.contains(&lower.as_str())
+        && !is_placeholder(text)
+}
+
+/// Return whether a text may be the password in a field that holds nothing else: there `MyPassWord` is one, too.
+pub(super) fn is_field(text: &str) -> bool {
+    let letters = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-' || byte == b'_');
+    let word = letters && (6..=64).contains(&text.len()) && !WORDS.contains(&text) && !is_placeholder(text);
+    is_typed(text) || !text.starts_with(['-', '_']) && (word || is_cased(text))
 }
 
 /// Words of prose that no list of seed phrases has.
@@ -185,6 +201,16 @@ pub(super) fn is_seed(text: &str) -> bool {
 /// Return whether a text may be a password typed into a command.
 pub(super) fn is_typed(text: &str) -> bool {
     !text.starts_with(['-', '$', '<', '/', '`']) && (is_password(text) || is_key(text) || is_weak(text))
+}
+
+/// Return whether a text may be a password typed into a command that takes one there, of words with capitals too.
+pub(super) fn is_typed_word(text: &str) -> bool {
+    is_typed(text) || !text.starts_with('-') && is_weak_value(text)
+}
+
+/// Return whether the part of a `Bearer` header after a user and a colon is a password.
+pub(super) fn is_bearer_password(text: &str) -> bool {
+    is_password(text) || is_key(text)
 }
 
 /// Return whether a word by itself is a strong password.

@@ -142,7 +142,10 @@ impl Done {
 /// Return the secret of a family with a match at a position.
 fn matched(text: &str, at: usize, from: usize) -> Option<Secret> {
     let family = &FAMILIES[at];
-    if family.pattern.starts_with(r"\b") && !starts(text.as_bytes(), from) || !text.is_char_boundary(from) {
+    if family.pattern.starts_with(r"\b") && !starts(text.as_bytes(), from)
+        || !text.is_char_boundary(from)
+        || !(family.before)(&text[..from])
+    {
         return None;
     }
     let to = floor(text, (from + REACH).min(text.len()));
