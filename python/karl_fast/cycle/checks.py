@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from karl_fast._suggest import beside
 from karl_fast.cycle.tasks import LINK
-from karl_fast.errors import KarlError, MissingExtraError, ModelError, UsageError
+from karl_fast.errors import FileError, KarlError, MissingExtraError, ModelError, UsageError
 from karl_fast.settings.toml import placed
 from karl_fast.settings.types import Rate
 from karl_fast.settings.validation import among
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from karl_fast.cycle.config import CycleConfig
+    from karl_fast.settings.sample import Settings
 
 
 def check(config: CycleConfig, steps: tuple[str, ...]) -> None:
@@ -71,13 +72,27 @@ def _require_paths(table: dict[str, Any], key: str) -> None:
 
 def _check_limits(table: dict[str, Any]) -> None:
     """Check the settings that `convert` and `outcomes` share."""
-    from karl_fast._pseudonyms import names
     from karl_fast.settings.sample import Settings
 
     Settings().replace(**{name: table[name] for name in ("max_line_bytes", "threads") if name in table})
-    key = table.get("pseudonyms")
-    if key is not None and os.path.lexists(key):  # a missing one is made
+    _check_pseudonyms(table.get("pseudonyms"))
+
+
+def _check_pseudonyms(key: str | None) -> None:
+    """Check the file with the key of pseudonyms; a missing file is made, but not in a folder that is missing, too.
+
+    A mistyped folder would get a key of its own, and with that other pseudonyms than before.
+    """
+    from karl_fast._pseudonyms import names
+
+    if key is None:
+        return
+    if os.path.lexists(key):
         names(key)
+    elif not Path(key).parent.is_dir():
+        error = UsageError(f"pseudonyms is {key}: there is no folder {Path(key).parent}")
+        error.hint = beside(Path(key).parent) or "make the folder; the file itself is made"
+        raise error
 
 
 def _check_collect(config: CycleConfig) -> None:
@@ -96,6 +111,23 @@ def _check_convert(config: CycleConfig) -> None:
     among("rate", table.get("rate", "log"), get_args(Rate))
     _check_limits(table)
     _require_paths(table, "sources")
+    _require_transcripts(table.get("sources", ()))
+
+
+def _require_transcripts(sources: Iterable[str]) -> None:
+    """Raise where a source is a folder without a file of the name of a transcript, as the conversion does."""
+    from karl_fast.conversion import SUFFIXES
+    from karl_fast.log.discovery import files
+
+    for source in sources:
+        if Path(source).is_dir():
+            try:
+                with files([source], SUFFIXES):
+                    pass
+            except UsageError as error:
+                unread = UsageError(f"sources names {source}: {error}")
+                unread.hint = error.hint
+                raise unread from error
 
 
 def _check_outcomes(config: CycleConfig) -> None:
@@ -118,12 +150,21 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _check_sample(config: CycleConfig) -> None:
+    from karl_fast.export.token_length import judge
     from karl_fast.log.reward_functions import loaded
     from karl_fast.settings.sample import Settings
 
     settings = Settings.load(config.file)
+    _refuse_function_path(settings)
+    _check_pseudonyms(settings.pseudonyms)
     with _in_folder_of(config):
         loaded(settings)
+        try:
+            judge(settings)
+        except FileError as unread:
+            unknown = UsageError(f"tokenizer is {settings.tokenizer}: {unread}")
+            unknown.hint = unread.hint
+            raise unknown from unread
     split = config.tables["eval"].get("split", "test")
     if "eval" not in config.steps or config.by != "likelihood" or "data" in config.tables["eval"]:
         return
@@ -132,6 +173,15 @@ def _check_sample(config: CycleConfig) -> None:
         error = UsageError(f"split deals no rows to {split}, which [eval] judges by")
         error.hint = 'split = "0.8,0,0.2" deals a fifth of the rows to test'
         raise error
+
+
+def _refuse_function_path(settings: Settings) -> None:
+    """Raise where a function is named like the path of a reward: it needs a name and a weight."""
+    for path in settings.reward or ():
+        if ".py:" in path:
+            error = UsageError(f"reward is {path}, wanted the path of a field: a function has a name and a weight")
+            error.hint = f'score = {{ weight = 1, fn = "{path}" }} in [sample.reward] names it'
+            raise error
 
 
 @contextlib.contextmanager

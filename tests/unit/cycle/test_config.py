@@ -106,6 +106,8 @@ max_tokens = 5
 def sound(tmp_path: Path) -> Path:
     for name in ("sessions", "repo/.git", "model"):
         (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "sessions" / "session.jsonl").write_text("{}\n")
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "rewards.py").write_text("def score(prompts, completions, **columns):\n    return [0] * len(prompts)\n")
     (tmp_path / "held-out.jsonl").write_text("".join(f'{{"prompt": "question {n}"}}\n' for n in range(8)))
@@ -129,6 +131,28 @@ def test_a_sound_cycle_passes_all_checks_and_nothing_is_written(sound: Path) -> 
     ("before", "after", "says"),
     [
         ('["sessions"]', '["sesions"]', r"\[convert\] sources names .*/sesions: there is no such file or folder"),
+        ('["sessions"]', '["empty"]', r"\[convert\] sources names .*/empty: the folder .* holds no file that ends in"),
+        (
+            '["sessions"]',
+            '["sessions"]\npseudonyms = "nodir/x"',
+            r"\[convert\] pseudonyms is .*/nodir/x: there is no folder .*/nodir",
+        ),
+        ("k = 4", 'k = 4\npseudonyms = "nodir/x"', r"\[sample\] pseudonyms is .*nodir/x: there is no folder .*nodir"),
+        (
+            "k = 4",
+            'k = 4\nmax_tokens = 100\ntokenizer = "nope"',
+            r"\[sample\] tokenizer is .*nope: .*no such folder",
+        ),
+        (
+            "k = 4",
+            'k = 4\nmax_tokens = 100\ntokenizer = "empty"',
+            r"\[sample\] tokenizer is .*empty: .*no tokenizer is in it",
+        ),
+        (
+            '[sample.reward]\nstyle = { weight = 0.3, fn = "rewards.py:score" }\n',
+            'reward = "missing.py:f"\n',
+            r"\[sample\] reward is missing.py:f, wanted the path of a field",
+        ),
         ('["sessions"]', '["sessions"]\nrate = "karl-v3"', r"\[convert\] rate is 'karl-v3', wanted log, result"),
         ('["sessions"]', '["sessions"]\nformat = "cluade-code"', r"\[convert\] format is 'cluade-code'"),
         ('["sessions"]', '["sessions"]\nthreads = 0', r"\[convert\] threads is 0"),
