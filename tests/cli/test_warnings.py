@@ -236,6 +236,11 @@ def test_a_draw_with_many_repeated_rows_is_told_and_what_leaves_one_of_each(tmp_
     assert f"warning: {told}\n" in done.stderr
     done = karl("sample", "log.jsonl", "-k", 100, "--dry-run", "--dedup", "--json", folder=tmp_path)
     assert json.loads(done.stdout)["draw"]["duplicate_rows"] == 0
+    for n, one in enumerate(again):
+        one["messages"] = [message | {"id": f"m{n}", "created": n} for message in one["messages"]]
+    rows.write(tmp_path / "log.jsonl", [*different, *again])
+    done = karl("sample", "log.jsonl", "-k", 100, "--dry-run", folder=tmp_path)
+    assert f"warning: {told}\n" in done.stderr, "ids and times make no other text, as for --dedup"
     rows.write(tmp_path / "log.jsonl", different)
     for more in ([], ["--sampler", "multinomial"]):  # copies are not repeated rows
         done = karl("sample", "log.jsonl", "-k", 50, "--dry-run", *more, folder=tmp_path)

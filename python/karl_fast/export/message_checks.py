@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._safe_text import counted
 from karl_fast.log.field_hints import at
 from karl_fast.log.message_hints import wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MESSAGE = "a message is an object with a role (or from), and its content (or value) a text or parts of text"
 """Expected form of a message, for all defects except tool calls."""
@@ -18,6 +19,12 @@ def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
     """Return the path of conversations, if it is one for all files; empty if not, or if a format converts them."""
     paths = {str(dict(file["fields"]).get("messages", "")) for file in files}
     return paths.pop() if len(paths) == 1 else ""
+
+
+def beside(media: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for each kind of media beside the conversations of rows."""
+    for kind, rows in media.items():
+        yield f"{counted(rows, 'row has', 'rows have')} {kind} beside the conversation, and only text is learned"
 
 
 def misread(path: str) -> str:

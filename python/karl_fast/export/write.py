@@ -9,7 +9,7 @@ from karl_fast._output_path import advise, data_set, refuse_read
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.export.message_checks import bad_message, messages_from, misread
+from karl_fast.export.message_checks import bad_message, beside, messages_from, misread
 from karl_fast.export.token_length import RowJudge, judge
 from karl_fast.log.field_hints import conversation_hint, lacking, record
 
@@ -105,7 +105,7 @@ def export(
     )
     check_any(draft, log, row_judge)
     manifest = given(log, draft)
-    manifest["run"] |= bad_templates(row_judge)
+    manifest["run"] |= media_beside(draft) | bad_templates(row_judge)
     write(draft, manifest, target)
     return manifest
 
@@ -130,6 +130,11 @@ def bad_templates(row_judge: RowJudge | None) -> dict[str, list[str]]:
     return {"bad_templates": sentences} if sentences else {}
 
 
+def media_beside(draft: _core.Draft) -> dict[str, dict[str, int]]:
+    """Return the kinds of media beside conversations behind `bad_message` for a manifest; nothing if there are none."""
+    return {"media_beside": draft.media} if draft.media else {}
+
+
 def check_any(draft: _core.Draft, log: Log, row_judge: RowJudge | None = None) -> None:
     """Raise if no row of a draft can be written, with the reasons, and the fields of records without text."""
     facts = draft.facts()
@@ -150,6 +155,8 @@ def _meant(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, 
         return lacking(log, "messages", log.settings.messages)
     if "bad_message" in dropped:
         path = messages_from(log.inputs)
+        if draft.media:
+            return "".join(f"; {sentence}" for sentence in beside(draft.media)), None
         told = bad_message(record(log), path)
         if not told and (hint := conversation_hint(log)):
             return "; the conversation ends before its answer, which is beside it", hint

@@ -14,7 +14,7 @@ from karl_fast.errors import UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, of_draft
 from karl_fast.export.provenance import hints, inputs, run
 from karl_fast.export.token_length import judge
-from karl_fast.export.write import bad_templates, check_any, plan, write
+from karl_fast.export.write import bad_templates, check_any, media_beside, plan, write
 from karl_fast.pipeline.no_rows_error import nothing_left
 from karl_fast.pipeline.open_log import opened, settings_of
 from karl_fast.pipeline.select import select
@@ -124,7 +124,10 @@ def _made(
     manifest = of_draft(log, selection, draft, wanted) | {"inputs": files}
     seconds = round(time.perf_counter() - start, 3)
     return draft, manifest | {
-        "run": run(log, seconds, draft.failed_rows) | bad_templates(row_judge) | hints(log, manifest)
+        "run": run(log, seconds, draft.failed_rows)
+        | media_beside(draft)
+        | bad_templates(row_judge)
+        | hints(log, manifest)
     }
 
 

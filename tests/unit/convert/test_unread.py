@@ -81,6 +81,9 @@ UNREAD: dict[str, tuple[str, list[Any]]] = {
     "a refusal": ("bad_message", [user(), model(None, refusal="no")]),
     "a turn that keeps everything elsewhere": ("empty_message", [user(), model("", steps=[{"call": "f"}]), model()]),
     "a turn of nothing under a key of its own": ("empty_message", [user(), model("", text="x"), model()]),
+    "a turn of blanks": ("empty_message", [user(), model(" \n")]),
+    "an image under a key of its own": ("bad_message", [user(image_url="http://x/a.png"), model()]),
+    "files of images": ("bad_message", [user(files=["a.png"]), model()]),
     "a turn of nothing": ("empty_message", [user(), model(None), model()]),
     "a speaker of smolagents": ("unknown_role", [user(), {"role": "tool-call", "content": "f()"}, model()]),
     "a speaker of nobody's": ("unknown_role", [user(), model(), {"role": "critic", "content": "well"}]),
@@ -339,6 +342,84 @@ def test_reasoning_in_blocks_is_read_and_what_is_encrypted_is_counted(
     assert read["messages"][1]["reasoning_content"] == "hm"
     assert "reasoning_content" not in unread["messages"][1]
     assert account.notes["unread_reasoning"] == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        {"reasoning_details": [{"type": "reasoning.summary", "summary": "hm"}], "reasoning": "hm"},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "x"}]},
+        {"thought": "hm"},
+        {"reasoning_text": "hm"},
+    ],
+)
+@pytest.mark.parametrize("shape", ["chat", "text", "prompt-completion"])
+def test_reasoning_under_every_key_is_learned_in_every_shape(
+    convert: Convert, tmp_path: Path, more: dict[str, Any], shape: str
+) -> None:
+    row = written(tmp_path, {"messages": [user(), model(**more)]}, shape=shape)
+    if shape == "chat":
+        said = row["messages"][1]
+        assert said.get("reasoning") or said["reasoning_content"] == "hm"
+    else:
+        assert "<think>\nhm\n</think>\ndone" in row.get("text", row.get("completion"))
+    _, [found] = convert(tmp_path / "log.jsonl")
+    assert found["messages"][1]["reasoning_content"] == "hm"
+
+
+def test_other_reasoning_is_added_once_and_not_if_the_content_has_it(convert: Convert, tmp_path: Path) -> None:
+    blocks = [{"type": "thinking", "thinking": "a"}, {"type": "thinking", "thinking": "b"}]
+    drawn, converted = both(convert, tmp_path, {"messages": [user(), model(thinking="a", thinking_blocks=blocks)]})
+    assert (drawn[1]["thinking"], converted[1]["reasoning_content"]) == ("a\nb", "a\nb")
+    drawn, converted = both(convert, tmp_path, {"messages": [user(), model("hm, done", thought="hm")]})
+    assert "reasoning_content" not in drawn[1]
+    assert "reasoning_content" not in converted[1]
+
+
+FUNCTION = {"name": "f", "parameters": {"type": "object"}}
+
+
+@pytest.mark.parametrize("key", ["functions", "available_tools", "tool_definitions", "metadata"])
+@pytest.mark.parametrize("text", [False, True])
+def test_tools_under_other_keys_are_tools(convert: Convert, tmp_path: Path, key: str, text: bool) -> None:
+    tools = json.dumps([FUNCTION]) if text else [FUNCTION]
+    row = written(tmp_path, {"messages": [user(), model()], key: {"tools": tools} if key == "metadata" else tools})
+    _, [found] = convert(tmp_path / "log.jsonl")
+    assert row["tools"] == found["tools"] == [{"type": "function", "function": FUNCTION}]
+
+
+@pytest.mark.parametrize("key", ["functions", "available_tools", "tool_definitions", "metadata"])
+def test_tools_under_other_keys_that_are_not_understood_cost_their_row(
+    convert: Convert, tmp_path: Path, key: str
+) -> None:
+    broken = {"tools": [FUNCTION, {"parameters": {}}]} if key == "metadata" else "broken["
+    sound = {"id": "sound", "messages": [user(), model()], "reward": 1.0}
+    log = write(tmp_path / "log.jsonl", sound | {"id": "odd", key: broken}, sound)
+    account, [found] = convert(log)
+    assert (found["id"], account.dropped) == ("sound", {"bad_tools": 1})
+    assert karl_fast.sample(log, None, k=2).manifest["draw"]["failed"] == {"bad_tools": 1}
+
+
+@pytest.mark.parametrize("tools", [["bash"], {"bash": 3}, [{"name": "bash", "count": 3}], "bash, python", 3])
+def test_names_and_counts_of_tools_in_metadata_are_not_definitions(tmp_path: Path, tools: Any) -> None:
+    assert written(tmp_path, {"messages": [user(), model()], "metadata": {"tools": tools}}).get("tools") is None
+
+
+def test_media_beside_a_conversation_are_told_by_their_kind(convert: Convert, tmp_path: Path) -> None:
+    sound = {"messages": [user(), model()], "reward": 1.0}
+    odd = [{"image_url": "http://x/a"}, {"img": "a.png"}, {"image": "/9j/4AAQSkZJRg=="}, {"audio_path": "a.wav"}]
+    log = write(tmp_path / "log.jsonl", sound, *(sound | more for more in odd))
+    account, [_] = convert(log)
+    assert account.dropped == {"bad_message": 4}
+    assert {kind: account.notes[kind] for kind in ("images", "audio")} == {"images": 3, "audio": 1}
+    done = karl("sample", "log.jsonl", "-k", 5, "--dry-run", folder=tmp_path)
+    assert "warning: 3 rows have images beside the conversation, and only text is learned\n" in done.stderr
+    assert "warning: 1 row has audio beside the conversation" in done.stderr
+    assert "a bad message" not in done.stderr
+    write(tmp_path / "log.jsonl", *(sound | more for more in odd[:2]))
+    done = karl("sample", "log.jsonl", "-k", 5, "--dry-run", folder=tmp_path)
+    assert "bad message 2; 2 rows have images beside the conversation" in done.stderr
 
 
 def test_older_functions_are_tools(convert: Convert, tmp_path: Path) -> None:

@@ -157,6 +157,14 @@ def test_no_tools_are_none(tmp_path: Path) -> None:
         {"audios": ["a.wav"]},
         {"videos": [["a.png", "b.png"]]},
         {"multi_modal_data": {"image": ["a.png"]}},
+        {"image_url": {"url": "https://x/a"}},
+        {"image_path": "a.png"},
+        {"image_0": "a.png"},
+        {"image_list": ["a.png"]},
+        {"image_file": "a.png"},
+        {"image": "iVBORw0KGgoAAAANSUhEUg=="},
+        {"img": "a.png?w=1"},
+        {"files": ["a.png"]},
     ],
 )
 @pytest.mark.parametrize("text", [False, True])
@@ -166,7 +174,14 @@ def test_media_beside_a_conversation_cost_its_row(tmp_path: Path, beside: Record
 
 
 def test_no_media_beside_a_conversation_cost_nothing(tmp_path: Path) -> None:
-    for beside in ({"images": []}, {"images": None}, {"image": "python:3.12-slim"}, {"image": None}, {"audio": ""}):
+    none: list[Record] = [
+        {"images": []},
+        {"images": None},
+        {"image": None},
+        {"audio": ""},
+        {"files": ["a.png", "a.py"]},
+    ]
+    for beside in (*none, {"image": "python:3.12-slim"}, {"docker_image": "x:1"}, {"image_size": [2, 3]}):
         assert len(sampled(tmp_path, chat(ANSWER, **beside))[0]) == 1
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcomes
-from karl_fast.export.message_checks import MESSAGE, messages_from
+from karl_fast.export.message_checks import MESSAGE, beside, messages_from
 from karl_fast.export.write import FEWEST
 from karl_fast.log.discovery import PARQUET, around, why_no_groups
 from karl_fast.log.field_hints import (
@@ -255,10 +255,13 @@ def sampled(manifest: Manifest) -> Iterator[str]:
     for reason, what in UNREAD.items():
         if bad := draw["failed"].get(reason):
             yield f"{counted(bad, 'row has', 'rows have')} {what}{_first(manifest, reason)}"
-    if bad := draw["failed"].get("bad_message"):
+    media = manifest["run"].get("media_beside", {})
+    yield from beside(media)
+    if bad := draw["failed"].get("bad_message", 0) - sum(media.values()):
         path = messages_from(manifest["inputs"])
         where = f" in {clean(path)}" if path else ""
-        yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}{_first(manifest, 'bad_message')}: {MESSAGE}"
+        first = "" if media else _first(manifest, "bad_message")
+        yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}{first}: {MESSAGE}"
     yield from _doubled(manifest)
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = f"{'it' if rows == 1 else 'they'} went to train{_larger(manifest, name)}"

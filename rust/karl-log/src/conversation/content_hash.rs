@@ -137,7 +137,8 @@ fn said(role: &str, content: &str) -> Value {
     json!({"role": role, "content": content})
 }
 
-fn hash(example: &Example) -> u128 {
+/// Return the hash of what is learned of an example.
+pub(crate) fn hash(example: &Example) -> u128 {
     written(|out| match example {
         Example::Chat { messages, tools } => {
             let messages: Vec<Value> =

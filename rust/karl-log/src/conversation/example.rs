@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use super::flaw::Flaw;
+use super::media::media_of;
 use super::openai;
 use super::system::{around, beside};
 use super::tool_plan::plan;
@@ -92,10 +93,9 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
-    let tools =
-        tools.or_else(|| record.get_mut("functions").filter(|older| is_functions(older)).map(Value::take));
-    if has_media(record, fields, [&found.0, &found.1, &found.3]) {
-        return Err(Flaw::BadMessage);
+    let tools = tools.filter(says).or_else(|| other_tools(record));
+    if let Some(kind) = media_beside(record, fields, [&found.0, &found.1, &found.3]) {
+        return Err(Flaw::Media(kind));
     }
     let messages = match found {
         (Some(Value::Array(messages)), _, Some(completion), _)
@@ -154,70 +154,34 @@ fn has_other_answer(record: &Value, fields: &Fields, messages: &[Value]) -> bool
     is_open(messages) && objects.any(|object| ANSWER.iter().any(|key| object.get(key).is_some_and(is_answer)))
 }
 
-/// Keys of lists of images, sounds and videos beside a conversation: of TRL, verl, LLaMA-Factory and ms-swift.
-const MEDIA: [&str; 9] = [
-    "images",
-    "videos",
-    "audios",
-    "multi_modal_data",
-    "multi_modal_inputs",
-    "multimodal_data",
-    "mm_data",
-    "pixel_values",
-    "attachments",
-];
-
-/// Keys of one image, sound or video; the text under them may be of something else, as of a container.
-const MEDIUM: [&str; 4] = ["image", "video", "audio", "media"];
-
-/// Ends of the names of files of images, sounds and videos.
-const MEDIA_FILES: [&str; 14] = [
-    ".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".mp4", ".webm", ".mov", ".wav",
-    ".mp3", ".flac",
-];
-
-/// Return whether images, sounds or videos belong to a conversation, in its record or the object around it.
-fn has_media(record: &Value, fields: &Fields, parts: [&Option<Value>; 3]) -> bool {
+/// Return what kind of media belongs to a conversation, in its record or the object around it.
+fn media_beside(record: &Value, fields: &Fields, parts: [&Option<Value>; 3]) -> Option<&'static str> {
     let field = [&fields.messages, &fields.prompt, &fields.text];
     let place =
         field.into_iter().zip(parts).find(|(_, part)| part.is_some()).and_then(|(field, _)| field.as_ref());
     let objects = around(place).into_iter();
     let mut objects =
         objects.filter_map(|path| path.iter().try_fold(record, |value, key| value.as_object()?.get(key)));
-    objects.any(|object| {
-        let is = |keys: &[&str], media: fn(&Value) -> bool| {
-            keys.iter().any(|key| object.get(key).is_some_and(media))
-        };
-        is(&MEDIA, is_media) || is(&MEDIUM, is_medium)
-    })
+    objects.find_map(|object| object.as_object().and_then(media_of))
 }
 
-/// Return whether a value holds media: not empty, and more than nulls.
-fn is_media(value: &Value) -> bool {
-    match value {
-        Value::Array(values) => values.iter().any(is_media),
-        Value::Object(fields) => fields.values().any(is_media),
-        Value::String(text) => !text.is_empty(),
-        Value::Number(_) => true,
-        Value::Null | Value::Bool(_) => false,
+/// Keys of tools beside a conversation, other than `tools`: of `OpenAI`'s older format and of data sets.
+const TOOLS: [&str; 3] = ["functions", "available_tools", "tool_definitions"];
+
+/// Take the tools of a record that are not in the field for them. Those in its metadata are taken only if they
+/// are definitions: there may be names of used tools or their counts.
+fn other_tools(record: &mut Value) -> Option<Value> {
+    if let Some(key) = TOOLS.iter().find(|key| record.get(**key).is_some_and(says)) {
+        return record.get_mut(*key).map(Value::take);
     }
+    record.pointer_mut("/metadata/tools").filter(|tools| are_definitions(tools)).map(Value::take)
 }
 
-/// Return whether a value is one medium: its parts, its data, or the name of a file.
-fn is_medium(value: &Value) -> bool {
-    match value {
-        Value::String(text) => {
-            let name = text.to_ascii_lowercase();
-            name.starts_with("data:") || MEDIA_FILES.iter().any(|end| name.ends_with(end))
-        }
-        Value::Array(_) | Value::Object(_) => is_media(value),
-        _ => false,
-    }
-}
-
-/// Return whether a value is a list of functions, as `OpenAI`'s older format has it.
-fn is_functions(value: &Value) -> bool {
-    value.as_array().is_some_and(|functions| functions.iter().all(Value::is_object))
+/// Return whether a list, or its JSON text, has a definition of a tool in it.
+fn are_definitions(tools: &Value) -> bool {
+    let parsed = tools.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok());
+    let tools = parsed.as_ref().unwrap_or(tools).as_array();
+    tools.into_iter().flatten().any(|tool| openai::DEFINITION.iter().any(|key| tool.get(key).is_some()))
 }
 
 /// Take the converted value of the first non-empty choice out of a record, or else of the last.
@@ -249,7 +213,7 @@ fn whole(example: Example) -> TrimmedExample {
 }
 
 fn completed(prompt: String, completion: String) -> Result<TrimmedExample, Flaw> {
-    if completion.is_empty() {
+    if completion.trim().is_empty() {
         return Err(Flaw::NoAssistantTurn);
     }
     Ok(whole(Example::Completion { prompt, completion }))

@@ -12,8 +12,10 @@ pub enum Flaw {
     Truncated,
     /// Invalid message: not an object with a role (or `from`, as in `ShareGPT`), content or reasoning that is
     /// neither text nor parts of text, content under an unsupported key, an invalid tool call, or a last
-    /// answer, images, audio or video beside the messages.
+    /// answer beside the messages.
     BadMessage,
+    /// Images, audio or video beside the conversation, of the named kind; counted as [`Self::BadMessage`].
+    Media(&'static str),
     /// Tool call of which the arguments are a text that is not a JSON object.
     BadArguments,
     /// Tools beside a conversation that are not a list of tools.
@@ -50,7 +52,7 @@ impl Flaw {
             Self::Unparsable => "unparsable",
             Self::NoTrajectory => "no_trajectory",
             Self::Truncated => "truncated",
-            Self::BadMessage => "bad_message",
+            Self::BadMessage | Self::Media(_) => "bad_message",
             Self::BadArguments => "bad_arguments",
             Self::BadTools => "bad_tools",
             Self::UnknownRole => "unknown_role",
@@ -64,6 +66,24 @@ impl Flaw {
             Self::PrivateTokens => "private_tokens",
             Self::TooManyTokens => "too_many_tokens",
             Self::BadTemplate => "bad_template",
+        }
+    }
+
+    /// Return the flaw under which it is counted.
+    #[must_use]
+    pub const fn counted(self) -> Self {
+        match self {
+            Self::Media(_) => Self::BadMessage,
+            flaw => flaw,
+        }
+    }
+
+    /// Return the kind of media beside a conversation that is not written because of them.
+    #[must_use]
+    pub const fn media(self) -> Option<&'static str> {
+        match self {
+            Self::Media(kind) => Some(kind),
+            _ => None,
         }
     }
 

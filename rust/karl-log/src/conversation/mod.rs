@@ -3,6 +3,7 @@
 pub(crate) mod content_hash;
 mod example;
 mod flaw;
+mod media;
 pub(crate) mod openai;
 pub(crate) mod reward_input;
 mod system;

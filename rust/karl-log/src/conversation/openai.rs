@@ -130,6 +130,10 @@ pub(crate) fn role(speaker: &str) -> Option<&'static str> {
 /// Keys of the parameters of a tool: of `OpenAI`, Anthropic and MCP.
 const PARAMETERS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
 
+/// Keys that a definition of a tool has, and a record of its use has not.
+pub(super) const DEFINITION: [&str; 5] =
+    ["function", "parameters", "input_schema", "inputSchema", "functionDeclarations"];
+
 /// Return tools as `{"type": "function", "function": {"name", "parameters", ...}}`, made from flat ones, from
 /// names, from Gemini's lists of declarations, or from the JSON text of any; `None` if one is not a tool.
 pub(crate) fn tools(tools: Vec<Value>) -> Option<Vec<Value>> {

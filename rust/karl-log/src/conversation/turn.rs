@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Flaw;
+use super::media::media_of;
 use super::openai;
 
 /// Keys of other producers for a message's content and calls.
@@ -46,8 +47,14 @@ const UNREAD: [&str; 31] = [
 /// Keys of `LangChain`'s `additional_kwargs` that hold calls.
 const KWARGS: [&str; 2] = ["tool_calls", "function_call"];
 
-/// Keys of a message's reasoning.
+/// Keys of a message's reasoning, which chat templates read.
 pub const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
+/// Keys of reasoning that chat templates do not read: of GitHub Copilot and of SWE-agent, whose content has it too.
+const OTHER_THOUGHTS: [&str; 2] = ["reasoning_text", "thought"];
+
+/// Keys of lists of reasoning blocks: those of `OpenRouter` and of `LiteLLM`.
+pub(crate) const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 
 /// One message of a conversation.
 #[derive(Debug)]
@@ -148,10 +155,14 @@ fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
 
 /// Convert a message to the form of chat templates.
 fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> Result<(), Flaw> {
-    if UNREAD.iter().any(|key| message.get(*key).is_some_and(says)) || is_elsewhere(message) {
+    let is_unread = UNREAD.iter().any(|key| message.get(*key).is_some_and(says));
+    if is_unread || is_elsewhere(message) || media_of(message).is_some() {
         return Err(Flaw::BadMessage);
     }
     thoughts(message)?;
+    if role == "assistant" {
+        add_other_thoughts(message);
+    }
     if role == "tool" {
         tell_error(message);
     }
@@ -181,13 +192,48 @@ pub(crate) fn error_of(error: &Value) -> Option<String> {
 
 /// Join reasoning that consists of parts of text.
 fn thoughts(message: &mut Map<String, Value>) -> Result<(), Flaw> {
-    for key in THOUGHTS {
+    for key in THOUGHTS.into_iter().chain(OTHER_THOUGHTS) {
         match message.get_mut(key) {
             None | Some(Value::Null | Value::Bool(_) | Value::String(_)) => {}
             Some(thought) => *thought = Value::String(text_of(thought).ok_or(Flaw::BadMessage)?),
         }
     }
     Ok(())
+}
+
+/// Add reasoning of other keys and of blocks to the reasoning that chat templates read, on lines of its own.
+fn add_other_thoughts(message: &mut Map<String, Value>) {
+    let Some(more) = other_thoughts(message) else { return };
+    let is_text = |key: &&str| message.get(*key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let key = THOUGHTS.into_iter().find(is_text).unwrap_or(THOUGHTS[0]);
+    let before = message.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let all = before.map_or_else(|| more.clone(), |before| format!("{before}\n{more}"));
+    message.insert(key.to_owned(), Value::String(all));
+}
+
+/// Return reasoning of other keys and of blocks that is not also under a key that chat templates read.
+fn other_thoughts(message: &Map<String, Value>) -> Option<String> {
+    let of = |key: &&str| message.get(*key).and_then(Value::as_str);
+    let mut texts: Vec<&str> = OTHER_THOUGHTS.iter().filter_map(of).collect();
+    if !texts.is_empty() {
+        let content = message.get("content").and_then(text_of).unwrap_or_default();
+        texts.retain(|text| !content.contains(text));
+    }
+    let blocks = BLOCKS.iter().filter_map(|key| message.get(*key)?.as_array()).flatten();
+    texts.extend(blocks.filter_map(block_text));
+    let mut more: Vec<&str> = Vec::new();
+    for text in texts {
+        let is_known =
+            more.contains(&text) || THOUGHTS.iter().filter_map(of).any(|known| known.contains(text));
+        more.extend((!is_known).then_some(text));
+    }
+    (!more.is_empty()).then(|| more.join("\n"))
+}
+
+/// Return the text of a block of reasoning; an encrypted one has none.
+fn block_text(block: &Value) -> Option<&str> {
+    let of = |key: &&str| block.get(*key)?.as_str().filter(|text| !text.is_empty());
+    ["text", "thinking", "summary"].iter().find_map(of)
 }
 
 /// Return whether a value is not empty.
@@ -241,10 +287,10 @@ fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Re
         Some(content) => Some(text_of(content).ok_or(Flaw::BadMessage)?),
     };
     let text = match content {
-        Some(text) if calls || !text.is_empty() => text,
+        Some(text) if calls || !text.trim().is_empty() => text,
         content => words(message, reasoning).or(content).ok_or(Flaw::EmptyMessage)?,
     };
-    if text.is_empty()
+    if text.trim().is_empty()
         && !calls
         && is_models(message)
         && !THOUGHTS.iter().any(|key| message.get(*key).is_some_and(says))

@@ -11,7 +11,7 @@ use super::report::Made;
 use super::text_parts::{arguments, list, quoted, text};
 use crate::conversation::Flaw;
 use crate::conversation::openai::EXIT;
-use crate::conversation::turn::{THOUGHTS, Turn, error_of, says, turns};
+use crate::conversation::turn::{BLOCKS, THOUGHTS, Turn, error_of, says, turns};
 use crate::conversation::{RecordedTrajectory, offered};
 use crate::json::reference_parser;
 
@@ -24,9 +24,6 @@ const WANTED: [(&str, JsonTypes); 6] = [
     ("tool_calls", LIST),
     ("tool_call_id", TEXT),
 ];
-
-/// Keys of lists of reasoning blocks: those of `OpenRouter` and of `LiteLLM`.
-const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 
 /// Conversation while its messages are read.
 #[derive(Default)]
@@ -207,20 +204,13 @@ fn error_text(message: &Value) -> Option<String> {
 /// Return the reasoning of a message; several different texts are joined on lines of their own.
 fn thoughts(message: &Value) -> Vec<u8> {
     let (mut all, mut joined) = (Vec::new(), Vec::new());
-    let fields = THOUGHTS.iter().filter_map(|key| text(message, key));
-    let blocks = BLOCKS.iter().flat_map(|key| list(message, key)).filter_map(block_text);
-    for thought in fields.chain(blocks) {
+    for thought in THOUGHTS.iter().filter_map(|key| text(message, key)) {
         if !all.contains(&thought) {
             all.push(thought);
             join(&mut joined, &escaped(thought));
         }
     }
     joined
-}
-
-/// Return the text of a block of reasoning; an encrypted one has none.
-fn block_text(block: &Value) -> Option<&str> {
-    ["text", "thinking", "summary"].iter().find_map(|key| text(block, key))
 }
 
 /// Count values of unexpected types in messages; a list may be given as its JSON text.

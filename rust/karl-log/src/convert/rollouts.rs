@@ -215,6 +215,9 @@ impl Writer<'_> {
             if flaw == Flaw::NoTrajectory {
                 missing(fields, made);
             }
+            if let Some(kind) = flaw.media() {
+                made.note(kind);
+            }
             flaw.name()
         })?;
         let mut spoken = ChatMessages::default();

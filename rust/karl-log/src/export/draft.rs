@@ -36,6 +36,8 @@ pub struct Draft {
     pub(super) unread: bool,
     /// Chosen records that were not written, by reason.
     pub dropped: BTreeMap<Flaw, u64>,
+    /// Number of them with media beside the conversation, by their kind.
+    pub media: BTreeMap<&'static str, u64>,
     /// First of them in the log, in order of place, if they are in files.
     pub failed: Vec<(Flaw, Place)>,
     /// Number of records skipped because their group was full.
@@ -120,7 +122,10 @@ impl Draft {
     /// Count chosen records that were not written.
     pub(super) fn fail(&mut self, log: &Log, rows: &[(u32, Flaw)]) {
         for &(_, flaw) in rows {
-            *self.dropped.entry(flaw).or_default() += 1;
+            *self.dropped.entry(flaw.counted()).or_default() += 1;
+            if let Some(kind) = flaw.media() {
+                *self.media.entry(kind).or_default() += 1;
+            }
         }
         let files = log.streamed.is_none();
         let place = |&(row, flaw): &(u32, Flaw)| Some((flaw, log.place(row).filter(|_| files)?));

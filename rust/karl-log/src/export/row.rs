@@ -56,7 +56,8 @@ pub(super) struct RowText {
     pub(super) session: Option<SessionKeys>,
     /// True if the record has a key twice in one object; the last one counts.
     pub(super) doubled: bool,
-    /// Hash of the text without its stamp; `None` of a record that is read again.
+    /// Hash of what is learned, as records are compared; of a record that stays unchanged, of its bytes. `None` of
+    /// one that is read again.
     pub(super) content: Option<u128>,
 }
 
@@ -180,6 +181,7 @@ impl<'a> RowMaker<'a> {
                 (text, 0, false, content)
             }
             RowBody::Example(read) => {
+                let content = Some(content_hash::hash(&read.example));
                 let fields = row(read.example, shape)?;
                 let tools = fields.contains_key("tools");
                 let stamp = self.stamp(candidate.row, &candidate.id);
@@ -187,7 +189,6 @@ impl<'a> RowMaker<'a> {
                 let text = self.clean(written(&fields)?, &mut secrets);
                 // A secret in an id is not a secret of the training text: replaced, not counted.
                 let stamp = self.clean(written(&stamp)?, &mut SecretCounts::new());
-                let content = Some(id128(text.as_bytes()));
                 (Some(self.pseudonymous(beside(&text, &stamp))), read.trimmed as u64, tools, content)
             }
         };

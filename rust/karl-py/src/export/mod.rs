@@ -5,7 +5,7 @@ mod settings;
 mod strata;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use karl_core::{Ranking, Sampler};
 use karl_log::Error;
@@ -163,6 +163,12 @@ impl Draft {
     #[getter]
     fn failed_rows(&self) -> Vec<FailedRow> {
         self.failed.clone()
+    }
+
+    /// Chosen records that could not be written because of media beside the conversation, by the kind of media.
+    #[getter]
+    fn media(&self) -> BTreeMap<&'static str, u64> {
+        self.inner.media.clone()
     }
 
     /// Return the size in bytes of the lines of all splits, with line ends.
