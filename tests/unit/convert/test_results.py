@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import karl_fast
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -51,6 +53,31 @@ def test_results_without_ids_go_to_the_call_of_their_name(convert: Convert, tmp_
     assert results(one) == [("call_1", "f", "1"), ("call_2", "f", "2")]
     _, [one] = convert(log(tmp_path, [call("f"), call("g")], result("1"), result("2")))
     assert results(one) == [("call_1", "f", "1"), ("call_2", "g", "2")]
+
+
+def test_a_result_without_a_name_gets_the_call_that_named_ones_leave(convert: Convert, tmp_path: Path) -> None:
+    account, [one] = convert(log(tmp_path, [call("f"), call("g")], result("G"), result("F", name="f")))
+    assert results(one) == [("call_2", "g", "G"), ("call_1", "f", "F")]
+    assert not account.notes
+
+
+@pytest.mark.parametrize(
+    ("calls", "answers", "wanted"),
+    [
+        ([call("f"), call("g")], [result("G", name="g"), result("F", name="f")], [(None, "F"), (None, "G")]),
+        ([call("f"), call("g")], [result("G"), result("F", name="f")], [(None, "F"), (None, "G")]),
+        ([call("f", "x"), call("g", "y")], [result("G", id="y"), result("F", id="x")], [("x", "F"), ("y", "G")]),
+        ([call("f", "x"), call("g", "y")], [result("F"), result("G")], [("x", "F"), ("y", "G")]),
+        ([call("f", "x")], [result("H", name="h")], [(None, "H")]),
+    ],
+)
+def test_sample_writes_results_with_the_ids_and_in_the_order_of_their_calls(
+    tmp_path: Path, calls: list[Message], answers: list[Message], wanted: list[tuple[str | None, str]]
+) -> None:
+    karl_fast.sample(log(tmp_path, calls, *answers), tmp_path / "set", k=1, split=(1, 0, 0))
+    row = json.loads((tmp_path / "set" / "train.jsonl").read_text("utf-8"))
+    tools = [one for one in row["messages"] if one["role"] == "tool"]
+    assert [(one.get("tool_call_id"), one["content"]) for one in tools] == wanted
 
 
 def test_a_result_of_another_name_answers_no_call(convert: Convert, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::flaw::Flaw;
 use super::media::media_of;
 use super::openai;
+use super::results::put_to_calls;
 use super::system::{around, beside};
 use super::tool_plan::plan;
 use super::turn::{Turn, says, speaker, text_of, turns};
@@ -279,7 +280,8 @@ fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<TrimmedExample, Fl
     let last = turns.iter().rposition(|turn| turn.learned).ok_or_else(none)?;
     let trimmed = turns.len() - (last + 1);
     turns.truncate(last + 1);
-    let messages = turns.into_iter().map(finished).collect::<Result<_, _>>()?;
+    let mut messages = turns.into_iter().map(finished).collect::<Result<Vec<_>, _>>()?;
+    put_to_calls(&mut messages);
     let tools = tools.map_or(Ok(None), offered)?;
     Ok(TrimmedExample { example: Example::Chat { messages, tools }, trimmed })
 }

@@ -5,6 +5,7 @@ mod example;
 mod flaw;
 mod media;
 pub(crate) mod openai;
+pub(crate) mod results;
 pub(crate) mod reward_input;
 mod system;
 mod tool_plan;

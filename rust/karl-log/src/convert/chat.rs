@@ -1,6 +1,6 @@
 //! Conversion of the messages of a record, in the forms used by trainers, to those of a trajectory.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
 
@@ -11,6 +11,7 @@ use super::report::Made;
 use super::text_parts::{arguments, list, quoted, text};
 use crate::conversation::Flaw;
 use crate::conversation::openai::EXIT;
+use crate::conversation::results::{CALL_IDS, answered, tool_name};
 use crate::conversation::turn::{BLOCKS, THOUGHTS, Turn, error_of, says, turns};
 use crate::conversation::{RecordedTrajectory, offered};
 use crate::json::reference_parser;
@@ -29,8 +30,10 @@ const WANTED: [(&str, JsonTypes); 6] = [
 #[derive(Default)]
 pub(super) struct ChatMessages {
     pub(super) talk: Conversation,
-    /// Pending calls of the model's last message, by id and name: results without an id answer them.
-    pending: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Ids of the calls of the model's last message: results without an id answer them.
+    pending: Vec<Vec<u8>>,
+    /// Number of the call that each result to come answers, of that message.
+    answers: VecDeque<Option<usize>>,
     /// Ids that calls have in the record.
     given: HashSet<Vec<u8>>,
     calls: usize,
@@ -76,7 +79,12 @@ impl ChatMessages {
         }
         let calls = heard.iter().flat_map(|(_, _, message)| list(message, "tool_calls"));
         self.given = calls.map(|call| quoted(call, "id")).collect();
-        for (role, learned, message) in &heard {
+        for (at, (role, learned, message)) in heard.iter().enumerate() {
+            if *role == "assistant" {
+                let turn = heard[at + 1..].iter().take_while(|(role, ..)| *role != "assistant");
+                let results = turn.filter(|(role, ..)| *role == "tool").map(|(.., result)| result);
+                self.answers = answered(message, &results.collect::<Vec<_>>()).into();
+            }
             self.message(role, *learned, message, made);
         }
         Ok(())
@@ -118,7 +126,7 @@ impl ChatMessages {
             id = self.free();
         }
         let function = call.get("function").unwrap_or(&Value::Null);
-        self.pending.push((id.clone(), quoted(function, "name")));
+        self.pending.push(id.clone());
         let arguments = arguments(function.get("arguments"));
         self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), made);
     }
@@ -137,7 +145,6 @@ impl ChatMessages {
     /// Add the result of a call.
     fn answer(&mut self, message: &Value, content: &[u8], moment: &[u8], made: &mut Made) {
         let (id, success) = (self.answered(message, made), success(message));
-        self.pending.retain(|(pending, _)| *pending != id);
         if self.talk.waits(&id) {
             self.talk.answer(&id, content, success, moment, made);
         } else {
@@ -145,14 +152,15 @@ impl ChatMessages {
             self.talk.result(&id, content, success, moment);
         }
         if let Some(result) = self.talk.messages.last_mut() {
-            result.name = tool_name(message);
+            result.name = escaped(tool_name(message));
             result.error = error_text(message).map(|error| escaped(&error)).unwrap_or_default();
         }
     }
 
-    /// Return the id of the call that a result answers: the one it names, else that of the first pending call
-    /// with its name, or of the first one if it has no name. Empty if there is none.
-    fn answered(&self, message: &Value, made: &mut Made) -> Vec<u8> {
+    /// Return the id of the call that a result answers: the one it names, of any turn, else that of
+    /// [`answered`]. Empty if there is none.
+    fn answered(&mut self, message: &Value, made: &mut Made) -> Vec<u8> {
+        let call = self.answers.pop_front().flatten();
         let named = CALL_IDS.iter().map(|key| quoted(message, key)).find(|id| !id.is_empty());
         if let Some(id) = named {
             return id;
@@ -163,21 +171,11 @@ impl ChatMessages {
         }
         // tau2 has the id of the call as that of the message; other tools number their messages.
         let own = several.iter().filter_map(Value::as_str).chain(text(message, "id")).map(escaped);
-        let name = tool_name(message);
-        let fits = |(_, pending): &&(Vec<u8>, Vec<u8>)| name.is_empty() || *pending == name;
         own.into_iter()
             .find(|id| self.talk.waits(id))
-            .or_else(|| self.pending.iter().find(fits).map(|(id, _)| id.clone()))
+            .or_else(|| self.pending.get(call?).cloned())
             .unwrap_or_default()
     }
-}
-
-/// Keys of the id of the call that a result answers: of `OpenAI`'s two interfaces, Anthropic and the AI SDK.
-const CALL_IDS: [&str; 4] = ["tool_call_id", "call_id", "tool_use_id", "toolCallId"];
-
-/// Return the name of the tool that a result is of, under Ollama's key too.
-fn tool_name(message: &Value) -> Vec<u8> {
-    quoted(message, if text(message, "name").is_some() { "name" } else { "tool_name" })
 }
 
 /// Return whether a call succeeded, as its result says: `success`, or its opposite under the names of
