@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::parallel::{self, BLOCK};
 
 /// Check the length of an argument.

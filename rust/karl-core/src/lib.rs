@@ -65,7 +65,7 @@ pub use error::{Error, Result};
 pub use filter::{Rules, Verdict};
 pub use group::offsets::Offsets;
 pub use group::{Groups, Scopes};
-pub use numeric::float::Real;
+pub use numeric::Real;
 pub use numeric::radix::Scratch;
 pub use rng::keys::Keys;
 pub use rng::{Key, Purpose};

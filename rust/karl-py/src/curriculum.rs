@@ -2,7 +2,7 @@
 
 #![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
 
-use karl_core::curriculum::{self, rates};
+use karl_core::curriculum;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -44,7 +44,7 @@ pub(crate) fn mixed_group_probability<'py>(
 ) -> PyResult<Column<'py>> {
     let (rates, size) = (reals("rates", rates)?, small_count("size", size)?);
     let out = with_reals!(&rates, |values| compute(py, || {
-        rates::mixed_group_probability(values, size, threads())
+        curriculum::mixed_group_probability(values, size, threads())
     }));
     Ok(out?.into_pyarray(py))
 }
@@ -69,7 +69,7 @@ pub(crate) fn mixed_group_probability<'py>(
 #[pyfunction]
 pub(crate) fn outcome_variance<'py>(py: Python<'py>, rates: &Bound<'py, PyAny>) -> PyResult<Column<'py>> {
     let rates = reals("rates", rates)?;
-    let out = with_reals!(&rates, |values| compute(py, || rates::outcome_variance(values, threads())));
+    let out = with_reals!(&rates, |values| compute(py, || curriculum::outcome_variance(values, threads())));
     Ok(out?.into_pyarray(py))
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn nearest_rate<'py>(
     let (py, rates, k) = (rates.py(), reals("rates", rates)?, count("k", k)?);
     let ids = ids.map(|ids| column::<i64>("ids", ids)).transpose()?;
     let ids = ids.as_ref().map(|ids| ids.as_slice()).transpose()?;
-    let rows = with_reals!(&rates, |values| compute(py, || rates::nearest(values, ids, target, k)))?;
+    let rows = with_reals!(&rates, |values| compute(py, || curriculum::nearest(values, ids, target, k)))?;
     Ok(rows.into_iter().map(i64::from).collect::<Vec<i64>>().into_pyarray(py))
 }
 

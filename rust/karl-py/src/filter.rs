@@ -1,10 +1,10 @@
 //! Bindings of `karl_core::filter`.
 
 use karl_core::Offsets;
-use karl_core::filter::length::PenaltyForm;
+use karl_core::filter::rollouts::PenaltyForm;
 use karl_core::filter::tokens::{self, RatioTokens};
 use karl_core::filter::variance::{self, TopGroups};
-use karl_core::filter::{self, MaskReason, age, length};
+use karl_core::filter::{self, MaskReason, rollouts};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
@@ -138,7 +138,7 @@ pub(crate) fn overlong<'py>(
     let cut = truncated.map(|cut| flags("truncated", cut)).transpose()?;
     let cut = cut.as_ref().map(|cut| cut.as_slice()).transpose()?;
     let values = lengths.as_slice()?;
-    let kept = compute(py, || length::overlong(values, most, cut, threads()))?;
+    let kept = compute(py, || rollouts::overlong(values, most, cut, threads()))?;
     Ok(Filtered::new(py, kept))
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn soft_overlong_penalty<'py>(
         }
     };
     let values = lengths.as_slice()?;
-    let work = || length::soft_overlong_penalty(values, most, cache, form, threads());
+    let work = || rollouts::soft_overlong_penalty(values, most, cache, form, threads());
     Ok(compute(py, work)?.into_pyarray(py))
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn stale<'py>(
 ) -> PyResult<Filtered<'py>> {
     let versions = column::<i64>("versions", versions)?;
     let values = versions.as_slice()?;
-    let kept = compute(py, || age::stale(values, now, max_age, threads()))?;
+    let kept = compute(py, || rollouts::stale(values, now, max_age, threads()))?;
     Ok(Filtered::new(py, kept))
 }
 

@@ -3,7 +3,7 @@
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative, check_within};
 use crate::error::Result;
 use crate::group::offsets::Offsets;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::sum::sum;
 
 /// The numbers of [`empg`].

@@ -1,12 +1,12 @@
 //! Several rewards, each normalised by itself before they are added.
 
-use super::engine::apply::score;
-use super::engine::global_stats::GlobalStats;
+use super::engine::score;
+use super::engine::stats::GlobalStats;
 use super::zscore::ZScore;
 use crate::check::{check_not_negative, check_number};
 use crate::error::{Error, Result};
 use crate::group::Layout;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::parallel;
 
 /// Group-decoupled advantage of several rewards, one column after the other.

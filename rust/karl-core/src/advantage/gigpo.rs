@@ -1,6 +1,6 @@
 //! Credit for a trajectory, and for each of its steps among steps from the same state.
 
-use super::centre::centre;
+use super::baseline::centre;
 use super::returns::discounted_returns;
 use super::zscore::zscore;
 use crate::check::{check_length, check_number};
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::group::Groups;
 use crate::group::Layout;
 use crate::group::offsets::Offsets;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::sum::sum;
 
 /// Unit of the statistics of trajectory advantages.

@@ -1,10 +1,10 @@
 //! The reward less the mean of the others.
 
-use super::engine::apply::score;
+use super::engine::score;
 use super::engine::stats::{AffineMap, Formula, GroupStats};
 use crate::error::Result;
 use crate::group::Layout;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 
 /// Compute the leave-one-out advantage within each group.
 ///

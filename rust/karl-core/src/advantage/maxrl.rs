@@ -1,11 +1,11 @@
 //! The reward less its group's mean, divided by that mean.
 
-use super::engine::apply::score;
+use super::engine::score;
 use super::engine::stats::{AffineMap, Formula, GroupStats};
 use crate::check::{check_not_negative, check_within};
 use crate::error::Result;
 use crate::group::Layout;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 
 /// Compute the mean-normalised advantage within each group.
 ///

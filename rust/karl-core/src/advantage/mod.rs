@@ -38,7 +38,6 @@
 //! Sums fold the members of a group in row order.
 
 mod baseline;
-mod centre;
 mod empg;
 pub(crate) mod engine;
 mod gdpo;
@@ -47,14 +46,14 @@ mod leave_one_out;
 mod maxrl;
 mod returns;
 mod set_score;
-mod shrinkage;
-mod soft_baseline;
 mod trainers;
 mod whiten;
 mod zscore;
 
+pub use baseline::centre;
+pub use baseline::partition_baseline;
 pub use baseline::{Ema, ema_baseline, fixed_baseline};
-pub use centre::centre;
+pub use baseline::{Shrunk, shrunk};
 pub use empg::{Empg, empg};
 pub use gdpo::Gdpo;
 pub use gigpo::{Credit, Gigpo, Norm, StatisticsUnit, Steps, gigpo};
@@ -62,8 +61,6 @@ pub use leave_one_out::leave_one_out;
 pub use maxrl::maxrl;
 pub use returns::discounted_returns;
 pub use set_score::set_scores;
-pub use shrinkage::{Shrunk, shrunk};
-pub use soft_baseline::partition_baseline;
 pub use trainers::{CONVENTIONS, Convention, Missing, Single, Singleton};
 pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
 pub use zscore::{DeviationScope, zscore, zscore_over};
@@ -73,12 +70,12 @@ use std::borrow::Cow;
 use crate::check::{check_length, check_not_infinite, check_not_negative};
 use crate::error::Result;
 use crate::group::{Groups, Layout};
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::radix::Scratch;
-use centre::Centre;
-use engine::apply::{check, fill, score};
+use baseline::Centre;
 use engine::constant_groups::ConstantGroups;
 use engine::stats::Formula;
+use engine::{check, fill, score};
 use leave_one_out::LeaveOneOut;
 use zscore::ZScore;
 

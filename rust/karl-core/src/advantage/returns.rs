@@ -4,7 +4,7 @@ use super::engine::contiguous::cut;
 use crate::check::{check_length, check_not_infinite, check_range};
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::parallel::each;
 
 /// Compute discounted returns of the steps of each row.

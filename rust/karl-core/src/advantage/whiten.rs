@@ -1,13 +1,13 @@
 //! Mean 0 and variance 1 over all tokens: REINFORCE++.
 
-use super::centre::centre;
-use super::engine::global_stats::GlobalStats;
+use super::baseline::centre;
+use super::engine::stats::GlobalStats;
 use super::returns::discounted_returns;
 use crate::check::{check_length, check_not_negative};
 use crate::error::{Error, Result};
 use crate::group::Layout;
 use crate::group::offsets::Offsets;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::parallel;
 
 /// The numbers of [`whiten()`].

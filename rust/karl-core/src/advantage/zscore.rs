@@ -1,12 +1,12 @@
 //! Centred, and divided by a standard deviation.
 
-use super::engine::apply::score;
-use super::engine::global_stats::GlobalStats;
+use super::engine::score;
+use super::engine::stats::GlobalStats;
 use super::engine::stats::{AffineMap, Formula, GroupStats, square};
 use crate::check::{check_not_infinite, check_not_negative};
 use crate::error::Result;
 use crate::group::Layout;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 
 /// Compute the centred, unit-variance advantage within each group.
 ///

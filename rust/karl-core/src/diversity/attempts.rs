@@ -3,7 +3,7 @@
 use crate::check::{check_counts, check_length, check_not_infinite, check_parts, check_positive};
 use crate::error::Result;
 use crate::group::Groups;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::parallel::{self, in_parts};
 use crate::numeric::sum::Compensated;
 

@@ -18,16 +18,14 @@
 
 mod attempts;
 mod bleu;
-mod distinct;
 mod evenness;
-mod information;
 mod ngram;
 mod vendi;
 
 pub use attempts::{best_at_k, pass_at_k};
 pub use bleu::{Smoothing, self_bleu};
-pub use distinct::distinct_n;
+pub use evenness::{Information, mutual_information};
 pub use evenness::{coverage, effective_number, entropy, evenness, gini};
-pub use information::{Information, mutual_information};
 pub use ngram::Sequences;
+pub use ngram::distinct_n;
 pub use vendi::{Gram, ngram_gram, vendi_ngrams};

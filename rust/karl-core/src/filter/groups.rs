@@ -4,9 +4,9 @@ use super::MaskReason;
 use crate::check::{check_length, check_not_infinite};
 use crate::error::{Error, Result};
 use crate::group::Groups;
-use crate::numeric::float::{Real, differ};
 use crate::numeric::parallel::{self, ALONE, in_parts};
 use crate::numeric::radix::{Buckets, Scratch, with_scratch};
+use crate::numeric::{Real, differ};
 
 /// The least and the largest present value of each group.
 struct Ranges(Vec<[f64; 2]>);

@@ -13,16 +13,14 @@
 //! The functions of the last five are pure: columns in, one [`MaskReason`] a row (or a token) out. Nothing is dropped
 //! twice and nothing unnamed, so rows = kept + the counts of all reasons.
 
-pub mod age;
-mod constant;
 pub mod groups;
-pub mod length;
+pub mod rollouts;
 mod row_rules;
 pub mod tokens;
 pub mod variance;
 
-pub(crate) use constant::count_constant;
-pub use constant::{ConstantCount, constant_groups};
+pub(crate) use row_rules::count_constant;
+pub use row_rules::{ConstantCount, constant_groups};
 pub use row_rules::{
     Rules, Verdict, below_minimum, constant_group, count_other_rewards, duplicate, missing_group,
     missing_log_weight, missing_reward, tally,

@@ -7,8 +7,8 @@ use super::groups::each;
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative};
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
+use crate::numeric::Real;
 use crate::numeric::exp::exp;
-use crate::numeric::float::Real;
 use crate::numeric::parallel;
 use crate::numeric::simd::{Kernel, wide};
 

@@ -5,7 +5,7 @@ use super::groups::{differing, each};
 use crate::check::{check_length, check_most, check_not_infinite, check_range};
 use crate::error::{Error, Result};
 use crate::group::Groups;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::sum::{Compensated, sum};
 
 /// Number of groups to keep, of those with differing rewards, largest variance first.

@@ -11,18 +11,17 @@
 //! more where a value far above them turns up; blocks are added in their order, so that the bits depend neither on threads
 //! nor on the machine.
 
-mod by_id;
-mod rows;
+mod groups;
 mod soft_value;
 
-pub use by_id::log_sum_exp_by;
-pub use rows::log_sum_exp_rows;
+pub use groups::log_sum_exp_by;
+pub use groups::log_sum_exp_rows;
 pub use soft_value::{regression_intercept, soft_value};
 
 use crate::check::check_logs;
 use crate::error::{Error, Result};
+use crate::numeric::Real;
 use crate::numeric::exp::{exp, exp_below, ln};
-use crate::numeric::float::Real;
 use crate::numeric::parallel;
 use crate::numeric::simd::{Kernel, LANES, SIDE, fold_side, wide};
 use crate::numeric::sum::Compensated;

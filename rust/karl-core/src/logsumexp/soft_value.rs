@@ -4,7 +4,7 @@
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative, check_positive};
 use crate::error::Result;
 use crate::group::Layout;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::sum::Compensated;
 
 /// Compute the soft value of each row's group: between the mean of its rewards (high temperature) and the largest

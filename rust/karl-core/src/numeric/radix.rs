@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::parallel::{ALONE, each};
 
 /// Rows of one range, where groups are of one size: with what is made of them they fill half of the second-level cache.

@@ -7,7 +7,7 @@ use super::turns::Turns;
 use crate::check::check_length;
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 
 /// Unit that has one advantage.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::rollouts::kept;
-use super::thread_blocks;
+use super::rollouts::{kept, map_blocks};
 use crate::check::{check_length, check_range};
 use crate::error::Result;
 use crate::group::offsets::Offsets;
@@ -97,7 +96,7 @@ impl Count {
             }
             count
         };
-        let counts = thread_blocks::map(offsets, &mut [], threads, |_| 0, one);
+        let counts = map_blocks(offsets, &mut [], threads, |_| 0, one);
         counts.into_iter().fold(Self::default(), |all, block| Self {
             tokens: all.tokens + block.tokens,
             sequences: all.sequences + block.sequences,

@@ -1,12 +1,10 @@
 //! Trajectory balance: a regression that is 0 where the policy is the Boltzmann target of the reward.
 
+use super::arithmetic::{RealArithmetic, sum_of_kept_differences};
 use super::batch_statistics::Evaluation;
-use super::log_ratio::Power;
-use super::real_arithmetic::RealArithmetic;
+use super::ratio::Power;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
-use super::token_choice::TokenChoice;
-use super::token_sums::sum_of_kept_differences;
 use crate::check::{check_length, check_range};
 use crate::error::Result;
 
@@ -262,4 +260,46 @@ fn settle(rows: &mut [Row], objective: &Balance<'_>) -> f64 {
         row.slope = row.weight * slope / objective.denominator;
     }
     loss / objective.denominator
+}
+
+// Tokens of a rollout that a balance leaves out: those that moved far enough where the reward sends them.
+
+/// The tokens of a rollout that count: those with a log ratio that is not beyond a bound, where its reward sends it.
+#[derive(Clone, Copy)]
+pub(super) enum TokenChoice {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl TokenChoice {
+    /// Return the choice for a reward, by the distances of the ratio from 1; None, for all tokens, where it is 0.
+    pub(super) fn of((low, high): (f64, f64), reward: f64) -> Option<Self> {
+        if reward > 0.0 {
+            Some(Self::AtMost(libm::log1p(high)))
+        } else if reward < 0.0 {
+            Some(Self::AtLeast(libm::log1p(-low)))
+        } else {
+            None
+        }
+    }
+
+    /// Return a piece with the mask of the tokens that are left in.
+    #[inline(always)]
+    pub(super) fn within<'a, T: RealArithmetic>(
+        self,
+        piece: &RolloutPart<'a, T>,
+        room: &'a mut [bool; PIECE],
+    ) -> RolloutPart<'a, T> {
+        let Some(old) = piece.old else { return *piece };
+        let given = piece.logp.iter().zip(old).zip(piece.keep);
+        for (chosen, ((&logp, &old), &keep)) in room.iter_mut().zip(given) {
+            let log_ratio = logp - old;
+            let beyond = match self {
+                Self::AtMost(bound) => log_ratio > T::narrow(bound),
+                Self::AtLeast(bound) => log_ratio < T::narrow(bound),
+            };
+            *chosen = keep & !beyond;
+        }
+        RolloutPart { keep: &room[..piece.len()], ..*piece }
+    }
 }

@@ -1,8 +1,8 @@
 //! Statistics of a batch besides its loss: how far the policy has moved, and what a bound held.
 
-use super::real_arithmetic::RealArithmetic;
+use super::arithmetic::RealArithmetic;
+use super::arithmetic::{Ratios, sum_of_kept_differences};
 use super::rollouts::RolloutPart;
-use super::token_sums::{Ratios, sum_of_kept_differences};
 
 /// How far the policy has moved from the behaviour policy and from the reference, over the tokens that count.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::aggregate::{Aggregate, Weight};
+use super::arithmetic::RealArithmetic;
+use super::arithmetic::sum;
 use super::batch_statistics::{Evaluation, Sums};
-use super::ratio_pieces::Room;
-use super::real_arithmetic::RealArithmetic;
+use super::ratio::Room;
+use super::rollouts::map_blocks;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
 use super::row_sums::add_drift;
-use super::thread_blocks;
-use super::token_sums::sum;
 use crate::check::check_length;
 use crate::error::Result;
 use crate::numeric::simd::{Kernel, wide};
@@ -98,7 +98,7 @@ impl<T: RealArithmetic> Summed<'_, T> {
         let weight = aggregate.weight(&self.rollouts.offsets, Some(self.rollouts.mask), threads)?;
         let size = |rows: &Range<usize>| self.rollouts.tokens(rows);
         let one = |rows: Range<usize>, out: &mut [T]| wide(SumBlock { summed: self, weight, rows, out });
-        let blocks = thread_blocks::map(&self.rollouts.offsets, coefficient, threads, size, one);
+        let blocks = map_blocks(&self.rollouts.offsets, coefficient, threads, size, one);
         let add = |all: (Sums, f64), one: &(Sums, f64)| (all.0.merge(&one.0), all.1 + one.1);
         Ok(blocks.iter().fold((Sums::NONE, 0.0), add))
     }

@@ -4,20 +4,16 @@ use std::ops::Range;
 
 use super::advantages::{Advantages, TokenAdvantages};
 use super::aggregate::{Aggregate, Weight};
+use super::arithmetic::{RealArithmetic, sum};
 use super::batch_statistics::{Evaluation, Sums};
-use super::geometric::geometric;
-use super::log_ratio::Power;
-use super::penalty::Penalty;
-use super::ratio_pieces::{Ratio, RatioUnit, Room, drift, local, own_ratios};
-use super::real_arithmetic::RealArithmetic;
-use super::rollouts::{PIECE, RolloutPart, Rollouts};
-use super::thread_blocks;
-use super::token_coefficients::{fill_advantages, steps};
-use super::token_sums::sum;
+use super::clip::Clip;
+use super::ratio::{Power, Ratio, RatioUnit, Room, drift, local, own_ratios};
+use super::rollouts::{PIECE, RolloutPart, Rollouts, map_blocks, not_finite};
 use super::turns::Turns;
-use super::update::Update;
+use super::update::{Bounded, Delight, Flip, SoftGate, Update, UpdateRule, Variance};
 use crate::check::check_length;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::numeric::Real;
 use crate::numeric::exp::exp;
 use crate::numeric::simd::{Kernel, wide};
 
@@ -65,7 +61,7 @@ pub fn policy_gradient<T: RealArithmetic>(
     let batch = Batch { rollouts, advantages, objective, weight };
     let size = |rows: &Range<usize>| rollouts.tokens(rows);
     let one = |rows: Range<usize>, out: &mut [T]| wide(Block { batch: &batch, rows, out });
-    let blocks = thread_blocks::map(&rollouts.offsets, coefficient, threads, size, one);
+    let blocks = map_blocks(&rollouts.offsets, coefficient, threads, size, one);
     let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
     let statistics = sums.statistics(rollouts.old.is_some(), rollouts.reference.is_some());
     Ok(Evaluation { loss: sums.loss, statistics })
@@ -286,5 +282,296 @@ impl<T: RealArithmetic> Batch<'_, T> {
             sums.loss += unit.weight * terms;
             sums.kl += k3;
         }
+    }
+}
+
+// The penalty on the divergence from the reference, in the loss of each token.
+
+/// The axis: with `d = logp - logp_ref`, what is added to the loss of a token.
+///
+/// ```text
+/// K2  coef d^2 / 2               by_ratio: times the ratio logp - logp_old as a constant
+/// K3  coef (exp(-d) + d - 1)     by_ratio: times the ratio, gradient and all
+/// ```
+///
+/// Reference: Schulman 2020, Approximating KL Divergence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Penalty {
+    /// Nothing.
+    None,
+    /// Half the square of the drift.
+    K2 {
+        /// The factor.
+        coef: f64,
+        /// True to weigh a token by its ratio.
+        by_ratio: bool,
+    },
+    /// The estimate that is never negative.
+    K3 {
+        /// The factor.
+        coef: f64,
+        /// True to weigh a token by its ratio.
+        by_ratio: bool,
+    },
+}
+
+impl Penalty {
+    pub(super) fn by_ratio(self) -> bool {
+        matches!(self, Self::K2 { by_ratio: true, .. } | Self::K3 { by_ratio: true, .. })
+    }
+
+    /// Add the penalty of some tokens to their coefficients; return the sum of its terms, and that of k3.
+    #[inline(always)]
+    pub(super) fn add<T: RealArithmetic>(
+        self,
+        part: &RolloutPart<'_, T>,
+        weight: f64,
+        room: &mut Room<T>,
+        out: &mut [T],
+    ) -> (f64, f64) {
+        let (square, coef) = match self {
+            Self::None => return (0.0, 0.0),
+            Self::K2 { coef, .. } => (true, coef),
+            Self::K3 { coef, .. } => (false, coef),
+        };
+        let Some(reference) = part.reference else { return (0.0, 0.0) };
+        let (n, by_ratio) = (part.len(), self.by_ratio());
+        let Room { ratios, terms, advantages: k3, .. } = room;
+        let (ratios, terms, k3) = (&mut ratios[..n], &mut terms[..n], &mut k3[..n]);
+        match part.old.filter(|_| by_ratio) {
+            None => ratios.fill(T::ONE),
+            Some(old) => part.ratios(old, ratios),
+        }
+        let (half, weight) = (T::narrow(0.5), T::narrow(weight * coef));
+        let given = part.logp.iter().zip(reference).zip(part.keep).zip(&*ratios);
+        let tokens = out.iter_mut().zip(terms.iter_mut()).zip(k3.iter_mut());
+        for (((out, term), k3), (((&logp, &reference), &keep), &ratio)) in tokens.zip(given) {
+            let drift = if keep { logp - reference } else { T::default() };
+            // exp(-d) - 1 = (exp(-d) - 1 + d) - d, and neither loses digits.
+            let (_, value) = (-drift).exp_and_excess();
+            *k3 = value;
+            // K3 by ratio: ratio (1 - exp(-d)) + ratio k3 = ratio d.
+            let slope = if square || by_ratio { drift } else { drift - value };
+            *term = ratio * if square { half * drift * drift } else { value };
+            *out = *out + weight * (ratio * slope);
+        }
+        (coef * sum(terms), sum(k3))
+    }
+}
+
+// Policy gradients of a geometric mean of clipped ratios (GMPO).
+
+/// Tokens are clipped before the geometric mean of their ratios is taken: one that was has no gradient.
+#[inline(always)]
+pub(super) fn geometric<T: RealArithmetic>(
+    clip: &Clip,
+    advantages: Advantages<'_>,
+    unit: &RatioUnit<'_, T>,
+    kept: usize,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+    out: &mut [T],
+) {
+    let (high, low) = (T::narrow(clip.positive.ceiling), T::narrow(clip.negative.floor));
+    let (mut held, mut credit) = (0.0, 0.0);
+    for (number, out) in out.chunks_mut(PIECE).enumerate() {
+        let places = number * PIECE..number * PIECE + out.len();
+        let piece = unit.part.cut(places.clone());
+        let here = piece.kept();
+        own_ratios(&piece, here, sums, room);
+        sums.ratios.extend(&room.ratios[..out.len()], here);
+        credits(advantages, unit, places, room);
+        let (mut below, mut above) = (0_u32, 0_u32);
+        let Room { log_ratios, advantages, terms, .. } = room;
+        let tokens = out.iter_mut().zip(terms.iter_mut()).zip(log_ratios.iter()).zip(advantages.iter_mut());
+        for ((((out, term), &log_ratio), advantage), &keep) in tokens.zip(piece.keep) {
+            let over = keep & (*advantage > T::default()) & (log_ratio > high);
+            let under = keep & (*advantage < T::default()) & (log_ratio < low);
+            *term = if over {
+                high
+            } else if under {
+                low
+            } else {
+                log_ratio
+            };
+            *out = if keep & !(over | under) { T::ONE } else { T::default() };
+            *advantage = if keep { *advantage } else { T::default() };
+            above += u32::from(over);
+            below += u32::from(under);
+        }
+        sums.below += u64::from(below);
+        sums.above += u64::from(above);
+        held += sum(&room.terms[..out.len()]);
+        credit += sum(&room.advantages[..out.len()]);
+    }
+    let loss = if credit == 0.0 { 0.0 } else { -(unit.weight * credit * exp(held / kept as f64)) };
+    sums.loss += loss;
+    let slope = T::narrow(loss / kept as f64);
+    for out in out {
+        *out = *out * slope;
+    }
+}
+
+/// Fill in the advantages of some tokens of a rollout.
+#[inline(always)]
+fn credits<T: RealArithmetic>(
+    advantages: Advantages<'_>,
+    unit: &RatioUnit<'_, T>,
+    places: Range<usize>,
+    room: &mut Room<T>,
+) {
+    let tokens = unit.tokens.start + places.start..unit.tokens.start + places.end;
+    for (part, credit) in advantages.spans(unit.row, tokens.clone()) {
+        let out = &mut room.advantages[local(&tokens, &part)];
+        fill_advantages(credit, 0..out.len(), unit.masked, out);
+    }
+}
+
+// The coefficients of tokens with known ratios and advantages, a piece at a time.
+
+/// Write the coefficients of a piece of known ratios and advantages; return the sum of its terms.
+#[inline(always)]
+pub(super) fn steps<T: RealArithmetic>(
+    update: &Update,
+    piece: &RolloutPart<'_, T>,
+    weight: f64,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+    out: &mut [T],
+) -> f64 {
+    match *update {
+        Update::Bounded(clip) if clip.detached => {
+            under(Bounded::<T, true>::of(&clip), piece, weight, sums, room, out)
+        }
+        Update::Bounded(clip) => under(Bounded::<T, false>::of(&clip), piece, weight, sums, room, out),
+        Update::Geometric { .. } => {
+            let free = Bounded::<T, false>::of(&Clip::NONE);
+            under(free, piece, weight, sums, room, out)
+        }
+        Update::Variance { strength } => under(Variance(T::narrow(strength)), piece, weight, sums, room, out),
+        Update::SoftGate { positive, negative } => {
+            under(SoftGate::of(positive, negative), piece, weight, sums, room, out)
+        }
+        Update::Flip { low, high, bound } => {
+            under(Flip::of(low, high, bound), piece, weight, sums, room, out)
+        }
+        Update::Delight { temperature } => {
+            under(Delight(T::narrow(1.0 / temperature)), piece, weight, sums, room, out)
+        }
+    }
+}
+
+/// Fill in the advantages of some places of a span; negative ones count as 0 where they are masked.
+#[inline(always)]
+pub(super) fn fill_advantages<T: RealArithmetic>(
+    credit: TokenAdvantages<'_>,
+    places: Range<usize>,
+    masked: bool,
+    out: &mut [T],
+) {
+    let out = &mut out[..places.len()];
+    match credit {
+        TokenAdvantages::One { value, .. } => out.fill(T::narrow(value)),
+        TokenAdvantages::Single(values) => narrow(&values[places], out),
+        TokenAdvantages::Double(values) => narrow(&values[places], out),
+    }
+    if masked {
+        for advantage in out {
+            *advantage = if *advantage < T::default() { T::default() } else { *advantage };
+        }
+    }
+}
+
+#[inline(always)]
+fn narrow<T: RealArithmetic, A: Real>(values: &[A], out: &mut [T]) {
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = T::narrow(value.widen());
+    }
+}
+
+/// Write the coefficients under one rule.
+#[inline(always)]
+fn under<T: RealArithmetic, R: UpdateRule<T>>(
+    rule: R,
+    piece: &RolloutPart<'_, T>,
+    weight: f64,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+    out: &mut [T],
+) -> f64 {
+    let (zero, weight) = (T::default(), T::narrow(weight));
+    let n = out.len();
+    let (ratios, advantages, terms) = (&room.ratios[..n], &room.advantages[..n], &mut room.terms[..n]);
+    let (mut low, mut high, mut bound) = (0_u32, 0_u32, 0_u32);
+    let given = ratios.iter().zip(advantages).zip(piece.logp.iter().zip(piece.keep));
+    for ((term, out), ((&ratio, &advantage), (&logp, &keep))) in terms.iter_mut().zip(out).zip(given) {
+        let step = rule.step(ratio, advantage, logp);
+        // A NaN is not equal to zero, and has to be seen in the sum.
+        let live = keep & (!R::BY_ADVANTAGE | (advantage != zero));
+        *term = if live { step.term } else { zero };
+        *out = if live { weight * step.slope } else { zero };
+        low += u32::from(live & step.below);
+        high += u32::from(live & step.above);
+        bound += u32::from(live & step.bound);
+    }
+    sums.below += u64::from(low);
+    sums.above += u64::from(high);
+    sums.bound += u64::from(bound);
+    sum(terms)
+}
+
+// Policy gradients that refuse numbers which are not finite.
+
+/// Compute [`policy_gradient`], and refuse a number that is not finite where it counts.
+///
+/// A ratio beyond the range of its type is infinite, and no error where a bound takes its place. Cost besides: a read of
+/// the coefficients.
+///
+/// # Errors
+/// As [`policy_gradient`]; [`Error::NotFinite`] for the first token that counts with a log-probability, an advantage or a
+/// coefficient that is not finite; [`Error::Number`] for a sum of losses that is not. The coefficients are then undefined.
+pub fn policy_loss<T: RealArithmetic>(
+    rollouts: &Rollouts<'_, T>,
+    advantages: Advantages<'_>,
+    objective: &PolicyGradient<'_>,
+    coefficient: &mut [T],
+    threads: usize,
+) -> Result<Evaluation> {
+    let found = policy_gradient(rollouts, advantages, objective, coefficient, threads)?;
+    // The sum over all log ratios has seen each of them: a bound may have hidden one from the loss.
+    let finite = found.loss.is_finite() && found.statistics.kl_old.is_finite();
+    if finite && wide(Finite(coefficient)) {
+        return Ok(found);
+    }
+    match fault(rollouts, advantages, coefficient) {
+        Some(error) => Err(error),
+        None if found.loss.is_finite() => Ok(found),
+        None => Err(Error::Number { what: "loss", value: found.loss }),
+    }
+}
+
+/// Name the first number that is not finite.
+#[cold]
+fn fault<T: RealArithmetic>(
+    rollouts: &Rollouts<'_, T>,
+    advantages: Advantages<'_>,
+    coefficient: &[T],
+) -> Option<Error> {
+    let coefficients = || coefficient.iter().enumerate();
+    rollouts
+        .fault()
+        .or_else(|| advantages.fault(&rollouts.offsets, rollouts.mask))
+        .or_else(|| coefficients().find_map(|(at, &value)| not_finite("coefficient", at, value)))
+}
+
+/// True if all numbers are finite.
+struct Finite<'a, T>(&'a [T]);
+
+impl<T: RealArithmetic> Kernel for Finite<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        self.0.iter().fold(true, |finite, value| finite & value.is_finite())
     }
 }

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
+use super::arithmetic::RealArithmetic;
 use super::batch_statistics::{Statistics, Sums};
-use super::ratio_pieces::{Room, drift};
-use super::real_arithmetic::RealArithmetic;
-use super::rollouts::{RolloutPart, Rollouts};
-use super::thread_blocks;
+use super::ratio::{Room, drift};
+use super::rollouts::{RolloutPart, Rollouts, map_blocks};
 use crate::numeric::simd::{Kernel, wide};
 
 /// A formula of a few numbers of each rollout. Mark `of` `#[inline(always)]`: it is compiled at the width of its caller.
@@ -25,10 +24,9 @@ pub(super) fn row_facts<T: RealArithmetic, F: RowSummary<T>>(
     formula: &F,
 ) -> (Vec<F::Row>, Statistics) {
     let mut found = vec![F::Row::default(); rollouts.offsets.len()];
-    let blocks =
-        thread_blocks::map(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
-            wide(Facts { rollouts, rows, out, formula })
-        });
+    let blocks = map_blocks(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
+        wide(Facts { rollouts, rows, out, formula })
+    });
     let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
     (found, sums.statistics(rollouts.old.is_some(), false))
 }
@@ -80,7 +78,7 @@ pub(super) fn fill_rows<T: RealArithmetic>(
     fill: impl Fn(usize, &RolloutPart<'_, T>, &mut [T]) + Sync,
 ) {
     let size = |rows: &Range<usize>| rollouts.tokens(rows);
-    thread_blocks::map(&rollouts.offsets, column, threads, size, |rows, mut out| {
+    map_blocks(&rollouts.offsets, column, threads, size, |rows, mut out| {
         for row in rows {
             let (own, rest) = rollouts.split(row, out);
             fill(row, &rollouts.part(rollouts.live(row)), own);

@@ -1,8 +1,8 @@
 //! Target policies: the cross-entropy of the policy to a target over the candidates of each prompt.
 
+use super::arithmetic::RealArithmetic;
 use super::batch_statistics::Evaluation;
-use super::log_ratio::Power;
-use super::real_arithmetic::RealArithmetic;
+use super::ratio::Power;
 use super::rollouts::{RolloutPart, Rollouts};
 use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
 use crate::check::{check_length, check_range};

@@ -1,7 +1,7 @@
 //! Rules of an update: the term of a token in the loss, and its slope.
 
+use super::arithmetic::RealArithmetic;
 use super::clip::{Bounds, Clip};
-use super::real_arithmetic::RealArithmetic;
 
 /// The axis: what a token adds to the loss, given its ratio, its advantage A and its log-probability.
 ///

@@ -24,9 +24,7 @@ pub mod gumbel;
 pub mod inclusion;
 pub mod pps;
 pub mod priority;
-mod ranking;
 pub mod reservoir;
-mod sampler;
 pub mod strata;
 mod threshold_scan;
 mod top_k;
@@ -36,8 +34,30 @@ mod with_replacement;
 
 pub use alias::Alias;
 pub use pps::Estimated;
-pub use sampler::Sampler;
 pub use top_k::{Keyed, Ranked, Ranking, cap_per_group};
 pub use var_opt::VarOpt;
-pub use weighted::Weighted;
+pub use weighted::{Sampler, Weighted};
 pub use with_replacement::{Copies, Copy};
+
+use crate::error::{Error, Result};
+
+// The ranking of weighted rows by each sampler without replacement.
+
+impl<'a> Weighted<'a> {
+    /// Return the rows in the order in which a sampler without replacement draws them.
+    ///
+    /// # Errors
+    /// [`Error::Replacement`] for a sampler with replacement, which has no such order; [`Error::Length`] for more rows
+    /// than a `u32` can count.
+    pub fn ranking(self, sampler: Sampler, seed: u64, threads: usize) -> Result<Ranking<'a>> {
+        match sampler {
+            Sampler::Gumbel => Ranking::of(gumbel::Waiting::new(self, seed, false), threads),
+            Sampler::WeightedReservoir => Ranking::of(gumbel::Waiting::new(self, seed, true), threads),
+            Sampler::Reservoir => Ranking::of(reservoir::Alike::new(self, seed), threads),
+            Sampler::All => Ranking::of(reservoir::InOrder::new(self), threads),
+            Sampler::Systematic | Sampler::Multinomial => {
+                Err(Error::Replacement { what: sampler.name(), replaces: true })
+            }
+        }
+    }
+}

@@ -2,8 +2,8 @@
 
 use crate::check::{check_logs, check_most};
 use crate::error::Result;
+use crate::numeric::Real;
 use crate::numeric::exact::LogSum;
-use crate::numeric::float::Real;
 use crate::numeric::parallel::{ALONE, in_parts};
 use crate::sketch::codec::{Reader, SketchKind, Writer};
 

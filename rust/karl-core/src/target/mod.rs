@@ -16,26 +16,15 @@
 //! the nearest is taken, and [`Note`] gives the reason.
 
 mod boltzmann;
-mod distinct;
-mod fit;
 mod likelihood;
-mod log_weights;
-mod rows;
-mod search;
-mod stream;
 mod sums;
 mod temperature;
-mod temperature_table;
 mod tpo;
 
-pub use boltzmann::{Target, boltzmann};
-pub use fit::Boltzmann;
+pub use boltzmann::{Boltzmann, StreamSums, Target, Tempered, boltzmann, temper};
 pub use likelihood::{awr_weights, rwr_weights};
-pub use rows::Rows;
-pub use search::Note;
-pub use stream::StreamSums;
-pub use temperature::Temperature;
-pub use temperature_table::{Tempered, temper};
+pub use sums::Rows;
+pub use temperature::{Note, Temperature};
 pub use tpo::{Tpo, tpo};
 
 pub(crate) use temperature::check_temperature;

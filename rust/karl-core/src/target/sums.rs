@@ -2,14 +2,75 @@
 
 use std::ops::Range;
 
-use super::Rows;
-use super::distinct::levels;
+use crate::check::{check_length, check_none_infinite};
 use crate::error::{Error, Result};
+use crate::filter::Verdict;
 use crate::group::{Groups, Scope, Scopes};
 use crate::numeric::exact::{Share, Shares};
 use crate::numeric::exp::exp;
 use crate::numeric::parallel;
 use crate::numeric::simd::{Kernel, SIDE, wide};
+
+/// Rows that take part in a target: those that have a score, that no rule has dropped, and that are in a scope.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// Score that is tempered; NaN where there is none. `[B]`
+    pub scores: &'a [f64],
+    /// Verdict on each row; empty where no rule was applied. `[B]`
+    pub verdicts: &'a [Verdict],
+    /// Scopes that are normalised together.
+    pub scopes: Scopes<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows to which no rule was applied.
+    pub fn all(scores: &'a [f64], within: impl Into<Scopes<'a>>) -> Self {
+        Self { scores, verdicts: &[], scopes: within.into() }
+    }
+
+    /// Return the number of rows, dropped ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// Return whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+
+    /// Return the score of a row; NaN for one that takes no part.
+    #[must_use]
+    pub fn score(&self, row: usize) -> f64 {
+        let kept = self.verdicts.get(row).is_none_or(|&verdict| verdict == Verdict::Kept);
+        if kept && self.scopes.of(row).is_some() { self.scores[row] } else { f64::NAN }
+    }
+
+    /// The scores of some rows, as many as there are places or fewer, and NaN behind them.
+    #[inline(always)]
+    pub(super) fn side<const N: usize>(&self, rows: Range<usize>, out: &mut [f64; N]) {
+        let count = rows.len().min(N);
+        out[count..].fill(f64::NAN);
+        let out = &mut out[..count];
+        if let Scopes::Whole = self.scopes {
+            out.copy_from_slice(&self.scores[rows.clone()]);
+            for (score, &verdict) in out.iter_mut().zip(self.verdicts.get(rows).unwrap_or_default()) {
+                *score = if verdict == Verdict::Kept { *score } else { f64::NAN };
+            }
+        } else {
+            out.iter_mut().zip(rows).for_each(|(score, row)| *score = self.score(row));
+        }
+    }
+
+    pub(super) fn check(&self, threads: usize) -> Result<()> {
+        check_length("scores", self.len(), self.scopes.rows().unwrap_or(self.len()))?;
+        if !self.verdicts.is_empty() {
+            check_length("verdicts", self.verdicts.len(), self.len())?;
+        }
+        check_none_infinite("score", self.scores, threads)
+    }
+}
 
 /// Sums of one scope at one inverse temperature b, over its rows, with d = score - top.
 #[derive(Clone, Copy, Default)]
@@ -270,4 +331,46 @@ impl ScoreRange {
             high: self.high.max(other.high),
         }
     }
+}
+
+// The distinct scores of a log, where they are few: then a sum over rows costs a handful of `exp`.
+//
+// The sums are exact ([`Share`](crate::numeric::exact::Share)), so counting equal terms and multiplying gives the bits of adding
+// each: levels change the cost of a search over temperatures, and nothing else.
+//
+// Speed: one exponential a distinct score in a search over temperatures. No record isolates it;
+// `benches/record/instructions.json`, `core::boltzmann_by_ess`, includes it.
+
+/// More distinct scores than this are not counted.
+const MOST: usize = 1024;
+
+/// Slots of the table, a power of two, so that it stays half empty.
+const SLOTS: usize = 4 * MOST;
+
+/// Each distinct score less `top`, with its rows; none where there are more than a thousand.
+///
+/// Cost: one look-up a row, up to the row that shows there are too many.
+pub(super) fn levels(rows: Rows<'_>, top: f64) -> Option<Vec<(f64, u32)>> {
+    let mut table: Vec<(f64, u32)> = vec![(0.0, 0); SLOTS];
+    let mut filled = 0;
+    for score in (0..rows.len()).map(|row| rows.score(row)).filter(|score| !score.is_nan()) {
+        let below = score - top;
+        let mut slot = slot(below);
+        while table[slot].1 > 0 && table[slot].0.to_bits() != below.to_bits() {
+            slot = (slot + 1) % SLOTS;
+        }
+        filled += usize::from(table[slot].1 == 0);
+        if filled > MOST {
+            return None;
+        }
+        table[slot] = (below, table[slot].1 + 1);
+    }
+    table.retain(|&(_, count)| count > 0);
+    Some(table)
+}
+
+/// The multiplier is 2^64 over the golden ratio: it spreads neighbouring bit patterns over the table.
+fn slot(below: f64) -> usize {
+    let mixed = below.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize % SLOTS
 }

@@ -5,8 +5,8 @@ use crate::check::{check_length, check_logs, check_not_infinite, check_positive}
 use crate::error::Result;
 use crate::group::Groups;
 use crate::logsumexp::log_sum_exp_by;
+use crate::numeric::Real;
 use crate::numeric::exp::exp;
-use crate::numeric::float::Real;
 use crate::numeric::parallel;
 use crate::numeric::sum::Compensated;
 

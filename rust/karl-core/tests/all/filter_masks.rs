@@ -3,7 +3,7 @@
 
 use karl_core::filter::tokens::{RatioTokens, low_ratio_negatives, probability_difference};
 use karl_core::filter::variance::{TopGroups, top};
-use karl_core::filter::{MaskReason, age, counts, groups, length};
+use karl_core::filter::{MaskReason, counts, groups, rollouts};
 use karl_core::{Groups, Key, Offsets, Purpose, rng};
 
 const ROWS: usize = 40_000; // 5000 rollouts of 8
@@ -29,8 +29,8 @@ fn masks_are_the_same_for_any_number_of_threads() {
             groups::constant(&rewards, Some(&new), &ids, threads),
             groups::mixed(&right, &ids, threads),
             top(&rewards, &ids, TopGroups::Share(0.6), 1, threads),
-            length::overlong(&numbers, 2, None, threads),
-            age::stale(&numbers, 2, 1, threads),
+            rollouts::overlong(&numbers, 2, None, threads),
+            rollouts::stale(&numbers, 2, 1, threads),
             low_ratio_negatives(&tokens, &advantages, 0.0, threads),
             probability_difference(&tokens, &advantages, (0.1, 0.1), threads),
         ]

@@ -9,7 +9,7 @@
 use super::by_id::{lines, spreads, with_spreads};
 use super::stats::{Formula, GroupStats};
 use crate::group::Groups;
-use crate::numeric::float::Real;
+use crate::numeric::Real;
 use crate::numeric::radix::{Bucket, Buckets, Scratch, all_ok, with_scratch};
 use crate::numeric::sum::Compensated;
 

@@ -13,25 +13,20 @@
 //! drawn, and the target is a distribution over those. A shaped reward is for scores alone: rules and counts see the
 //! reward as it is.
 
-mod inputs;
-mod log_z;
-mod weight_factors;
-
-pub use inputs::{Population, SelectionSettings};
-pub use log_z::LogZRange;
-
 use std::borrow::Cow;
 
 use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::advantage::{Grouped, Score};
-use crate::check::{check_length, check_none_infinite};
+use crate::check::{check_finite, check_length, check_none_infinite};
 use crate::error::{Error, Result};
 use crate::filter::{
-    ConstantCount, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
+    ConstantCount, Rules, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
 };
-use crate::group::Scopes;
+use crate::group::{Groups, Scopes};
+use crate::reward::AsymmetricScale;
+use crate::rng::keys::Keys;
 use crate::sample::{Copies, Ranking, Sampler, Weighted};
-use crate::target::{Boltzmann, Rows, Temperature};
+use crate::target::{Boltzmann, Rows, Temperature, Tempered, temper};
 
 /// A draw before its rows are asked for: why each row is in or out, and with which weight.
 #[derive(Clone, Debug, PartialEq)]
@@ -279,4 +274,156 @@ fn judge(
     }
     settings.rules.mark_with(&mut verdicts, rewards, groups, fingerprints, constancy, threads)?;
     Ok(verdicts)
+}
+
+// Arguments of a selection: the columns of a log, and the choices of the draw.
+
+/// The columns of a log, one element a row, rows in the canonical order of their ids.
+#[derive(Clone, Copy, Debug)]
+pub struct Population<'a> {
+    /// The key of each record for random numbers. `[B]`
+    pub keys: &'a Keys,
+    /// NaN where the reward is missing. `[B]`
+    pub rewards: &'a [f64],
+    /// The prompt each row is a rollout of.
+    pub groups: &'a Groups<'a>,
+    /// Scopes that are normalised together. A row without a scope is dropped as [`Verdict::MissingGroup`](crate::filter::Verdict::MissingGroup).
+    pub scopes: Scopes<'a>,
+    /// The content of each row, for [`Rules::dedup`]. `[B]`
+    pub fingerprints: Option<&'a [u128]>,
+    /// A hash of each record's bytes. [`Sampler::WeightedReservoir`] tells records of one id apart by it, for their ranks
+    /// are not known in one pass; other samplers do not look at it. `[B]`
+    pub digests: Option<&'a [u64]>,
+}
+
+/// The choices of a draw: one point on each axis, and the seed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelectionSettings {
+    /// Shaping of a reward before it is scored; None to score it unchanged.
+    pub shaping: Option<AsymmetricScale>,
+    /// Score that is tempered.
+    pub score: Score,
+    /// Rules for the rows that may be drawn.
+    pub rules: Rules,
+    /// Temperature of the target.
+    pub temperature: Temperature,
+    /// Law of the draw.
+    pub sampler: Sampler,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// Number of threads; it changes only the time.
+    pub threads: usize,
+}
+
+// The range of log Z over the scopes of a selection.
+
+/// log Z over the scopes that have rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogZRange {
+    /// The number of scopes that have rows.
+    pub scopes: usize,
+    /// The smallest log Z; none without such scopes.
+    pub min: Option<f64>,
+    /// The largest log Z; none without such scopes.
+    pub max: Option<f64>,
+    /// True if every such scope is numbered; else rows without a group are scopes of their own.
+    pub numbered: bool,
+}
+
+impl Selection {
+    /// Return the range of log Z.
+    ///
+    /// ```text
+    /// log Z = b * score    of a row that is a scope of its own
+    /// ```
+    ///
+    /// `rewards` are those of the population, `codes` the codes of its groups. Shapes: `[B]` each. Cost: one pass over the
+    /// scopes; one over the rows too, where some are scopes of their own.
+    #[must_use]
+    pub fn log_z_range(&self, rewards: &[f64], codes: &[u32]) -> LogZRange {
+        let filled = self.target.filled;
+        let finite = || self.target.log_z().filter(|log| log.is_finite());
+        let numbered = finite().count() == filled;
+        let rows = if numbered { 0 } else { self.verdicts.len() };
+        let scores = self.exponents(rewards);
+        let is_alone = |&row: &usize| codes[row] == Groups::NONE && self.verdicts[row] == Verdict::Kept;
+        let alone = || (0..rows).filter(is_alone).map(|row| self.target.inverse_temperature * scores[row]);
+        LogZRange {
+            scopes: filled,
+            min: finite().chain(alone()).reduce(f64::min),
+            max: finite().chain(alone()).reduce(f64::max),
+            numbered,
+        }
+    }
+}
+
+// Factors on the weights of a selection beside those of the score, such as recency.
+
+impl Selection {
+    /// Multiply the weight of each row by a factor.
+    ///
+    /// ```text
+    /// log w_i = b s_i + log f_i - log Z,    log Z = log sum exp(b s + log f) over the scope of i
+    /// ```
+    ///
+    /// The temperature stays that of the scores: with factors the ESS is no longer monotone in b, so that a wanted ESS may
+    /// have several answers or none. The ESS reached is that of the product.
+    /// Shapes: log-factors `[B]`. Cost: a few passes over the rows, and two numbers a row.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) for another number of rows;
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for a log-factor that is not finite, or a log-weight beyond f64.
+    pub fn times(
+        self,
+        population: &Population<'_>,
+        log_factors: Vec<f64>,
+        settings: &SelectionSettings,
+    ) -> Result<Self> {
+        check_length("log_factors", log_factors.len(), self.verdicts.len())?;
+        check_finite("log_factors", &log_factors)?;
+        let b = self.target.inverse_temperature;
+        let exponents = exponents(self.scores(population.rewards), &log_factors, b);
+        let rows = Rows { scores: &exponents, verdicts: &self.verdicts, scopes: population.scopes };
+        let target = fit(rows, Temperature::Inverse(1.0), settings)?;
+        let factored = Factored { before: self.target, log_factors, exponents };
+        Ok(Self { target, factored: Some(factored), ..self })
+    }
+
+    /// Return the target of the scores alone.
+    #[must_use]
+    pub fn tempered(&self) -> &Boltzmann {
+        self.factored.as_ref().map_or(&self.target, |factored| &factored.before)
+    }
+
+    /// Return the target at each of some inverse temperatures, with the factors.
+    ///
+    /// # Errors
+    /// As [`temper`].
+    pub fn temper(
+        &self,
+        population: &Population<'_>,
+        inverse_temperatures: &[f64],
+        threads: usize,
+    ) -> Result<Vec<Tempered>> {
+        let (rows, rewards) = (self.rows(population), population.rewards);
+        let Some(Factored { log_factors, .. }) = &self.factored else {
+            return temper(rows, rewards, inverse_temperatures, threads);
+        };
+        let at = |&b: &f64| {
+            let exponents = exponents(self.scores(rewards), log_factors, b);
+            let found = temper(Rows { scores: &exponents, ..rows }, rewards, &[1.0], threads)?;
+            Ok(found.into_iter().map(move |one| Tempered { inverse_temperature: b, ..one }))
+        };
+        Ok(inverse_temperatures.iter().map(at).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    /// Return what the inverse temperature of the target multiplies: the scores, or with factors whole log-weights.
+    fn exponents<'a>(&'a self, rewards: &'a [f64]) -> &'a [f64] {
+        self.factored.as_ref().map_or_else(|| self.scores(rewards), |factored| &factored.exponents)
+    }
+}
+
+/// Return `b s_i + log f_i` of each row; NaN where there is no score.
+fn exponents(scores: &[f64], log_factors: &[f64], b: f64) -> Vec<f64> {
+    scores.iter().zip(log_factors).map(|(score, factor)| b * score + factor).collect()
 }
