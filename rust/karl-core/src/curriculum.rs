@@ -1,9 +1,7 @@
 //! Choice of the next prompts, from their success rates: those with groups of differing rewards.
 //!
-//! | file | content |
-//! |---|---|
-//! | [`rates`] | value of a success rate: mixed groups, variance, nearness to a target |
-//! | [`posterior`] | estimates of success rates: one Beta distribution for each task |
+//! A success rate has a value for training ([`mixed_group_probability`], [`outcome_variance`], [`nearest`]); where it is not
+//! known, it is estimated by a Beta distribution for each task ([`BetaPosterior`]).
 
 use std::cmp::Ordering;
 
@@ -15,8 +13,6 @@ use crate::group::{check_rows, numbered};
 use crate::numeric::{Real, parallel};
 use crate::rng::{Key, Purpose, uniform};
 use crate::sketch::codec::{Reader, SketchKind, Writer};
-
-// Values of success rates.
 
 /// Return the probability that a group of rollouts is not all right and not all wrong.
 ///
@@ -39,7 +35,7 @@ pub fn mixed_group_probability<R: Real>(rates: &[R], size: u32, threads: usize) 
         let rarer = if rate > 0.5 { 1.0 - rate } else { rate };
         if size == 1 { 0.0 * rate } else { -libm::expm1(k * libm::log1p(-rarer)) - libm::pow(rarer, k) }
     };
-    Ok(mapped(rates, threads, one))
+    Ok(map_rates(rates, threads, one))
 }
 
 /// Return the variance of one rollout's outcome: `p (1 - p)`, largest where success and failure are equally likely.
@@ -50,7 +46,7 @@ pub fn mixed_group_probability<R: Real>(rates: &[R], size: u32, threads: usize) 
 /// [`Error::Outside`] for a rate outside [0, 1].
 pub fn outcome_variance<R: Real>(rates: &[R], threads: usize) -> Result<Vec<f64>> {
     check_rates(rates)?;
-    Ok(mapped(rates, threads, |rate| rate * (1.0 - rate)))
+    Ok(map_rates(rates, threads, |rate| rate * (1.0 - rate)))
 }
 
 /// Return the prompts with rates nearest to a target, nearest first.
@@ -87,7 +83,7 @@ pub fn nearest<R: Real>(rates: &[R], ids: Option<&[i64]>, target: f64, k: usize)
     Ok(rows)
 }
 
-fn mapped<R: Real>(rates: &[R], threads: usize, one: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
+fn map_rates<R: Real>(rates: &[R], threads: usize, one: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
     let mut values = vec![0.0; rates.len()];
     parallel::fill(&mut values, threads, |first, block| {
         block.iter_mut().zip(&rates[first..]).for_each(|(value, rate)| *value = one(rate.widen()));
@@ -99,8 +95,6 @@ fn mapped<R: Real>(rates: &[R], threads: usize, one: impl Fn(f64) -> f64 + Sync)
 fn check_rates<R: Real>(rates: &[R]) -> Result<()> {
     check_within("rates", rates, 0.0, 1.0)
 }
-
-// Beta posteriors of the success rates of tasks.
 
 /// Bounds of a prior. The series of a quantile takes about as many terms as the square root of the counts, so that
 /// these need a bound.

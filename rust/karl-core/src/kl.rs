@@ -124,8 +124,8 @@ impl<T: Real, F: Fn(f64) -> f64> Kernel for Map<'_, T, F> {
 /// Shapes: `[T]`. Cost: one pass; for `K3`, and for each ratio, one exponential a token.
 ///
 /// # Errors
-/// [`Error::Length`](crate::Error::Length) where arguments differ in tokens;
-/// [`Error::NotFinite`](crate::Error::NotFinite) for a log-probability that is not finite, or an
+/// [`Error::Length`] where arguments differ in tokens;
+/// [`Error::NotFinite`] for a log-probability that is not finite, or an
 /// estimate beyond what its type holds: nothing is clamped.
 pub fn estimate<T: Real>(tokens: KlTokens<'_, T>, estimator: Estimator, threads: usize) -> Result<Vec<T>> {
     tokens.check()?;
@@ -177,8 +177,8 @@ pub fn gradient<T: Real>(
 /// Shapes: rewards `[B]`, tokens `[offsets.values()]`, result `[B]`. A missing reward stays missing. Cost: one pass.
 ///
 /// # Errors
-/// As [`estimate`]; [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward;
-/// [`Error::Range`](crate::Error::Range) for a coefficient that is negative or not finite.
+/// As [`estimate`]; [`Error::NotFinite`] for an infinite reward;
+/// [`Error::Range`] for a coefficient that is negative or not finite.
 pub fn in_reward<T: Real, R: Real>(
     rewards: &[R],
     tokens: KlTokens<'_, T>,
@@ -219,11 +219,6 @@ fn k3(d: f64) -> f64 {
     exp_less_line(-d)
 }
 
-// The divergence between two distributions over a vocabulary, summed and not estimated.
-//
-// Speed: rows of a vocabulary in one pass of vectors. Record: `benches/record/kernels.json`, "exact divergence of 100
-// rows of 50,000".
-
 /// Direction of the divergence: the distribution that the mean is under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -233,7 +228,7 @@ pub enum Direction {
     Forward,
 }
 
-/// Return the divergence of each row, in nats.
+/// Return the exact divergence between two distributions over a vocabulary, for each row, in nats.
 ///
 /// ```text
 /// reverse  sum_v p_v (log p_v - log q_v)      forward  sum_v q_v (log q_v - log p_v)
@@ -246,6 +241,9 @@ pub enum Direction {
 /// distribution excludes makes the divergence infinite.
 /// Shapes: `[N, V]` row by row, result `[N]`.
 /// Cost: two passes over each row, three exponentials a token.
+///
+/// Speed: rows of a vocabulary in one pass of vectors. Record: `benches/record/kernels.json`, "exact divergence of 100
+/// rows of 50,000".
 ///
 /// # Errors
 /// [`Error::Positive`] for a vocabulary of 0;

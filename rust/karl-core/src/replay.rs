@@ -20,8 +20,6 @@ use crate::numeric::sum::{Compensated, sigmoid, sum};
 use crate::numeric::{Real, parallel};
 use crate::sample::Ranking;
 
-// Weights by age, and how old a draw by them is.
-
 /// Decay of the weight of a rollout with its age in versions of the policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decay {
@@ -165,8 +163,6 @@ fn quantile(held: &BTreeMap<i64, Compensated>, wanted: f64) -> i64 {
     });
     enough.or(held.last_key_value()).map_or(0, |(&age, _)| age)
 }
-
-// Priorities: what makes a rollout worth another look, the draw by it, and what corrects for the draw.
 
 /// Return the surprise of each rollout under the policy: `-mean_t logp`, in nats a token; NaN for a rollout without
 /// tokens.

@@ -1,10 +1,10 @@
 //! Resampling: intervals of means, and tests of paired differences.
 //!
-//! | question | point | file |
-//! |---|---|---|
-//! | between which numbers a mean lies | [`bootstrap_mean`] | `bootstrap.rs` |
-//! | whether paired differences have a mean above 0 | [`sign_flip`] | `sign_flip.rs` |
-//! | the least mean that the differences are compatible with | [`sign_flip_limit`] | `sign_flip.rs` |
+//! | question | point |
+//! |---|---|
+//! | between which numbers a mean lies | [`bootstrap_mean`] |
+//! | whether paired differences have a mean above 0 | [`sign_flip`] |
+//! | the least mean that the differences are compatible with | [`sign_flip_limit`] |
 //!
 //! Laws, each with a test: the same bits for any number of threads; the exact test equals enumeration; a limit and
 //! the test agree; flipped differences have the mirrored limit.
@@ -20,8 +20,6 @@ use crate::numeric::parallel::in_parts;
 use crate::numeric::sum::sum;
 use crate::rng::xxh3::Hashes;
 use crate::rng::{Key, Purpose};
-
-// Percentile intervals of a mean by the bootstrap.
 
 /// Degrees of freedom from which on Student's t is taken as it is there: it is the normal distribution to four digits.
 const NORMAL: f64 = 1e4;
@@ -41,8 +39,8 @@ const NORMAL: f64 = 1e4;
 /// Reference: Efron 1979; Hesterberg 2015 (arXiv:1411.5279), section 5.4 (the expanded percentile interval).
 ///
 /// # Errors
-/// [`Error::NotFinite`](crate::Error::NotFinite) for a value that is; [`Error::Positive`](crate::Error::Positive) for no
-/// resample; [`Error::Range`](crate::Error::Range) for a level outside 0 to 1.
+/// [`Error::NotFinite`] for a value that is; [`Error::Positive`] for no
+/// resample; [`Error::Range`] for a level outside 0 to 1.
 pub fn bootstrap_mean(
     values: &[f64],
     level: f64,
@@ -58,7 +56,8 @@ pub fn bootstrap_mean(
         return Ok((f64::NAN, f64::NAN));
     }
     let hashes = Hashes::new(seed, Purpose::Resample);
-    let run = |draws: Range<usize>| draws.map(|draw| resampled(values, &hashes, draw)).collect::<Vec<_>>();
+    let run =
+        |draws: Range<usize>| draws.map(|draw| resample_mean(values, &hashes, draw)).collect::<Vec<_>>();
     let mut means = in_parts(resamples, threads, run).concat();
     means.sort_unstable_by(f64::total_cmp);
     let tail = rank(resamples, expanded_tail(level, count as f64));
@@ -81,7 +80,7 @@ fn student(level: f64, freedom: f64) -> f64 {
 
 /// Return the mean of a resample: each place draws its row by a hash of (resample, place).
 #[allow(clippy::cast_possible_truncation, reason = "the row is below the number of rows")]
-fn resampled(values: &[f64], hashes: &Hashes, draw: usize) -> f64 {
+fn resample_mean(values: &[f64], hashes: &Hashes, draw: usize) -> f64 {
     let row = |place: usize| {
         let hash = hashes.of(Key { id: draw as u128, ordinal: place as u64 });
         // The high half of the product is uniform over the rows, without a division (Lemire 2019).
@@ -100,12 +99,6 @@ fn rank(draws: usize, share: f64) -> usize {
     (((draws + 1) as f64 * share).floor() as usize).clamp(1, draws.div_ceil(2))
 }
 
-// The sign-flip test of paired differences, and the confidence limit that inverts it.
-//
-// Where new and old are alike, a difference is as likely as its negative, so that all sign patterns of the observed
-// differences are equally likely. Flipping the signs of a subset S lowers the sum by twice the sum over S: patterns
-// with a sum of at least the observed one are the subsets with a sum of at most 0, the empty one among them.
-
 /// Maximum number of differences for which all sign patterns are counted; more are tested by random patterns.
 pub const EXACT_MOST: usize = 40;
 
@@ -116,14 +109,18 @@ pub const EXACT_MOST: usize = 40;
 /// p = (1 + number of drawn subsets with such a sum) / (1 + draws)       otherwise
 /// ```
 ///
+/// Where new and old are alike, a difference is as likely as its negative, so that all sign patterns of the observed
+/// differences are equally likely. Flipping the signs of a subset S lowers the sum by twice the sum over S: patterns
+/// with a sum of at least the observed one are the subsets with a sum of at most 0, the empty one among them.
+///
 /// Valid at any P where differences are symmetric about a mean of at most 0; to test for a mean above a margin, subtract
 /// the margin first. A row without a difference has p = 1. Shapes: differences `[T]`, offsets `[B + 1]`, result `[B]`.
 /// Cost: `2^(P/2)` a row, or `draws P`.
 /// Reference: Fisher 1935, The Design of Experiments, section 21; Phipson & Smyth 2010 (the 1 in both parts).
 ///
 /// # Errors
-/// [`Error::NotFinite`](crate::Error::NotFinite) for a difference that is;
-/// [`Error::Positive`](crate::Error::Positive) for no draw.
+/// [`Error::NotFinite`] for a difference that is;
+/// [`Error::Positive`] for no draw.
 pub fn sign_flip(
     differences: &[f64],
     offsets: Offsets<'_>,
@@ -155,9 +152,9 @@ pub fn sign_flip(
 /// Reference: Hartigan 1969 (typical values: limits are order statistics of subset means).
 ///
 /// # Errors
-/// [`Error::NotFinite`](crate::Error::NotFinite); [`Error::Length`](crate::Error::Length); [`Error::Outside`](crate::Error::Outside)
-/// for a weight of 0 or less; [`Error::Fraction`](crate::Error::Fraction) for an alpha outside (0, 1];
-/// [`Error::Positive`](crate::Error::Positive) for no draw.
+/// [`Error::NotFinite`]; [`Error::Length`]; [`Error::Outside`]
+/// for a weight of 0 or less; [`Error::Fraction`] for an alpha outside (0, 1];
+/// [`Error::Positive`] for no draw.
 pub fn sign_flip_limit(
     differences: &[f64],
     weights: &[f64],

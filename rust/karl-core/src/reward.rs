@@ -106,9 +106,8 @@ fn check(components: &[&[f64]], weights: &[f64]) -> Result<()> {
     Ok(())
 }
 
-// A reward that a target is made of, beside the one that rules and reports see.
-
-/// Separate scales for rewards above and below a centre.
+/// Separate scales for rewards above and below a centre: the reward that a target is made of, beside the one that rules
+/// and reports see.
 ///
 /// ```text
 /// s(r) = up (r - centre) + centre   for r > centre
@@ -137,8 +136,8 @@ impl AsymmetricScale {
     /// Return a scale above the centre, one below it, and the centre, which stays.
     ///
     /// # Errors
-    /// [`Error::Positive`](crate::Error::Positive) for a scale that is not a finite number above 0;
-    /// [`Error::Number`](crate::Error::Number) for a centre that is not finite.
+    /// [`Error::Positive`] for a scale that is not a finite number above 0;
+    /// [`Error::Number`] for a centre that is not finite.
     pub fn new(up: f64, down: f64, centre: f64) -> Result<Self> {
         check_positive("up", up)?;
         check_positive("down", down)?;
@@ -156,7 +155,7 @@ impl AsymmetricScale {
     /// Return the shaped rewards. Shapes: rewards `[B]`, result `[B]`.
     ///
     /// # Errors
-    /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, or a shaped one beyond f64.
+    /// [`Error::NotFinite`] for an infinite reward, or a shaped one beyond f64.
     pub fn apply(&self, rewards: &[f64]) -> Result<Vec<f64>> {
         let shaped: Vec<f64> = rewards.iter().map(|&reward| self.of(reward)).collect();
         check_not_infinite("shaped reward", &shaped)?;

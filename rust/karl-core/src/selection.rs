@@ -28,6 +28,43 @@ use crate::rng::keys::Keys;
 use crate::sample::{Copies, Ranking, Sampler, Weighted};
 use crate::target::{Boltzmann, Rows, Temperature, Tempered, temper};
 
+/// The columns of a log, one element a row, rows in the canonical order of their ids.
+#[derive(Clone, Copy, Debug)]
+pub struct Population<'a> {
+    /// The key of each record for random numbers. `[B]`
+    pub keys: &'a Keys,
+    /// NaN where the reward is missing. `[B]`
+    pub rewards: &'a [f64],
+    /// The prompt each row is a rollout of.
+    pub groups: &'a Groups<'a>,
+    /// Scopes that are normalised together. A row without a scope is dropped as [`Verdict::MissingGroup`].
+    pub scopes: Scopes<'a>,
+    /// The content of each row, for [`Rules::dedup`]. `[B]`
+    pub fingerprints: Option<&'a [u128]>,
+    /// A hash of each record's bytes. [`Sampler::WeightedReservoir`] tells records of one id apart by it, for their ranks
+    /// are not known in one pass; other samplers do not look at it. `[B]`
+    pub digests: Option<&'a [u64]>,
+}
+
+/// The choices of a draw: one point on each axis, and the seed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelectionSettings {
+    /// Shaping of a reward before it is scored; None to score it unchanged.
+    pub shaping: Option<AsymmetricScale>,
+    /// Score that is tempered.
+    pub score: Score,
+    /// Rules for the rows that may be drawn.
+    pub rules: Rules,
+    /// Temperature of the target.
+    pub temperature: Temperature,
+    /// Law of the draw.
+    pub sampler: Sampler,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// Number of threads; it changes only the time.
+    pub threads: usize,
+}
+
 /// A draw before its rows are asked for: why each row is in or out, and with which weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
@@ -276,47 +313,6 @@ fn judge(
     Ok(verdicts)
 }
 
-// Arguments of a selection: the columns of a log, and the choices of the draw.
-
-/// The columns of a log, one element a row, rows in the canonical order of their ids.
-#[derive(Clone, Copy, Debug)]
-pub struct Population<'a> {
-    /// The key of each record for random numbers. `[B]`
-    pub keys: &'a Keys,
-    /// NaN where the reward is missing. `[B]`
-    pub rewards: &'a [f64],
-    /// The prompt each row is a rollout of.
-    pub groups: &'a Groups<'a>,
-    /// Scopes that are normalised together. A row without a scope is dropped as [`Verdict::MissingGroup`](crate::filter::Verdict::MissingGroup).
-    pub scopes: Scopes<'a>,
-    /// The content of each row, for [`Rules::dedup`]. `[B]`
-    pub fingerprints: Option<&'a [u128]>,
-    /// A hash of each record's bytes. [`Sampler::WeightedReservoir`] tells records of one id apart by it, for their ranks
-    /// are not known in one pass; other samplers do not look at it. `[B]`
-    pub digests: Option<&'a [u64]>,
-}
-
-/// The choices of a draw: one point on each axis, and the seed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SelectionSettings {
-    /// Shaping of a reward before it is scored; None to score it unchanged.
-    pub shaping: Option<AsymmetricScale>,
-    /// Score that is tempered.
-    pub score: Score,
-    /// Rules for the rows that may be drawn.
-    pub rules: Rules,
-    /// Temperature of the target.
-    pub temperature: Temperature,
-    /// Law of the draw.
-    pub sampler: Sampler,
-    /// Seed of the draw.
-    pub seed: u64,
-    /// Number of threads; it changes only the time.
-    pub threads: usize,
-}
-
-// The range of log Z over the scopes of a selection.
-
 /// log Z over the scopes that have rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogZRange {
@@ -357,8 +353,6 @@ impl Selection {
     }
 }
 
-// Factors on the weights of a selection beside those of the score, such as recency.
-
 impl Selection {
     /// Multiply the weight of each row by a factor.
     ///
@@ -371,8 +365,8 @@ impl Selection {
     /// Shapes: log-factors `[B]`. Cost: a few passes over the rows, and two numbers a row.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) for another number of rows;
-    /// [`Error::NotFinite`](crate::Error::NotFinite) for a log-factor that is not finite, or a log-weight beyond f64.
+    /// [`Error::Length`] for another number of rows;
+    /// [`Error::NotFinite`] for a log-factor that is not finite, or a log-weight beyond f64.
     pub fn times(
         self,
         population: &Population<'_>,
@@ -411,8 +405,8 @@ impl Selection {
         };
         let at = |&b: &f64| {
             let exponents = exponents(self.scores(rewards), log_factors, b);
-            let found = temper(Rows { scores: &exponents, ..rows }, rewards, &[1.0], threads)?;
-            Ok(found.into_iter().map(move |one| Tempered { inverse_temperature: b, ..one }))
+            let table = temper(Rows { scores: &exponents, ..rows }, rewards, &[1.0], threads)?;
+            Ok(table.into_iter().map(move |one| Tempered { inverse_temperature: b, ..one }))
         };
         Ok(inverse_temperatures.iter().map(at).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }

@@ -107,7 +107,7 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// Reject fractions that are no split: each has to be zero or more, and together they have to be 1.
+/// Reject fractions that are not a split: each has to be zero or more, and together they have to be 1.
 ///
 /// # Errors
 /// [`Error::NotFinite`], [`Error::Negative`], or [`Error::Total`] for a sum further than 1e-9 from 1.

@@ -186,7 +186,7 @@ impl<T> RewardStream<T> {
     /// # Errors
     /// [`Error::NotFinite`] for a log Z beyond f64.
     pub fn finish(self) -> Result<(StreamSummary, impl Iterator<Item = T>)> {
-        let target = self.target.fit(self.settings.inverse_temperature).checked()?;
+        let target = self.target.fit(self.settings.inverse_temperature).check_log_z()?;
         let log_z = target.log_z().next().unwrap_or(f64::NEG_INFINITY);
         let [above, below] = self.expected.map(|sum| libm::exp(sum.value() - log_z));
         let passed = Some(self.passed).filter(|&passed| passed > f64::NEG_INFINITY);

@@ -1,4 +1,9 @@
 //! Conventions of other trainers, defects included, each under its own name.
+//!
+//! Those of torch take float32 rewards as torch has them on x86-64: its order of summation, and where it rounds. It adds
+//! vectors of eight, whatever the processor has, in four interleaved ways, and each way in four levels, so that a long column
+//! is a tree of short sums. That order is the whole of the difference between a mean of equal rewards and the rewards: eight
+//! of 0.3 have a mean one bit away. Columns of 32,768 and more are split over threads by torch itself, where this is not.
 
 use super::engine::score;
 use super::engine::stats::{AffineMap, Formula, GroupStats, square};
@@ -271,13 +276,6 @@ fn members(layout: Layout<'_>) -> Vec<Vec<usize>> {
     layout.each(|group, row| members[group].push(row));
     members
 }
-
-// Statistics of float32 rewards as torch has them on x86-64: its order of summation, and where it rounds.
-//
-// torch adds vectors of eight, whatever the processor has, in four interleaved ways, and each way in four levels, so that
-// a long column is a tree of short sums. That order is the whole of the difference between a mean of equal rewards and
-// the rewards: eight of 0.3 have a mean one bit away. Columns of 32,768 and more are split over threads by torch itself,
-// where this is not.
 
 /// The elements of a vector.
 const LANES: usize = 8;

@@ -50,7 +50,7 @@ pub fn self_bleu(
         let more = f64::from(smoothing == Smoothing::AddOne && order > 1);
         for (row, matched) in matches(&grams, threads).into_iter().enumerate() {
             let precision = (matched + more) / (grams.row(row).len() as f64 + more);
-            // 0 of 0 is no match either.
+            // 0 of 0 is not a match either.
             logs[row] += if precision > 0.0 { libm::log(precision) / n as f64 } else { f64::NEG_INFINITY };
         }
     }

@@ -1,8 +1,9 @@
-//! Evenness of the use of categories: one number from the weights of a list of them.
+//! Evenness of the use of categories, one number from the weights of a list of them, and the dependence of categories on
+//! their inputs.
 //!
 //! A category that was available but not used has weight 0 in the list. Entropy measures the number of used
-//! categories and their evenness, Gini their unevenness; neither measures whether the choice depends on the input
-//! ([`mutual_information`](super::mutual_information)).
+//! categories and their evenness, Gini their unevenness; neither measures whether the choice depends on the input, which
+//! [`mutual_information`] does.
 
 use super::ngram::{NO_PAIR, number, pair, split};
 use crate::check::{check_finite, check_length, check_most, check_within};
@@ -24,7 +25,7 @@ use crate::numeric::sum::sum;
 /// [`Error::NotFinite`] for a weight that is NaN or infinite; [`Error::Number`] for a total beyond f64; [`Error::Outside`] for a
 /// negative one.
 pub fn entropy<R: Real>(weights: &[R]) -> Result<f64> {
-    measured(weights, entropy_of)
+    measure_shares(weights, entropy_of)
 }
 
 /// Compute the entropy as a share of the largest that the list allows.
@@ -39,7 +40,7 @@ pub fn entropy<R: Real>(weights: &[R]) -> Result<f64> {
 /// # Errors
 /// As [`entropy`].
 pub fn evenness<R: Real>(weights: &[R]) -> Result<f64> {
-    measured(weights, |shares| match shares.len() {
+    measure_shares(weights, |shares| match shares.len() {
         1 => 0.0,
         count => (entropy_of(shares) / libm::log(count as f64)).min(1.0),
     })
@@ -57,7 +58,7 @@ pub fn evenness<R: Real>(weights: &[R]) -> Result<f64> {
 /// As [`entropy`]; [`Error::Most`] for an order above 2.
 pub fn effective_number<R: Real>(weights: &[R], order: usize) -> Result<f64> {
     check_most("order", order, 2)?;
-    measured(weights, |shares| {
+    measure_shares(weights, |shares| {
         let used = shares.iter().filter(|&&share| share > 0.0).count() as f64;
         let number = match order {
             0 => used,
@@ -80,7 +81,7 @@ pub fn effective_number<R: Real>(weights: &[R], order: usize) -> Result<f64> {
 /// # Errors
 /// As [`entropy`].
 pub fn gini<R: Real>(weights: &[R]) -> Result<f64> {
-    measured(weights, |shares| {
+    measure_shares(weights, |shares| {
         let (mut sorted, count) = (shares.to_vec(), shares.len() as f64);
         sorted.sort_unstable_by(f64::total_cmp);
         let ranked = sorted.iter().enumerate().map(|(at, share)| (2.0 * at as f64 + 1.0 - count) * share);
@@ -105,7 +106,7 @@ fn entropy_of(shares: &[f64]) -> f64 {
 }
 
 /// Return a number of the shares of the weights; NaN where there is no weight to share.
-fn measured<R: Real>(weights: &[R], measure: impl Fn(&[f64]) -> f64) -> Result<f64> {
+fn measure_shares<R: Real>(weights: &[R], measure: impl Fn(&[f64]) -> f64) -> Result<f64> {
     check(weights)?;
     let total = sum(weights.iter().map(|weight| weight.widen()));
     if !total.is_finite() {
@@ -119,8 +120,6 @@ fn check<R: Real>(weights: &[R]) -> Result<()> {
     check_finite("weights", weights)?;
     check_within("weights", weights, 0.0, f64::INFINITY)
 }
-
-// Dependence of outputs on their inputs.
 
 /// Mutual information of inputs and outputs, in nats.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,12 +153,12 @@ pub struct Information {
 /// Reference: RAGEN-2 (arXiv:2604.06268); Miller 1955 for the bias.
 ///
 /// # Errors
-/// [`Error::Length`](crate::Error::Length) where inputs and outputs differ in rows.
+/// [`Error::Length`] where inputs and outputs differ in rows.
 pub fn mutual_information(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Result<Information> {
     check_length("outputs", outputs.rows(), inputs.rows())?;
-    let cells = cells(inputs, outputs, threads);
-    let xs = margin(&cells, 0, inputs.len());
-    let ys = margin(&cells, 1, outputs.len());
+    let cells = count_pairs(inputs, outputs, threads);
+    let xs = count_rows(&cells, 0, inputs.len());
+    let ys = count_rows(&cells, 1, outputs.len());
     let present = cells.iter().map(|cell| cell.count).sum::<usize>();
     let rows = present as f64;
     let term = |cell: &PairCount| {
@@ -186,7 +185,7 @@ struct PairCount {
 }
 
 /// Return the pairs that occur.
-fn cells(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<PairCount> {
+fn count_pairs(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<PairCount> {
     let both = |row| Some(pair(numbered(inputs.code(row)?), numbered(outputs.code(row)?)));
     let pairs: Vec<u64> = (0..inputs.rows()).map(|row| both(row).unwrap_or(NO_PAIR)).collect();
     let (codes, count) = number(&pairs, [inputs.len(), outputs.len()], threads);
@@ -200,7 +199,7 @@ fn cells(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<PairC
 }
 
 /// Return the rows of each input, side 0, or of each output, side 1.
-fn margin(cells: &[PairCount], side: usize, count: usize) -> Vec<f64> {
+fn count_rows(cells: &[PairCount], side: usize, count: usize) -> Vec<f64> {
     let mut rows = vec![0.0; count];
     for cell in cells {
         rows[cell.at[side]] += cell.count as f64;

@@ -1,6 +1,6 @@
 //! Groups that teach nothing, and what a filter leaves of the others.
 
-use super::MaskReason;
+use super::{MaskReason, each_reason};
 use crate::check::{check_length, check_not_infinite};
 use crate::error::{Error, Result};
 use crate::group::Groups;
@@ -132,7 +132,7 @@ pub fn constant<O: Real, R: Real>(
         _ if shaped.get(row).is_some_and(|reward| reward.widen().is_nan()) => MaskReason::MissingReward,
         Some(group) => verdicts[group],
     };
-    Ok(each(outcomes.len(), threads, reason))
+    Ok(each_reason(outcomes.len(), threads, reason))
 }
 
 /// Keep groups of which some rollouts are right and some are not.
@@ -156,7 +156,7 @@ pub fn mixed(right: &[bool], groups: &Groups, threads: usize) -> Result<Vec<Mask
         Some([_, 0]) => MaskReason::AllWrong,
         Some(_) => MaskReason::Kept,
     };
-    Ok(each(right.len(), threads, reason))
+    Ok(each_reason(right.len(), threads, reason))
 }
 
 /// Effect of a filter on the groups with a training signal.
@@ -238,17 +238,4 @@ pub fn starved<R: Real>(
     let mut starved = Starved::default();
     before.iter().zip(&after).for_each(|(before, after)| starved.add(before, after, least));
     Ok(starved)
-}
-
-/// Return the reason of each row.
-pub(super) fn each(
-    rows: usize,
-    threads: usize,
-    reason: impl Fn(usize) -> MaskReason + Sync,
-) -> Vec<MaskReason> {
-    let mut reasons = vec![MaskReason::Kept; rows];
-    parallel::fill(&mut reasons, threads, |first, block| {
-        block.iter_mut().zip(first..).for_each(|(given, row)| *given = reason(row));
-    });
-    reasons
 }

@@ -2,15 +2,13 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `row_rules` | the rules of the pipeline: one [`Verdict`] a row, in a fixed order |
-//! | `constant` | how many groups are constant, and where they sit |
+//! | `row_rules` | the rules of the pipeline: one [`Verdict`] a row, in a fixed order; how many groups are constant |
 //! | [`groups`] | groups without a difference in outcome; what a filter leaves of groups |
 //! | [`variance`] | the groups that hold most of the variance of reward (RAGEN-2) |
-//! | [`length`] | rollouts that fill the limit, and the soft penalty before it (DAPO) |
-//! | [`age`] | rollouts of a policy too old |
+//! | [`rollouts`] | rollouts of a policy too old; those that fill the limit of tokens, and the soft penalty before it (DAPO) |
 //! | [`tokens`] | rollouts and tokens that the policy has moved too far from (SAMPO, DPPO) |
 //!
-//! The functions of the last five are pure: columns in, one [`MaskReason`] a row (or a token) out. Nothing is dropped
+//! The functions of the last four are pure: columns in, one [`MaskReason`] a row (or a token) out. Nothing is dropped
 //! twice and nothing unnamed, so rows = kept + the counts of all reasons.
 
 pub mod groups;
@@ -19,12 +17,14 @@ mod row_rules;
 pub mod tokens;
 pub mod variance;
 
-pub(crate) use row_rules::count_constant;
-pub use row_rules::{ConstantCount, constant_groups};
 pub use row_rules::{
-    Rules, Verdict, below_minimum, constant_group, count_other_rewards, duplicate, missing_group,
-    missing_log_weight, missing_reward, tally,
+    ConstantCount, Rules, Verdict, below_minimum, constant_group, constant_groups, count_other_rewards,
+    duplicate, missing_group, missing_log_weight, missing_reward, tally,
 };
+
+pub(crate) use row_rules::count_constant;
+
+use crate::numeric::parallel;
 
 /// Reason for which a mask drops a row or a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -117,4 +117,17 @@ pub fn counts(reasons: &[MaskReason]) -> [usize; 15] {
         }
     }
     std::array::from_fn(|at| tables.iter().map(|table| table[at]).sum())
+}
+
+/// Return the reason of each row.
+pub(super) fn each_reason(
+    rows: usize,
+    threads: usize,
+    reason: impl Fn(usize) -> MaskReason + Sync,
+) -> Vec<MaskReason> {
+    let mut reasons = vec![MaskReason::Kept; rows];
+    parallel::fill(&mut reasons, threads, |first, block| {
+        block.iter_mut().zip(first..).for_each(|(own, row)| *own = reason(row));
+    });
+    reasons
 }

@@ -1,10 +1,34 @@
-//! Rollouts that fill the limit of tokens, and the soft penalty before it.
+//! Rollouts of a policy too old, and rollouts that fill the limit of tokens, with the soft penalty before it.
 
-use super::MaskReason;
-use super::groups::each;
+use super::{MaskReason, each_reason};
 use crate::check::{check_counts, check_length, check_most, check_not_negative};
 use crate::error::{Error, Result};
 use crate::numeric::parallel;
+
+/// Drop rollouts of a policy more than `max_age` versions behind.
+///
+/// ```text
+/// keep_i = now - version_i <= max_age
+/// ```
+///
+/// A version is the number of steps that the policy had taken when the rollout began; a `max_age` of 0 keeps
+/// on-policy rollouts only. [`starved`](super::groups::starved) counts the groups that this leaves short. Shapes:
+/// `[B]`. Cost: one pass.
+///
+/// # Errors
+/// [`Error::Outside`] for a version from after `now`; [`Error::Negative`] for a negative `max_age`.
+pub fn stale(versions: &[i64], now: i64, max_age: i64, threads: usize) -> Result<Vec<MaskReason>> {
+    if let Some(index) = versions.iter().position(|&version| version > now) {
+        let (value, low, high) = (versions[index] as f64, f64::NEG_INFINITY, now as f64);
+        return Err(Error::Outside { what: "versions", index, value, low, high });
+    }
+    if max_age < 0 {
+        return Err(Error::Negative { what: "max_age", value: max_age as f64 });
+    }
+    let oldest = now.saturating_sub(max_age);
+    let reason = |row: usize| if versions[row] < oldest { MaskReason::Stale } else { MaskReason::Kept };
+    Ok(each_reason(versions.len(), threads, reason))
+}
 
 /// Drop rollouts that were truncated at the limit of tokens (overlong filtering).
 ///
@@ -32,7 +56,7 @@ pub fn overlong(
         None => lengths[row] >= limit,
     };
     let reason = |row| if drops(row) { MaskReason::Overlong } else { MaskReason::Kept };
-    Ok(each(lengths.len(), threads, reason))
+    Ok(each_reason(lengths.len(), threads, reason))
 }
 
 /// The form of the penalty: papers and trainers differ beyond the limit, where responses should not be.
@@ -88,31 +112,4 @@ pub fn soft_overlong_penalty(
         }
     });
     Ok(penalties)
-}
-
-// Rollouts of a policy too old.
-
-/// Drop rollouts of a policy more than `max_age` versions behind.
-///
-/// ```text
-/// keep_i = now - version_i <= max_age
-/// ```
-///
-/// A version is the number of steps that the policy had taken when the rollout began; a `max_age` of 0 keeps
-/// on-policy rollouts only. [`starved`](super::groups::starved) counts the groups that this leaves short. Shapes:
-/// `[B]`. Cost: one pass.
-///
-/// # Errors
-/// [`Error::Outside`] for a version from after `now`; [`Error::Negative`] for a negative `max_age`.
-pub fn stale(versions: &[i64], now: i64, max_age: i64, threads: usize) -> Result<Vec<MaskReason>> {
-    if let Some(index) = versions.iter().position(|&version| version > now) {
-        let (value, low, high) = (versions[index] as f64, f64::NEG_INFINITY, now as f64);
-        return Err(Error::Outside { what: "versions", index, value, low, high });
-    }
-    if max_age < 0 {
-        return Err(Error::Negative { what: "max_age", value: max_age as f64 });
-    }
-    let oldest = now.saturating_sub(max_age);
-    let reason = |row: usize| if versions[row] < oldest { MaskReason::Stale } else { MaskReason::Kept };
-    Ok(each(versions.len(), threads, reason))
 }

@@ -11,6 +11,7 @@
 //! order decides, and a draw may not depend on how a log was cut into files.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::variance::{self, TopGroups};
 use crate::advantage::engine::constant_groups::ConstantGroups;
@@ -78,14 +79,13 @@ impl Verdict {
 #[must_use]
 pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 9] {
     let mut counts = [0; 9];
-    for block in parallel::map(verdicts.len(), threads, |rows| counted(&verdicts[rows])) {
+    let count = |rows: Range<usize>| {
+        Verdict::ALL.map(|one| verdicts[rows.clone()].iter().filter(|&&verdict| verdict == one).count())
+    };
+    for block in parallel::map(verdicts.len(), threads, count) {
         counts.iter_mut().zip(block).for_each(|(count, more)| *count += more);
     }
     counts
-}
-
-fn counted(verdicts: &[Verdict]) -> [usize; 9] {
-    Verdict::ALL.map(|one| verdicts.iter().filter(|&&verdict| verdict == one).count())
 }
 
 /// The rules a user can ask for. The default drops nothing.
@@ -110,7 +110,7 @@ impl Rules {
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) for columns that differ in rows, or `dedup` without fingerprints;
     /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite; else as
-    /// [`variance::top`](super::variance::top).
+    /// [`variance::top`].
     pub fn mark(
         &self,
         verdicts: &mut [Verdict],
@@ -147,7 +147,7 @@ impl Rules {
             mark_constant(verdicts, groups, constancy, threads);
         }
         if let Some(share) = self.variance_top_p {
-            low_variance(verdicts, rewards, groups, share, constancy, threads)?;
+            mark_low_variance(verdicts, rewards, groups, share, constancy, threads)?;
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ pub fn missing_log_weight(verdicts: &mut [Verdict], log_weights: &[f64], threads
 
 /// Mark each row that has the fingerprint of an earlier kept row of the same group.
 ///
-/// Rows without a group are compared among themselves. A row dropped by an earlier rule is no original: its
+/// Rows without a group are compared among themselves. A row dropped by an earlier rule is not an original: its
 /// copy stays. Cost: one sort of the kept rows.
 ///
 /// # Errors
@@ -275,7 +275,7 @@ fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &Constant
 ///
 /// A group is judged by all its present rewards in the log, as [`constant_group`] does; a row without a group is not
 /// marked.
-fn low_variance(
+fn mark_low_variance(
     verdicts: &mut [Verdict],
     rewards: &[f64],
     groups: &Groups,
@@ -284,7 +284,7 @@ fn low_variance(
     threads: usize,
 ) -> Result<()> {
     let differ: Vec<bool> = (0..groups.len()).map(|group| !constancy.is_constant(group)).collect();
-    let kept = variance::kept(rewards, groups, &differ, TopGroups::Share(share), 0, threads)?;
+    let kept = variance::keep_groups(rewards, groups, &differ, TopGroups::Share(share), 0, threads)?;
     mark(verdicts, Verdict::LowVariance, threads, |row| groups.code(row).is_some_and(|group| !kept[group]));
     Ok(())
 }
@@ -299,8 +299,6 @@ fn mark(verdicts: &mut [Verdict], verdict: Verdict, threads: usize, drops: impl 
         }
     });
 }
-
-// Number of constant groups, and their levels of reward.
 
 /// Number of groups without a difference in reward, and their levels of reward.
 ///

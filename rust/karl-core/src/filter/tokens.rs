@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::MaskReason;
-use super::groups::each;
+use super::{MaskReason, each_reason};
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative};
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
@@ -106,7 +105,7 @@ pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
         _ if tokens.mean_fall(tokens.offsets.row(row)) <= delta => MaskReason::Kept,
         _ => MaskReason::LowRatio,
     };
-    Ok(each(advantages.len(), threads, reason))
+    Ok(each_reason(advantages.len(), threads, reason))
 }
 
 /// Drop tokens with a probability that has moved far enough in the direction of their advantage.

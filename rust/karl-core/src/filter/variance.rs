@@ -1,7 +1,7 @@
 //! The groups that hold most of the variance of reward.
 
-use super::MaskReason;
-use super::groups::{differing, each};
+use super::groups::differing;
+use super::{MaskReason, each_reason};
 use crate::check::{check_length, check_most, check_not_infinite, check_range};
 use crate::error::{Error, Result};
 use crate::group::Groups;
@@ -42,7 +42,7 @@ pub fn top<R: Real>(
     check_not_infinite("rewards", rewards)?;
     check_most("ddof", usize::from(ddof), 1)?;
     let differ = differing(rewards, groups, threads);
-    let kept = kept(rewards, groups, &differ, top, ddof, threads)?;
+    let kept = keep_groups(rewards, groups, &differ, top, ddof, threads)?;
     let verdict = |(differ, kept): (bool, bool)| match (differ, kept) {
         (_, true) => MaskReason::Kept,
         (true, false) => MaskReason::LowVariance,
@@ -54,11 +54,11 @@ pub fn top<R: Real>(
         _ if rewards[row].widen().is_nan() => MaskReason::MissingReward,
         Some(group) => verdicts[group],
     };
-    Ok(each(rewards.len(), threads, reason))
+    Ok(each_reason(rewards.len(), threads, reason))
 }
 
 /// Return whether each group is kept; `differ` is whether its present rewards differ.
-pub(super) fn kept<R: Real>(
+pub(super) fn keep_groups<R: Real>(
     rewards: &[R],
     groups: &Groups,
     differ: &[bool],

@@ -1,4 +1,5 @@
-//! Groups of rows: the rollouts of one prompt, or the rows of one partition.
+//! Groups of rows: the rollouts of one prompt, or the rows of one partition; and scopes, sets of rows that are normalised
+//! together.
 //!
 //! Rows come as dense codes, one a row. Nothing else is kept a row: what a group needs to know of its members is
 //! folded from one pass over the rows, into one state a group.
@@ -194,6 +195,56 @@ impl<'a> Groups<'a> {
     }
 }
 
+/// Sets of rows that are normalised together.
+#[derive(Clone, Copy, Debug)]
+pub enum Scopes<'a> {
+    /// All rows.
+    Whole,
+    /// The rows of each group; a row without one is in no scope.
+    Of(&'a Groups<'a>),
+    /// The rows of each group; a row without one is a scope of its own.
+    OfOrAlone(&'a Groups<'a>),
+}
+
+impl<'a> From<&'a Groups<'a>> for Scopes<'a> {
+    fn from(groups: &'a Groups<'a>) -> Self {
+        Self::Of(groups)
+    }
+}
+
+/// The scope of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One that has a number.
+    Shared(usize),
+    /// The row itself.
+    Alone,
+}
+
+impl Scopes<'_> {
+    /// Return the scope of a row; none where it has none.
+    #[must_use]
+    pub fn of(&self, row: usize) -> Option<Scope> {
+        match self {
+            Self::Whole => Some(Scope::Shared(0)),
+            Self::Of(groups) => groups.code(row).map(Scope::Shared),
+            Self::OfOrAlone(groups) => Some(groups.code(row).map_or(Scope::Alone, Scope::Shared)),
+        }
+    }
+
+    /// Return the number of rows, where the scopes know it.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        self.groups().map(Groups::rows)
+    }
+
+    pub(crate) fn groups(&self) -> Option<&Groups<'_>> {
+        match self {
+            Self::Whole => None,
+            Self::Of(groups) | Self::OfOrAlone(groups) => Some(groups),
+        }
+    }
+}
+
 /// Rows are numbered in 32 bits, which halves the memory of a draw; the largest number says "no group".
 pub(crate) fn check_rows(rows: usize) -> Result<u32> {
     let most = Groups::NONE as usize;
@@ -251,56 +302,4 @@ fn number_by_appearance(first: &[u32]) -> (Vec<u32>, usize) {
         count += u32::from(known.is_none());
     }
     (codes, count as usize)
-}
-
-// Scopes: rows that are normalised together.
-
-/// Sets of rows that are normalised together.
-#[derive(Clone, Copy, Debug)]
-pub enum Scopes<'a> {
-    /// All rows.
-    Whole,
-    /// The rows of each group; a row without one is in no scope.
-    Of(&'a Groups<'a>),
-    /// The rows of each group; a row without one is a scope of its own.
-    OfOrAlone(&'a Groups<'a>),
-}
-
-impl<'a> From<&'a Groups<'a>> for Scopes<'a> {
-    fn from(groups: &'a Groups<'a>) -> Self {
-        Self::Of(groups)
-    }
-}
-
-/// The scope of one row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// One that has a number.
-    Shared(usize),
-    /// The row itself.
-    Alone,
-}
-
-impl Scopes<'_> {
-    /// Return the scope of a row; none where it has none.
-    #[must_use]
-    pub fn of(&self, row: usize) -> Option<Scope> {
-        match self {
-            Self::Whole => Some(Scope::Shared(0)),
-            Self::Of(groups) => groups.code(row).map(Scope::Shared),
-            Self::OfOrAlone(groups) => Some(groups.code(row).map_or(Scope::Alone, Scope::Shared)),
-        }
-    }
-
-    /// Return the number of rows, where the scopes know it.
-    pub(crate) fn rows(&self) -> Option<usize> {
-        self.groups().map(Groups::rows)
-    }
-
-    pub(crate) fn groups(&self) -> Option<&Groups<'_>> {
-        match self {
-            Self::Whole => None,
-            Self::Of(groups) | Self::OfOrAlone(groups) => Some(groups),
-        }
-    }
 }

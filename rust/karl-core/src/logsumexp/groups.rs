@@ -1,8 +1,11 @@
-//! Log-sum-exp of each row of a ragged column. Rows are short as a rule, a group of eight rollouts, so that a loop a row
-//! would leave most of a vector idle: rows are put side by side in a buffer, and its exponentials are taken together.
+//! Log-sum-exp of each group of values: end to end, as the rows of a ragged column, or in any order, by a code a row.
 //!
-//! Speed: short rows are summed side by side. Record: `benches/record/kernels.json`, "log-sum-exp of 1,250,000 groups
-//! of 8", offsets.
+//! Groups are short as a rule, eight rollouts, so that a loop a group would leave most of a vector idle. End to end, rows are
+//! put side by side in a buffer, and its exponentials are taken together. By codes, where most neighbours are of one group,
+//! runs are summed together, with the same bits.
+//!
+//! Speed: short rows are summed side by side, and runs of one group together. Record: `benches/record/kernels.json`,
+//! "log-sum-exp of 1,250,000 groups of 8", offsets and ids.
 
 use std::ops::Range;
 
@@ -60,7 +63,7 @@ impl<T: Real> Kernel for Batches<'_, T> {
             let Fit { values, rows } = Fit::of(offsets, row, logs.len());
             let (now, later) = logs.split_at_mut(rows);
             if values.len() > ROOM {
-                now[0] = of_long(&all[values]);
+                now[0] = log_of_long_row(&all[values]);
             } else {
                 batch.fill(&all[values], offsets, row, now);
             }
@@ -104,7 +107,7 @@ impl RowBatch {
         for (row, log) in logs.iter_mut().enumerate() {
             let row = place(row);
             *log = top(&values[row.clone()]);
-            below(&mut self.exponents[row.clone()], &values[row], anchor(*log));
+            subtract_anchor(&mut self.exponents[row.clone()], &values[row], anchor(*log));
         }
         Each(&mut self.exponents[..values.len()], exp_below).run();
         for (row, sum) in self.sums[..logs.len()].iter_mut().enumerate() {
@@ -116,7 +119,7 @@ impl RowBatch {
 
 /// Values less the anchor of their row.
 #[inline(always)]
-pub(super) fn below<T: Real>(exponents: &mut [f64], values: &[T], from: f64) {
+fn subtract_anchor<T: Real>(exponents: &mut [f64], values: &[T], from: f64) {
     for place in 0..values.len() {
         exponents[place] = values[place].widen() - from;
     }
@@ -124,7 +127,7 @@ pub(super) fn below<T: Real>(exponents: &mut [f64], values: &[T], from: f64) {
 
 /// Add the logarithms of sums to their references.
 #[inline(always)]
-pub(super) fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
+fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
     let sums = &mut sums[..tops.len()];
     Each(&mut *sums, ln).run();
     for place in 0..tops.len() {
@@ -133,24 +136,18 @@ pub(super) fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
 }
 
 /// Return the logarithm of a row that is longer than the buffer, by blocks.
-fn of_long<T: Real>(values: &[T]) -> f64 {
+fn log_of_long_row<T: Real>(values: &[T]) -> f64 {
     let parts: Vec<PowerSums<1>> = values.chunks(BLOCK).map(|block| wide(ValueBlock(block))).collect();
     let PowerSums { top, powers: [sum] } = super::joined(&parts);
     top + ln(sum)
 }
-
-// Log-sum-exp of groups with values in any order. Where most neighbours are of one group, runs are summed together,
-// with the same bits.
-//
-// Speed: runs of one group are summed together. Record: `benches/record/kernels.json`, "log-sum-exp of 1,250,000
-// groups of 8", ids.
 
 /// `log(sum_i exp(x_i))` of each group, in the order of their codes; minus infinity for one without rows. A row without a
 /// group is left out.
 ///
 /// Shapes: values `[B]`, result `[P]`. Cost: two passes, one exponential a value; each value finds its group's state, so
 /// many groups in a random order wait for memory, and each run of values where groups stand end to end. Rows need no codes,
-/// and are faster yet: [`log_sum_exp_rows`](super::log_sum_exp_rows).
+/// and are faster yet: [`log_sum_exp_rows`].
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where values and groups differ in rows;
@@ -210,7 +207,7 @@ impl<T: Real> Kernel for GroupRange<'_, T> {
         for (values, codes) in values.chunks(ROOM).zip(codes.chunks(ROOM)) {
             let mut end = 0;
             for (group, values) in runs(values, codes, first, groups) {
-                below(&mut room[end..end + values.len()], values, anchor(tops[group]));
+                subtract_anchor(&mut room[end..end + values.len()], values, anchor(tops[group]));
                 end += values.len();
             }
             Each(&mut room[..end], exp).run();

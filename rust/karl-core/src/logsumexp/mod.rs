@@ -3,8 +3,8 @@
 //! | sums | of | file |
 //! |---|---|---|
 //! | [`log_sum_exp`], [`log_mean_exp`], [`ess`] | a column | here |
-//! | [`log_sum_exp_rows`] | each row of a ragged column | `rows` |
-//! | [`log_sum_exp_by`] | each group, in any order | `by_id` |
+//! | [`log_sum_exp_rows`] | each row of a ragged column | `groups` |
+//! | [`log_sum_exp_by`] | each group, in any order | `groups` |
 //! | [`sketch::LogSumExp`](crate::sketch::LogSumExp) | a stream, and streams that were merged | `sketch` |
 //!
 //! A column is read once. Each block of it is summed side by side, relative to the largest of its first values, and once
@@ -14,8 +14,7 @@
 mod groups;
 mod soft_value;
 
-pub use groups::log_sum_exp_by;
-pub use groups::log_sum_exp_rows;
+pub use groups::{log_sum_exp_by, log_sum_exp_rows};
 pub use soft_value::{regression_intercept, soft_value};
 
 use crate::check::check_logs;
@@ -85,7 +84,7 @@ struct PowerSums<const M: usize> {
 
 fn whole<T: Real, const M: usize>(what: &'static str, values: &[T], threads: usize) -> Result<PowerSums<M>> {
     let sums = joined(&parallel::map(values.len(), threads, |block| wide(ValueBlock(&values[block]))));
-    // What is no logarithm of a weight has made the sum NaN.
+    // A value that is not the logarithm of a weight has made the sum NaN.
     if sums.powers[0].is_nan() {
         check_logs(what, values)?;
     }

@@ -26,7 +26,7 @@ impl Share {
     /// Return a term from 0 to 1. Cost: a shift.
     #[must_use]
     pub fn of(term: f64) -> Self {
-        debug_assert!((0.0..=1.0).contains(&term), "{term} is no share");
+        debug_assert!((0.0..=1.0).contains(&term), "{term} is not a share");
         let (significand, exponent) = parts(term);
         let shift = exponent + BITS;
         Self(if shift >= 0 {
@@ -71,7 +71,7 @@ impl Shares {
     /// Add a term from 0 to 1 to each lane.
     #[inline(always)]
     pub(crate) fn add(&mut self, terms: &[f64; SIDE]) {
-        debug_assert!(terms.iter().all(|term| (0.0..=1.0).contains(term)), "a term is no share");
+        debug_assert!(terms.iter().all(|term| (0.0..=1.0).contains(term)), "a term is not a share");
         let [first, second, third] = &mut self.0;
         for lane in 0..SIDE {
             // Products with powers of two, and what is left behind an integer, are exact.

@@ -1,4 +1,6 @@
 //! Numerics under every kernel: number types, sums, exponentials, vector loops, threads, bucketing.
+//!
+//! Numbers are stored as f32 or f64; every sum over them is f64.
 
 pub mod exact;
 pub mod exp;
@@ -6,8 +8,6 @@ pub mod parallel;
 pub(crate) mod radix;
 pub mod simd;
 pub mod sum;
-
-// Numbers as they are stored: f32 or f64. Every sum over them is f64.
 
 /// A stored number. Kernels take both and widen in registers, so that f32 halves what is read and costs no digits after.
 pub trait Real: Copy + Default + PartialOrd + Send + Sync + 'static {

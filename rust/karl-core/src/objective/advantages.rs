@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::arithmetic::RealArithmetic;
 use super::rollouts::not_finite;
 use super::turns::Turns;
 use crate::check::check_length;
@@ -132,4 +133,29 @@ pub(super) enum TokenAdvantages<'a> {
     Single(&'a [f32]),
     /// One each.
     Double(&'a [f64]),
+}
+
+impl TokenAdvantages<'_> {
+    /// Fill in the advantages of some places of a span; negative ones count as 0 where they are masked.
+    #[inline(always)]
+    pub(super) fn fill<T: RealArithmetic>(self, places: Range<usize>, masked: bool, out: &mut [T]) {
+        let out = &mut out[..places.len()];
+        match self {
+            Self::One { value, .. } => out.fill(T::narrow(value)),
+            Self::Single(values) => fill_narrow(&values[places], out),
+            Self::Double(values) => fill_narrow(&values[places], out),
+        }
+        if masked {
+            for advantage in out {
+                *advantage = if *advantage < T::default() { T::default() } else { *advantage };
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn fill_narrow<T: RealArithmetic, A: Real>(values: &[A], out: &mut [T]) {
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = T::narrow(value.widen());
+    }
 }

@@ -4,7 +4,7 @@ use super::arithmetic::{RealArithmetic, sum_of_kept_differences};
 use super::batch_statistics::Evaluation;
 use super::ratio::Power;
 use super::rollouts::{PIECE, RolloutPart, Rollouts};
-use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
+use super::row_sums::{RolloutGroups, RowSummary, collect_row_facts, fill_rows};
 use crate::check::{check_length, check_range};
 use crate::error::Result;
 
@@ -96,16 +96,16 @@ pub fn balance<T: RealArithmetic>(
         check_length("groups", groups.len(), rows)?;
     }
     let formula = Formula { objective, rewards };
-    let (mut found, statistics) = row_facts(rollouts, threads, &formula);
-    add_log_z(&mut found, objective);
-    let loss = settle(&mut found, objective);
+    let (mut facts, statistics) = collect_row_facts(rollouts, threads, &formula);
+    add_log_z(&mut facts, objective);
+    let loss = set_slopes(&mut facts, objective);
     if let LogZ::Learned(_) = objective.log_z {
-        for (out, row) in by_log_z.iter_mut().zip(&found) {
+        for (out, row) in by_log_z.iter_mut().zip(&facts) {
             *out = row.slope;
         }
     }
     fill_rows(rollouts, coefficient, threads, |row, part, out| {
-        let Row { slope, chosen, .. } = found[row];
+        let Row { slope, chosen, .. } = facts[row];
         let share = if objective.length == Power::Mean { 1.0 / chosen.max(1) as f64 } else { 1.0 };
         let value = T::narrow(slope * objective.drift * share);
         match formula.choice(row) {
@@ -118,7 +118,7 @@ pub fn balance<T: RealArithmetic>(
             }
         }
     });
-    Ok((Evaluation { loss, statistics }, Residuals::of(&found)))
+    Ok((Evaluation { loss, statistics }, Residuals::of(&facts)))
 }
 
 /// Mean and standard deviation (ddof 0) of the residuals of the rollouts that count; 0 without one.
@@ -148,7 +148,7 @@ struct Formula<'a> {
 
 /// Sums over the tokens of a rollout that count.
 #[derive(Clone, Copy, Default)]
-struct Chosen {
+struct ChosenSums {
     tokens: usize,
     /// Log-probability over the anchor.
     length: f64,
@@ -156,7 +156,7 @@ struct Chosen {
     moved: f64,
 }
 
-impl Chosen {
+impl ChosenSums {
     #[inline(always)]
     fn of<T: RealArithmetic>(part: &RolloutPart<'_, T>, anchor: Anchor) -> Self {
         let other = match anchor {
@@ -194,12 +194,12 @@ impl<T: RealArithmetic> RowSummary<T> for Formula<'_> {
     fn of(&self, row: usize, part: &RolloutPart<'_, T>) -> Row {
         let objective = self.objective;
         let chosen = match self.choice(row) {
-            None => Chosen::of(part, objective.anchor),
+            None => ChosenSums::of(part, objective.anchor),
             Some(choice) => {
-                let (mut chosen, mut room) = (Chosen::default(), [false; PIECE]);
+                let (mut chosen, mut room) = (ChosenSums::default(), [false; PIECE]);
                 for piece in part.pieces() {
                     let piece = choice.within(&piece, &mut room);
-                    chosen = chosen.add(Chosen::of(&piece, objective.anchor));
+                    chosen = chosen.add(ChosenSums::of(&piece, objective.anchor));
                 }
                 chosen
             }
@@ -245,7 +245,7 @@ fn add_log_z(rows: &mut [Row], objective: &Balance<'_>) {
 }
 
 /// Set the slope of each residual, and return the loss.
-fn settle(rows: &mut [Row], objective: &Balance<'_>) -> f64 {
+fn set_slopes(rows: &mut [Row], objective: &Balance<'_>) -> f64 {
     let (width, mut loss) = (objective.width, 0.0);
     for row in rows {
         if !row.counted {
@@ -262,18 +262,17 @@ fn settle(rows: &mut [Row], objective: &Balance<'_>) -> f64 {
     loss / objective.denominator
 }
 
-// Tokens of a rollout that a balance leaves out: those that moved far enough where the reward sends them.
-
-/// The tokens of a rollout that count: those with a log ratio that is not beyond a bound, where its reward sends it.
+/// The tokens of a rollout that a balance takes: those with a log ratio that is not beyond a bound, where its reward sends
+/// it.
 #[derive(Clone, Copy)]
-pub(super) enum TokenChoice {
+enum TokenChoice {
     AtMost(f64),
     AtLeast(f64),
 }
 
 impl TokenChoice {
     /// Return the choice for a reward, by the distances of the ratio from 1; None, for all tokens, where it is 0.
-    pub(super) fn of((low, high): (f64, f64), reward: f64) -> Option<Self> {
+    fn of((low, high): (f64, f64), reward: f64) -> Option<Self> {
         if reward > 0.0 {
             Some(Self::AtMost(libm::log1p(high)))
         } else if reward < 0.0 {
@@ -285,7 +284,7 @@ impl TokenChoice {
 
     /// Return a piece with the mask of the tokens that are left in.
     #[inline(always)]
-    pub(super) fn within<'a, T: RealArithmetic>(
+    fn within<'a, T: RealArithmetic>(
         self,
         piece: &RolloutPart<'a, T>,
         room: &'a mut [bool; PIECE],

@@ -3,12 +3,10 @@
 use std::ops::Range;
 
 use super::aggregate::{Aggregate, Weight};
-use super::arithmetic::RealArithmetic;
-use super::arithmetic::sum;
+use super::arithmetic::{RealArithmetic, sum};
 use super::batch_statistics::{Evaluation, Sums};
 use super::ratio::Room;
-use super::rollouts::map_blocks;
-use super::rollouts::{PIECE, RolloutPart, Rollouts};
+use super::rollouts::{PIECE, RolloutPart, Rollouts, map_blocks};
 use super::row_sums::add_drift;
 use crate::check::check_length;
 use crate::error::Result;
@@ -45,7 +43,7 @@ pub fn weighted_likelihood<T: RealArithmetic>(
     check_length("weights", objective.weights.len(), rollouts.offsets.len())?;
     let term = if objective.scaled { Term::Scaled } else { Term::Plain };
     let summed =
-        Summed { rollouts, values: rollouts.logp, term, factors: Some(objective.weights), factor: -1.0 };
+        WeightedSum { rollouts, values: rollouts.logp, term, factors: Some(objective.weights), factor: -1.0 };
     let (sums, _) = summed.fill(objective.aggregate, coefficient, threads)?;
     Ok(Evaluation { loss: sums.loss, statistics: sums.statistics(rollouts.old.is_some(), false) })
 }
@@ -70,7 +68,7 @@ pub fn linear_term<T: RealArithmetic>(
     threads: usize,
 ) -> Result<(f64, f64)> {
     check_length("values", values.len(), rollouts.logp.len())?;
-    let summed = Summed { rollouts, values, term: Term::Plain, factors: None, factor };
+    let summed = WeightedSum { rollouts, values, term: Term::Plain, factors: None, factor };
     let (sums, total) = summed.fill(aggregate, coefficient, threads)?;
     Ok((sums.loss, total / sums.tokens.max(1) as f64))
 }
@@ -82,7 +80,7 @@ enum Term {
 }
 
 /// A weighted sum over tokens.
-struct Summed<'a, T> {
+struct WeightedSum<'a, T> {
     rollouts: &'a Rollouts<'a, T>,
     values: &'a [T],
     term: Term,
@@ -91,7 +89,7 @@ struct Summed<'a, T> {
     factor: f64,
 }
 
-impl<T: RealArithmetic> Summed<'_, T> {
+impl<T: RealArithmetic> WeightedSum<'_, T> {
     /// Write the coefficients; return the sums, and that of the values.
     fn fill(&self, aggregate: Aggregate, coefficient: &mut [T], threads: usize) -> Result<(Sums, f64)> {
         check_length("coefficient", coefficient.len(), self.values.len())?;
@@ -105,7 +103,7 @@ impl<T: RealArithmetic> Summed<'_, T> {
 }
 
 struct SumBlock<'a, 'b, T> {
-    summed: &'b Summed<'a, T>,
+    summed: &'b WeightedSum<'a, T>,
     weight: Weight,
     rows: Range<usize>,
     out: &'b mut [T],
@@ -117,7 +115,7 @@ impl<T: RealArithmetic> Kernel for SumBlock<'_, '_, T> {
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        let Summed { rollouts, values, term, factors, factor } = *self.summed;
+        let WeightedSum { rollouts, values, term, factors, factor } = *self.summed;
         let (mut sums, mut plain) = (Sums::NONE, 0.0);
         let (mut out, mut room) = (self.out, Room::new());
         for row in self.rows {

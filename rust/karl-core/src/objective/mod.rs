@@ -11,13 +11,13 @@
 //! an [`Evaluation`]. [`linear_term`] is for entropies and divergences of full distributions. What is not finite in a
 //! token that counts makes these losses infinite or NaN.
 //!
-//! [`policy_loss`] is the policy gradient that refuses numbers which are not finite. The axes of policy gradients:
+//! GSPO is the policy gradient with [`Ratio::Sequence`] under a [`Clip`]. [`policy_loss`] is the policy gradient that refuses numbers which are not finite. The axes of policy gradients:
 //!
 //! | axis | meaning | points | file |
 //! |---|---|---|---|
-//! | [`Ratio`] | tokens that share a ratio | none, token, turn, sequence (mean or product) | `policy_gradient` |
+//! | [`Ratio`] | tokens that share a ratio | none, token, turn, sequence (mean: GSPO; or product) | `ratio` |
 //! | [`Update`] | what a token adds to the loss, and its bounds ([`Clip`]) | six rules | `update`, `clip` |
-//! | [`Penalty`] | divergence from the reference | none, k2, k3 | `penalty` |
+//! | [`Penalty`] | divergence from the reference | none, k2, k3 | `policy_gradient` |
 //! | [`Aggregate`] | aggregation of tokens to one number | four means | `aggregate` |
 //!
 //! ```text
@@ -55,11 +55,8 @@ pub use balance::{Anchor, Balance, LogZ, Residuals, balance};
 pub use batch_statistics::{Evaluation, Statistics};
 pub use clip::{Bounds, Clip};
 pub use likelihood::{WeightedLikelihood, linear_term, weighted_likelihood};
-pub use policy_gradient::Penalty;
-pub use policy_gradient::policy_loss;
-pub use policy_gradient::{PolicyGradient, policy_gradient};
-pub use ratio::Ratio;
-pub use ratio::{Power, row_log_ratio, token_log_ratio};
+pub use policy_gradient::{Penalty, PolicyGradient, policy_gradient, policy_loss};
+pub use ratio::{Power, Ratio, row_log_ratio, token_log_ratio};
 pub use rollouts::Rollouts;
 pub use target_policy::{TargetPolicy, target_policy};
 pub use turns::Turns;

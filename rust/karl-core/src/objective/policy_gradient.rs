@@ -10,10 +10,9 @@ use super::clip::Clip;
 use super::ratio::{Power, Ratio, RatioUnit, Room, drift, local, own_ratios};
 use super::rollouts::{PIECE, RolloutPart, Rollouts, map_blocks, not_finite};
 use super::turns::Turns;
-use super::update::{Bounded, Delight, Flip, SoftGate, Update, UpdateRule, Variance};
+use super::update::Update;
 use crate::check::check_length;
 use crate::error::{Error, Result};
-use crate::numeric::Real;
 use crate::numeric::exp::exp;
 use crate::numeric::simd::{Kernel, wide};
 
@@ -31,261 +30,6 @@ pub struct PolicyGradient<'a> {
     /// Aggregation of tokens to one number, with its denominator.
     pub aggregate: Aggregate,
 }
-
-/// Compute a policy-gradient objective and its derivative by each log-probability.
-///
-/// ```text
-/// loss = sum_t w_t (update(ratio_t, A_t, logp_t) + penalty_t),    coefficient_t = d loss / d logp_t
-/// ```
-///
-/// A ratio on its bound is within: its gradient flows. What is not finite in a token that counts makes the loss
-/// infinite or NaN, and raises nothing. Shapes: `coefficient` `[N]`, all of it written, exactly 0 where a token is
-/// masked. Cost: one read of the columns, and another from the cache; one write.
-///
-/// # Errors
-/// [`Error::Length`](crate::Error::Length) for columns that do not match; [`Error::Range`](crate::Error::Range) for a
-/// denominator below 1.
-pub fn policy_gradient<T: RealArithmetic>(
-    rollouts: &Rollouts<'_, T>,
-    advantages: Advantages<'_>,
-    objective: &PolicyGradient<'_>,
-    coefficient: &mut [T],
-    threads: usize,
-) -> Result<Evaluation> {
-    check_length("coefficient", coefficient.len(), rollouts.logp.len())?;
-    advantages.check(rollouts.offsets)?;
-    if let Ratio::Turn(turns) = objective.ratio {
-        turns.check(&rollouts.offsets)?;
-    }
-    let weight = objective.aggregate.weight(&rollouts.offsets, Some(rollouts.mask), threads)?;
-    let batch = Batch { rollouts, advantages, objective, weight };
-    let size = |rows: &Range<usize>| rollouts.tokens(rows);
-    let one = |rows: Range<usize>, out: &mut [T]| wide(Block { batch: &batch, rows, out });
-    let blocks = map_blocks(&rollouts.offsets, coefficient, threads, size, one);
-    let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
-    let statistics = sums.statistics(rollouts.old.is_some(), rollouts.reference.is_some());
-    Ok(Evaluation { loss: sums.loss, statistics })
-}
-
-/// The loss of some rollouts, and their coefficients.
-struct Block<'a, 'b, T> {
-    batch: &'b Batch<'a, T>,
-    rows: Range<usize>,
-    out: &'b mut [T],
-}
-
-impl<T: RealArithmetic> Kernel for Block<'_, '_, T> {
-    type Output = Sums;
-
-    #[inline(always)]
-    fn run(self) -> Sums {
-        let (mut sums, mut room, mut out) = (Sums::NONE, Room::new(), self.out);
-        for row in self.rows {
-            let (own, rest) = self.batch.rollouts.split(row, out);
-            self.batch.rollout(row, &mut sums, &mut room, own);
-            out = rest;
-        }
-        sums
-    }
-}
-
-/// All that a block is computed from.
-struct Batch<'a, T> {
-    rollouts: &'a Rollouts<'a, T>,
-    advantages: Advantages<'a>,
-    objective: &'a PolicyGradient<'a>,
-    weight: Weight,
-}
-
-/// Distribution of the gradient of a shared ratio over its tokens: the share of all slopes that each has.
-#[derive(Clone, Copy)]
-struct Shared {
-    log_ratio: f64,
-    /// None where each token has the slope of its own term.
-    share: Option<f64>,
-}
-
-impl<T: RealArithmetic> Batch<'_, T> {
-    #[inline(always)]
-    fn rollout(&self, row: usize, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
-        let tokens = self.rollouts.live(row);
-        let part = self.rollouts.part(tokens.clone());
-        let kept = part.kept();
-        if kept == 0 {
-            return;
-        }
-        sums.tokens += kept as u64;
-        sums.rollouts += 1;
-        let moved = part.sum_log_ratio();
-        sums.moved(moved);
-        let unit = RatioUnit { row, tokens: &tokens, part, weight: self.weight.of(kept), masked: false };
-        let masked = self.masks(&unit, moved, kept);
-        let unit = RatioUnit { masked, ..unit };
-        match self.objective.ratio {
-            Ratio::Token => match self.objective.update.geometric() {
-                Some(clip) => geometric(&clip, self.advantages, &unit, kept, sums, room, out),
-                None => self.own(&unit, sums, room, out),
-            },
-            Ratio::OnPolicy => self.shared(&unit, Shared { log_ratio: 0.0, share: None }, sums, room, out),
-            Ratio::Turn(turns) => self.by_turn(&unit, turns, sums, room, out),
-            Ratio::SequenceProduct => {
-                self.shared(&unit, Shared { log_ratio: moved, share: Some(1.0) }, sums, room, out);
-            }
-            Ratio::Sequence | Ratio::SequenceToken => {
-                let mean = Power::Mean.of(moved, kept);
-                let own = matches!(self.objective.ratio, Ratio::SequenceToken);
-                let share = (!own).then_some(1.0 / kept as f64);
-                self.shared(&unit, Shared { log_ratio: mean, share }, sums, room, out);
-            }
-        }
-        if !matches!(self.objective.ratio, Ratio::Token) {
-            drift(&unit.part, false, sums, room);
-        }
-        self.penalise(&unit, sums, room, out);
-    }
-
-    /// Return whether the policy has fallen away from the rollout so far that its negative advantages count as 0.
-    #[inline(always)]
-    fn masks(&self, unit: &RatioUnit<'_, T>, moved: f64, kept: usize) -> bool {
-        let Some(delta) = self.objective.mask_negatives else { return false };
-        let log_ratio = match self.objective.ratio {
-            Ratio::OnPolicy => 0.0,
-            Ratio::SequenceProduct => moved,
-            Ratio::Turn(turns) => {
-                let units = turns.units(unit.tokens).filter(|(_, counts)| *counts);
-                let local = |part: Range<usize>| unit.part.cut(local(unit.tokens, &part)).sum_log_ratio();
-                units.map(|(part, _)| local(part)).sum::<f64>() / kept as f64
-            }
-            _ => moved / kept as f64,
-        };
-        log_ratio < -delta
-    }
-
-    /// The tokens of each turn share a ratio; those of no turn have the ratio 1, and no gradient through it.
-    #[inline(always)]
-    fn by_turn(
-        &self,
-        unit: &RatioUnit<'_, T>,
-        turns: Turns<'_>,
-        sums: &mut Sums,
-        room: &mut Room<T>,
-        out: &mut [T],
-    ) {
-        out.fill(T::default());
-        for (tokens, counts) in turns.units(unit.tokens) {
-            let place = local(unit.tokens, &tokens);
-            let part = unit.part.cut(place.clone());
-            let kept = part.kept();
-            if kept > 0 {
-                let log_ratio = if counts { part.sum_log_ratio() / kept as f64 } else { 0.0 };
-                let share = Some(if counts { 1.0 / kept as f64 } else { 0.0 });
-                let turn = RatioUnit { tokens: &tokens, part, ..*unit };
-                self.shared(&turn, Shared { log_ratio, share }, sums, room, &mut out[place]);
-            }
-        }
-    }
-
-    /// Each token has a ratio of its own.
-    #[inline(always)]
-    fn own(&self, unit: &RatioUnit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
-        for (tokens, credit) in self.advantages.spans(unit.row, unit.tokens.clone()) {
-            let place = local(unit.tokens, &tokens);
-            let (part, out) = (unit.part.cut(place.clone()), &mut out[place]);
-            for (number, out) in out.chunks_mut(PIECE).enumerate() {
-                let places = number * PIECE..number * PIECE + out.len();
-                let piece = part.cut(places.clone());
-                let kept = piece.kept();
-                if kept == 0 {
-                    out.fill(T::default());
-                    continue;
-                }
-                own_ratios(&piece, kept, sums, room);
-                sums.ratios.extend(&room.ratios[..out.len()], kept);
-                fill_advantages(credit, places, unit.masked, &mut room.advantages);
-                let terms = steps(&self.objective.update, &piece, unit.weight, sums, room, out);
-                sums.loss += unit.weight * terms;
-            }
-        }
-    }
-
-    /// All tokens share a ratio.
-    #[inline(always)]
-    fn shared(
-        &self,
-        unit: &RatioUnit<'_, T>,
-        shared: Shared,
-        sums: &mut Sums,
-        room: &mut Room<T>,
-        out: &mut [T],
-    ) {
-        let ratio = exp(shared.log_ratio);
-        sums.ratios.push(ratio, unit.part.kept() as u64);
-        let detached = self.objective.update.detached();
-        let share = if detached { None } else { shared.share };
-        let mut slopes = 0.0;
-        for (tokens, credit) in self.advantages.spans(unit.row, unit.tokens.clone()) {
-            let place = local(unit.tokens, &tokens);
-            let (part, out) = (unit.part.cut(place.clone()), &mut out[place]);
-            if let (TokenAdvantages::One { value, .. }, false) = (credit, detached) {
-                let slope = self.alike(&part, ratio, value, unit, sums);
-                if share.is_none() {
-                    part.spread(T::narrow(unit.weight * slope), out);
-                }
-                slopes += slope * unit.weight * part.kept() as f64;
-                continue;
-            }
-            room.ratios.fill(T::narrow(ratio));
-            for (number, out) in out.chunks_mut(PIECE).enumerate() {
-                let places = number * PIECE..number * PIECE + out.len();
-                let piece = part.cut(places.clone());
-                fill_advantages(credit, places, unit.masked, &mut room.advantages);
-                sums.loss +=
-                    unit.weight * steps(&self.objective.update, &piece, unit.weight, sums, room, out);
-                slopes += if share.is_some() { sum(out) } else { 0.0 };
-            }
-        }
-        if let Some(share) = share {
-            unit.part.spread(T::narrow(slopes * share), out);
-        }
-    }
-
-    /// The tokens share ratio and advantage: return the slope of each, before its weight.
-    #[inline(always)]
-    fn alike(
-        &self,
-        part: &RolloutPart<'_, T>,
-        ratio: f64,
-        advantage: f64,
-        unit: &RatioUnit<'_, T>,
-        sums: &mut Sums,
-    ) -> f64 {
-        let advantage = if unit.masked && advantage < 0.0 { 0.0 } else { advantage };
-        let (kept, step) = (part.kept(), self.objective.update.shared(ratio, advantage));
-        sums.below += if step.below { kept as u64 } else { 0 };
-        sums.above += if step.above { kept as u64 } else { 0 };
-        sums.bound += if step.bound { kept as u64 } else { 0 };
-        sums.loss += unit.weight * kept as f64 * step.term;
-        step.slope
-    }
-
-    #[inline(always)]
-    fn penalise(&self, unit: &RatioUnit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
-        if self.objective.penalty == Penalty::None {
-            return;
-        }
-        for (number, out) in out.chunks_mut(PIECE).enumerate() {
-            let piece = unit.part.cut(number * PIECE..number * PIECE + out.len());
-            if piece.kept() == 0 {
-                continue;
-            }
-            let (terms, k3) = self.objective.penalty.add(&piece, unit.weight, room, out);
-            sums.loss += unit.weight * terms;
-            sums.kl += k3;
-        }
-    }
-}
-
-// The penalty on the divergence from the reference, in the loss of each token.
 
 /// The axis: with `d = logp - logp_ref`, what is added to the loss of a token.
 ///
@@ -315,55 +59,318 @@ pub enum Penalty {
     },
 }
 
-impl Penalty {
-    pub(super) fn by_ratio(self) -> bool {
-        matches!(self, Self::K2 { by_ratio: true, .. } | Self::K3 { by_ratio: true, .. })
+/// Compute a policy-gradient objective and its derivative by each log-probability.
+///
+/// ```text
+/// loss = sum_t w_t (update(ratio_t, A_t, logp_t) + penalty_t),    coefficient_t = d loss / d logp_t
+/// ```
+///
+/// A ratio on its bound is within: its gradient flows. What is not finite in a token that counts makes the loss
+/// infinite or NaN, and raises nothing. Shapes: `coefficient` `[N]`, all of it written, exactly 0 where a token is
+/// masked. Cost: one read of the columns, and another from the cache; one write.
+///
+/// # Errors
+/// [`Error::Length`] for columns that do not match; [`Error::Range`] for a
+/// denominator below 1.
+pub fn policy_gradient<T: RealArithmetic>(
+    rollouts: &Rollouts<'_, T>,
+    advantages: Advantages<'_>,
+    objective: &PolicyGradient<'_>,
+    coefficient: &mut [T],
+    threads: usize,
+) -> Result<Evaluation> {
+    check_length("coefficient", coefficient.len(), rollouts.logp.len())?;
+    advantages.check(rollouts.offsets)?;
+    if let Ratio::Turn(turns) = objective.ratio {
+        turns.check(&rollouts.offsets)?;
     }
+    let weight = objective.aggregate.weight(&rollouts.offsets, Some(rollouts.mask), threads)?;
+    let batch = Batch { rollouts, advantages, objective, weight };
+    let size = |rows: &Range<usize>| rollouts.tokens(rows);
+    let one = |rows: Range<usize>, out: &mut [T]| wide(Block { batch: &batch, rows, out });
+    let blocks = map_blocks(&rollouts.offsets, coefficient, threads, size, one);
+    let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
+    let statistics = sums.statistics(rollouts.old.is_some(), rollouts.reference.is_some());
+    Ok(Evaluation { loss: sums.loss, statistics })
+}
 
-    /// Add the penalty of some tokens to their coefficients; return the sum of its terms, and that of k3.
-    #[inline(always)]
-    pub(super) fn add<T: RealArithmetic>(
-        self,
-        part: &RolloutPart<'_, T>,
-        weight: f64,
-        room: &mut Room<T>,
-        out: &mut [T],
-    ) -> (f64, f64) {
-        let (square, coef) = match self {
-            Self::None => return (0.0, 0.0),
-            Self::K2 { coef, .. } => (true, coef),
-            Self::K3 { coef, .. } => (false, coef),
-        };
-        let Some(reference) = part.reference else { return (0.0, 0.0) };
-        let (n, by_ratio) = (part.len(), self.by_ratio());
-        let Room { ratios, terms, advantages: k3, .. } = room;
-        let (ratios, terms, k3) = (&mut ratios[..n], &mut terms[..n], &mut k3[..n]);
-        match part.old.filter(|_| by_ratio) {
-            None => ratios.fill(T::ONE),
-            Some(old) => part.ratios(old, ratios),
-        }
-        let (half, weight) = (T::narrow(0.5), T::narrow(weight * coef));
-        let given = part.logp.iter().zip(reference).zip(part.keep).zip(&*ratios);
-        let tokens = out.iter_mut().zip(terms.iter_mut()).zip(k3.iter_mut());
-        for (((out, term), k3), (((&logp, &reference), &keep), &ratio)) in tokens.zip(given) {
-            let drift = if keep { logp - reference } else { T::default() };
-            // exp(-d) - 1 = (exp(-d) - 1 + d) - d, and neither loses digits.
-            let (_, value) = (-drift).exp_and_excess();
-            *k3 = value;
-            // K3 by ratio: ratio (1 - exp(-d)) + ratio k3 = ratio d.
-            let slope = if square || by_ratio { drift } else { drift - value };
-            *term = ratio * if square { half * drift * drift } else { value };
-            *out = *out + weight * (ratio * slope);
-        }
-        (coef * sum(terms), sum(k3))
+/// Compute [`policy_gradient`], and refuse a number that is not finite where it counts.
+///
+/// A ratio beyond the range of its type is infinite, and is not an error where a bound takes its place. Cost besides: a read of
+/// the coefficients.
+///
+/// # Errors
+/// As [`policy_gradient`]; [`Error::NotFinite`] for the first token that counts with a log-probability, an advantage or a
+/// coefficient that is not finite; [`Error::Number`] for a sum of losses that is not. The coefficients are then undefined.
+pub fn policy_loss<T: RealArithmetic>(
+    rollouts: &Rollouts<'_, T>,
+    advantages: Advantages<'_>,
+    objective: &PolicyGradient<'_>,
+    coefficient: &mut [T],
+    threads: usize,
+) -> Result<Evaluation> {
+    let evaluation = policy_gradient(rollouts, advantages, objective, coefficient, threads)?;
+    // The sum over all log ratios has seen each of them: a bound may have hidden one from the loss.
+    let finite = evaluation.loss.is_finite() && evaluation.statistics.kl_old.is_finite();
+    if finite && wide(Finite(coefficient)) {
+        return Ok(evaluation);
+    }
+    match find_fault(rollouts, advantages, coefficient) {
+        Some(error) => Err(error),
+        None if evaluation.loss.is_finite() => Ok(evaluation),
+        None => Err(Error::Number { what: "loss", value: evaluation.loss }),
     }
 }
 
-// Policy gradients of a geometric mean of clipped ratios (GMPO).
+/// Name the first number that is not finite.
+#[cold]
+fn find_fault<T: RealArithmetic>(
+    rollouts: &Rollouts<'_, T>,
+    advantages: Advantages<'_>,
+    coefficient: &[T],
+) -> Option<Error> {
+    let coefficients = || coefficient.iter().enumerate();
+    rollouts
+        .fault()
+        .or_else(|| advantages.fault(&rollouts.offsets, rollouts.mask))
+        .or_else(|| coefficients().find_map(|(at, &value)| not_finite("coefficient", at, value)))
+}
+
+/// True if all numbers are finite.
+struct Finite<'a, T>(&'a [T]);
+
+impl<T: RealArithmetic> Kernel for Finite<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        self.0.iter().fold(true, |finite, value| finite & value.is_finite())
+    }
+}
+
+/// The loss of some rollouts, and their coefficients.
+struct Block<'a, 'b, T> {
+    batch: &'b Batch<'a, T>,
+    rows: Range<usize>,
+    out: &'b mut [T],
+}
+
+impl<T: RealArithmetic> Kernel for Block<'_, '_, T> {
+    type Output = Sums;
+
+    #[inline(always)]
+    fn run(self) -> Sums {
+        let (mut sums, mut room, mut out) = (Sums::NONE, Room::new(), self.out);
+        for row in self.rows {
+            let (own, rest) = self.batch.rollouts.split(row, out);
+            self.batch.add_rollout(row, &mut sums, &mut room, own);
+            out = rest;
+        }
+        sums
+    }
+}
+
+/// All that a block is computed from.
+struct Batch<'a, T> {
+    rollouts: &'a Rollouts<'a, T>,
+    advantages: Advantages<'a>,
+    objective: &'a PolicyGradient<'a>,
+    weight: Weight,
+}
+
+/// Distribution of the gradient of a shared ratio over its tokens: the share of all slopes that each has.
+#[derive(Clone, Copy)]
+struct Shared {
+    log_ratio: f64,
+    /// None where each token has the slope of its own term.
+    share: Option<f64>,
+}
+
+impl<T: RealArithmetic> Batch<'_, T> {
+    #[inline(always)]
+    fn add_rollout(&self, row: usize, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+        let tokens = self.rollouts.live(row);
+        let part = self.rollouts.part(tokens.clone());
+        let kept = part.kept();
+        if kept == 0 {
+            return;
+        }
+        sums.tokens += kept as u64;
+        sums.rollouts += 1;
+        let moved = part.sum_log_ratio();
+        sums.moved(moved);
+        let unit = RatioUnit { row, tokens: &tokens, part, weight: self.weight.of(kept), masked: false };
+        let masked = self.masks(&unit, moved, kept);
+        let unit = RatioUnit { masked, ..unit };
+        match self.objective.ratio {
+            Ratio::Token => match self.objective.update.geometric() {
+                Some(clip) => add_geometric(&clip, self.advantages, &unit, kept, sums, room, out),
+                None => self.add_own_ratios(&unit, sums, room, out),
+            },
+            Ratio::OnPolicy => {
+                self.add_shared_ratio(&unit, Shared { log_ratio: 0.0, share: None }, sums, room, out);
+            }
+            Ratio::Turn(turns) => self.add_turns(&unit, turns, sums, room, out),
+            Ratio::SequenceProduct => {
+                self.add_shared_ratio(&unit, Shared { log_ratio: moved, share: Some(1.0) }, sums, room, out);
+            }
+            Ratio::Sequence | Ratio::SequenceToken => {
+                let mean = Power::Mean.of(moved, kept);
+                let own = matches!(self.objective.ratio, Ratio::SequenceToken);
+                let share = (!own).then_some(1.0 / kept as f64);
+                self.add_shared_ratio(&unit, Shared { log_ratio: mean, share }, sums, room, out);
+            }
+        }
+        if !matches!(self.objective.ratio, Ratio::Token) {
+            drift(&unit.part, false, sums, room);
+        }
+        self.add_penalty(&unit, sums, room, out);
+    }
+
+    /// Return whether the policy has fallen away from the rollout so far that its negative advantages count as 0.
+    #[inline(always)]
+    fn masks(&self, unit: &RatioUnit<'_, T>, moved: f64, kept: usize) -> bool {
+        let Some(delta) = self.objective.mask_negatives else { return false };
+        let log_ratio = match self.objective.ratio {
+            Ratio::OnPolicy => 0.0,
+            Ratio::SequenceProduct => moved,
+            Ratio::Turn(turns) => {
+                let units = turns.units(unit.tokens).filter(|(_, counts)| *counts);
+                let local = |part: Range<usize>| unit.part.cut(local(unit.tokens, &part)).sum_log_ratio();
+                units.map(|(part, _)| local(part)).sum::<f64>() / kept as f64
+            }
+            _ => moved / kept as f64,
+        };
+        log_ratio < -delta
+    }
+
+    /// The tokens of each turn share a ratio; those of no turn have the ratio 1, and no gradient through it.
+    #[inline(always)]
+    fn add_turns(
+        &self,
+        unit: &RatioUnit<'_, T>,
+        turns: Turns<'_>,
+        sums: &mut Sums,
+        room: &mut Room<T>,
+        out: &mut [T],
+    ) {
+        out.fill(T::default());
+        for (tokens, counts) in turns.units(unit.tokens) {
+            let place = local(unit.tokens, &tokens);
+            let part = unit.part.cut(place.clone());
+            let kept = part.kept();
+            if kept > 0 {
+                let log_ratio = if counts { part.sum_log_ratio() / kept as f64 } else { 0.0 };
+                let share = Some(if counts { 1.0 / kept as f64 } else { 0.0 });
+                let turn = RatioUnit { tokens: &tokens, part, ..*unit };
+                self.add_shared_ratio(&turn, Shared { log_ratio, share }, sums, room, &mut out[place]);
+            }
+        }
+    }
+
+    /// Each token has a ratio of its own.
+    #[inline(always)]
+    fn add_own_ratios(&self, unit: &RatioUnit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+        for (tokens, credit) in self.advantages.spans(unit.row, unit.tokens.clone()) {
+            let place = local(unit.tokens, &tokens);
+            let (part, out) = (unit.part.cut(place.clone()), &mut out[place]);
+            for (number, out) in out.chunks_mut(PIECE).enumerate() {
+                let places = number * PIECE..number * PIECE + out.len();
+                let piece = part.cut(places.clone());
+                let kept = piece.kept();
+                if kept == 0 {
+                    out.fill(T::default());
+                    continue;
+                }
+                own_ratios(&piece, kept, sums, room);
+                sums.ratios.extend(&room.ratios[..out.len()], kept);
+                credit.fill(places, unit.masked, &mut room.advantages);
+                let terms = self.objective.update.fill_coefficients(&piece, unit.weight, sums, room, out);
+                sums.loss += unit.weight * terms;
+            }
+        }
+    }
+
+    /// All tokens share a ratio.
+    #[inline(always)]
+    fn add_shared_ratio(
+        &self,
+        unit: &RatioUnit<'_, T>,
+        shared: Shared,
+        sums: &mut Sums,
+        room: &mut Room<T>,
+        out: &mut [T],
+    ) {
+        let ratio = exp(shared.log_ratio);
+        sums.ratios.push(ratio, unit.part.kept() as u64);
+        let detached = self.objective.update.detached();
+        let share = if detached { None } else { shared.share };
+        let mut slopes = 0.0;
+        for (tokens, credit) in self.advantages.spans(unit.row, unit.tokens.clone()) {
+            let place = local(unit.tokens, &tokens);
+            let (part, out) = (unit.part.cut(place.clone()), &mut out[place]);
+            if let (TokenAdvantages::One { value, .. }, false) = (credit, detached) {
+                let slope = self.add_alike(&part, ratio, value, unit, sums);
+                if share.is_none() {
+                    part.spread(T::narrow(unit.weight * slope), out);
+                }
+                slopes += slope * unit.weight * part.kept() as f64;
+                continue;
+            }
+            room.ratios.fill(T::narrow(ratio));
+            for (number, out) in out.chunks_mut(PIECE).enumerate() {
+                let places = number * PIECE..number * PIECE + out.len();
+                let piece = part.cut(places.clone());
+                credit.fill(places, unit.masked, &mut room.advantages);
+                sums.loss += unit.weight
+                    * self.objective.update.fill_coefficients(&piece, unit.weight, sums, room, out);
+                slopes += if share.is_some() { sum(out) } else { 0.0 };
+            }
+        }
+        if let Some(share) = share {
+            unit.part.spread(T::narrow(slopes * share), out);
+        }
+    }
+
+    /// The tokens share ratio and advantage: return the slope of each, before its weight.
+    #[inline(always)]
+    fn add_alike(
+        &self,
+        part: &RolloutPart<'_, T>,
+        ratio: f64,
+        advantage: f64,
+        unit: &RatioUnit<'_, T>,
+        sums: &mut Sums,
+    ) -> f64 {
+        let advantage = if unit.masked && advantage < 0.0 { 0.0 } else { advantage };
+        let (kept, step) = (part.kept(), self.objective.update.step_of_shared(ratio, advantage));
+        sums.below += if step.below { kept as u64 } else { 0 };
+        sums.above += if step.above { kept as u64 } else { 0 };
+        sums.bound += if step.bound { kept as u64 } else { 0 };
+        sums.loss += unit.weight * kept as f64 * step.term;
+        step.slope
+    }
+
+    #[inline(always)]
+    fn add_penalty(&self, unit: &RatioUnit<'_, T>, sums: &mut Sums, room: &mut Room<T>, out: &mut [T]) {
+        if self.objective.penalty == Penalty::None {
+            return;
+        }
+        for (number, out) in out.chunks_mut(PIECE).enumerate() {
+            let piece = unit.part.cut(number * PIECE..number * PIECE + out.len());
+            if piece.kept() == 0 {
+                continue;
+            }
+            let (terms, k3) = self.objective.penalty.add(&piece, unit.weight, room, out);
+            sums.loss += unit.weight * terms;
+            sums.kl += k3;
+        }
+    }
+}
 
 /// Tokens are clipped before the geometric mean of their ratios is taken: one that was has no gradient.
 #[inline(always)]
-pub(super) fn geometric<T: RealArithmetic>(
+fn add_geometric<T: RealArithmetic>(
     clip: &Clip,
     advantages: Advantages<'_>,
     unit: &RatioUnit<'_, T>,
@@ -380,7 +387,7 @@ pub(super) fn geometric<T: RealArithmetic>(
         let here = piece.kept();
         own_ratios(&piece, here, sums, room);
         sums.ratios.extend(&room.ratios[..out.len()], here);
-        credits(advantages, unit, places, room);
+        fill_advantages(advantages, unit, places, room);
         let (mut below, mut above) = (0_u32, 0_u32);
         let Room { log_ratios, advantages, terms, .. } = room;
         let tokens = out.iter_mut().zip(terms.iter_mut()).zip(log_ratios.iter()).zip(advantages.iter_mut());
@@ -414,7 +421,7 @@ pub(super) fn geometric<T: RealArithmetic>(
 
 /// Fill in the advantages of some tokens of a rollout.
 #[inline(always)]
-fn credits<T: RealArithmetic>(
+fn fill_advantages<T: RealArithmetic>(
     advantages: Advantages<'_>,
     unit: &RatioUnit<'_, T>,
     places: Range<usize>,
@@ -423,155 +430,50 @@ fn credits<T: RealArithmetic>(
     let tokens = unit.tokens.start + places.start..unit.tokens.start + places.end;
     for (part, credit) in advantages.spans(unit.row, tokens.clone()) {
         let out = &mut room.advantages[local(&tokens, &part)];
-        fill_advantages(credit, 0..out.len(), unit.masked, out);
+        credit.fill(0..out.len(), unit.masked, out);
     }
 }
 
-// The coefficients of tokens with known ratios and advantages, a piece at a time.
-
-/// Write the coefficients of a piece of known ratios and advantages; return the sum of its terms.
-#[inline(always)]
-pub(super) fn steps<T: RealArithmetic>(
-    update: &Update,
-    piece: &RolloutPart<'_, T>,
-    weight: f64,
-    sums: &mut Sums,
-    room: &mut Room<T>,
-    out: &mut [T],
-) -> f64 {
-    match *update {
-        Update::Bounded(clip) if clip.detached => {
-            under(Bounded::<T, true>::of(&clip), piece, weight, sums, room, out)
-        }
-        Update::Bounded(clip) => under(Bounded::<T, false>::of(&clip), piece, weight, sums, room, out),
-        Update::Geometric { .. } => {
-            let free = Bounded::<T, false>::of(&Clip::NONE);
-            under(free, piece, weight, sums, room, out)
-        }
-        Update::Variance { strength } => under(Variance(T::narrow(strength)), piece, weight, sums, room, out),
-        Update::SoftGate { positive, negative } => {
-            under(SoftGate::of(positive, negative), piece, weight, sums, room, out)
-        }
-        Update::Flip { low, high, bound } => {
-            under(Flip::of(low, high, bound), piece, weight, sums, room, out)
-        }
-        Update::Delight { temperature } => {
-            under(Delight(T::narrow(1.0 / temperature)), piece, weight, sums, room, out)
-        }
+impl Penalty {
+    fn by_ratio(self) -> bool {
+        matches!(self, Self::K2 { by_ratio: true, .. } | Self::K3 { by_ratio: true, .. })
     }
-}
 
-/// Fill in the advantages of some places of a span; negative ones count as 0 where they are masked.
-#[inline(always)]
-pub(super) fn fill_advantages<T: RealArithmetic>(
-    credit: TokenAdvantages<'_>,
-    places: Range<usize>,
-    masked: bool,
-    out: &mut [T],
-) {
-    let out = &mut out[..places.len()];
-    match credit {
-        TokenAdvantages::One { value, .. } => out.fill(T::narrow(value)),
-        TokenAdvantages::Single(values) => narrow(&values[places], out),
-        TokenAdvantages::Double(values) => narrow(&values[places], out),
-    }
-    if masked {
-        for advantage in out {
-            *advantage = if *advantage < T::default() { T::default() } else { *advantage };
-        }
-    }
-}
-
-#[inline(always)]
-fn narrow<T: RealArithmetic, A: Real>(values: &[A], out: &mut [T]) {
-    for (out, value) in out.iter_mut().zip(values) {
-        *out = T::narrow(value.widen());
-    }
-}
-
-/// Write the coefficients under one rule.
-#[inline(always)]
-fn under<T: RealArithmetic, R: UpdateRule<T>>(
-    rule: R,
-    piece: &RolloutPart<'_, T>,
-    weight: f64,
-    sums: &mut Sums,
-    room: &mut Room<T>,
-    out: &mut [T],
-) -> f64 {
-    let (zero, weight) = (T::default(), T::narrow(weight));
-    let n = out.len();
-    let (ratios, advantages, terms) = (&room.ratios[..n], &room.advantages[..n], &mut room.terms[..n]);
-    let (mut low, mut high, mut bound) = (0_u32, 0_u32, 0_u32);
-    let given = ratios.iter().zip(advantages).zip(piece.logp.iter().zip(piece.keep));
-    for ((term, out), ((&ratio, &advantage), (&logp, &keep))) in terms.iter_mut().zip(out).zip(given) {
-        let step = rule.step(ratio, advantage, logp);
-        // A NaN is not equal to zero, and has to be seen in the sum.
-        let live = keep & (!R::BY_ADVANTAGE | (advantage != zero));
-        *term = if live { step.term } else { zero };
-        *out = if live { weight * step.slope } else { zero };
-        low += u32::from(live & step.below);
-        high += u32::from(live & step.above);
-        bound += u32::from(live & step.bound);
-    }
-    sums.below += u64::from(low);
-    sums.above += u64::from(high);
-    sums.bound += u64::from(bound);
-    sum(terms)
-}
-
-// Policy gradients that refuse numbers which are not finite.
-
-/// Compute [`policy_gradient`], and refuse a number that is not finite where it counts.
-///
-/// A ratio beyond the range of its type is infinite, and no error where a bound takes its place. Cost besides: a read of
-/// the coefficients.
-///
-/// # Errors
-/// As [`policy_gradient`]; [`Error::NotFinite`] for the first token that counts with a log-probability, an advantage or a
-/// coefficient that is not finite; [`Error::Number`] for a sum of losses that is not. The coefficients are then undefined.
-pub fn policy_loss<T: RealArithmetic>(
-    rollouts: &Rollouts<'_, T>,
-    advantages: Advantages<'_>,
-    objective: &PolicyGradient<'_>,
-    coefficient: &mut [T],
-    threads: usize,
-) -> Result<Evaluation> {
-    let found = policy_gradient(rollouts, advantages, objective, coefficient, threads)?;
-    // The sum over all log ratios has seen each of them: a bound may have hidden one from the loss.
-    let finite = found.loss.is_finite() && found.statistics.kl_old.is_finite();
-    if finite && wide(Finite(coefficient)) {
-        return Ok(found);
-    }
-    match fault(rollouts, advantages, coefficient) {
-        Some(error) => Err(error),
-        None if found.loss.is_finite() => Ok(found),
-        None => Err(Error::Number { what: "loss", value: found.loss }),
-    }
-}
-
-/// Name the first number that is not finite.
-#[cold]
-fn fault<T: RealArithmetic>(
-    rollouts: &Rollouts<'_, T>,
-    advantages: Advantages<'_>,
-    coefficient: &[T],
-) -> Option<Error> {
-    let coefficients = || coefficient.iter().enumerate();
-    rollouts
-        .fault()
-        .or_else(|| advantages.fault(&rollouts.offsets, rollouts.mask))
-        .or_else(|| coefficients().find_map(|(at, &value)| not_finite("coefficient", at, value)))
-}
-
-/// True if all numbers are finite.
-struct Finite<'a, T>(&'a [T]);
-
-impl<T: RealArithmetic> Kernel for Finite<'_, T> {
-    type Output = bool;
-
+    /// Add the penalty of some tokens to their coefficients; return the sum of its terms, and that of k3.
     #[inline(always)]
-    fn run(self) -> bool {
-        self.0.iter().fold(true, |finite, value| finite & value.is_finite())
+    fn add<T: RealArithmetic>(
+        self,
+        part: &RolloutPart<'_, T>,
+        weight: f64,
+        room: &mut Room<T>,
+        out: &mut [T],
+    ) -> (f64, f64) {
+        let (square, coef) = match self {
+            Self::None => return (0.0, 0.0),
+            Self::K2 { coef, .. } => (true, coef),
+            Self::K3 { coef, .. } => (false, coef),
+        };
+        let Some(reference) = part.reference else { return (0.0, 0.0) };
+        let (n, by_ratio) = (part.len(), self.by_ratio());
+        let Room { ratios, terms, advantages: k3, .. } = room;
+        let (ratios, terms, k3) = (&mut ratios[..n], &mut terms[..n], &mut k3[..n]);
+        match part.old.filter(|_| by_ratio) {
+            None => ratios.fill(T::ONE),
+            Some(old) => part.ratios(old, ratios),
+        }
+        let (half, weight) = (T::narrow(0.5), T::narrow(weight * coef));
+        let given = part.logp.iter().zip(reference).zip(part.keep).zip(&*ratios);
+        let tokens = out.iter_mut().zip(terms.iter_mut()).zip(k3.iter_mut());
+        for (((out, term), k3), (((&logp, &reference), &keep), &ratio)) in tokens.zip(given) {
+            let drift = if keep { logp - reference } else { T::default() };
+            // exp(-d) - 1 = (exp(-d) - 1 + d) - d, and neither loses digits.
+            let (_, value) = (-drift).exp_and_excess();
+            *k3 = value;
+            // K3 by ratio: ratio (1 - exp(-d)) + ratio k3 = ratio d.
+            let slope = if square || by_ratio { drift } else { drift - value };
+            *term = ratio * if square { half * drift * drift } else { value };
+            *out = *out + weight * (ratio * slope);
+        }
+        (coef * sum(terms), sum(k3))
     }
 }

@@ -1,4 +1,4 @@
-//! Log ratios of the policy to the behaviour policy.
+//! Ratios of the policy to the behaviour policy: of a token, of a turn, of a rollout ([`Ratio`]), and their logarithms.
 
 use std::ops::Range;
 
@@ -8,6 +8,35 @@ use super::rollouts::{PIECE, RolloutPart, Rollouts, first_kept, map_blocks};
 use super::turns::Turns;
 use crate::error::Result;
 use crate::numeric::simd::{Kernel, wide};
+
+/// The axis: the ratio that a token counts with.
+///
+/// ```text
+/// OnPolicy         1                              d_t = logp_t - logp_old_t
+/// Token            exp(d_t)
+/// Turn             exp(mean of d over the turn)
+/// Sequence         exp(mean of d over the rollout)      s_i, the geometric mean (GSPO, SAMPO)
+/// SequenceProduct  exp(sum of d over the rollout)       the ratio of the rollouts' probabilities
+/// SequenceToken    sg(s_i) exp(d_t) / sg(exp(d_t))      the value of s_i, a gradient of each token's own (GSPO-token)
+/// ```
+///
+/// Where the tokens of a rollout share an advantage, `SequenceToken` has the gradient of `Sequence`.
+/// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
+#[derive(Clone, Copy, Debug)]
+pub enum Ratio<'a> {
+    /// 1: the policy is the behaviour policy.
+    OnPolicy,
+    /// Its own.
+    Token,
+    /// The geometric mean over a turn.
+    Turn(Turns<'a>),
+    /// The geometric mean over the rollout.
+    Sequence,
+    /// The product over the rollout.
+    SequenceProduct,
+    /// The geometric mean over the rollout as a constant, with the token's own gradient.
+    SequenceToken,
+}
 
 /// Log ratio of several tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +92,7 @@ pub fn row_log_ratio<T: RealArithmetic>(
     let mut out = vec![0.0; rollouts.rows()];
     let one = |rows: Range<usize>, out: &mut [f64]| wide(RowRatios { rollouts, power, rows, out });
     map_blocks(&rollouts.offsets, &mut out, threads, ExactSizeIterator::len, one);
-    // The mean of nothing is NaN, and the only one that is no fault.
+    // The mean of nothing is NaN too, and not a fault.
     let odd = out.iter().enumerate().any(|(row, value)| !value.is_finite() && !rollouts.live(row).is_empty());
     odd.then(|| rollouts.fault()).flatten().map_or(Ok(out), Err)
 }
@@ -89,38 +118,7 @@ impl<T: RealArithmetic> Kernel for RowRatios<'_, '_, T> {
     }
 }
 
-// Tokens of a rollout in pieces that stay in the first-level cache, and how far the policy has moved in them.
-
-/// The axis: the ratio that a token counts with.
-///
-/// ```text
-/// OnPolicy         1                              d_t = logp_t - logp_old_t
-/// Token            exp(d_t)
-/// Turn             exp(mean of d over the turn)
-/// Sequence         exp(mean of d over the rollout)      s_i, the geometric mean (GSPO, SAMPO)
-/// SequenceProduct  exp(sum of d over the rollout)       the ratio of the rollouts' probabilities
-/// SequenceToken    sg(s_i) exp(d_t) / sg(exp(d_t))      the value of s_i, a gradient of each token's own (GSPO-token)
-/// ```
-///
-/// Where the tokens of a rollout share an advantage, `SequenceToken` has the gradient of `Sequence`.
-/// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
-#[derive(Clone, Copy, Debug)]
-pub enum Ratio<'a> {
-    /// 1: the policy is the behaviour policy.
-    OnPolicy,
-    /// Its own.
-    Token,
-    /// The geometric mean over a turn.
-    Turn(Turns<'a>),
-    /// The geometric mean over the rollout.
-    Sequence,
-    /// The product over the rollout.
-    SequenceProduct,
-    /// The geometric mean over the rollout as a constant, with the token's own gradient.
-    SequenceToken,
-}
-
-/// Scratch memory for a piece.
+/// Scratch memory for a piece of a rollout, which stays in the first-level cache.
 pub(super) struct Room<T> {
     pub(super) log_ratios: [T; PIECE],
     pub(super) ratios: [T; PIECE],

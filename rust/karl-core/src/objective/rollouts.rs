@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::arithmetic::{RealArithmetic, sum_of_kept};
+use super::arithmetic::{RealArithmetic, sum_of_kept, sum_of_kept_differences};
 use crate::check::check_length;
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
@@ -30,7 +30,7 @@ impl<'a, T: RealArithmetic> Rollouts<'a, T> {
     /// Shapes: columns `[N]`, `offsets` `[B + 1]`.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) where columns differ in length.
+    /// [`Error::Length`] where columns differ in length.
     pub fn new(
         logp: &'a [T],
         old: Option<&'a [T]>,
@@ -149,6 +149,16 @@ impl<T: RealArithmetic> RolloutPart<'_, T> {
         sum_of_kept(self.logp, self.keep)
     }
 
+    /// Return the sum of the log ratios to the behaviour policy; 0 without one.
+    #[inline(always)]
+    pub(super) fn sum_log_ratio(&self) -> f64 {
+        // No closure: it would be compiled apart, for narrow vectors.
+        match self.old {
+            Some(old) => sum_of_kept_differences(self.logp, old, self.keep),
+            None => 0.0,
+        }
+    }
+
     /// Fill a column with the log ratio to another policy, 0 for masked tokens.
     #[inline(always)]
     pub(super) fn log_ratios(&self, other: &[T], out: &mut [T]) {
@@ -218,14 +228,6 @@ pub(super) fn kept(mask: &[bool]) -> usize {
     count
 }
 
-// Sequences cut into blocks of about as many tokens, which threads share.
-//
-// The cut depends on the offsets alone: what is folded from the blocks in their order has the same bits for any
-// number of threads.
-//
-// Speed: work for several threads in chunks of whole rollouts. Record: `benches/record/kernels.json`, "policy loss and
-// coefficients, token level, float32".
-
 /// Tokens of one block: three columns of f64 then stay in a second-level cache.
 const BLOCK: usize = 1 << 15;
 
@@ -246,7 +248,14 @@ fn cut_blocks(offsets: &Offsets) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Return the results of `one` for each block and its part of `column`, in the order of the blocks.
+/// Return the results of `one` for each block of rollouts and its part of `column`, in the order of the blocks. Threads
+/// share the blocks, which have about as many tokens each.
+///
+/// The cut depends on the offsets alone: what is folded from the blocks in their order has the same bits for any
+/// number of threads.
+///
+/// Speed: work for several threads in chunks of whole rollouts. Record: `benches/record/kernels.json`, "policy loss and
+/// coefficients, token level, float32".
 ///
 /// `size` returns the number of elements of the column in a block.
 pub(super) fn map_blocks<T: Send, R: Send>(

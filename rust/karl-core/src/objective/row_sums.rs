@@ -18,17 +18,17 @@ pub(super) trait RowSummary<T>: Sync {
 }
 
 /// Return the numbers of each rollout, and how far the tokens have moved from the behaviour policy, each by its own ratio.
-pub(super) fn row_facts<T: RealArithmetic, F: RowSummary<T>>(
+pub(super) fn collect_row_facts<T: RealArithmetic, F: RowSummary<T>>(
     rollouts: &Rollouts<'_, T>,
     threads: usize,
     formula: &F,
 ) -> (Vec<F::Row>, Statistics) {
-    let mut found = vec![F::Row::default(); rollouts.offsets.len()];
-    let blocks = map_blocks(&rollouts.offsets, &mut found, threads, ExactSizeIterator::len, |rows, out| {
+    let mut facts = vec![F::Row::default(); rollouts.offsets.len()];
+    let blocks = map_blocks(&rollouts.offsets, &mut facts, threads, ExactSizeIterator::len, |rows, out| {
         wide(Facts { rollouts, rows, out, formula })
     });
     let sums = blocks.iter().fold(Sums::NONE, Sums::merge);
-    (found, sums.statistics(rollouts.old.is_some(), false))
+    (facts, sums.statistics(rollouts.old.is_some(), false))
 }
 
 struct Facts<'a, 'b, T, F: RowSummary<T>> {

@@ -4,7 +4,7 @@ use super::arithmetic::RealArithmetic;
 use super::batch_statistics::Evaluation;
 use super::ratio::Power;
 use super::rollouts::{RolloutPart, Rollouts};
-use super::row_sums::{RolloutGroups, RowSummary, fill_rows, row_facts};
+use super::row_sums::{RolloutGroups, RowSummary, collect_row_facts, fill_rows};
 use crate::check::{check_length, check_range};
 use crate::error::Result;
 
@@ -55,7 +55,7 @@ pub fn target_policy<T: RealArithmetic>(
     check_length("targets", targets.len(), rollouts.offsets.len())?;
     check_length("groups", groups.len(), rollouts.offsets.len())?;
     check_range("denominator", denominator, 1.0, f64::MAX)?;
-    let (rows, statistics) = row_facts(rollouts, threads, &length);
+    let (rows, statistics) = collect_row_facts(rollouts, threads, &length);
     let (mut slopes, mut loss) = (vec![0.0; rows.len()], 0.0);
     for members in RolloutGroups::of(groups, |row| rows[row].1 > 0).members() {
         let peak = members.iter().map(|&row| rows[row].0).fold(f64::NEG_INFINITY, f64::max);

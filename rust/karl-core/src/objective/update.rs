@@ -1,7 +1,10 @@
 //! Rules of an update: the term of a token in the loss, and its slope.
 
-use super::arithmetic::RealArithmetic;
+use super::arithmetic::{RealArithmetic, sum};
+use super::batch_statistics::Sums;
 use super::clip::{Bounds, Clip};
+use super::ratio::Room;
+use super::rollouts::RolloutPart;
 
 /// The axis: what a token adds to the loss, given its ratio, its advantage A and its log-probability.
 ///
@@ -241,7 +244,7 @@ impl Update {
 
     /// Return the step of tokens that share a ratio and an advantage, in f64; the rule is not detached.
     #[inline(always)]
-    pub(super) fn shared(&self, ratio: f64, advantage: f64) -> TokenStep<f64> {
+    pub(super) fn step_of_shared(&self, ratio: f64, advantage: f64) -> TokenStep<f64> {
         let still = TokenStep { term: 0.0, slope: 0.0, below: false, above: false, bound: false };
         match *self {
             Self::Variance { strength } => Variance(strength).step(ratio, advantage, 0.0),
@@ -254,4 +257,73 @@ impl Update {
             Self::Flip { .. } | Self::Delight { .. } => still,
         }
     }
+}
+
+impl Update {
+    /// Write the coefficients of a piece of known ratios and advantages; return the sum of its terms.
+    #[inline(always)]
+    pub(super) fn fill_coefficients<T: RealArithmetic>(
+        &self,
+        piece: &RolloutPart<'_, T>,
+        weight: f64,
+        sums: &mut Sums,
+        room: &mut Room<T>,
+        out: &mut [T],
+    ) -> f64 {
+        match *self {
+            Update::Bounded(clip) if clip.detached => {
+                fill_under(Bounded::<T, true>::of(&clip), piece, weight, sums, room, out)
+            }
+            Update::Bounded(clip) => {
+                fill_under(Bounded::<T, false>::of(&clip), piece, weight, sums, room, out)
+            }
+            Update::Geometric { .. } => {
+                let free = Bounded::<T, false>::of(&Clip::NONE);
+                fill_under(free, piece, weight, sums, room, out)
+            }
+            Update::Variance { strength } => {
+                fill_under(Variance(T::narrow(strength)), piece, weight, sums, room, out)
+            }
+            Update::SoftGate { positive, negative } => {
+                fill_under(SoftGate::of(positive, negative), piece, weight, sums, room, out)
+            }
+            Update::Flip { low, high, bound } => {
+                fill_under(Flip::of(low, high, bound), piece, weight, sums, room, out)
+            }
+            Update::Delight { temperature } => {
+                fill_under(Delight(T::narrow(1.0 / temperature)), piece, weight, sums, room, out)
+            }
+        }
+    }
+}
+
+/// Write the coefficients under one rule.
+#[inline(always)]
+fn fill_under<T: RealArithmetic, R: UpdateRule<T>>(
+    rule: R,
+    piece: &RolloutPart<'_, T>,
+    weight: f64,
+    sums: &mut Sums,
+    room: &mut Room<T>,
+    out: &mut [T],
+) -> f64 {
+    let (zero, weight) = (T::default(), T::narrow(weight));
+    let n = out.len();
+    let (ratios, advantages, terms) = (&room.ratios[..n], &room.advantages[..n], &mut room.terms[..n]);
+    let (mut low, mut high, mut bound) = (0_u32, 0_u32, 0_u32);
+    let given = ratios.iter().zip(advantages).zip(piece.logp.iter().zip(piece.keep));
+    for ((term, out), ((&ratio, &advantage), (&logp, &keep))) in terms.iter_mut().zip(out).zip(given) {
+        let step = rule.step(ratio, advantage, logp);
+        // A NaN is not equal to zero, and has to be seen in the sum.
+        let live = keep & (!R::BY_ADVANTAGE | (advantage != zero));
+        *term = if live { step.term } else { zero };
+        *out = if live { weight * step.slope } else { zero };
+        low += u32::from(live & step.below);
+        high += u32::from(live & step.above);
+        bound += u32::from(live & step.bound);
+    }
+    sums.below += u64::from(low);
+    sums.above += u64::from(high);
+    sums.bound += u64::from(bound);
+    sum(terms)
 }

@@ -41,8 +41,6 @@ pub use with_replacement::{Copies, Copy};
 
 use crate::error::{Error, Result};
 
-// The ranking of weighted rows by each sampler without replacement.
-
 impl<'a> Weighted<'a> {
     /// Return the rows in the order in which a sampler without replacement draws them.
     ///

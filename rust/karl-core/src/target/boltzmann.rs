@@ -1,4 +1,4 @@
-//! The Boltzmann target as arrays, one log weight a row.
+//! The Boltzmann target: fitted to a wanted temperature, summed as a stream sums it, as arrays, or at many temperatures.
 
 use super::Rows;
 use super::sums::{ScopeSums, ScoreScale, square};
@@ -53,11 +53,11 @@ pub struct Target {
 /// References: Peters and Schaal 2007 (RWR); `FlowRL` (arXiv:2509.15207) for the name of the target; Kish 1965.
 ///
 /// # Errors
-/// [`Error::Length`](crate::Error::Length) where scores and scopes differ in rows;
-/// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite score, or a log Z beyond f64;
-/// [`Error::Number`](crate::Error::Number) for a spread beyond f64, or an infinite divergence or inverse temperature;
-/// [`Error::Fraction`](crate::Error::Fraction) for a share outside (0, 1];
-/// [`Error::Negative`](crate::Error::Negative) for a negative divergence or inverse temperature.
+/// [`Error::Length`] where scores and scopes differ in rows;
+/// [`Error::NotFinite`] for an infinite score, or a log Z beyond f64;
+/// [`Error::Number`] for a spread beyond f64, or an infinite divergence or inverse temperature;
+/// [`Error::Fraction`] for a share outside (0, 1];
+/// [`Error::Negative`] for a negative divergence or inverse temperature.
 pub fn boltzmann<'a>(
     scores: &'a [f64],
     within: impl Into<Scopes<'a>>,
@@ -65,7 +65,7 @@ pub fn boltzmann<'a>(
     threads: usize,
 ) -> Result<Target> {
     let rows = Rows::all(scores, within);
-    let scale = scaled(rows, temperature, threads)?;
+    let scale = scale_scores(rows, temperature, threads)?;
     let fit = Boltzmann::of(&scale, temperature)?;
     let mut log_weights = vec![0.0; scores.len()];
     parallel::fill(&mut log_weights, threads, |first, out| {
@@ -84,7 +84,13 @@ pub fn boltzmann<'a>(
     })
 }
 
-// A fitted Boltzmann distribution: its inverse temperature and the log partition of each scope.
+/// Return the inputs of the sums of a target, with the distinct scores counted for a search of the temperature.
+fn scale_scores(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<ScoreScale<'_>> {
+    check_temperature(temperature)?;
+    rows.check(threads)?;
+    let scale = ScoreScale::new(rows, threads)?;
+    Ok(if matches!(temperature, Temperature::Inverse(_)) { scale } else { scale.with_levels() })
+}
 
 /// A Boltzmann distribution over rows, without a number a row: how sharp it is, and the log partition of each scope.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,16 +109,16 @@ pub struct Boltzmann {
     pub top_share: f64,
     /// Scopes that have rows.
     pub filled: usize,
-    pub(super) scopes: Vec<Normaliser>,
+    scopes: Vec<Normaliser>,
 }
 
 /// Normalisation of one scope, from a score to a log weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Normaliser {
+struct Normaliser {
     /// The score that the sum is relative to: the largest.
-    pub(super) top: f64,
+    top: f64,
     /// `log sum exp(b (s - top))`.
-    pub(super) log_sum: f64,
+    log_sum: f64,
 }
 
 impl Boltzmann {
@@ -121,12 +127,12 @@ impl Boltzmann {
     /// Cost: one pass over the rows for a given temperature, about ten for a wanted share; two more to begin with.
     ///
     /// # Errors
-    /// As [`boltzmann`](super::boltzmann).
+    /// As [`boltzmann()`].
     pub fn fit(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<Self> {
-        Self::of(&scaled(rows, temperature, threads)?, temperature)
+        Self::of(&scale_scores(rows, temperature, threads)?, temperature)
     }
 
-    pub(super) fn of(scale: &ScoreScale<'_>, temperature: Temperature) -> Result<Self> {
+    fn of(scale: &ScoreScale<'_>, temperature: Temperature) -> Result<Self> {
         let (wanted_ess, (found, note)) = match temperature {
             Temperature::Inverse(given) => (None, (given, (scale.kept == 0).then_some(Note::NoRows))),
             Temperature::Ess(wanted) => (Some(wanted), solve(scale, wanted, |b| scale.share(b))),
@@ -138,7 +144,7 @@ impl Boltzmann {
         Self::at(scale, found).map(|fit| Self { wanted_ess, note, ..fit })
     }
 
-    pub(super) fn at(scale: &ScoreScale<'_>, b: f64) -> Result<Self> {
+    fn at(scale: &ScoreScale<'_>, b: f64) -> Result<Self> {
         let sums = scale.sums(b, square);
         let top =
             sums.iter().map(|sums| sums.top_weight()).fold(f64::from(u8::from(scale.alone > 0)), f64::max);
@@ -154,10 +160,10 @@ impl Boltzmann {
             filled,
             scopes: scale.tops.iter().zip(&sums).map(scope).collect(),
         };
-        fit.checked()
+        fit.check_log_z()
     }
 
-    pub(crate) fn checked(self) -> Result<Self> {
+    pub(crate) fn check_log_z(self) -> Result<Self> {
         let wrong = |(_, log_z): &(usize, f64)| log_z.is_nan() || *log_z == f64::INFINITY;
         let found = self.log_z().enumerate().find(wrong);
         match found {
@@ -192,24 +198,14 @@ impl Boltzmann {
     }
 }
 
-/// Return the inputs of the sums of a target, with the distinct scores counted for a search of the temperature.
-pub(super) fn scaled(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<ScoreScale<'_>> {
-    check_temperature(temperature)?;
-    rows.check(threads)?;
-    let scale = ScoreScale::new(rows, threads)?;
-    Ok(if matches!(temperature, Temperature::Inverse(_)) { scale } else { scale.with_levels() })
-}
-
-// The log weights of a run of rows, on whole vectors of them.
-//
-// Speed: whole vectors of log weights. Record: `benches/record/instructions.json`, `core::boltzmann_given`.
-
-/// The log weights of the rows from `first` on, as many as there are places.
-pub(super) struct Logs<'a> {
-    pub(super) target: &'a Boltzmann,
-    pub(super) rows: &'a Rows<'a>,
-    pub(super) first: usize,
-    pub(super) out: &'a mut [f64],
+/// The log weights of the rows from `first` on, as many as there are places, on whole vectors of them.
+///
+/// Speed: whole vectors of log weights. Record: `benches/record/instructions.json`, `core::boltzmann_given`.
+struct Logs<'a> {
+    target: &'a Boltzmann,
+    rows: &'a Rows<'a>,
+    first: usize,
+    out: &'a mut [f64],
 }
 
 impl Kernel for Logs<'_> {
@@ -256,8 +252,6 @@ impl Boltzmann {
     }
 }
 
-// The target of rows of a stream, which are not stored.
-
 /// The sums under a target over one scope, taken from a stream: the same bits in any order.
 #[derive(Clone, Debug, Default)]
 pub struct StreamSums {
@@ -299,17 +293,15 @@ impl Boltzmann {
     /// gives the same bits in any order. All rows have to be one scope.
     ///
     /// # Errors
-    /// [`Error::NotFinite`](crate::Error::NotFinite) for a log Z beyond f64.
+    /// [`Error::NotFinite`] for a log Z beyond f64.
     pub fn of_stream(self, rows: Rows<'_>) -> Result<Self> {
         let mut sums = StreamSums::default();
         let scores = (0..rows.len()).map(|row| rows.score(row)).filter(|score| !score.is_nan());
         scores.for_each(|score| sums.push(self.inverse_temperature * score));
         let fit = sums.fit(self.inverse_temperature);
-        Self { wanted_ess: self.wanted_ess, note: self.note, ..fit }.checked()
+        Self { wanted_ess: self.wanted_ess, note: self.note, ..fit }.check_log_z()
     }
 }
-
-// The same scores at many temperatures: the table to choose one from.
 
 /// Properties of a target at one inverse temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -339,7 +331,7 @@ pub struct Tempered {
 /// Shapes: rewards `[B]`. Cost: two passes over the rows a temperature, one where there are few distinct scores.
 ///
 /// # Errors
-/// As [`boltzmann`](super::boltzmann), and [`Error::Length`](crate::Error::Length) where the rewards differ in
+/// As [`boltzmann()`], and [`Error::Length`] where the rewards differ in
 /// rows.
 pub fn temper(
     rows: Rows<'_>,

@@ -3,10 +3,9 @@
 use crate::check::{check_not_infinite, check_not_negative, check_positive};
 use crate::error::Result;
 use crate::logsumexp::log_sum_exp;
-use crate::numeric::Real;
 use crate::numeric::exp::{Each, exp, ln};
-use crate::numeric::parallel;
 use crate::numeric::simd::wide;
+use crate::numeric::{Real, parallel};
 
 /// Compute the weights of advantage-weighted regression.
 ///

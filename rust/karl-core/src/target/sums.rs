@@ -1,11 +1,12 @@
-//! The sums of exponentials under log Z and the effective sample size, at any inverse temperature.
+//! The rows that a target sees, and the sums of exponentials over each scope of them, at any inverse temperature: log Z, the
+//! effective sample size and the divergence from uniform are made of these.
 
 use std::ops::Range;
 
 use crate::check::{check_length, check_none_infinite};
 use crate::error::{Error, Result};
 use crate::filter::Verdict;
-use crate::group::{Groups, Scope, Scopes};
+use crate::group::{Scope, Scopes};
 use crate::numeric::exact::{Share, Shares};
 use crate::numeric::exp::exp;
 use crate::numeric::parallel;
@@ -160,7 +161,10 @@ impl<'a> ScoreScale<'a> {
         }
         let tops = match rows.scopes.groups() {
             None => vec![high; usize::from(!rows.is_empty())],
-            Some(groups) => tops(rows, groups, threads),
+            // `max` gives the other operand for a NaN.
+            Some(groups) => {
+                groups.fold(threads, f64::NEG_INFINITY, |top, _, row| *top = top.max(rows.score(row)))
+            }
         };
         Ok(Self { rows, threads, tops, alone, kept, spread, levels: None })
     }
@@ -168,7 +172,7 @@ impl<'a> ScoreScale<'a> {
     /// Look for levels, which make every later sum over one scope nearly free.
     pub(super) fn with_levels(mut self) -> Self {
         if let (Scopes::Whole, Some(&top)) = (self.rows.scopes, self.tops.first()) {
-            self.levels = levels(self.rows, top);
+            self.levels = count_levels(self.rows, top);
         }
         self
     }
@@ -290,11 +294,6 @@ fn sum(parts: impl Iterator<Item = ScopeSums>) -> ScopeSums {
     total
 }
 
-fn tops(rows: Rows<'_>, groups: &Groups<'_>, threads: usize) -> Vec<f64> {
-    // `max` gives the other operand for a NaN.
-    groups.fold(threads, f64::NEG_INFINITY, |top, _, row| *top = top.max(rows.score(row)))
-}
-
 /// Number of rows that take part, and the range of their scores.
 #[derive(Clone, Copy)]
 struct ScoreRange {
@@ -333,29 +332,27 @@ impl ScoreRange {
     }
 }
 
-// The distinct scores of a log, where they are few: then a sum over rows costs a handful of `exp`.
-//
-// The sums are exact ([`Share`](crate::numeric::exact::Share)), so counting equal terms and multiplying gives the bits of adding
-// each: levels change the cost of a search over temperatures, and nothing else.
-//
-// Speed: one exponential a distinct score in a search over temperatures. No record isolates it;
-// `benches/record/instructions.json`, `core::boltzmann_by_ess`, includes it.
-
 /// More distinct scores than this are not counted.
 const MOST: usize = 1024;
 
 /// Slots of the table, a power of two, so that it stays half empty.
 const SLOTS: usize = 4 * MOST;
 
-/// Each distinct score less `top`, with its rows; none where there are more than a thousand.
+/// Count the rows of each distinct score, less `top`; none where there are more than a thousand scores.
 ///
-/// Cost: one look-up a row, up to the row that shows there are too many.
-pub(super) fn levels(rows: Rows<'_>, top: f64) -> Option<Vec<(f64, u32)>> {
+/// Sums are exact ([`Share`]), so counting equal terms and multiplying gives the bits of adding each: levels change the
+/// cost of a search over temperatures, and nothing else. Cost: one look-up a row, up to the row that shows there are too
+/// many.
+///
+/// Speed: one exponential a distinct score in a search over temperatures. No record isolates it;
+/// `benches/record/instructions.json`, `core::boltzmann_by_ess`, includes it.
+fn count_levels(rows: Rows<'_>, top: f64) -> Option<Vec<(f64, u32)>> {
     let mut table: Vec<(f64, u32)> = vec![(0.0, 0); SLOTS];
     let mut filled = 0;
     for score in (0..rows.len()).map(|row| rows.score(row)).filter(|score| !score.is_nan()) {
         let below = score - top;
-        let mut slot = slot(below);
+        // 2^64 over the golden ratio spreads neighbouring bit patterns over the table.
+        let mut slot = (below.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % SLOTS;
         while table[slot].1 > 0 && table[slot].0.to_bits() != below.to_bits() {
             slot = (slot + 1) % SLOTS;
         }
@@ -367,10 +364,4 @@ pub(super) fn levels(rows: Rows<'_>, top: f64) -> Option<Vec<(f64, u32)>> {
     }
     table.retain(|&(_, count)| count > 0);
     Some(table)
-}
-
-/// The multiplier is 2^64 over the golden ratio: it spreads neighbouring bit patterns over the table.
-fn slot(below: f64) -> usize {
-    let mixed = below.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) as usize % SLOTS
 }

@@ -1,4 +1,9 @@
-//! The choice of the inverse temperature.
+//! The choice of the inverse temperature: given, or searched for, so that a target spreads over the wanted share of rows, by
+//! its effective sample size or by its perplexity, which is `n exp(-KL)`.
+//!
+//! The result does not depend on the search: it is the smallest double with twelve zero bits at the end and a share
+//! of at most the wanted one. Neighbours on that grid are 2^-40 apart (relative), so that their shares differ by more
+//! than rounding, and every search that brackets the result ends on the same one.
 
 use super::sums::ScoreScale;
 use crate::check::{check_not_negative, check_number};
@@ -14,30 +19,6 @@ pub enum Temperature {
     /// Given: zero or more.
     Inverse(f64),
 }
-
-pub(crate) fn check_temperature(temperature: Temperature) -> Result<()> {
-    match temperature {
-        Temperature::Ess(share) if share > 0.0 && share <= 1.0 => Ok(()),
-        Temperature::Ess(value) => Err(Error::Fraction { what: "ess", value }),
-        Temperature::Kl(nats) => check_not_negative("kl", nats).and_then(|()| check_number("kl", nats)),
-        Temperature::Inverse(value) => check_not_negative("inverse_temperature", value)
-            .and_then(|()| check_number("inverse_temperature", value)),
-    }
-}
-
-pub(super) fn check_inverse_temperature(index: usize, value: f64) -> Result<()> {
-    if value == f64::INFINITY {
-        return Err(Error::NotFinite { what: "inverse_temperature", index, value });
-    }
-    check_not_negative("inverse_temperature", value)
-}
-
-// The inverse temperature at which a target spreads over the wanted share of rows, by its effective sample size or
-// by its perplexity, which is `n exp(-KL)`.
-//
-// The result does not depend on the search: it is the smallest double with twelve zero bits at the end and a share
-// of at most the wanted one. Neighbours on that grid are 2^-40 apart (relative), so that their shares differ by more
-// than rounding, and every search that brackets the result ends on the same one.
 
 /// Reason for a wanted effective sample size or divergence that was not reached, or for a search that was not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +47,23 @@ impl Note {
             Self::TiesAtTop => "ties_at_top",
         }
     }
+}
+
+pub(crate) fn check_temperature(temperature: Temperature) -> Result<()> {
+    match temperature {
+        Temperature::Ess(share) if share > 0.0 && share <= 1.0 => Ok(()),
+        Temperature::Ess(value) => Err(Error::Fraction { what: "ess", value }),
+        Temperature::Kl(nats) => check_not_negative("kl", nats).and_then(|()| check_number("kl", nats)),
+        Temperature::Inverse(value) => check_not_negative("inverse_temperature", value)
+            .and_then(|()| check_number("inverse_temperature", value)),
+    }
+}
+
+pub(super) fn check_inverse_temperature(index: usize, value: f64) -> Result<()> {
+    if value == f64::INFINITY {
+        return Err(Error::NotFinite { what: "inverse_temperature", index, value });
+    }
+    check_not_negative("inverse_temperature", value)
 }
 
 /// Scores are apart by at least this share of their spread, or are treated as one.

@@ -5,10 +5,9 @@ use crate::check::{check_length, check_logs, check_not_infinite, check_positive}
 use crate::error::Result;
 use crate::group::Groups;
 use crate::logsumexp::log_sum_exp_by;
-use crate::numeric::Real;
 use crate::numeric::exp::exp;
-use crate::numeric::parallel;
 use crate::numeric::sum::Compensated;
+use crate::numeric::{Real, parallel};
 
 /// Largest standard deviation at which rewards are centred but not scaled, from the reference code.
 const FLAT: f64 = 1e-6;
@@ -29,7 +28,7 @@ pub struct Tpo {
 /// u_i = (r_i - mean) / std, ddof 0;  r_i - mean where std <= 1e-6;  exactly 0 where all rewards are equal
 /// ```
 ///
-/// `logp_old` is of whole candidates. A row without a group or with a missing reward is no candidate: its probability is 0,
+/// `logp_old` is of whole candidates. A row without a group or with a missing reward is not a candidate: its probability is 0,
 /// and it is in no statistic. The loss is `-sum_i q_i logp_i` over the softmax of `logp` in the group, with the gradient
 /// `p - q`. Shapes: `[B]` each, result `[B]`. Cost: five passes. Reference: TPO (arXiv:2604.06159).
 ///

@@ -49,8 +49,8 @@ fn by_bucket<R: Real, F: Formula>(
     let mut bucketed = Buckets::new(rewards, groups.dense(), room, threads);
     let width = bucketed.width().min(groups.len());
     let mut buckets = bucketed.grouped();
-    let score = |laid: &mut Laid, buckets: &mut Vec<Bucket<'_>>| laid.score(buckets, formula);
-    let fine = all_ok(&mut buckets, rewards.len(), threads, || Laid::new(width), score);
+    let score = |groups: &mut LaidGroups, buckets: &mut Vec<Bucket<'_>>| groups.score(buckets, formula);
+    let fine = all_ok(&mut buckets, rewards.len(), threads, || LaidGroups::new(width), score);
     bucketed.gather(advantages);
     fine
 }
@@ -106,19 +106,17 @@ fn terms<R: Real, F: Formula>(
     })
 }
 
-// The groups of a range of groups, laid end to end from rows in any order: groups of one size stand together, so that
-// they can be scored side by side.
-//
-// A group's rows stay in row order, and no group is folded with another: the place of a group changes no bit.
-//
-// Speed: groups of a bucket take the vector lanes of `equal_size_groups`. Record: `benches/record/kernels.json`, "groups of 8
-// shuffled, 10000000 rows".
-
 /// Sizes that stand apart: larger groups are scored one by one, and need no neighbour of their size.
 const APART: usize = *SIZES.end() + 2;
 
-/// Positions of the groups of a range; reused for one range after another.
-pub(in crate::advantage) struct Laid {
+/// The groups of a range of groups, laid end to end from rows in any order; reused for one range after another. Groups of
+/// one size stand together, so that they can be scored side by side.
+///
+/// A group's rows stay in row order, and no group is folded with another: the place of a group changes no bit.
+///
+/// Speed: groups of a bucket take the vector lanes of [`contiguous`](super::contiguous). Record:
+/// `benches/record/kernels.json`, "groups of 8 shuffled, 10000000 rows".
+struct LaidGroups {
     sizes: Vec<u32>,
     /// The groups by size.
     order: Vec<usize>,
@@ -130,9 +128,9 @@ pub(in crate::advantage) struct Laid {
     advantages: Vec<f64>,
 }
 
-impl Laid {
+impl LaidGroups {
     /// Return buffers for ranges of `groups` groups.
-    pub(in crate::advantage) fn new(groups: usize) -> Self {
+    fn new(groups: usize) -> Self {
         let places = || vec![0; groups];
         Self {
             sizes: vec![0; groups],
@@ -145,15 +143,14 @@ impl Laid {
     }
 
     /// Turn the rewards of a range into advantages, and return whether all of them are finite.
-    pub(in crate::advantage) fn score<F: Formula>(
-        &mut self,
-        buckets: &mut [Bucket<'_>],
-        formula: &F,
-    ) -> bool {
-        self.measure(buckets);
-        self.sort();
-        self.place();
-        self.lay(buckets);
+    fn score<F: Formula>(&mut self, buckets: &mut [Bucket<'_>], formula: &F) -> bool {
+        self.sizes.fill(0);
+        for &group in buckets.iter().flat_map(|bucket| bucket.groups) {
+            self.sizes[usize::from(group)] += 1;
+        }
+        self.sort_by_size();
+        self.place_groups();
+        self.gather(buckets);
         let fine = wide(GroupRun {
             rewards: &self.rewards,
             offsets: Offsets::counted(&self.offsets),
@@ -161,36 +158,29 @@ impl Laid {
             advantages: &mut self.advantages,
             formula,
         });
-        self.take_up(buckets);
+        self.copy_back(buckets);
         fine
     }
 
-    fn measure(&mut self, buckets: &[Bucket<'_>]) {
-        self.sizes.fill(0);
-        for &group in buckets.iter().flat_map(|bucket| bucket.groups) {
-            self.sizes[usize::from(group)] += 1;
-        }
-    }
-
     /// Order groups by size, by counting.
-    fn sort(&mut self) {
+    fn sort_by_size(&mut self) {
         let size = |size: u32| (size as usize).min(APART - 1);
         let mut next = [0; APART + 1];
-        for &found in &self.sizes {
-            next[size(found) + 1] += 1;
+        for &own in &self.sizes {
+            next[size(own) + 1] += 1;
         }
         for size in 0..APART {
             next[size + 1] += next[size];
         }
-        for (group, &found) in self.sizes.iter().enumerate() {
-            let next = &mut next[size(found)];
+        for (group, &own) in self.sizes.iter().enumerate() {
+            let next = &mut next[size(own)];
             self.order[*next] = group;
             *next += 1;
         }
     }
 
     #[allow(clippy::cast_possible_wrap, reason = "a column has fewer than 2^32 rows")]
-    fn place(&mut self) {
+    fn place_groups(&mut self) {
         let mut end = 0;
         for (at, &group) in self.order.iter().enumerate() {
             self.begins[group] = end;
@@ -201,7 +191,7 @@ impl Laid {
         self.advantages.resize(end, 0.0);
     }
 
-    fn lay(&mut self, buckets: &[Bucket<'_>]) {
+    fn gather(&mut self, buckets: &[Bucket<'_>]) {
         for bucket in buckets {
             for (&group, &reward) in bucket.groups.iter().zip(&*bucket.values) {
                 let next = &mut self.begins[usize::from(group)];
@@ -212,7 +202,7 @@ impl Laid {
     }
 
     /// Copy the advantages back, last first: `begins` now holds the end of each group.
-    fn take_up(&mut self, buckets: &mut [Bucket<'_>]) {
+    fn copy_back(&mut self, buckets: &mut [Bucket<'_>]) {
         for bucket in buckets.iter_mut().rev() {
             for (&group, reward) in bucket.groups.iter().zip(&mut *bucket.values).rev() {
                 let next = &mut self.begins[usize::from(group)];

@@ -3,7 +3,12 @@
 //! Neighbouring groups of one size are folded side by side, a lane a group. Every group's sums fold its own rows in
 //! row order whether it has a lane or not, so both give the same bits.
 //!
-//! Speed: no codes are read. Record: `benches/record/kernels.json`, "groups of 8 end to end, 10000000 rows".
+//! Every loop over lanes runs without a branch, which the compiler makes vector instructions of. Nothing is added across
+//! lanes, so their width changes no bit. There are more lanes than a register holds: a loop of eight is unrolled before it
+//! is seen to be a vector, and then is none.
+//!
+//! Speed: no codes are read, and one vector lane a group. Record: `benches/record/kernels.json`, "groups of 8 end to end,
+//! 10000000 rows".
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +81,11 @@ impl<R: Real, F: Formula> Kernel for GroupRun<'_, R, F> {
             let count = if alike { WIDTH } else { 1 };
             let (now, later) = rewards.split_at(count * size);
             let (filled, empty) = advantages.split_at_mut(count * size);
-            fine &= if alike { room.score(now, filled, size, formula) } else { one(now, filled, formula) };
+            fine &= if alike {
+                room.score(now, filled, size, formula)
+            } else {
+                score_group(now, filled, formula)
+            };
             (rewards, advantages, group) = (later, empty, group + count);
         }
         fine
@@ -84,18 +93,20 @@ impl<R: Real, F: Formula> Kernel for GroupRun<'_, R, F> {
 }
 
 /// One group.
-fn one<R: Real, F: Formula>(rewards: &[R], advantages: &mut [f64], formula: &F) -> bool {
+fn score_group<R: Real, F: Formula>(rewards: &[R], advantages: &mut [f64], formula: &F) -> bool {
     let mut spread = GroupStats::EMPTY;
     for reward in rewards {
         spread.push(reward.widen());
     }
     let about = formula.about(&spread);
-    let line = formula.line(&spread, about, terms(rewards, about, formula));
-    apply(rewards, advantages, line);
+    let line = formula.line(&spread, about, sum_terms(rewards, about, formula));
+    for (advantage, reward) in advantages.iter_mut().zip(rewards) {
+        *advantage = line.at(reward.widen());
+    }
     line.fits(&spread)
 }
 
-fn terms<R: Real, F: Formula>(rewards: &[R], about: f64, formula: &F) -> f64 {
+fn sum_terms<R: Real, F: Formula>(rewards: &[R], about: f64, formula: &F) -> f64 {
     let mut total = Compensated::ZERO;
     if F::TERMS {
         for reward in rewards.iter().map(|reward| reward.widen()).filter(|reward| !reward.is_nan()) {
@@ -105,23 +116,8 @@ fn terms<R: Real, F: Formula>(rewards: &[R], about: f64, formula: &F) -> f64 {
     total.value()
 }
 
-fn apply<R: Real>(rewards: &[R], advantages: &mut [f64], line: AffineMap) {
-    for (advantage, reward) in advantages.iter_mut().zip(rewards) {
-        *advantage = line.at(reward.widen());
-    }
-}
-
-// Groups of one size side by side, a lane a group: the same additions in the same order as one group at a time, many at
-// once.
-//
-// Every loop runs over the lanes of one place, without a branch, which the compiler makes vector instructions of. Nothing
-// is added across lanes, so their width changes no bit. There are more lanes than a register holds: a loop of eight is
-// unrolled before it is seen to be a vector, and then is none.
-//
-// Speed: one vector lane a group. Record: `benches/record/kernels.json`, "groups of 8 end to end, 10000000 rows".
-
 /// Groups side by side.
-pub(in crate::advantage) const WIDTH: usize = 32;
+const WIDTH: usize = 32;
 
 /// Sizes of groups that are worth it: more of larger groups do not stay in the first-level cache between two passes.
 pub(in crate::advantage) const SIZES: RangeInclusive<usize> = 2..=LARGEST;
@@ -130,15 +126,15 @@ const LARGEST: usize = 64;
 type Lane = [f64; WIDTH];
 
 /// Rewards laid side by side: each place of all groups together.
-pub(in crate::advantage) struct LaneBuffer([Lane; LARGEST]);
+struct LaneBuffer([Lane; LARGEST]);
 
 impl LaneBuffer {
     /// Room for one batch after another.
-    pub(in crate::advantage) const EMPTY: Self = Self([[0.0; WIDTH]; LARGEST]);
+    const EMPTY: Self = Self([[0.0; WIDTH]; LARGEST]);
 
     /// [`WIDTH`] groups of `size` rewards, end to end; whether all advantages are finite.
     #[inline(always)]
-    pub(in crate::advantage) fn score<R: Real, F: Formula>(
+    fn score<R: Real, F: Formula>(
         &mut self,
         rewards: &[R],
         advantages: &mut [f64],
@@ -151,13 +147,12 @@ impl LaneBuffer {
         for (lane, about) in abouts.iter_mut().enumerate() {
             *about = formula.about(&spreads.lane(lane));
         }
-        let terms_equal_size_groups =
-            if F::TERMS { terms_equal_size_groups(places, &abouts, formula) } else { LaneSums::ZERO };
+        let terms = if F::TERMS { sum_terms_by_lane(places, &abouts, formula) } else { LaneSums::ZERO };
         let mut lines = LaneMaps::ZERO;
         let mut fitting = 0;
         for (lane, &about) in abouts.iter().enumerate() {
             let spread = spreads.lane(lane);
-            let line = formula.line(&spread, about, terms_equal_size_groups.lane(lane).value());
+            let line = formula.line(&spread, about, terms.lane(lane).value());
             lines.set(lane, line);
             fitting += u64::from(line.fits(&spread));
         }
@@ -210,13 +205,13 @@ impl LaneStats {
 
     #[inline(always)]
     fn lane(&self, lane: usize) -> GroupStats {
-        let count = counted(self.counts[lane]);
+        let count = count_of(self.counts[lane]);
         GroupStats { count, min: self.min[lane], max: self.max[lane], total: self.sums.lane(lane) }
     }
 }
 
 #[inline(always)]
-fn terms_equal_size_groups<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> LaneSums {
+fn sum_terms_by_lane<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> LaneSums {
     let mut sums = LaneSums::ZERO;
     for rewards in places {
         // The term of a NaN is NaN, which adds nothing.
@@ -288,6 +283,6 @@ impl LaneMaps {
 /// Return a count of at most [`SIZES`] that was added up as a float: it is put into the bits of 2^52.
 #[allow(clippy::cast_possible_truncation, reason = "a small whole number")]
 #[inline(always)]
-fn counted(count: f64) -> u32 {
+fn count_of(count: f64) -> u32 {
     (count + (1_u64 << 52) as f64).to_bits() as u32
 }

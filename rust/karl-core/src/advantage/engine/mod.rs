@@ -1,4 +1,6 @@
-//! The engine of the group scores: statistics of each group, one pass over the rows, and the line of each group.
+//! The engine of the group scores: a formula applied to all rows, by the layout of their groups.
+//!
+//! One pass sums each group, a second where a sum needs the mean first, and a last one maps each reward to its advantage.
 
 pub(in crate::advantage) mod by_id;
 pub(crate) mod constant_groups;
@@ -11,10 +13,6 @@ use crate::group::Layout;
 use crate::numeric::Real;
 use crate::numeric::radix::Scratch;
 use stats::Formula;
-
-// Application of a formula to all rows, by the layout of their groups.
-//
-// One pass sums each group, a second where a sum needs the mean first, and a last one maps each reward to its advantage.
 
 /// Return the advantages of all rows under one formula. Infinite rewards and advantages beyond f64 are refused.
 pub(in crate::advantage) fn score<R: Real, F: Formula>(

@@ -1,4 +1,4 @@
-//! Parts of a group score: the statistics of a group, the affine map from reward to advantage, and the formula
+//! Parts of a score: the statistics of a group and of all rows, the affine map from reward to advantage, and the formula
 //! between.
 //!
 //! A [`Formula`] turns the statistics of a group, and a second sum where it asks for one, into the [`AffineMap`] that
@@ -121,9 +121,7 @@ pub(in crate::advantage) fn square(reward: f64, about: f64) -> f64 {
     (reward - about) * (reward - about)
 }
 
-// Statistics of all rows together: weighted moments, by blocks of rows in their order.
-
-/// Moments of all present values of positive weight.
+/// Moments of all present values of positive weight, summed by blocks of rows in their order.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::advantage) struct GlobalStats {
     /// The sum of the weights.

@@ -18,7 +18,7 @@ const ALPHA: f64 = 1e-3;
 /// At least as many as there are chi-square tests below.
 const TESTS: f64 = 40.0;
 
-/// A wrong law has to be this unlikely, so that its rejection is no accident either.
+/// A wrong law has to be this unlikely, so that its rejection is not an accident either.
 const REJECTED: f64 = 1e-12;
 
 /// Standard deviations that an exact frequency may be off: one in 16,000 for each comparison.

@@ -113,7 +113,7 @@ fn the_first_number_that_is_not_finite_is_named() {
     assert_eq!(named(with(one(2, f64::INFINITY), [1.0, -1.0], clip)), ("logp", 2));
     assert_eq!(named(with(one(4, f64::NEG_INFINITY), [1.0, -1.0], clip)), ("logp", 4));
     assert_eq!(named(with(one(9, 0.0), [1.0, f64::NAN], clip)), ("advantages", 1));
-    // A ratio that is infinite is no error under a clip, and one without.
+    // A ratio that is infinite is not an error under a clip, and is one without.
     assert!(with(one(0, 900.0), [1.0, -1.0], clip).is_ok());
     assert_eq!(named(with(one(0, 900.0), [1.0, -1.0], Clip::NONE)), ("coefficient", 0));
 }

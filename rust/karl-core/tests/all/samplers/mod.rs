@@ -21,7 +21,7 @@ const ALPHA: f64 = 1e-3;
 /// At least as many as there are chi-square tests below.
 const TESTS: f64 = 40.0;
 
-/// A wrong law has to be this unlikely, so that its rejection is no accident either.
+/// A wrong law has to be this unlikely, so that its rejection is not an accident either.
 const REJECTED: f64 = 1e-12;
 
 fn assert_follows(counts: &[f64], law: &[f64], what: &str) {
