@@ -3,7 +3,7 @@
 //! ```text
 //! record (a dict, or raw JSON) ──► record::Record ──┐
 //! line of the usual shape      ──► calls::Numbers ──┼──► formula ──► round to 4 decimals
-//! columns                      ──► columns::Tally ──┘
+//! columns                      ──► columns ─────────┘
 //! ```
 //!
 //! | signal | v1 | v2 | of |
@@ -31,23 +31,17 @@
 
 pub mod calls;
 pub mod columns;
-pub mod fault;
 pub mod formula;
 mod python_arithmetic;
 pub mod record;
 pub mod reward;
-pub mod signal;
-pub mod version;
 
 pub use calls::{Call, Ledger, Numbers, ToolKind, Tools, Words};
 pub use columns::{TrajectoryColumns, scores};
-pub use fault::Fault;
-pub use formula::outcome::OUTCOME;
+pub use formula::{OUTCOME, Signal, SignalComponent};
 pub use python_arithmetic::round4;
 pub use record::{
-    Event, Events, Node, PARAMS, Record, TRAJECTORY, ToolCounts, TrajectoryCalls, Value, efficiency,
-    longest_failure, outcome, process, said, score,
+    Event, Events, Fault, Node, PARAMS, Record, TRAJECTORY, ToolCounts, TrajectoryCalls, Value, efficiency,
+    longest_failure, outcome, process, read_outcome, score,
 };
-pub use reward::{Reward, SCORES};
-pub use signal::{Signal, SignalComponent};
-pub use version::Version;
+pub use reward::{Reward, SCORES, Version};

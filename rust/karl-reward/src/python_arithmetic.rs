@@ -31,12 +31,12 @@ pub fn round4(x: f64) -> f64 {
     if !x.is_finite() || x.abs() >= 4_503_599_627_370_496.0 {
         return x;
     }
-    near(x).unwrap_or_else(|| format!("{x:.4}").parse().unwrap_or(x))
+    round_by_scaling(x).unwrap_or_else(|| format!("{x:.4}").parse().unwrap_or(x))
 }
 
 /// Return the commonest case: `x` is well below 2^31 and far from a half, so that one multiplication decides; the
 /// whole number is exact, and its quotient by 10^4 is the nearest float.
-fn near(x: f64) -> Option<f64> {
+fn round_by_scaling(x: f64) -> Option<f64> {
     // A float of this size has no decimals, and what is added to it loses its own.
     const WHOLE: f64 = 1.5 * 4_503_599_627_370_496.0;
     let scaled = x * 1e4;

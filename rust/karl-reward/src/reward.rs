@@ -1,9 +1,16 @@
-//! Rewards with their signals and components.
+//! The two versions of the reward, and a reward with its signals and components.
 
-use crate::formula::outcome::signal;
-use crate::formula::{SignalsV1, SignalsV2, V2, composite};
+use crate::formula::{Signal, SignalComponent, SignalsV1, SignalsV2, V2, composite, outcome_signal};
 use crate::python_arithmetic::round4;
-use crate::signal::{Signal, SignalComponent};
+
+/// A version of KARL's reward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Three signals, of v1.0.0.
+    V1,
+    /// Six signals, of the commit c41d1c5.
+    V2,
+}
 
 /// Keys of the signals in a record, in the order of the weights; v1 has the first three.
 pub const SCORES: [&str; 6] = [
@@ -30,7 +37,7 @@ impl Reward {
     /// Return the reward of v1 from its signals and the flags of the outcome.
     pub(crate) fn v1(signals: &SignalsV1, flags: [Option<bool>; 4], weights: [f64; 3]) -> Self {
         let score = composite(signals.scores(flags), weights);
-        Self::of(score, [signal(flags), signals.process.into(), signals.efficiency.into()])
+        Self::of(score, [outcome_signal(flags), signals.process.into(), signals.efficiency.into()])
     }
 
     /// Return the reward of v2 from its signals and the flags of the outcome.
@@ -39,7 +46,7 @@ impl Reward {
         let SignalsV2 { process, efficiency, verification, consistency, motion } = *signals;
         let [process, efficiency, verification] = [process.into(), efficiency.into(), verification.into()];
         let [consistency, motion] = [consistency.into(), motion.into()];
-        Self::of(score, [signal(flags), process, efficiency, verification, consistency, motion])
+        Self::of(score, [outcome_signal(flags), process, efficiency, verification, consistency, motion])
     }
 
     fn of<const S: usize>(score: f64, signals: [Signal; S]) -> Self {

@@ -70,8 +70,8 @@ impl FastScorer {
     )]
     pub(super) fn reward(&mut self, line: &[u8], weights: [f64; 3]) -> Option<Reward> {
         match self.version {
-            Version::V1 => self.measure(line, |numbers, _| numbers.scored_v1(weights)),
-            Version::V2 => self.measure(line, |numbers, ledger| numbers.scored_v2(ledger)),
+            Version::V1 => self.measure(line, |numbers, _| numbers.reward_with_signals_v1(weights)),
+            Version::V2 => self.measure(line, |numbers, ledger| numbers.reward_with_signals_v2(ledger)),
         }
     }
 

@@ -109,7 +109,7 @@ pub(crate) fn karl_outcome<'py>(
     py: Python<'py>,
     outcome: Bound<'py, PyAny>,
 ) -> PyResult<(f64, Bound<'py, PyDict>)> {
-    signal(py, karl::said(Some(&Object(outcome))).map(|flags| karl::outcome(&flags)))
+    signal(py, karl::read_outcome(Some(&Object(outcome))).map(|flags| karl::outcome(&flags)))
 }
 
 /// Return the process' score and components.

@@ -1,22 +1,20 @@
 //! The measurements of a typed record, with Python's arithmetic and the faults it raises.
 
-use super::events::{Event, longest_failure};
-use super::files::CallFiles;
-use super::trajectory::TrajectoryCalls;
-use super::value::{Number, Value};
+use std::collections::HashMap;
+
+use super::trajectory::{Event, Events, TrajectoryCalls, longest_failure};
+use super::value::{Fault, Number, Value};
 use crate::calls::Words;
-use crate::fault::Fault;
-use crate::formula::measures::{Waste, Writes};
-use crate::formula::{Measures, MeasuresV2};
+use crate::formula::{Measures, MeasuresV2, Waste, Writes};
 
 /// A trajectory as its record has it, its duration, and the numbers of its files.
-pub(super) struct Measured<'r, 'a> {
+pub(super) struct RecordMeasures<'r, 'a> {
     pub(super) trajectory: &'r TrajectoryCalls<'a>,
     pub(super) duration: Result<&'r Value<'a>, Fault>,
     pub(super) files: &'r CallFiles,
 }
 
-impl Measures for Measured<'_, '_> {
+impl Measures for RecordMeasures<'_, '_> {
     type Fault = Fault;
 
     fn is_empty(&self) -> bool {
@@ -45,12 +43,12 @@ impl Measures for Measured<'_, '_> {
         self.trajectory.events.all().map(longest_failure)
     }
 
-    fn timed(&self) -> Result<(), Fault> {
+    fn check_duration(&self) -> Result<(), Fault> {
         self.duration.map(|_| ())
     }
 
     fn diversity(&self) -> Result<Option<f64>, Fault> {
-        if !self.trajectory.counts.several()? {
+        if !self.trajectory.counts.has_several()? {
             return Ok(None);
         }
         let tools = self.trajectory.counts.tools()?;
@@ -82,9 +80,9 @@ impl Measures for Measured<'_, '_> {
     }
 }
 
-impl MeasuresV2 for Measured<'_, '_> {
-    fn failed(&self) -> Result<impl ExactSizeIterator<Item = bool>, Fault> {
-        self.trajectory.events.all().map(|events| events.iter().map(Event::failed))
+impl MeasuresV2 for RecordMeasures<'_, '_> {
+    fn failure_flags(&self) -> Result<impl ExactSizeIterator<Item = bool>, Fault> {
+        self.trajectory.events.all().map(|events| events.iter().map(Event::has_failed))
     }
 
     fn good_share(&self) -> Result<(f64, f64), Fault> {
@@ -96,20 +94,20 @@ impl MeasuresV2 for Measured<'_, '_> {
         Ok((rate, total.float()?))
     }
 
-    fn verified(&self) -> Result<[bool; 3], Fault> {
+    fn verifications(&self) -> Result<[bool; 3], Fault> {
         let (mut test, mut build, mut read) = (false, false, false);
-        let mut written = self.files.none();
+        let mut written = self.files.flags();
         let (events, end) = self.trajectory.events.until();
         for (at, event) in events.iter().enumerate() {
             let [command, file] = event.params()?;
             if event.tool.is("Bash") {
-                let words = words(command)?;
+                let words = read_words(command)?;
                 test |= words.test;
                 build |= words.build;
             } else if !matches!(command, Value::Text(_)) && command.truth() {
                 return Err(Fault::Attribute);
             }
-            if wrote(event) && file.truth() {
+            if writes_file(event) && file.truth() {
                 written[self.files.of(at)?] = true;
             }
             if event.tool.is("Read") && written.contains(&true) {
@@ -129,13 +127,13 @@ impl MeasuresV2 for Measured<'_, '_> {
     }
 
     fn writes(&self) -> Result<Writes, Fault> {
-        let (mut read, mut edits) = (self.files.none(), self.files.counts());
+        let (mut read, mut edits) = (self.files.flags(), self.files.counts());
         let (mut count, mut prepared) = (0, 0);
         for (at, event) in self.trajectory.events.all()?.iter().enumerate() {
             let Some(_) = event.file()? else { continue };
             if event.tool.is("Read") {
                 read[self.files.of(at)?] = true;
-            } else if wrote(event) {
+            } else if writes_file(event) {
                 let file = self.files.of(at)?;
                 count += 1;
                 prepared += u32::from(read[file]);
@@ -147,20 +145,26 @@ impl MeasuresV2 for Measured<'_, '_> {
 
     fn waste(&self) -> Result<Waste, Fault> {
         let events = self.trajectory.events.all()?;
-        let (reads, idle) = self.idle(events)?;
-        Ok(Waste { stuck: stuck(events), loops: loops(events), undone: undone(events)?, reads, idle })
+        let (reads, idle) = self.count_idle(events)?;
+        Ok(Waste {
+            stuck: count_stuck(events),
+            loops: count_loops(events),
+            undone: count_undone(events)?,
+            reads,
+            idle,
+        })
     }
 }
 
-impl Measured<'_, '_> {
+impl RecordMeasures<'_, '_> {
     /// Return the reads of files, and those of files that are never written.
-    fn idle(&self, events: &[Event<'_>]) -> Result<(usize, usize), Fault> {
-        let (mut read, mut written) = (Vec::new(), self.files.none());
+    fn count_idle(&self, events: &[Event<'_>]) -> Result<(usize, usize), Fault> {
+        let (mut read, mut written) = (Vec::new(), self.files.flags());
         for (at, event) in events.iter().enumerate() {
             let Some(_) = event.file()? else { continue };
             if event.tool.is("Read") {
                 read.push(self.files.of(at)?);
-            } else if wrote(event) {
+            } else if writes_file(event) {
                 written[self.files.of(at)?] = true;
             }
         }
@@ -168,7 +172,7 @@ impl Measured<'_, '_> {
     }
 }
 
-fn words(command: &Value<'_>) -> Result<Words, Fault> {
+fn read_words(command: &Value<'_>) -> Result<Words, Fault> {
     match command {
         Value::Text(text) => Ok(Words::of(text)),
         other if other.truth() => Err(Fault::Attribute),
@@ -176,33 +180,69 @@ fn words(command: &Value<'_>) -> Result<Words, Fault> {
     }
 }
 
-fn wrote(event: &Event<'_>) -> bool {
+fn writes_file(event: &Event<'_>) -> bool {
     event.tool.is_in(&["Write", "Edit"])
 }
 
-fn stuck(events: &[Event<'_>]) -> usize {
-    let runs = events.chunk_by(|one, two| one.tool.truth() && same(&one.tool, &two.tool));
-    runs.filter(|run| run.len() >= 3 && run.iter().any(Event::failed)).count()
+fn count_stuck(events: &[Event<'_>]) -> usize {
+    let runs = events.chunk_by(|one, two| one.tool.truth() && are_same(&one.tool, &two.tool));
+    runs.filter(|run| run.len() >= 3 && run.iter().any(Event::has_failed)).count()
 }
 
-fn loops(events: &[Event<'_>]) -> usize {
-    let failed = |event: &Event<'_>| event.failed() && event.tool.is("Bash");
+fn count_loops(events: &[Event<'_>]) -> usize {
+    let failed = |event: &Event<'_>| event.has_failed() && event.tool.is("Bash");
     events.windows(2).filter(|pair| pair.iter().all(failed)).count()
 }
 
-fn undone(events: &[Event<'_>]) -> Result<usize, Fault> {
+fn count_undone(events: &[Event<'_>]) -> Result<usize, Fault> {
     let mut undone = 0;
     for pair in events.windows(2) {
         let [before, after] = pair else { continue };
-        if wrote(before) && wrote(after) {
+        if writes_file(before) && writes_file(after) {
             let files = (before.file()?, after.file()?);
-            undone += usize::from(matches!(files, (Some(one), Some(two)) if same(one, two)));
+            undone += usize::from(matches!(files, (Some(one), Some(two)) if are_same(one, two)));
         }
     }
     Ok(undone)
 }
 
 /// Compare names as Python's `==` does; a list or an object equals none.
-fn same(one: &Value<'_>, two: &Value<'_>) -> bool {
+fn are_same(one: &Value<'_>, two: &Value<'_>) -> bool {
     matches!((one.name(), two.name()), (Ok(one), Ok(two)) if one == two)
+}
+
+/// The number of each call's file: calls of one file have one number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallFiles {
+    numbers: Vec<Result<usize, Fault>>,
+    count: usize,
+}
+
+impl CallFiles {
+    /// Number the files of calls in order of appearance.
+    pub(super) fn of_events(events: &Events<'_>) -> Self {
+        let mut seen = HashMap::new();
+        let numbers = events.until().0.iter().map(|event| {
+            let [_, file] = event.params()?;
+            let next = seen.len();
+            Ok(*seen.entry(file.name()?).or_insert(next))
+        });
+        let numbers = numbers.collect();
+        Self { numbers, count: seen.len() }
+    }
+
+    /// Return the file of a call.
+    pub(crate) fn of(&self, call: usize) -> Result<usize, Fault> {
+        self.numbers.get(call).copied().unwrap_or(Err(Fault::Attribute))
+    }
+
+    /// Return a flag for each file, and none raised.
+    pub(crate) fn flags(&self) -> Vec<bool> {
+        vec![false; self.count]
+    }
+
+    /// Return a count for each file, and all 0.
+    pub(crate) fn counts(&self) -> Vec<u32> {
+        vec![0; self.count]
+    }
 }

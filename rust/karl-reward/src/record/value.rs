@@ -1,8 +1,21 @@
-//! Meaning of values of a record in Python: truth, number, equality.
+//! Meaning of values of a record in Python: truth, number, equality, and the classes of what it raises.
 
 use std::borrow::Cow;
 
-use crate::fault::Fault;
+/// The class of what Python raises on a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// `AttributeError`: a value that is not an object where one has to be, or a command that is not text.
+    Attribute,
+    /// `TypeError`: a value that is not a number, list or name where one has to be.
+    Type,
+    /// `ZeroDivisionError`.
+    ZeroDivision,
+    /// `OverflowError`: a whole number beyond every float.
+    Overflow,
+    /// `ValueError`: the text is not JSON.
+    Syntax,
+}
 
 /// One value of a record. Lists and objects keep only their truth in Python: whether they have elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,14 +82,14 @@ impl Value<'_> {
 
     /// Return the value of `true` or `false`; None for other values.
     #[must_use]
-    pub fn said(&self) -> Option<bool> {
-        if let Self::Bool(said) = self { Some(*said) } else { None }
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(value) = self { Some(*value) } else { None }
     }
 
     /// Return whether it is that text.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
-        matches!(self, Self::Text(found) if found == text)
+        matches!(self, Self::Text(own) if own == text)
     }
 
     /// Return whether it is one of those texts.
@@ -102,7 +115,7 @@ impl Value<'_> {
 
     /// Return whether it equals 0; false for a value that is not a number.
     pub(crate) fn is_zero(&self) -> bool {
-        self.number().is_ok_and(|number| number.compares(0, |float| float == 0.0, i64::eq))
+        self.number().is_ok_and(|number| number.compare(0, |float| float == 0.0, i64::eq))
     }
 
     /// Return its name in a set.
@@ -125,7 +138,7 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    fn compares(self, bound: i64, float: impl Fn(f64) -> bool, int: impl Fn(&i64, &i64) -> bool) -> bool {
+    fn compare(self, bound: i64, float: impl Fn(f64) -> bool, int: impl Fn(&i64, &i64) -> bool) -> bool {
         match self {
             Self::Int(value) => int(&value, &bound),
             Self::Float(value) => float(value),
@@ -135,12 +148,12 @@ impl Number {
 
     /// Return `self > bound`, false for NaN.
     pub(crate) fn above(self, bound: i32) -> bool {
-        self.compares(bound.into(), |value| value > bound.into(), i64::gt)
+        self.compare(bound.into(), |value| value > bound.into(), i64::gt)
     }
 
     /// Return `self < bound`, false for NaN.
     pub(crate) fn below(self, bound: i32) -> bool {
-        self.compares(bound.into(), |value| value < bound.into(), i64::lt)
+        self.compare(bound.into(), |value| value < bound.into(), i64::lt)
     }
 
     /// Return the nearest float.
