@@ -12,13 +12,10 @@
 
 #![forbid(unsafe_code)]
 
-pub mod archive;
 pub mod atomic_output;
 pub mod cancel;
 pub mod columns;
-pub mod commits;
 pub mod conversation;
-pub mod convert;
 mod counting_sort;
 pub mod data_set;
 pub mod detect;
@@ -30,11 +27,8 @@ pub mod framing;
 pub mod input;
 pub mod intern;
 pub mod json;
-pub mod karl_records;
 pub mod karl_rewards;
 pub mod log;
-pub mod outcomes;
-pub mod pairs;
 pub mod parallel;
 pub mod protection;
 pub mod read;

@@ -103,22 +103,28 @@ pub struct FileTally {
     /// Number of records.
     pub rows: u64,
     /// Rejected rows, by reason.
-    pub(crate) bad: BTreeMap<RejectReason, u64>,
+    pub bad: BTreeMap<RejectReason, u64>,
     /// Places of the first of them.
-    pub(crate) places: Vec<Bad>,
+    pub places: Vec<Bad>,
     /// Number of lines.
     pub lines: u64,
-    pub(crate) blank: u64,
-    pub(crate) welded: u64,
-    pub(crate) duplicate_keys: u64,
-    pub(crate) without_id: u64,
-    pub(crate) unusable_domains: u64,
+    /// Blank lines: not rows.
+    pub blank: u64,
+    /// Lines with several concatenated records; all were read.
+    pub welded: u64,
+    /// Records with a duplicate of a wanted key; the last one counts.
+    pub duplicate_keys: u64,
+    /// Records without an id, for which the hash of their bytes is used.
+    pub without_id: u64,
+    /// Records with a domain that is a list, an object or invalid text, if the caller did not name the
+    /// domain: they have none.
+    pub unusable_domains: u64,
     /// First place of each kind of order.
-    pub(crate) orders: OrderKinds,
+    pub orders: OrderKinds,
     /// True if reading stopped at a record that spans several lines; its end cannot be found in a range.
     pub beyond: bool,
     /// End of the last record, or start of the last rejected row.
-    pub(crate) reached: u64,
+    pub reached: u64,
 }
 
 impl FileTally {

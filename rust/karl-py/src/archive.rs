@@ -1,8 +1,8 @@
-//! Binding of `karl_log::archive`.
+//! Binding of `karl_transcripts::archive`.
 
 use std::path::PathBuf;
 
-use karl_log::archive::{AgentFile, Collected, FileForm, collect as run};
+use karl_transcripts::archive::{AgentFile, Collected, FileForm, collect as run};
 use pyo3::prelude::*;
 
 use crate::boundary::error::UsageError;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use karl_log::atomic_output;
 use karl_log::atomic_output::PARQUET;
-use karl_log::convert;
 use karl_log::export::directory;
-use karl_log::karl_records;
-use karl_log::pairs;
+use karl_transcripts::convert;
+use karl_transcripts::karl_records;
+use karl_transcripts::pairs;
 use pyo3::prelude::*;
 
 use crate::boundary::release_gil::enter;

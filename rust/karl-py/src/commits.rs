@@ -1,9 +1,9 @@
-//! Binding of `karl_log::commits`.
+//! Binding of `karl_transcripts::commits`.
 
 use std::path::PathBuf;
 
-use karl_log::commits::convert_commits as run;
-use karl_log::convert::settings::{ConvertSettings, Rate};
+use karl_transcripts::commits::convert_commits as run;
+use karl_transcripts::convert::settings::{ConvertSettings, Rate};
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;

@@ -1,14 +1,14 @@
-//! Binding of `karl_log::convert`.
+//! Binding of `karl_transcripts::convert`.
 
 use std::path::{Path, PathBuf};
 
-use karl_log::convert::report::{CountsByName, Mistyped};
-use karl_log::convert::settings::{ConvertSettings, Rate};
-use karl_log::convert::{Report, TranscriptKind, convert as run};
 use karl_log::input::source::Source;
-use karl_log::karl_records::convert_to_karl;
 use karl_log::log::Account;
 use karl_reward::Version;
+use karl_transcripts::convert::report::{CountsByName, Mistyped};
+use karl_transcripts::convert::settings::{ConvertSettings, Rate};
+use karl_transcripts::convert::{Report, TranscriptKind, convert as run};
+use karl_transcripts::karl_records::convert_to_karl;
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;

@@ -1,10 +1,11 @@
-//! Binding of `karl_log::outcomes`.
+//! Binding of `karl_transcripts::outcomes`.
 
 use std::path::PathBuf;
 
+use karl_log::format::Component;
 use karl_log::input::source::Source;
-use karl_log::outcomes::reward::weight;
-use karl_log::outcomes::{Component, OutcomesReport, OutcomesSettings, run};
+use karl_transcripts::outcomes::reward::weight;
+use karl_transcripts::outcomes::{OutcomesReport, OutcomesSettings, run};
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;

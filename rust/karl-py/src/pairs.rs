@@ -1,9 +1,9 @@
-//! Binding of `karl_log::pairs`.
+//! Binding of `karl_transcripts::pairs`.
 
 use std::path::PathBuf;
 
 use karl_log::input::source::Source;
-use karl_log::pairs::{PairShape, PairsReport, PairsSettings, pairs as run};
+use karl_transcripts::pairs::{PairShape, PairsReport, PairsSettings, pairs as run};
 use pyo3::prelude::*;
 
 use crate::atomic_output::OutputTarget;

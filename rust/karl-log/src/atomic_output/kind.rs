@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct OutputKind {
     /// Names of all files in such a directory; `None` for a single file.
-    pub(crate) names: Option<&'static [&'static str]>,
+    pub names: Option<&'static [&'static str]>,
     /// Check that an output is of this kind; a directory has only regular files of these names by then.
-    pub(crate) is_ours: fn(&Path) -> Result<bool>,
+    pub is_ours: fn(&Path) -> Result<bool>,
     /// Description of edits to an output since it was written, if any.
-    pub(crate) edited: fn(&Path) -> Result<Option<String>>,
+    pub edited: fn(&Path) -> Result<Option<String>>,
     /// Message for anything else.
-    pub(crate) foreign: &'static str,
+    pub foreign: &'static str,
 }
 
 /// Parquet file.

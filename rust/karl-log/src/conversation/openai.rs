@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::json::reference_parser;
 
 /// Role of the last message of mini-swe-agent, which holds the submission: nobody says it.
-pub(crate) const EXIT: &str = "exit";
+pub const EXIT: &str = "exit";
 
 /// Keys of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Keys of the id of the call that a result answers: of `OpenAI`'s two interfaces, Anthropic and the AI SDK.
-pub(crate) const CALL_IDS: [&str; 4] = ["tool_call_id", "call_id", "tool_use_id", "toolCallId"];
+pub const CALL_IDS: [&str; 4] = ["tool_call_id", "call_id", "tool_use_id", "toolCallId"];
 
 /// Calls of one turn by id and name, while results are given to them.
 struct Calls<'a> {
@@ -31,7 +31,8 @@ impl<'a> Calls<'a> {
 /// Return the number of the call that each result of a turn answers: the one whose id it has, else the first free
 /// one with its name. Results without a name get what the others leave, in order. `None` for a result that names
 /// no call of this turn.
-pub(crate) fn answered(turn: &Value, results: &[&Value]) -> Vec<Option<usize>> {
+#[must_use]
+pub fn answered(turn: &Value, results: &[&Value]) -> Vec<Option<usize>> {
     let mut calls = Calls::of(turn);
     let mut found = vec![None; results.len()];
     for (at, result) in results.iter().enumerate() {
@@ -55,7 +56,8 @@ pub(crate) fn names_call(result: &Value) -> bool {
 }
 
 /// Return the name of the tool that a result is of, under Ollama's key too.
-pub(crate) fn tool_name(result: &Value) -> &str {
+#[must_use]
+pub fn tool_name(result: &Value) -> &str {
     let name = text(result, "name");
     if name.is_empty() { text(result, "tool_name") } else { name }
 }

@@ -54,7 +54,7 @@ pub const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 const OTHER_THOUGHTS: [&str; 2] = ["reasoning_text", "thought"];
 
 /// Keys of lists of reasoning blocks: those of `OpenRouter` and of `LiteLLM`.
-pub(crate) const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
+pub const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 
 /// One message of a conversation.
 #[derive(Debug)]
@@ -182,7 +182,8 @@ fn tell_error(message: &mut Map<String, Value>) {
 }
 
 /// Return the text of an error: a text, or an object as JSON; `None` for a flag.
-pub(crate) fn error_of(error: &Value) -> Option<String> {
+#[must_use]
+pub fn error_of(error: &Value) -> Option<String> {
     match error {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Object(_) | Value::Array(_) if says(error) => Some(error.to_string()),
@@ -237,7 +238,8 @@ fn block_text(block: &Value) -> Option<&str> {
 }
 
 /// Return whether a value is not empty.
-pub(crate) fn says(value: &Value) -> bool {
+#[must_use]
+pub fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),

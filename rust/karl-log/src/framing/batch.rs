@@ -7,10 +7,12 @@ use super::piece::Piece;
 use super::record_texts::RecordText;
 use crate::rejects::FileTally;
 
-/// Next texts of a stream, and the number of line ends skipped since the last batch.
+/// Next texts of a stream.
 pub struct Batch<'a> {
-    pub(crate) texts: TextBatch<'a>,
-    pub(crate) passed: u64,
+    /// Texts.
+    pub texts: TextBatch<'a>,
+    /// Number of line ends skipped since the last batch.
+    pub passed: u64,
 }
 
 /// Texts of a stream.

@@ -32,7 +32,7 @@ pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
 ///
 /// # Errors
 /// As [`parse`].
-pub(crate) fn parse_exact(record: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn parse_exact(record: &[u8]) -> Result<Value, serde_json::Error> {
     parse_marked(record, true)
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn parse_exact(record: &[u8]) -> Result<Value, serde_json::Error> {
 ///
 /// # Errors
 /// As [`parse`].
-pub(crate) fn parse_rollout(record: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn parse_rollout(record: &[u8]) -> Result<Value, serde_json::Error> {
     let mut value = parse_exact(record)?;
     if may_be_non_finite(record) {
         forget_non_finite(&mut value);
@@ -58,7 +58,8 @@ fn parse_marked(record: &[u8], words: bool) -> Result<Value, serde_json::Error> 
 }
 
 /// Return whether a text may hold a word for a number that is not finite.
-pub(crate) fn may_be_non_finite(record: &[u8]) -> bool {
+#[must_use]
+pub fn may_be_non_finite(record: &[u8]) -> bool {
     [&b"NaN"[..], b"Infinity"].iter().any(|word| memmem::find(record, word).is_some())
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn may_be_non_finite(record: &[u8]) -> bool {
 const CONTENT: [&str; 6] = ["arguments", "args", "input", "parameters", "input_schema", "inputSchema"];
 
 /// Replace the numbers that are not finite by null, except in the arguments of calls and in tools.
-pub(crate) fn forget_non_finite(value: &mut Value) {
+pub fn forget_non_finite(value: &mut Value) {
     match value {
         Value::Number(_) if is_non_finite(value) => *value = Value::Null,
         Value::Array(values) => values.iter_mut().for_each(forget_non_finite),
@@ -81,7 +82,7 @@ pub(crate) fn forget_non_finite(value: &mut Value) {
 }
 
 /// Put the numbers that are not finite back where [`forget_non_finite`] left null.
-pub(crate) fn restore_non_finite(value: &mut Value, exact: &Value) {
+pub fn restore_non_finite(value: &mut Value, exact: &Value) {
     match (value, exact) {
         (value @ Value::Null, exact) if is_non_finite(exact) => *value = exact.clone(),
         (Value::Array(values), Value::Array(exact)) => {

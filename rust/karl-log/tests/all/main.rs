@@ -2,12 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
 mod accounting;
-mod archive;
 mod compressed;
 mod directory;
 mod export;
 mod formats;
-mod git_outcomes;
 mod group_cap;
 mod json_corpus;
 mod json_scan;
@@ -16,7 +14,6 @@ mod layouts;
 mod lines;
 mod logs;
 mod mixed_layouts;
-mod next_turn;
 mod order;
 mod reread;
 mod second_pass;

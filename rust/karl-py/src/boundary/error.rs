@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use karl_log::Error;
-use karl_log::convert::TranscriptKind;
 use karl_log::error::Unread;
+use karl_transcripts::convert::TranscriptKind;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
 use pyo3::prelude::*;

@@ -13,7 +13,7 @@ use karl_core::Key;
 use karl_log::columns::category::Category;
 use karl_log::extract::Compare;
 use karl_log::input::checksum::hash;
-use karl_log::outcomes::table::outcome_table;
+use karl_transcripts::outcomes::table::outcome_table;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;

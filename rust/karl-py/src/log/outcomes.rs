@@ -1,7 +1,7 @@
 //! Outcomes of a log at a glance.
 
 use karl_core::correlation::Correlation;
-use karl_log::outcomes::table::{ComponentFacts, OutcomeTable};
+use karl_transcripts::outcomes::table::{ComponentFacts, OutcomeTable};
 use pyo3::prelude::*;
 
 /// Outcomes of a log, as a dictionary.

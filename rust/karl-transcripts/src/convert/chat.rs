@@ -1,0 +1,221 @@
+//! Conversion of the messages of a record, in the forms used by trainers, to those of a trajectory.
+
+use std::collections::{HashSet, VecDeque};
+
+use karl_log::conversation::Flaw;
+use karl_log::conversation::openai::EXIT;
+use karl_log::conversation::results::{CALL_IDS, answered, tool_name};
+use karl_log::conversation::turn::{BLOCKS, THOUGHTS, Turn, error_of, says, turns};
+use karl_log::conversation::{RecordedTrajectory, offered};
+use karl_log::json::reference_parser;
+use serde_json::Value;
+
+use super::json::{escaped, join};
+use super::json_type::{JsonTypes, LIST, OBJECT, TEXT, WORDS, check_at};
+use super::message::{Conversation, Role};
+use super::report::Made;
+use super::text_parts::{arguments, list, quoted, text};
+
+/// Paths of a message with the expected types.
+const WANTED: [(&str, JsonTypes); 6] = [
+    ("", OBJECT),
+    ("role", TEXT),
+    ("content", WORDS),
+    ("reasoning_content", WORDS),
+    ("tool_calls", LIST),
+    ("tool_call_id", TEXT),
+];
+
+/// Conversation while its messages are read.
+#[derive(Default)]
+pub(super) struct ChatMessages {
+    pub(super) talk: Conversation,
+    /// Ids of the calls of the model's last message: results without an id answer them.
+    pending: Vec<Vec<u8>>,
+    /// Number of the call that each result to come answers, of that message.
+    answers: VecDeque<Option<usize>>,
+    /// Ids that calls have in the record.
+    given: HashSet<Vec<u8>>,
+    calls: usize,
+}
+
+impl ChatMessages {
+    /// Read all messages of a record; return the tools offered to the model.
+    ///
+    /// # Errors
+    /// Flaw for which `sample` drops the record too.
+    pub(super) fn hear(
+        &mut self,
+        held: RecordedTrajectory,
+        reasoning: &str,
+        made: &mut Made,
+    ) -> Result<Option<Value>, Flaw> {
+        match held {
+            RecordedTrajectory::Chat { system, messages, tools } => {
+                let tools = tools.map_or(Ok(None), offered)?;
+                self.messages(turns(system, messages, reasoning)?, made)?;
+                return Ok(tools);
+            }
+            RecordedTrajectory::Completion { prompt, completion } => {
+                self.talk.say(Role::User, &escaped(&prompt), b"");
+                self.talk.say(Role::Assistant, &escaped(&completion), b"");
+            }
+            RecordedTrajectory::Text(text) => drop(self.talk.say(Role::Assistant, &escaped(&text), b"")),
+        }
+        Ok(None)
+    }
+
+    /// Read a conversation. Invalid messages after the model's last turn are counted and left out: nothing is
+    /// learned from them.
+    fn messages(&mut self, turns: Vec<Turn>, made: &mut Made) -> Result<(), Flaw> {
+        let last = turns.iter().rposition(|turn| turn.role == "assistant").unwrap_or(turns.len());
+        let mut heard = Vec::with_capacity(turns.len());
+        for (at, turn) in turns.into_iter().enumerate() {
+            match turn.message {
+                Ok(message) => heard.push((turn.role, turn.learned, Value::Object(message))),
+                Err(_) if at > last => made.note("bad_message"),
+                Err(flaw) => return Err(flaw),
+            }
+        }
+        let calls = heard.iter().flat_map(|(_, _, message)| list(message, "tool_calls"));
+        self.given = calls.map(|call| quoted(call, "id")).collect();
+        for (at, (role, learned, message)) in heard.iter().enumerate() {
+            if *role == "assistant" {
+                let turn = heard[at + 1..].iter().take_while(|(role, ..)| *role != "assistant");
+                let results = turn.filter(|(role, ..)| *role == "tool").map(|(.., result)| result);
+                self.answers = answered(message, &results.collect::<Vec<_>>()).into();
+            }
+            self.message(role, *learned, message, made);
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, role: &str, learned: bool, message: &Value, made: &mut Made) {
+        let (content, moment) = (quoted(message, "content"), quoted(message, "timestamp"));
+        match role {
+            EXIT => made.note("exit_message"),
+            "assistant" => self.turn(message, learned, &content, &moment, made),
+            "tool" => self.answer(message, &content, &moment, made),
+            role => {
+                let role = if role == "system" { Role::System } else { Role::User };
+                self.talk.say(role, &content, &moment).name = quoted(message, "name");
+            }
+        }
+    }
+
+    /// Add a message of the model.
+    fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8], made: &mut Made) {
+        self.pending.clear();
+        let at = self.talk.messages.len();
+        let turn = self.talk.say(Role::Assistant, content, moment);
+        turn.name = quoted(message, "name");
+        turn.reasoning = thoughts(message);
+        if turn.reasoning.is_empty() && BLOCKS.iter().any(|key| !list(message, key).is_empty()) {
+            made.note("unread_reasoning");
+        }
+        turn.unlearned = !learned;
+        for call in list(message, "tool_calls") {
+            self.call(at, call, made);
+        }
+    }
+
+    fn call(&mut self, at: usize, call: &Value, made: &mut Made) {
+        self.calls += 1;
+        let mut id = quoted(call, "id");
+        if id.is_empty() {
+            id = self.free();
+        }
+        let function = call.get("function").unwrap_or(&Value::Null);
+        self.pending.push(id.clone());
+        let arguments = arguments(function.get("arguments"));
+        self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), made);
+    }
+
+    /// Return an id for a call without one: its number, or the next unused one.
+    fn free(&mut self) -> Vec<u8> {
+        loop {
+            let id = format!("call_{}", self.calls).into_bytes();
+            if !self.given.contains(&id) {
+                return id;
+            }
+            self.calls += 1;
+        }
+    }
+
+    /// Add the result of a call.
+    fn answer(&mut self, message: &Value, content: &[u8], moment: &[u8], made: &mut Made) {
+        let (id, success) = (self.answered(message, made), success(message));
+        if self.talk.waits(&id) {
+            self.talk.answer(&id, content, success, moment, made);
+        } else {
+            made.note("orphan_result");
+            self.talk.result(&id, content, success, moment);
+        }
+        if let Some(result) = self.talk.messages.last_mut() {
+            result.name = escaped(tool_name(message));
+            result.error = error_text(message).map(|error| escaped(&error)).unwrap_or_default();
+        }
+    }
+
+    /// Return the id of the call that a result answers: the one it names, of any turn, else that of
+    /// [`answered`]. Empty if there is none.
+    fn answered(&mut self, message: &Value, made: &mut Made) -> Vec<u8> {
+        let call = self.answers.pop_front().flatten();
+        let named = CALL_IDS.iter().map(|key| quoted(message, key)).find(|id| !id.is_empty());
+        if let Some(id) = named {
+            return id;
+        }
+        let several = list(message, "tool_call_ids");
+        if several.len() > 1 {
+            made.note("several_calls_of_a_result");
+        }
+        // tau2 has the id of the call as that of the message; other tools number their messages.
+        let own = several.iter().filter_map(Value::as_str).chain(text(message, "id")).map(escaped);
+        own.into_iter()
+            .find(|id| self.talk.waits(id))
+            .or_else(|| self.pending.get(call?).cloned())
+            .unwrap_or_default()
+    }
+}
+
+/// Return whether a call succeeded, as its result says: `success`, or its opposite under the names of
+/// Anthropic, MCP, `LangChain` and tau2.
+fn success(message: &Value) -> Option<bool> {
+    let flag = |key: &str| message.get(key).and_then(Value::as_bool);
+    let failed = ["is_error", "isError", "error"].iter().find_map(|key| flag(key));
+    let status = || match text(message, "status")? {
+        "success" => Some(true),
+        "error" => Some(false),
+        _ => None,
+    };
+    let error = || message.get("error").is_some_and(says).then_some(false);
+    flag("success").or(failed.map(|failed| !failed)).or_else(error).or_else(status)
+}
+
+/// Return the text of the error of a call, if the text of its result does not hold it.
+fn error_text(message: &Value) -> Option<String> {
+    let error = message.get("error").and_then(error_of)?;
+    let held = text(message, "content").is_some_and(|content| content.contains(&error));
+    (!held).then_some(error)
+}
+
+/// Return the reasoning of a message; several different texts are joined on lines of their own.
+fn thoughts(message: &Value) -> Vec<u8> {
+    let (mut all, mut joined) = (Vec::new(), Vec::new());
+    for thought in THOUGHTS.iter().filter_map(|key| text(message, key)) {
+        if !all.contains(&thought) {
+            all.push(thought);
+            join(&mut joined, &escaped(thought));
+        }
+    }
+    joined
+}
+
+/// Count values of unexpected types in messages; a list may be given as its JSON text.
+pub(super) fn expect(messages: &Value, place: &str, made: &mut Made) {
+    let parsed = messages.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok());
+    let messages = parsed.as_ref().unwrap_or(messages).as_array();
+    for (at, message) in messages.into_iter().flatten().enumerate() {
+        check_at(format!("{place}[{at}]"), message, &WANTED, made);
+    }
+}

@@ -1,0 +1,131 @@
+//! Conversion of agent transcripts, with sessions across lines and files, and of logs of rollouts to
+//! trajectories, one per line.
+//!
+//! ```text
+//! files ──► kind ──► Claude Code: lines of sessions ─┐
+//!           by keys  a document a trajectory ────────┼──► messages ──► record ──► output
+//!                    a record a rollout ─────────────┘    calls and     the canonical   whole or not,
+//!                                                        their results format          in order
+//! ```
+//!
+//! Damaged lines are counted with their places, and so are values of wrong types; unknown types of lines are
+//! counted by name. None of them stops a conversion. The output depends only on the transcripts: not on
+//! threads, nor on the order of the files.
+
+mod atif;
+mod chat;
+mod claude;
+mod codex;
+mod copies;
+mod entire_metadata;
+mod json;
+mod json_type;
+mod lineage;
+mod lines;
+mod message;
+mod one_file;
+pub(crate) mod output;
+mod record;
+pub mod report;
+mod rollout_fields;
+mod rollouts;
+mod run;
+mod select_transcripts;
+pub mod settings;
+mod swe_agent;
+mod swe_bench;
+mod text_parts;
+pub mod tool_kind;
+mod unpack;
+mod value_hash;
+
+use karl_log::atomic_output::OutputTarget;
+use karl_log::cancel::Watch;
+use karl_log::error::{Error, Result};
+use karl_log::input::source::Source;
+use karl_log::rejects::RejectReason;
+
+use self::claude::Transcripts;
+pub(crate) use self::entire_metadata::EntireMetadata;
+use self::one_file::Documents;
+use self::output::Output;
+pub use self::output::target;
+pub(crate) use self::report::RecordCounts;
+pub use self::report::{Made, Report};
+use self::rollouts::RolloutLogs;
+pub(crate) use self::run::{Reshape, run};
+use self::select_transcripts::sorted;
+pub use self::settings::{ConvertSettings, Rate};
+pub use self::tool_kind::TranscriptKind;
+
+/// Convert files to one file of trajectories, completely or not at all.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Layout`] for a file that is not a transcript or of an unsupported kind, unless it
+/// was found in a folder, and if there is no trajectory at all; [`Error::Reward`] if a reward is the reason;
+/// [`Error::Converted`] for the output of a conversion; [`Error::Unread`] for unsupported formats;
+/// [`Error::Exists`], [`Error::Foreign`] and [`Error::Target`] for a target that may not be written;
+/// [`Error::Changed`] and [`Error::Rewritten`] for a file that changed during the conversion;
+/// [`Error::Interrupted`].
+pub fn convert(
+    sources: Vec<Source>,
+    target: &OutputTarget,
+    settings: &ConvertSettings,
+    watch: &Watch,
+) -> Result<Report> {
+    convert_to(sources, target, settings, None, watch)
+}
+
+/// Convert files; `reshape` makes the written lines of each trajectory, whose secrets are replaced by then.
+///
+/// # Errors
+/// As [`convert`].
+pub(crate) fn convert_to(
+    sources: Vec<Source>,
+    target: &OutputTarget,
+    settings: &ConvertSettings,
+    reshape: Option<&Reshape<'_>>,
+    watch: &Watch,
+) -> Result<Report> {
+    let mut report = Report::default();
+    let sorted = sorted(sources, settings, &mut report, watch)?;
+    let opened = sorted.sources().map(|source| Ok((source.clone(), source.ends()?)));
+    let opened = opened.collect::<Result<Vec<_>>>()?;
+    watch.expect(sorted.sources().map(|source| source.size).sum());
+    let (sorted, _kept) = sorted.unpacked(settings.threads, &mut report, watch)?;
+    report.bytes = sorted.sources().map(|source| source.size).sum();
+    let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
+    let mut rollouts = RolloutLogs::look(sorted.logs, settings, watch)?;
+    let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
+    let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
+    let (output, made) = loop {
+        let output = Output::create(target, settings.protection.clone())?;
+        let made = run(second + rollouts.len(), settings.threads, &output, reshape, |at| match at {
+            at if at < first => transcripts.make(at, watch),
+            at if at < second => documents.make(at - first, settings, watch),
+            at => rollouts.make(at - second, settings, watch),
+        })?;
+        if !rollouts.again(&made, watch) {
+            break (output, made);
+        }
+    };
+    opened.iter().try_for_each(|(source, ends)| source.unchanged(ends))?;
+    report.made.add(made);
+    rollouts.account(&mut report.made);
+    report.made.files.sort_by(|a, b| a.0.cmp(&b.0));
+    if report.made.trajectories == 0 {
+        let (path, problem) = report.nothing(target.shown());
+        return Err(match report.damage().map(|(_, bad)| bad.reason) {
+            Some(RejectReason::RewardNotANumber | RejectReason::RewardInfinite) => {
+                Error::Reward { path, problem }
+            }
+            _ => Error::Layout { path, problem },
+        });
+    }
+    if reshape.is_some() && report.made.records == 0 {
+        let problem = "there is no tool call in what was read, and a record is made of those".to_owned();
+        return Err(Error::Layout { path: target.shown().to_path_buf(), problem });
+    }
+    report.written = output.finish()?;
+    Ok(report)
+}

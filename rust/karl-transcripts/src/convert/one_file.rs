@@ -1,0 +1,453 @@
+//! Transcripts in one file each: documents, and files of lines that are read in order. Of several files of
+//! one session each message is written once.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use karl_core::rng::id128;
+use karl_log::cancel::Watch;
+use karl_log::detect::{FileLayout, records};
+use karl_log::error::Result;
+use karl_log::input::source::Source;
+use karl_log::json::reference_parser;
+use karl_log::log::Account;
+use karl_log::parallel::map;
+use karl_log::rejects::{FileTally, RejectReason};
+use serde_json::{Map, Value};
+
+use super::codex::{
+    HistoryEnd, Inheritance, ItemTrail, LinePlace, REPEATED, Rollout, RolloutHistory, inherit,
+};
+use super::entire_metadata::EntireMetadata;
+use super::json::{inside, mended};
+use super::json_type::{OBJECT, damaged};
+use super::lineage::{Lineage, Trace, hash, units};
+use super::lines::{ObjectKeys, each};
+use super::message::{Conversation, Message};
+use super::record::{Head, write};
+use super::report::{EMPTY, Made, NO_CONVERSATION, OTHER_BRANCH, Report, count_type};
+use super::settings::ConvertSettings;
+use super::swe_bench::SweBenchReports;
+use super::tool_kind::{Alone, TranscriptKind};
+use super::value_hash::hash_of;
+use super::{atif, swe_agent};
+
+/// Type under which a document is counted.
+const DOCUMENT: &str = "document";
+
+/// Files with a session or a part of one, before trajectories are made of them.
+pub(super) struct Documents<'a> {
+    files: &'a [(Alone, Source)],
+    besides: Vec<Option<EntireMetadata>>,
+    units: Vec<Lineage>,
+    /// What each file has from others.
+    inheritances: Vec<Inheritance>,
+    /// Session, and its call, of each document of a sub-agent.
+    parents: HashMap<usize, (String, Option<String>)>,
+    verdicts: SweBenchReports,
+}
+
+impl<'a> Documents<'a> {
+    /// Find the session of every file.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn look(
+        files: &'a [(Alone, Source)],
+        settings: &ConvertSettings,
+        report: &mut Report,
+        watch: &Watch,
+    ) -> Result<Self> {
+        let besides: Vec<_> = files.iter().map(|(_, source)| EntireMetadata::look(source)).collect();
+        let one = |(kind, source): &(Alone, Source)| trace(*kind, source, settings, watch);
+        let paths = match files {
+            [_] => vec![(Trace::default(), Some(RolloutHistory::default()))],
+            _ => {
+                map(files.iter().collect(), settings.threads, one).into_iter().collect::<Result<Vec<_>>>()?
+            }
+        };
+        let (mut traces, histories): (Vec<Trace>, Vec<_>) = paths.into_iter().unzip();
+        let mut inheritances = inherit(&mut traces, &histories);
+        if let ([_], [only]) = (files, &mut inheritances[..]) {
+            only.is_cut = true;
+        }
+        let units = units(&traces, &besides, &mut report.made);
+        let parents = parents(files, &traces);
+        let verdicts = SweBenchReports::default();
+        Ok(Self { files, besides, units, inheritances, parents, verdicts })
+    }
+
+    /// Return the number of work units.
+    pub(super) fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Return the line of a unit's trajectory, and the account of its files.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn make(
+        &self,
+        unit: usize,
+        settings: &ConvertSettings,
+        watch: &Watch,
+    ) -> Result<(Vec<u8>, Made)> {
+        let (unit, mut out, mut made) = (&self.units[unit], Vec::new(), Made::default());
+        match self.files[unit.parts[0].0].0 {
+            Alone::Codex => self.rollout(unit, settings, &mut out, &mut made, watch)?,
+            kind => self.document(kind, unit, settings, &mut out, &mut made, watch)?,
+        }
+        Ok((out, made))
+    }
+
+    /// Add to a head the facts beside the files of its session, and those of other files.
+    fn settle(&self, unit: &Lineage, head: &mut Head) {
+        let files = if unit.files.is_empty() { vec![unit.parts[0].0] } else { unit.files.clone() };
+        let beside = EntireMetadata::last(files.iter().filter_map(|&at| self.besides[at].as_ref()), &head.id);
+        let group = unit.group.clone().or_else(|| beside?.group.clone());
+        head.group = head.group.take().or(group);
+        let parent = head.parent.as_ref().map(|(id, _)| id);
+        head.session = unit.root.clone().or_else(|| Some(parent.unwrap_or(&head.id).clone()));
+        if let Some(mark) = unit.mark {
+            head.id = format!("{}/{mark:016x}", head.id);
+        }
+        let names = unit.parts.iter().map(|&(at, _)| Value::from(&*self.files[at].1.name));
+        head.source.insert("files".to_owned(), names.collect());
+    }
+
+    /// Read the files of a Codex session and write it; skip a file contained in another.
+    fn rollout(
+        &self,
+        unit: &Lineage,
+        settings: &ConvertSettings,
+        out: &mut Vec<u8>,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<()> {
+        let (first, limit) = (unit.parts[0].0, settings.max_line_bytes);
+        let inheritance = &self.inheritances[first];
+        let mut rollout = Rollout::new(inheritance, settings.abandoned);
+        if !unit.contained {
+            self.read_before(inheritance, &mut rollout, limit, made, watch)?;
+        }
+        for &(at, repeated) in &unit.parts {
+            let (source, mut tally) = (&self.files[at].1, FileTally::default());
+            rollout.repeated = repeated;
+            lines(
+                source,
+                limit,
+                &mut tally,
+                watch,
+                |bytes| watch.advance(bytes),
+                |kind, text, offset| {
+                    count_type(&mut made.types, &String::from_utf8_lossy(kind), 1);
+                    let fate = match text {
+                        _ if unit.contained => Err(REPEATED),
+                        Some(text) => take(&mut rollout, text, offset, inheritance.superseded, made),
+                        None => Err(NO_CONVERSATION),
+                    };
+                    made.locate(&source.name, offset);
+                    match fate {
+                        Ok(()) => made.used += 1,
+                        Err(REPEATED) => made.duplicates += 1,
+                        Err(reason) => made.drop_line(reason),
+                    }
+                },
+            )?;
+            self.account(at, &tally, made);
+        }
+        self.write_rollout(unit, rollout, settings, out, made);
+        Ok(())
+    }
+
+    /// Read the files that a rollout goes on from. Their lines are counted with their own trajectories.
+    fn read_before(
+        &self,
+        inheritance: &Inheritance,
+        rollout: &mut Rollout,
+        limit: usize,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<()> {
+        let mut uncounted = Made::default();
+        for &(at, end) in &inheritance.before {
+            rollout.begin_file(true);
+            lines(
+                &self.files[at].1,
+                limit,
+                &mut FileTally::default(),
+                watch,
+                |_| watch.advance(0),
+                |_, text, offset| {
+                    let line = text.and_then(|text| parsed(text, &mut uncounted));
+                    if let Some(line) = line.filter(|line| end.is_after(LinePlace::of(line, offset))) {
+                        // What becomes of it is counted elsewhere.
+                        let _ = rollout.line(&line, &mut uncounted);
+                    }
+                },
+            )?;
+        }
+        rollout.begin_file(false);
+        made.calls.extend(uncounted.calls);
+        Ok(())
+    }
+
+    /// Write the trajectory of a rollout, and on request the branches that the user took back.
+    fn write_rollout(
+        &self,
+        unit: &Lineage,
+        mut rollout: Rollout,
+        settings: &ConvertSettings,
+        out: &mut Vec<u8>,
+        made: &mut Made,
+    ) {
+        let file = unit.parts[0].0;
+        let branches = rollout.branches.take().unwrap_or_default();
+        let (mut head, mut talk) = rollout.end(&self.files[file].1.name);
+        self.settle(unit, &mut head);
+        let (id, source) = (head.id.clone(), head.source.clone());
+        if self.inheritances[file].superseded.is_some() {
+            made.calls.clear();
+            if settings.abandoned {
+                let branch = format!("{id}/abandoned-file-{}", file + 1);
+                write_branch(&talk.messages, (branch, &id), source, settings, out, made);
+            }
+            return;
+        }
+        talk.finish(made);
+        if !talk.messages.is_empty() {
+            let unanswered = talk.unanswered();
+            made.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
+            write(head, &talk.messages, settings.rate, out, made);
+        }
+        for (number, messages) in branches.iter().enumerate() {
+            let branch = format!("{id}/abandoned-{}", number + 1);
+            write_branch(messages, (branch, &id), source.clone(), settings, out, made);
+        }
+    }
+
+    /// Read a document and write its trajectories.
+    fn document(
+        &self,
+        kind: Alone,
+        unit: &Lineage,
+        settings: &ConvertSettings,
+        out: &mut Vec<u8>,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<()> {
+        let at = unit.parts[0].0;
+        let source = &self.files[at].1;
+        let (text, mut tally) = (bytes(source, watch)?, FileTally { lines: 1, ..FileTally::default() });
+        watch.advance(text.len() as u64)?;
+        let Some(document) = parsed(&text, made) else {
+            tally.bad(reference_parser::fault(&text), RejectReason::Malformed);
+            self.account(at, &tally, made);
+            return Ok(());
+        };
+        tally.rows = 1;
+        count_type(&mut made.types, DOCUMENT, 1);
+        self.account(at, &tally, made);
+        if unit.contained {
+            made.duplicates += 1;
+            return Ok(());
+        }
+        let all = read(kind, &document, source, id128(&text), &self.verdicts, made);
+        made.locate(&source.name, 0);
+        if all.iter().all(|(_, talk)| talk.messages.is_empty()) {
+            made.drop_line(EMPTY);
+            return Ok(());
+        }
+        made.used = 1;
+        let name = all[0].0.id.clone();
+        for (number, (mut head, talk)) in all.into_iter().enumerate() {
+            *made.calls.entry("unanswered").or_default() += talk.unanswered();
+            if number == 0 {
+                self.settle(unit, &mut head);
+                if let Some(parent) = self.parents.get(&at) {
+                    // The verifier's reward is the session's.
+                    head = Head { parent: Some(parent.clone()), reward: None, group: None, ..head };
+                }
+            } else if let Some(mark) = unit.mark {
+                rename(&mut head, &name, &format!("{name}/{mark:016x}"));
+            }
+            if !talk.messages.is_empty() {
+                write(head, &talk.messages, settings.rate, out, made);
+            }
+        }
+        made.calls.retain(|_, count| *count > 0);
+        Ok(())
+    }
+
+    fn account(&self, at: usize, tally: &FileTally, made: &mut Made) {
+        let (kind, source) = &self.files[at];
+        let mut account = Account::default();
+        account.add(tally, 0);
+        made.files.push((source.name.clone().into(), TranscriptKind::Alone(*kind).name(), account));
+    }
+}
+
+type Parsed = (Head, Conversation);
+
+/// Read a line of a rollout; of a file that another goes on from, what is behind the `end` was taken back.
+fn take(
+    rollout: &mut Rollout,
+    text: &[u8],
+    offset: u64,
+    end: Option<HistoryEnd>,
+    made: &mut Made,
+) -> std::result::Result<(), &'static str> {
+    match mended(text, made).and_then(|line| reference_parser::parse(&line).ok()) {
+        Some(line) => {
+            let stays = end.is_none_or(|end| end.is_after(LinePlace::of(&line, offset)));
+            rollout.line(&line, made).and(if stays { Ok(()) } else { Err(OTHER_BRANCH) })
+        }
+        None => Err(damaged(OBJECT, "the line", made)),
+    }
+}
+
+/// Write a branch that the user took back. Its lines are counted with its session.
+fn write_branch(
+    messages: &[Message],
+    (id, session): (String, &str),
+    mut source: Map<String, Value>,
+    settings: &ConvertSettings,
+    out: &mut Vec<u8>,
+    made: &mut Made,
+) {
+    if messages.is_empty() {
+        return;
+    }
+    source.insert("session_id".to_owned(), session.into());
+    source.insert("abandoned".to_owned(), true.into());
+    write(Head { id, source, ..Head::default() }, messages, settings.rate, out, &mut Made::default());
+    made.note("abandoned_branch");
+}
+
+/// Pass on the type of each line of a rollout, its text if it is read, and its place.
+fn lines(
+    source: &Source,
+    limit: usize,
+    tally: &mut FileTally,
+    watch: &Watch,
+    advance: impl Fn(u64) -> Result<()>,
+    mut take: impl FnMut(&[u8], Option<&[u8]>, u64),
+) -> Result<()> {
+    let io = |error| source.failed("read", error);
+    let stream = source.undamaged(watch).map_err(io)?;
+    let pieces = records(stream, &FileLayout::Lines, limit).map_err(io)?;
+    let mut keys = ObjectKeys::new(&["type", "payload.type"]);
+    let read = each(pieces, tally, advance, |bytes, offset| {
+        let ([kind, inner], end) = keys.first(bytes)?;
+        let [kind, inner] = [kind, inner].map(|raw| raw.map_or(&b""[..], inside));
+        take(kind, Rollout::reads(kind, inner).then_some(&bytes[..end]), offset);
+        Ok(end)
+    });
+    read.map_err(|fail| fail.of(source))
+}
+
+/// Return all bytes of a document.
+fn bytes(source: &Source, watch: &Watch) -> Result<Vec<u8>> {
+    let io = |error| source.failed("read", error);
+    let mut text = Vec::new();
+    source.stream(watch).and_then(|mut stream| stream.read_to_end(&mut text)).map_err(io)?;
+    Ok(text)
+}
+
+fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
+    mended(text, made).and_then(|text| reference_parser::parse(&text).ok())
+}
+
+/// Return the trace of a file's session; for a damaged file, that of the valid part.
+fn trace(
+    kind: Alone,
+    source: &Source,
+    settings: &ConvertSettings,
+    watch: &Watch,
+) -> Result<(Trace, Option<RolloutHistory>)> {
+    let mut made = Made::default();
+    if kind == Alone::Codex {
+        let (mut path, mut tally) = (ItemTrail::new(&source.name), FileTally::default());
+        let limit = settings.max_line_bytes;
+        lines(
+            source,
+            limit,
+            &mut tally,
+            watch,
+            |_| watch.advance(0),
+            |_, text, offset| {
+                if let Some(line) = text.and_then(|text| parsed(text, &mut made)) {
+                    path.line(&line, offset);
+                }
+            },
+        )?;
+        let (trace, history) = path.end();
+        return Ok((trace, Some(history)));
+    }
+    let text = bytes(source, watch)?;
+    watch.advance(0)?;
+    let Some(document) = parsed(&text, &mut made) else { return Ok(Default::default()) };
+    let all = read(kind, &document, source, 0, &SweBenchReports::default(), &mut made);
+    let Some((head, talk)) = all.into_iter().next() else { return Ok(Default::default()) };
+    let whole = hash_of(&document);
+    let (id, links) = match kind {
+        Alone::Atif => {
+            let id = atif::identity(&document);
+            let link = id.as_ref().map_or(whole, |id| hash("trial", id.as_bytes()));
+            (id, vec![link])
+        }
+        // Runs of one task are compared: a run has no name of its own.
+        _ => (None, head.group.iter().map(|task| hash("task", task.as_bytes())).collect()),
+    };
+    let written = |message: &Message| {
+        let mut out = Vec::new();
+        message.write(b"", &mut out);
+        hash("message", &out)
+    };
+    let items = talk.messages.iter().map(written).collect();
+    let name = Some(head.id);
+    let sub_agents = if kind == Alone::Atif { atif::other_documents(&document) } else { Vec::new() };
+    Ok((Trace { id, name, sub_agents, links, items, whole, ..Trace::default() }, None))
+}
+
+/// Return the sessions of documents that are sub-agents', by the references in these.
+fn parents(files: &[(Alone, Source)], traces: &[Trace]) -> HashMap<usize, (String, Option<String>)> {
+    let split = |at: usize| files[at].1.name.rsplit_once('/').unwrap_or(("", &files[at].1.name));
+    let mut parents = HashMap::new();
+    for (at, trace) in traces.iter().enumerate() {
+        for reference in &trace.sub_agents {
+            let is_named = |other: &usize| match (&reference.file, &reference.session) {
+                (Some(file), _) => split(*other) == (split(at).0, file),
+                (None, session) => session.is_some() && traces[*other].name == *session,
+            };
+            let child = (0..traces.len()).filter(|other| traces[*other].name != trace.name).find(is_named);
+            if let (Some(child), Some(name)) = (child, &trace.name) {
+                parents.insert(child, (name.clone(), reference.call.clone()));
+            }
+        }
+    }
+    parents
+}
+
+/// Give a sub-agent the new name of the trajectory that it belongs to.
+fn rename(head: &mut Head, old: &str, new: &str) {
+    let renamed =
+        |id: &str| id.strip_prefix(old).map_or_else(|| id.to_owned(), |rest| format!("{new}{rest}"));
+    head.id = renamed(&head.id);
+    head.parent = head.parent.take().map(|(parent, call)| (renamed(&parent), call));
+}
+
+/// Return the trajectories of a document, its own first.
+fn read(
+    kind: Alone,
+    document: &Value,
+    source: &Source,
+    digest: u128,
+    verdicts: &SweBenchReports,
+    made: &mut Made,
+) -> Vec<Parsed> {
+    match kind {
+        Alone::SweAgent => vec![swe_agent::read(document, &source.name, digest, verdicts, made)],
+        _ => atif::read(document, &source.name, digest, made),
+    }
+}

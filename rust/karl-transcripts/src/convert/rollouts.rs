@@ -1,0 +1,240 @@
+//! Logs of rollouts, as written by trainers and evaluations: each record is a trajectory. Rows of Parquet are
+//! read as lines.
+//!
+//! The fields of a record are found by its [`Format`], as in sampling; values without a key of their own in a
+//! trajectory are kept unchanged under `source.record`. Files of lines are processed in byte ranges.
+
+use std::collections::HashSet;
+
+use karl_log::cancel::Watch;
+use karl_log::columns::{RowSink, ScannedRow};
+use karl_log::conversation::Flaw;
+use karl_log::conversation::held;
+use karl_log::detect::{Input, Wishes, probe};
+use karl_log::error::Result;
+use karl_log::extract;
+use karl_log::extract::Scanner;
+use karl_log::format::{Format, Overrides, generic::GENERIC};
+use karl_log::framing::byte_ranges::{RANGE, RangeTask};
+use karl_log::input::source::Source;
+use karl_log::json::reference_parser::{self, forget_non_finite, may_be_non_finite, restore_non_finite};
+use karl_log::log::Account;
+use karl_log::parallel::map;
+use karl_log::read::{end, pieces, read_again, scan_all, tasks_of};
+use karl_log::rejects::FileTally;
+use serde_json::Map;
+
+use super::chat::ChatMessages;
+use super::copies::{Copyable, SourceRecords, copies};
+use super::json::mended;
+use super::json_type::{OBJECT, damaged};
+use super::record::write;
+use super::report::{EMPTY, Made, count_type};
+use super::rollout_fields::{expect, head, missing, rest};
+use super::settings::ConvertSettings;
+use super::text_parts::source;
+use super::tool_kind::{MESSAGES, TranscriptKind};
+
+/// Keys of the rejected answer in preference sets: it stays in the record and is reported.
+const REJECTED: [&str; 5] =
+    ["rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion"];
+
+/// Name under which a record in another file is counted.
+const COPIED: &str = "copied_rollout";
+
+/// Type under which a record is counted.
+const RECORD: &str = "record";
+
+/// Logs before trajectories are made of them, in work units.
+pub(super) struct RolloutLogs {
+    inputs: Vec<Input>,
+    tasks: Vec<RangeTask>,
+    /// File and offset of each record that is written for another file.
+    copies: HashSet<(usize, u64)>,
+}
+
+impl RolloutLogs {
+    /// Look at every file, and at several files for records in more than one.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn look(
+        logs: Vec<(&'static Format, Source)>,
+        settings: &ConvertSettings,
+        watch: &Watch,
+    ) -> Result<Self> {
+        let limit = settings.max_line_bytes;
+        let one = |(format, source): (&'static Format, Source)| {
+            let messages = (format.name == GENERIC.name).then(|| MESSAGES.join("|"));
+            let overrides = Overrides { messages, ..Overrides::default() };
+            let wishes = Wishes { format: Some(format), overrides, max_line_bytes: limit };
+            probe(source, &wishes, watch)
+        };
+        let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
+        let mut found = Self { tasks: tasks(&inputs), inputs, copies: HashSet::new() };
+        if found.inputs.len() > 1 {
+            watch.expect(watch.expected() + found.inputs.iter().map(|input| input.source.size).sum::<u64>());
+            found.copies = copies(found.records(settings, watch)?, found.inputs.len());
+        }
+        Ok(found)
+    }
+
+    /// Return every record of every file.
+    fn records(&mut self, settings: &ConvertSettings, watch: &Watch) -> Result<Vec<Copyable>> {
+        loop {
+            let one = |task: &RangeTask| {
+                let mut seen = SourceRecords::of(&self.inputs[task.input].fields);
+                self.scan(*task, settings, watch, &mut seen).map(|tally| (seen.records, tally))
+            };
+            let done = map(self.tasks.iter().collect(), settings.threads, one);
+            let done = done.into_iter().collect::<Result<Vec<_>>>()?;
+            let tallies = self.tasks.iter().zip(done.iter().map(|(_, tally)| tally));
+            if !read_again(&mut self.inputs, tallies, watch) {
+                return Ok(done.into_iter().flat_map(|(records, _)| records).collect());
+            }
+            self.tasks = tasks(&self.inputs);
+        }
+    }
+
+    /// Return whether some files have to be converted again as a whole, because the result is incomplete.
+    pub(super) fn again(&mut self, made: &Made, watch: &Watch) -> bool {
+        let done = made.tallies.iter().map(|(unit, tally)| (&self.tasks[*unit], tally));
+        let again = read_again(&mut self.inputs, done, watch);
+        if again {
+            self.tasks = tasks(&self.inputs);
+        }
+        again
+    }
+
+    /// Return the number of work units.
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Return the trajectories of a unit, and the account of its records.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn make(
+        &self,
+        unit: usize,
+        settings: &ConvertSettings,
+        watch: &Watch,
+    ) -> Result<(Vec<u8>, Made)> {
+        let task = self.tasks[unit];
+        let input = &self.inputs[task.input];
+        let mut writer =
+            Writer { input, settings, copies: &self.copies, out: Vec::new(), made: Made::default() };
+        let tally = self.scan(task, settings, watch, &mut writer)?;
+        writer.made.tallies.push((unit, tally));
+        Ok((writer.out, writer.made))
+    }
+
+    /// Pass on the records of a part of a file.
+    fn scan(
+        &self,
+        task: RangeTask,
+        settings: &ConvertSettings,
+        watch: &Watch,
+        sink: &mut impl RowSink,
+    ) -> Result<FileTally> {
+        let input = &self.inputs[task.input];
+        let mut scanner = Scanner::new(task.input, &input.fields, extract::ScanSettings::default());
+        let mut tally = FileTally::default();
+        let read = pieces(input, task, settings.max_line_bytes, watch)
+            .and_then(|pieces| scan_all(pieces, &mut scanner, sink, &mut tally, watch));
+        end(read, &input.source.name, input.source.codec, &mut tally)?;
+        Ok(tally)
+    }
+
+    /// Add the account of each file, with units completed in any order.
+    pub(super) fn account(&self, made: &mut Made) {
+        let mut tallies = std::mem::take(&mut made.tallies);
+        tallies.sort_by_key(|(unit, _)| *unit);
+        let mut accounts = vec![(0, Account::default()); self.inputs.len()];
+        for (unit, tally) in tallies {
+            let (lines, account) = &mut accounts[self.tasks[unit].input];
+            account.add(&tally, *lines);
+            *lines += tally.lines;
+        }
+        let named = self.inputs.iter().zip(accounts);
+        made.files.extend(named.map(|(input, (_, account))| {
+            (input.source.name.clone().into(), TranscriptKind::Rollouts(input.format).name(), account)
+        }));
+    }
+}
+
+fn tasks(inputs: &[Input]) -> Vec<RangeTask> {
+    inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect()
+}
+
+/// Writer of the records of a unit.
+struct Writer<'a> {
+    input: &'a Input,
+    settings: &'a ConvertSettings,
+    copies: &'a HashSet<(usize, u64)>,
+    out: Vec<u8>,
+    made: Made,
+}
+
+impl RowSink for Writer<'_> {
+    fn push(&mut self, found: &ScannedRow<'_>) {
+        count_type(&mut self.made.types, RECORD, 1);
+        let place = found.spot.place(found.length);
+        if self.copies.contains(&(place.input, place.offset)) {
+            self.made.duplicates += 1;
+            self.made.note(COPIED);
+            return;
+        }
+        match self.take(found) {
+            Ok(()) => self.made.used += 1,
+            Err(reason) => self.made.drop_line(reason),
+        }
+        self.made.locate(&self.input.source.name, place.offset);
+    }
+}
+
+impl Writer<'_> {
+    /// Write a record's trajectory; return the reason if there is none.
+    fn take(&mut self, row: &ScannedRow<'_>) -> std::result::Result<(), &'static str> {
+        let (fields, made) = (&self.input.fields, &mut self.made);
+        let parsed = mended(row.record, made).and_then(|text| reference_parser::parse_exact(&text).ok());
+        let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
+        let exact = may_be_non_finite(row.record).then(|| record.clone());
+        if exact.is_some() {
+            forget_non_finite(&mut record);
+        }
+        let mut head = head(&record, self.input, row, made);
+        if REJECTED.iter().any(|key| record.get(key).is_some_and(|half| !half.is_null())) {
+            made.note(REJECTED[0]);
+        }
+        if expect(&record, fields, made) {
+            return Err(Flaw::BadMessage.name());
+        }
+        let found = held(&mut record, fields).map_err(|flaw| {
+            if flaw == Flaw::NoTrajectory {
+                missing(fields, made);
+            }
+            if let Some(kind) = flaw.media() {
+                made.note(kind);
+            }
+            flaw.name()
+        })?;
+        let mut spoken = ChatMessages::default();
+        head.tools = spoken.hear(found, fields.reasoning, made).map_err(Flaw::name)?;
+        if spoken.talk.messages.is_empty() {
+            return Err(EMPTY);
+        }
+        if let Some(exact) = exact {
+            restore_non_finite(&mut record, &exact);
+        }
+        let more = Map::from_iter([("record".to_owned(), rest(record, self.input.format, &head))]);
+        head.source = source(self.input.format.name, &self.input.source.name, more);
+        let unanswered = spoken.talk.unanswered();
+        if unanswered > 0 {
+            *made.calls.entry("unanswered").or_default() += unanswered;
+        }
+        write(head, &spoken.talk.messages, self.settings.rate, &mut self.out, made);
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! SWE-agent: one `.traj` document per run. Its `history` is the conversation; `trajectory` repeats it by
+//! step.
+//!
+//! The task is the name of the file, because older files have no field for it. Its success is not in the
+//! document but in SWE-bench's report, which SWE-agent writes as `results.json` to the folder of a batch.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use karl_log::json::reference_parser;
+use serde_json::Value;
+
+use super::json::escaped;
+use super::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
+use super::message::{Conversation, Role};
+use super::record::{Head, Tokens};
+use super::report::Made;
+use super::swe_bench::SweBenchReports;
+use super::text_parts::{arguments, kept, list, quoted, source, text, words};
+
+/// Extensions of packed files.
+const PACKED: [&str; 3] = [".gz", ".zst", ".zstd"];
+
+/// Paths of a document with the expected types.
+const WANTED: [(&str, JsonTypes); 16] = [
+    ("environment", TEXT),
+    ("history", LIST),
+    ("history[]", OBJECT),
+    ("history[].role", TEXT),
+    ("history[].content", WORDS),
+    ("history[].tool_calls", LIST),
+    ("history[].tool_calls[]", OBJECT),
+    ("history[].tool_calls[].id", TEXT),
+    ("history[].tool_calls[].function", OBJECT),
+    ("history[].tool_calls[].function.name", TEXT),
+    ("history[].tool_calls[].function.arguments", &[JsonType::Text, JsonType::Object]),
+    ("history[].tool_call_ids", LIST),
+    ("history[].tool_call_ids[]", TEXT),
+    ("info", OBJECT),
+    ("info.model_stats.tokens_sent", NUMBER),
+    ("info.model_stats.tokens_received", NUMBER),
+];
+
+/// Read the trajectory of a document; `digest` is the hash of its bytes.
+pub(super) fn read(
+    document: &Value,
+    file: &str,
+    digest: u128,
+    verdicts: &SweBenchReports,
+    made: &mut Made,
+) -> (Head, Conversation) {
+    check(document, &WANTED, made);
+    let mut talk = Conversation::default();
+    let model = model(document);
+    for message in list(document, "history") {
+        // A demonstration is part of the prompt; the run begins after it.
+        if message.get("is_demo") == Some(&Value::Bool(true)) {
+            made.note("demonstration");
+            continue;
+        }
+        say(message, &model, &mut talk, made);
+    }
+    let instance = task(file);
+    let info = document.get("info").unwrap_or(&Value::Null);
+    let mut more = kept(document, &["environment"]);
+    more.extend(kept(info, &["exit_status", "submission", "swe_agent_version"]));
+    more.extend(
+        info.get("model_stats").map(|stats| kept(stats, &["instance_cost", "api_calls"])).unwrap_or_default(),
+    );
+    let count = |key: &str| info.pointer(&format!("/model_stats/{key}")).and_then(Value::as_u64);
+    let head = Head {
+        id: format!("{instance}/{:016x}", digest >> 64),
+        reward: verdicts.of(Path::new(file), &instance, made),
+        group: Some(instance),
+        tokens: Tokens { input: count("tokens_sent"), output: count("tokens_received"), ..Tokens::default() },
+        source: source("swe-agent", file, more),
+        ..Head::default()
+    };
+    (head, talk)
+}
+
+/// Return the task in the name of a file, packed or not.
+fn task(file: &str) -> String {
+    let plain = PACKED.iter().find_map(|suffix| file.strip_suffix(suffix)).unwrap_or(file);
+    Path::new(plain).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Return the model of a run, which newer files name in their replay settings: an object, or its text.
+fn model(document: &Value) -> Vec<u8> {
+    let settings = match document.get("replay_config") {
+        Some(Value::String(text)) => reference_parser::parse(text.as_bytes()).ok().map(Cow::Owned),
+        settings => settings.map(Cow::Borrowed),
+    };
+    let name = settings.as_deref().and_then(|settings| settings.pointer("/agent/model/name")?.as_str());
+    name.map(escaped).unwrap_or_default()
+}
+
+fn say(message: &Value, model: &[u8], talk: &mut Conversation, made: &mut Made) {
+    let content = words(message.get("content"), made).unwrap_or_default();
+    if content.is_empty() && list(message, "tool_calls").is_empty() && text(message, "role") != Some("tool") {
+        return made.note("empty_message");
+    }
+    match text(message, "role") {
+        Some("system") => drop(talk.say(Role::System, &content, b"")),
+        Some("assistant") => {
+            let at = talk.messages.len();
+            talk.say(Role::Assistant, &content, b"").model = model.to_vec();
+            for call in list(message, "tool_calls") {
+                let function = call.get("function").unwrap_or(&Value::Null);
+                let arguments = arguments(function.get("arguments"));
+                talk.call(at, &quoted(call, "id"), &quoted(function, "name"), arguments.as_bytes(), made);
+            }
+        }
+        Some("tool") => {
+            let id = list(message, "tool_call_ids").first().and_then(Value::as_str).unwrap_or_default();
+            let id = escaped(id);
+            if talk.waits(&id) {
+                talk.answer(&id, &content, None, b"", made);
+            } else {
+                made.note("orphan_result");
+            }
+        }
+        Some("user") => drop(talk.say(Role::User, &content, b"")),
+        _ => made.note("unknown_role"),
+    }
+}

@@ -1,0 +1,291 @@
+//! Detection of the tool that wrote a transcript, by the keys of its first lines or of its document.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use karl_log::cancel::Watch;
+use karl_log::detect::{Wishes, keys_of, probe};
+use karl_log::error::{self, Error, Result};
+use karl_log::format::{Format, generic::GENERIC, prime_rl::PRIME_RL, tau_bench::TAU_BENCH, trl::TRL};
+use karl_log::format::{karl::KARL, verifiers::VERIFIERS, verl::VERL};
+use karl_log::framing::{Lines, Piece, ValueEnd, Window};
+use karl_log::input::source::Source;
+use karl_log::json::project::{PathTree, ScanFault, scan};
+
+/// Supported kind of transcript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TranscriptKind {
+    /// Claude Code, from its own folder or as stream-json: sessions span files.
+    ClaudeCode,
+    /// Files with one session each.
+    Alone(Alone),
+    /// Log in which each record is a rollout.
+    Rollouts(&'static Format),
+}
+
+/// Kind with one session per file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// Rollouts of Codex.
+    Codex,
+    /// Runs of SWE-agent.
+    SweAgent,
+    /// Trials in ATIF.
+    Atif,
+}
+
+impl TranscriptKind {
+    /// Every kind.
+    pub const ALL: [Self; 10] = [
+        Self::ClaudeCode,
+        Self::Alone(Alone::Codex),
+        Self::Alone(Alone::SweAgent),
+        Self::Alone(Alone::Atif),
+        Self::Rollouts(&TRL),
+        Self::Rollouts(&VERL),
+        Self::Rollouts(&PRIME_RL),
+        Self::Rollouts(&VERIFIERS),
+        Self::Rollouts(&TAU_BENCH),
+        Self::Rollouts(&GENERIC),
+    ];
+
+    /// Return the name used in options and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Alone(Alone::Codex) => "codex",
+            Self::Alone(Alone::SweAgent) => "swe-agent",
+            Self::Alone(Alone::Atif) => "atif",
+            Self::Rollouts(format) => format.name,
+        }
+    }
+
+    /// Return a description in one line.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => {
+                "Claude Code: ~/.claude/projects, or what --output-format stream-json printed"
+            }
+            Self::Alone(Alone::Codex) => "Codex: ~/.codex/sessions",
+            Self::Alone(Alone::SweAgent) => "SWE-agent: .traj",
+            Self::Alone(Alone::Atif) => "ATIF: Harbor's and Terminal-Bench's agent/trajectory.json",
+            Self::Rollouts(format) => format.about,
+        }
+    }
+
+    /// Return the kind of that name, ignoring case; `_` and `-` are equal.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Return the kind of transcripts with these top-level keys in their lines, or in the document that fills
+    /// a file.
+    ///
+    /// # Errors
+    /// What they are, if they are of a tool that is not read.
+    pub fn by_keys(
+        keys: &[String],
+        fills_file: bool,
+    ) -> std::result::Result<Option<Self>, Cow<'static, str>> {
+        let known = if fills_file { [&LINES[..], &DOCUMENTS] } else { [&LINES[..], &[]] };
+        for known in known {
+            match by_keys(known, keys) {
+                Classified::Transcript(kind) => return Ok(Some(kind)),
+                Classified::Refused(why) => return Err(why),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Result of the detection of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Classified {
+    /// Supported transcript.
+    Transcript(TranscriptKind),
+    /// Transcript of an unsupported tool.
+    Refused(Cow<'static, str>),
+    /// Document that is damaged as a whole, or too long.
+    Damaged(Cow<'static, str>),
+    /// Output of a conversion.
+    Converted,
+    /// File that accompanies transcripts.
+    EntireMetadata,
+    /// None of these.
+    Nothing,
+}
+
+const COPILOT: Cow<'static, str> = Cow::Borrowed("a session of Copilot CLI, which is not read");
+const OPENCODE: Cow<'static, str> = Cow::Borrowed("sessions of opencode, which are not read");
+const GEMINI: Cow<'static, str> = Cow::Borrowed("a session of Gemini CLI, which is not read");
+const OPENHANDS: Cow<'static, str> = Cow::Borrowed(
+    "results of OpenHands, whose history holds events and not messages; what its model was asked and \
+     answered is in its llm_completions folder: karl-fast sample --prompt messages --completion response",
+);
+const OPENHANDS_EVENTS: Cow<'static, str> = Cow::Borrowed(
+    "events of OpenHands, which are not messages; what its model was asked and answered is in its \
+     llm_completions folder: karl-fast sample --prompt messages --completion response",
+);
+
+/// Keys of a conversation in records that no other format claims; the second is `ShareGPT`'s.
+pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
+
+/// Maximum number of lines examined for one that identifies the kind.
+const LINES_PROBED: usize = 100;
+
+/// Kinds of lines, by sets of top-level keys that must all be present.
+const LINES: [(&[&str], Classified); 16] = [
+    (&["karl_fast_trajectory"], Classified::Converted),
+    (&["type", "sessionId", "uuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "sessionId", "message"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "sessionId", "operation"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "session_id", "uuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "session_id", "message"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "session_id", "subtype"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "messageId", "snapshot"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["type", "summary", "leafUuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
+    (&["timestamp", "type", "payload"], Classified::Transcript(TranscriptKind::Alone(Alone::Codex))),
+    (&["timestamp", "type", "data"], Classified::Refused(COPILOT)),
+    (&["sessionId", "projectHash"], Classified::Refused(GEMINI)),
+    (&["opencode_table", "row"], Classified::Refused(OPENCODE)),
+    (&["instance_id", "history", "test_result"], Classified::Refused(OPENHANDS)),
+    (&["instance_id", "history", "instruction"], Classified::Refused(OPENHANDS)),
+    (&["timestamp", "source", "action", "args"], Classified::Refused(OPENHANDS_EVENTS)),
+];
+
+/// Kinds of documents, by keys.
+const DOCUMENTS: [(&[&str], Classified); 8] = [
+    (&["sessionId", "projectHash", "messages"], Classified::Refused(GEMINI)),
+    (&["sessionId", "startTime", "messages"], Classified::Refused(GEMINI)),
+    (&["checkpoint_id"], Classified::EntireMetadata),
+    (&["task_name", "verifier_result"], Classified::EntireMetadata),
+    (&["resolved_ids"], Classified::EntireMetadata),
+    (&["agentType", "toolUseId"], Classified::EntireMetadata),
+    (&["schema_version", "steps"], Classified::Transcript(TranscriptKind::Alone(Alone::Atif))),
+    (&["history", "trajectory", "info"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
+];
+
+/// Detect a file by its beginning.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
+    for look in [by_lines, document] {
+        match look(source, limit, watch)? {
+            Classified::Nothing => {}
+            // A log with a damaged first record, or one long array, looks like a damaged document.
+            damaged @ Classified::Damaged(_) => {
+                let told = rollouts(source, limit, watch)?;
+                return Ok(if told == Classified::Nothing { damaged } else { told });
+            }
+            told => return Ok(told),
+        }
+    }
+    rollouts(source, limit, watch)
+}
+
+/// Detect a log of rollouts, with a conversation or a prompt and its completion in its records.
+fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
+    let wishes = Wishes { max_line_bytes: limit, ..Wishes::default() };
+    let input = match probe(source.clone(), &wishes, watch) {
+        Err(Error::Layout { .. } | Error::Document { .. }) => return Ok(Classified::Nothing),
+        Err(Error::ByName { holder, .. }) if source.optional => {
+            return Ok(Classified::Refused(error::by_name(&holder).into()));
+        }
+        input => input?,
+    };
+    if let refused @ Classified::Refused(_) = by_keys(&LINES, &input.keys) {
+        return Ok(refused);
+    }
+    let has = |wanted: &str| input.keys.iter().any(|key| key == wanted);
+    let kind = TranscriptKind::Rollouts(input.format);
+    Ok(match input.format.name {
+        name if name == KARL.name => {
+            Classified::Refused("a store of KARL, which is scored and sampled as it is".into())
+        }
+        name if name == GENERIC.name
+            && !(MESSAGES.iter().any(|key| has(key)) || (has("prompt") && has("completion"))) =>
+        {
+            Classified::Nothing
+        }
+        _ => Classified::Transcript(kind),
+    })
+}
+
+fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
+    let io = |error| source.failed("read", error);
+    let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
+    lines.skip_mark().map_err(io)?;
+    for _ in 0..LINES_PROBED {
+        let Some(piece) = lines.next().map_err(io)? else { break };
+        let Piece::Text { bytes, .. } = piece else { continue };
+        let told =
+            keys_of(bytes.trim_ascii_start()).map_or(Classified::Nothing, |keys| by_keys(&LINES, &keys));
+        if told != Classified::Nothing {
+            return Ok(told);
+        }
+    }
+    Ok(Classified::Nothing)
+}
+
+/// Detect the document that fills a file.
+fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
+    let io = |error| source.failed("read", error);
+    let mut window = Window::new(source.undamaged(watch).map_err(io)?, 0);
+    window.skip_mark().map_err(io)?;
+    if window.peek().map_err(io)? != Some(b'{') {
+        return Ok(Classified::Nothing);
+    }
+    Ok(match window.value(limit).map_err(io)? {
+        ValueEnd::Kept(length) => match one(&window.bytes()[..length]) {
+            // Demonstrations of SWE-agent have nothing but a history.
+            Classified::Nothing if is_traj(&source.name) && has_history(&window.bytes()[..length]) => {
+                Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))
+            }
+            told => told,
+        },
+        ValueEnd::Torn(end) => {
+            Classified::Damaged(format!("it ends inside the document that it begins, at byte {end}").into())
+        }
+        ValueEnd::Passed => Classified::Damaged(
+            format!("the document that it begins is longer than a line may be, {limit} bytes").into(),
+        ),
+    })
+}
+
+/// Return whether a file has the name of a run of SWE-agent, packed or not.
+fn is_traj(name: &str) -> bool {
+    let plain = ["gz", "zst", "zstd"].iter().find_map(|packed| name.strip_suffix(packed)?.strip_suffix('.'));
+    Path::new(plain.unwrap_or(name)).extension().is_some_and(|end| end == "traj")
+}
+
+fn has_history(text: &[u8]) -> bool {
+    keys_of(text).is_some_and(|keys| keys.iter().any(|key| key == "history"))
+}
+
+/// Detect the kind of a document.
+fn one(text: &[u8]) -> Classified {
+    match scan(text, &PathTree::default(), &mut []) {
+        Err(ScanFault::Malformed(at)) => Classified::Damaged(
+            format!("byte {at} cannot stand there: wanted a document or lines of JSON").into(),
+        ),
+        _ => keys_of(text).map_or(Classified::Nothing, |keys| by_keys(&DOCUMENTS, &keys)),
+    }
+}
+
+/// Return the kind of lines or documents with these keys. A record with a conversation of its own is a
+/// rollout, whatever other keys it has, except for what names itself.
+fn by_keys(known: &[(&[&str], Classified)], keys: &[String]) -> Classified {
+    let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
+    let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
+    let told = found.map_or(Classified::Nothing, |(_, told)| told.clone());
+    match told {
+        Classified::Transcript(_) if MESSAGES.iter().any(has) => Classified::Nothing,
+        told => told,
+    }
+}
