@@ -55,9 +55,10 @@ def refuse_other(path: Path, own: Collection[str]) -> None:
         there = sorted(one.name for one in path.iterdir()) if path.is_dir() else []
     other = [name for name in there if name not in own and not name.startswith(".") and not name.endswith(BESIDE)]
     if other:
-        error = OutputForeignError(f"{path}: it exists and holds {other[0]}, which no run writes")
-        error.hint = "give another folder; --force writes into this one, and leaves what no run writes as it is"
-        raise error
+        raise OutputForeignError(
+            f"{path}: it exists and holds {other[0]}, which no run writes",
+            hint="give another folder; --force writes into this one, and leaves what no run writes as it is",
+        )
 
 
 LOCK = ".lock"
@@ -90,9 +91,10 @@ def _locked(place: Path) -> BinaryIO:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
-            error = OutputExistsError(f"another run writes to {place.parent} at this moment")
-            error.hint = "wait for it, end it, or give another folder"
-            raise error from None
+            raise OutputExistsError(
+                f"another run writes to {place.parent} at this moment",
+                hint="wait for it, end it, or give another folder",
+            ) from None
         except OSError:
             return file  # a disk without locks
         if _is_at(file, place):

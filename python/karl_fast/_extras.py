@@ -14,16 +14,12 @@ from karl_fast.errors import MissingExtraError
 
 def missing_extra(message: str, extra: str) -> MissingExtraError:
     """Return the error of a package that is not installed; its hint installs the extra."""
-    error = MissingExtraError(message)
-    error.hint = installation(extra)
-    return error
+    return MissingExtraError(message, hint=installation(extra))
 
 
 def missing_package(message: str, package: str) -> MissingExtraError:
     """Return the error of a package that no extra has; its hint installs it."""
-    error = MissingExtraError(message)
-    error.hint = _install(package)
-    return error
+    return MissingExtraError(message, hint=_install(package))
 
 
 def require_mlx() -> None:

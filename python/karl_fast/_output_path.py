@@ -39,9 +39,9 @@ def refuse_read(out: str | Path, files: Iterable[str]) -> None:
     place = Path(os.path.realpath(out))
     for path in files:
         if path != "-" and Path(os.path.realpath(path)).is_relative_to(place):
-            error = OutputExistsError(f"{out}: this run reads {path}, which the output would replace")
-            error.hint = "give the output another name"
-            raise error
+            raise OutputExistsError(
+                f"{out}: this run reads {path}, which the output would replace", hint="give the output another name"
+            )
 
 
 def refuse_link(out: str | Path) -> None:
@@ -51,9 +51,10 @@ def refuse_link(out: str | Path) -> None:
         OutputForeignError: it is one.
     """
     if os.path.islink(Path(out)):  # noqa: PTH114  Path.is_symlink raises where a name is too long, or the folder may not be entered
-        error = OutputForeignError(f"{out}: it exists and is a symbolic link, which is never replaced")
-        error.hint = f"name the place that it leads to: {os.path.realpath(out)}"
-        raise error
+        raise OutputForeignError(
+            f"{out}: it exists and is a symbolic link, which is never replaced",
+            hint=f"name the place that it leads to: {os.path.realpath(out)}",
+        )
 
 
 def check_around(out: str | Path) -> None:
@@ -74,9 +75,9 @@ def check_around(out: str | Path) -> None:
 
 
 def _refused(out: str | Path, number: int | None, why: str) -> FileError:
-    error = FileError(f"cannot write {out}: {why}", number, str(out))
-    error.hint = "give the output a name in a folder that can be written to"
-    return error
+    return FileError(
+        f"cannot write {out}: {why}", number, str(out), hint="give the output a name in a folder that can be written to"
+    )
 
 
 def advise(error: FileError, out: str | Path, size: int | None = None) -> None:

@@ -54,18 +54,17 @@ def _no_function(file: Path, name: str) -> UsageError:
     held = vars(_module(file))
     whose = {one: getattr(what, "__module__", None) for one, what in held.items() if callable(what)}
     own = [one for one, home in whose.items() if home == held["__name__"]]
-    error = UsageError(f"{file} has no function {name}")
-    error.hint = question(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None)
-    return error
+    return UsageError(
+        f"{file} has no function {name}",
+        hint=question(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None),
+    )
 
 
 def _module(file: Path) -> ModuleType:
     try:
         source = file.read_bytes()
     except FileNotFoundError as error:
-        nowhere = UsageError(f"there is no file {file}")
-        nowhere.hint = beside(file)
-        raise nowhere from error
+        raise UsageError(f"there is no file {file}", hint=beside(file)) from error
     except OSError as error:
         raise UsageError(f"cannot open {file}: {error.strerror}") from error
     digest = hashlib.sha256(bytes(file.resolve()) + b"\0" + source).hexdigest()

@@ -290,9 +290,11 @@ def refuse_packed(out: Path) -> None:
         UsageError: such a suffix.
     """
     if out.suffix.lower() in (*PACKED, PARQUET):
-        error = UsageError(f"out is {out}, wanted the name of a .jsonl: it is plain text", "out")
-        error.hint = "gzip or zstd can pack it when it is there: packed logs are read as they are"
-        raise error
+        raise UsageError(
+            f"out is {out}, wanted the name of a .jsonl: it is plain text",
+            "out",
+            hint="gzip or zstd can pack it when it is there: packed logs are read as they are",
+        )
 
 
 @contextlib.contextmanager

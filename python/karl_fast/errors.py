@@ -20,10 +20,20 @@ def _redacted(text: str) -> str:
 
 
 class KarlError(Exception):
-    """The root of the tree."""
+    """The root of the tree.
+
+    Args:
+        args: the message, and what the class of the standard library takes.
+        hint: what a user can do about it, in place of the hint of the class.
+    """
 
     exit_code = 1
     hint: str | None = None
+
+    def __init__(self, *args: object, hint: str | None = None) -> None:
+        super().__init__(*args)
+        if hint is not None:
+            self.hint = hint
 
     def __str__(self) -> str:
         """Return the message without secrets: a path may hold one."""
@@ -38,8 +48,8 @@ class UsageError(KarlError, ValueError):
 
     exit_code = 2
 
-    def __init__(self, message: str, *settings: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *settings: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.settings = settings
 
 
@@ -152,9 +162,11 @@ class LogChangedError(LogError):
 class FileError(KarlError, OSError):
     """The operating system refused a file; ``errno`` and ``filename`` are set."""
 
-    def __init__(self, message: str, errno: int | None = None, filename: str | None = None) -> None:
+    def __init__(
+        self, message: str, errno: int | None = None, filename: str | None = None, *, hint: str | None = None
+    ) -> None:
         self.message = message.removesuffix(f" (os error {errno})")  # what Rust adds: the number is an attribute here
-        super().__init__(errno, self.message, filename)
+        super().__init__(errno, self.message, filename, hint=hint)
 
     def __str__(self) -> str:
         return _redacted(self.message)

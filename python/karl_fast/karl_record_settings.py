@@ -23,9 +23,11 @@ def check_to(to: str, rate: str) -> None:
     """
     among("to", to, ("trajectory", "karl"))
     if to == "karl" and rate not in KARL_RATES:
-        error = UsageError(f"rate is {rate!r}, and to is 'karl': wanted {' or '.join(KARL_RATES[1:])}", "rate")
-        error.hint = "without --rate the records have no reward yet, and KARL's backfill computes it"
-        raise error
+        raise UsageError(
+            f"rate is {rate!r}, and to is 'karl': wanted {' or '.join(KARL_RATES[1:])}",
+            "rate",
+            hint="without --rate the records have no reward yet, and KARL's backfill computes it",
+        )
 
 
 @contextlib.contextmanager

@@ -129,6 +129,7 @@ def _nothing(facts: _core.PairFacts) -> NothingToSampleError:
     candidates = counted(sum(dict(facts["candidates"]).values()), "candidate")
     dropped = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in facts["dropped"])
     sentence = f"no preference pair in {counted(facts['sessions'], 'session')}: {candidates}"
-    error = NothingToSampleError(sentence + (f", dropped: {dropped}" if dropped else ""))
-    error.hint = "a pair comes from a session that was rewound, or from a request that was made again within a day"
-    return error
+    return NothingToSampleError(
+        sentence + (f", dropped: {dropped}" if dropped else ""),
+        hint="a pair comes from a session that was rewound, or from a request that was made again within a day",
+    )

@@ -82,9 +82,7 @@ def _blamed(layers: list[SettingsLayer], error: UsageError, kind: type) -> Usage
         for values in [*alone, layer.values]:
             if layer.origin != "flag" and _fault(kind, values) == str(error):
                 places = dict.fromkeys(layer.place[name] for name in values)
-                placed = UsageError(f"{', '.join(places)}: {error}")
-                placed.hint = error.hint
-                return placed
+                return UsageError(f"{', '.join(places)}: {error}", hint=error.hint)
     return error
 
 

@@ -30,17 +30,18 @@ def settings_of(config: str | None, data: str | None, *, model: str | None, **gi
     from karl_fast.rl import load
 
     if config is None:
-        error = UsageError("config names no file, wanted one with a model and rewards", "config")
-        error.hint = "the file of karl-fast rl --config is one"
-        raise error
+        raise UsageError(
+            "config names no file, wanted one with a model and rewards",
+            "config",
+            hint="the file of karl-fast rl --config is one",
+        )
     settings = load(config) if model is None else load(config, model=model)
     if not settings.model:
         raise UsageError("model is not set: attempts need one", "model")
     prompts = data if data is not None else settings.eval_prompts
     if not prompts:
-        error = UsageError(
-            "no held-out prompts given: wanted a file of them as DATA, or eval_prompts in the file of --config"
+        raise UsageError(
+            "no held-out prompts given: wanted a file of them as DATA, or eval_prompts in the file of --config",
+            hint="rewards on prompts of the training set do not show how the model does on others",
         )
-        error.hint = "rewards on prompts of the training set do not show how the model does on others"
-        raise error
     return RolloutSettings(settings, prompts, **given)

@@ -77,7 +77,8 @@ def given_logs(logs: list[str] | None, config: SettingsFile | None) -> list[str]
 def _whole(settings: Settings) -> Settings:
     """Return the settings of rows that are printed: all splits as one, even if a file sets a split."""
     if settings.origins.get("split") == "flag" and settings.split != WHOLE:
-        error = UsageError("--split divides rows among files, and -o - prints all of them to standard output")
-        error.hint = "leave out --split, or name a folder with -o"
-        raise error
+        raise UsageError(
+            "--split divides rows among files, and -o - prints all of them to standard output",
+            hint="leave out --split, or name a folder with -o",
+        )
     return settings.replace(split=WHOLE)

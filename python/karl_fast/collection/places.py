@@ -123,9 +123,7 @@ def named(sources: Iterable[str | Path], unread: Unread) -> list[AgentFile]:
 def _named(source: Path, unread: Unread) -> Iterator[AgentFile]:
     path = source.absolute()
     if not path.exists():
-        error = FileError(f"cannot open {source}: no such file or folder", 2, str(source))
-        error.hint = beside(str(source))
-        raise error
+        raise FileError(f"cannot open {source}: no such file or folder", 2, str(source), hint=beside(str(source)))
     # Hidden files are passed by where an archive is read.
     under = "/".join(["from", *(part.lstrip(".") or "dot" for part in path.parts[1:])])
     if path.is_dir():

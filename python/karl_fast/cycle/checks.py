@@ -65,9 +65,7 @@ def _require_paths(table: dict[str, Any], key: str) -> None:
     """Raise where a path of a key leads nowhere; globs have to match."""
     for path in table.get(key, ()):
         if not os.path.lexists(path) and not glob.glob(path, recursive=True):
-            error = UsageError(f"{key} names {path}: there is no such file or folder")
-            error.hint = beside(Path(path))
-            raise error
+            raise UsageError(f"{key} names {path}: there is no such file or folder", hint=beside(Path(path)))
 
 
 def _check_limits(table: dict[str, Any]) -> None:
@@ -90,9 +88,10 @@ def _check_pseudonyms(key: str | None) -> None:
     if os.path.lexists(key):
         names(key)
     elif not Path(key).parent.is_dir():
-        error = UsageError(f"pseudonyms is {key}: there is no folder {Path(key).parent}")
-        error.hint = beside(Path(key).parent) or "make the folder; the file itself is made"
-        raise error
+        raise UsageError(
+            f"pseudonyms is {key}: there is no folder {Path(key).parent}",
+            hint=beside(Path(key).parent) or "make the folder; the file itself is made",
+        )
 
 
 def _check_collect(config: CycleConfig) -> None:
@@ -125,9 +124,7 @@ def _require_transcripts(sources: Iterable[str]) -> None:
                 with files([source], SUFFIXES):
                     pass
             except UsageError as error:
-                unread = UsageError(f"sources names {source}: {error}")
-                unread.hint = error.hint
-                raise unread from error
+                raise UsageError(f"sources names {source}: {error}", hint=error.hint) from error
 
 
 def _check_outcomes(config: CycleConfig) -> None:
@@ -162,26 +159,26 @@ def _check_sample(config: CycleConfig) -> None:
         try:
             judge(settings)
         except FileError as unread:
-            unknown = UsageError(f"tokenizer is {settings.tokenizer}: {unread}")
-            unknown.hint = unread.hint
-            raise unknown from unread
+            raise UsageError(f"tokenizer is {settings.tokenizer}: {unread}", hint=unread.hint) from unread
     split = config.tables["eval"].get("split", "test")
     if "eval" not in config.steps or config.by != "likelihood" or "data" in config.tables["eval"]:
         return
     shares = dict(zip(("train", "valid", "test"), settings.split, strict=False))
     if not shares.get(split):
-        error = UsageError(f"split deals no rows to {split}, which [eval] judges by")
-        error.hint = 'split = "0.8,0,0.2" deals a fifth of the rows to test'
-        raise error
+        raise UsageError(
+            f"split deals no rows to {split}, which [eval] judges by",
+            hint='split = "0.8,0,0.2" deals a fifth of the rows to test',
+        )
 
 
 def _refuse_function_path(settings: Settings) -> None:
     """Raise where a function is named like the path of a reward: it needs a name and a weight."""
     for path in settings.reward or ():
         if ".py:" in path:
-            error = UsageError(f"reward is {path}, wanted the path of a field: a function has a name and a weight")
-            error.hint = f'score = {{ weight = 1, fn = "{path}" }} in [sample.reward] names it'
-            raise error
+            raise UsageError(
+                f"reward is {path}, wanted the path of a field: a function has a name and a weight",
+                hint=f'score = {{ weight = 1, fn = "{path}" }} in [sample.reward] names it',
+            )
 
 
 @contextlib.contextmanager
@@ -209,9 +206,10 @@ def _check_train(config: CycleConfig) -> None:
             raise UsageError(f"resume_adapter_file is {weights}: no such file; {ADAPTERS} of an adapter is one")
     sampler = Settings.load(config.file).sampler
     if settings.recipe in (*WEIGHTED, *GROUPED) and sampler != "all":
-        error = UsageError(f"the recipe {settings.recipe} looks at rewards, and [sample] draws rows by them already")
-        error.hint = 'sampler = "all" in [sample] writes every row, with its weight'
-        raise error
+        raise UsageError(
+            f"the recipe {settings.recipe} looks at rewards, and [sample] draws rows by them already",
+            hint='sampler = "all" in [sample] writes every row, with its weight',
+        )
 
 
 def _require_model(model: str) -> None:
@@ -223,9 +221,10 @@ def _require_model(model: str) -> None:
         return
     is_name = model.count("/") <= 1 and not model.startswith((".", "/", "~"))
     if place.is_file() or not is_name:
-        unknown = ModelError(f"model is {model}: wanted the folder of a model, or a name on the Hugging Face hub")
-        unknown.hint = beside(place) or "paths of a cycle are relative to its file"
-        raise unknown
+        raise ModelError(
+            f"model is {model}: wanted the folder of a model, or a name on the Hugging Face hub",
+            hint=beside(place) or "paths of a cycle are relative to its file",
+        )
 
 
 def _check_eval(config: CycleConfig) -> None:

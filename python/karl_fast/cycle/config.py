@@ -132,9 +132,10 @@ def _steps(raw: dict[str, Any]) -> tuple[str, ...]:
     """Return the steps with a table, if each has what it needs."""
     steps = tuple(step for step in STEPS if step in raw)
     if "convert" not in steps:
-        error = UsageError("there is no table [convert], with which a cycle begins")
-        error.hint = 'sources = ["~/.claude/projects"] stands in it'
-        raise error
+        raise UsageError(
+            "there is no table [convert], with which a cycle begins",
+            hint='sources = ["~/.claude/projects"] stands in it',
+        )
     for step in steps:
         if NEEDS.get(step, "convert") not in steps and step != "collect":
             raise UsageError(f"the table [{step}] needs a table [{NEEDS[step]}], and there is none")
@@ -151,9 +152,10 @@ def _table(here: Path, name: str, table: Any) -> dict[str, Any]:
     for given, value in table.items():
         key = given.replace("-", "_")
         if key not in KEYS[name]:
-            error = UsageError(f"the key [{name}] {given} is unknown, wanted one of {', '.join(KEYS[name])}")
-            error.hint = question(nearest(key, list(KEYS[name])))
-            raise error
+            raise UsageError(
+                f"the key [{name}] {given} is unknown, wanted one of {', '.join(KEYS[name])}",
+                hint=question(nearest(key, list(KEYS[name]))),
+            )
         _check(f"[{name}] {given}", value, KEYS[name][key])
         found[key] = _absolute(here, value) if key in PATHS else value
     return found

@@ -106,9 +106,9 @@ def _read(place: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(place.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        damaged = CheckpointError(f"{place} is damaged: it is not a record of a cycle")
-        damaged.hint = "remove it: what it records is done again"
-        raise damaged from error
+        raise CheckpointError(
+            f"{place} is damaged: it is not a record of a cycle", hint="remove it: what it records is done again"
+        ) from error
     return found
 
 

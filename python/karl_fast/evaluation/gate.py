@@ -246,9 +246,10 @@ def _refuse_shared(new: Path, learned: _seen_hashes.Seen, held_out: _seen_hashes
     if both:
         said = [_share(getattr(both, kind), getattr(held_out, kind), kind) for kind in ("prompts", "groups")]
         shared = " and ".join(one for one in said if one)
-        error = OverlapError(f"{new} learned from, or was chosen on, {shared} of the held-out data")
-        error.hint = "promote by data that no run has seen"
-        raise error
+        raise OverlapError(
+            f"{new} learned from, or was chosen on, {shared} of the held-out data",
+            hint="promote by data that no run has seen",
+        )
 
 
 def _share(both: frozenset[str], all: frozenset[str], kind: str) -> str:
@@ -271,9 +272,11 @@ def _begin(
     with records.locked():
         before = records.target()
         if before is not None and before != paths["over"]:
-            error = UsageError(f"over is {paths['over'] or BASE}, and {records.link} leads to {before}", "over")
-            error.hint = f"compare with what is in use: --over {records.link}"
-            raise error
+            raise UsageError(
+                f"over is {paths['over'] or BASE}, and {records.link} leads to {before}",
+                "over",
+                hint=f"compare with what is in use: --over {records.link}",
+            )
         look = 1 + records.looks_at(held_out)
         wanted = alpha_at(look, alpha)
         if evidences.least_p(units) > wanted:
@@ -289,9 +292,10 @@ def _too_few(units: int, look: int, alpha: float) -> UsageError:
     needed = next(count for count in range(units, 2000) if evidences.least_p(count) <= alpha or count > 40)
     held = counted(units, "prompt")
     why = f"look {look} promotes at p <= {alpha:.2g}: wanted {needed} or more"
-    error = UsageError(f"the held-out data has {held}, and {why}")
-    error.hint = "no result could promote, and nothing was looked at; fresh held-out data begins at look 1"
-    return error
+    return UsageError(
+        f"the held-out data has {held}, and {why}",
+        hint="no result could promote, and nothing was looked at; fresh held-out data begins at look 1",
+    )
 
 
 def _evidence(

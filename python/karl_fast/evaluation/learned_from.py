@@ -91,6 +91,4 @@ def _of_data(adapter: Path, data: Any) -> _seen_hashes.Seen:
 
 
 def _unknown(adapter: Path, why: str, hint: str) -> OverlapError:
-    error = OverlapError(f"{adapter} {why}: what it learned from is not known")
-    error.hint = hint
-    return error
+    return OverlapError(f"{adapter} {why}: what it learned from is not known", hint=hint)

@@ -137,11 +137,10 @@ class PromotionRecords:
             raise CheckpointError(f"{self.folder} has no promotion to roll back")
         place, record = promoted[-1]
         if self.target() != record["new"]["path"]:
-            error = CheckpointError(
-                f"{self.link} leads to {self.target()}, and the last promotion to {record['new']['path']}"
+            raise CheckpointError(
+                f"{self.link} leads to {self.target()}, and the last promotion to {record['new']['path']}",
+                hint="it was moved by hand since: move it by hand again",
             )
-            error.hint = "it was moved by hand since: move it by hand again"
-            raise error
         self.update(place, state="rolling-back")
         self.move(record["previous"])
         return self.update(place, state="rolled-back")

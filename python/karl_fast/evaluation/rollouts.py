@@ -175,9 +175,9 @@ def _is_fresh(folder: Path, identity: dict[str, Any], *, resume: bool, force: bo
         _same(there, identity)
         return False
     if there.is_file() and not force:
-        error = OutputExistsError(f"{folder} has an evaluation already")
-        error.hint = "--resume goes on with it, --force begins anew in its place"
-        raise error
+        raise OutputExistsError(
+            f"{folder} has an evaluation already", hint="--resume goes on with it, --force begins anew in its place"
+        )
     if not force:
         _atomic.refuse_other(folder, ())
     return True
@@ -200,9 +200,10 @@ def _same(file: Path, now: dict[str, Any]) -> None:
         raise CheckpointError(f"{file} is damaged") from error
     changed = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
     if changed:
-        other = CheckpointError(f"{file.parent} is of another evaluation: other {', '.join(changed)}")
-        other.hint = "give the settings that it began with, or another --out"
-        raise other
+        raise CheckpointError(
+            f"{file.parent} is of another evaluation: other {', '.join(changed)}",
+            hint="give the settings that it began with, or another --out",
+        )
 
 
 def _result(rollouts: RolloutSettings, logs: list[list[Rollout]], too_long: int, folder: Path) -> RolloutEvaluation:

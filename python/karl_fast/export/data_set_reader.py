@@ -190,9 +190,7 @@ def _check_first(alone: DataSet) -> None:
 
 
 def _foreign(path: Path, why: str, hint: str) -> DataSetError:
-    error = DataSetError(f"{path} is not a data set of karl-fast: {why}")
-    error.hint = hint
-    return error
+    return DataSetError(f"{path} is not a data set of karl-fast: {why}", hint=hint)
 
 
 def _from_log(path: Path) -> str:
@@ -222,9 +220,9 @@ def _manifest(folder: Path) -> Manifest:
     except FileNotFoundError as error:
         if folder.is_dir():
             raise _foreign(folder, f"it has no {MANIFEST}", _instead(folder)) from error
-        nowhere = FileError(f"cannot open {folder}: no such file or folder", error.errno, str(folder))
-        nowhere.hint = beside(folder)
-        raise nowhere from error
+        raise FileError(
+            f"cannot open {folder}: no such file or folder", error.errno, str(folder), hint=beside(folder)
+        ) from error
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except (ValueError, RecursionError) as error:

@@ -85,9 +85,7 @@ def judge(settings: Settings) -> RowJudge | None:
 
 def _load(path: str) -> Any:
     if not Path(path).is_dir():
-        nowhere = FileError(f"cannot load a tokenizer from {path}: no such folder", 2, path)
-        nowhere.hint = beside(path, Path.is_dir)
-        raise nowhere
+        raise FileError(f"cannot load a tokenizer from {path}: no such folder", 2, path, hint=beside(path, Path.is_dir))
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
         from transformers import AutoTokenizer

@@ -111,9 +111,7 @@ def open_source(path: str | Path) -> Source:
     if folder.is_file():
         raise _file(folder)
     if not folder.is_dir():
-        error = FileError(f"cannot open {folder}: no such folder", 2, str(folder))
-        error.hint = beside(folder, Path.is_dir)
-        raise error
+        raise FileError(f"cannot open {folder}: no such folder", 2, str(folder), hint=beside(folder, Path.is_dir))
     files = [folder / f"{split}.jsonl" for split in SPLITS]
     if not any(file.is_file() for file in files):
         raise DataSetError(f"{folder} is not a data set: it has no train.jsonl, valid.jsonl or test.jsonl")

@@ -144,9 +144,7 @@ def check_any(draft: _core.Draft, log: Log, row_judge: RowJudge | None = None) -
     sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
     more, hint = _meant(log, draft, dict(facts["dropped"]))
     more += "".join(f"; {sentence}" for sentence in bad_templates(row_judge).get("bad_templates", []))
-    error = NothingToSampleError(sentence + more)
-    error.hint = hint
-    raise error
+    raise NothingToSampleError(sentence + more, hint=hint)
 
 
 def _meant(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, str | None]:

@@ -226,9 +226,7 @@ def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
         return _matched(matches, suffixes)
     if glob.has_magic(log):
         raise UsageError(f"no file matches {log}")
-    error = FileError(f"cannot open {log}: no such file or folder", 2, log)
-    error.hint = beside(log)
-    raise error
+    raise FileError(f"cannot open {log}: no such file or folder", 2, log, hint=beside(log))
 
 
 def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[Candidate]:
@@ -284,9 +282,7 @@ def _why(path: Path, folder: str) -> str | None:
 def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], passed: int) -> UsageError:
     """Return the error for a folder without a log, with its other files and number of data sets."""
     if is_output(folder):
-        error = UsageError(f"the folder {folder} is a data set of karl-fast, not a log")
-        error.hint = origin(folder)
-        return error
+        return UsageError(f"the folder {folder} is a data set of karl-fast, not a log", hint=origin(folder))
     but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
     error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
     parquet = [one.path for one in others if one.path.endswith(PARQUET)]

@@ -104,9 +104,9 @@ def foreign_kind(path: str, name: str) -> Kind | None:
 
 def refused(kind: Kind, name: str) -> LogError:
     """Return the error for a file of a kind that is not read."""
-    error = LogError(f"{name}: it is {kind.what}, wanted lines of JSON")
-    error.hint = kind.fix.replace(" {}", f" {shlex.quote(name)}")
-    return error
+    return LogError(
+        f"{name}: it is {kind.what}, wanted lines of JSON", hint=kind.fix.replace(" {}", f" {shlex.quote(name)}")
+    )
 
 
 def saved(folder: str) -> Kind | None:

@@ -26,11 +26,10 @@ def refuse_unordered(core: _core.Log, field: str) -> None:
         raise _lacking(file, field)
     first = {kind: f"{file['path']}, line {line}" for file in reversed(files) for kind, line, _ in file["orders"]}
     if len(first) > 1:
-        error = BadRowError(
-            f"{field} is a number in {first['number']}, and a time in {first['time']}, wanted one of them"
+        raise BadRowError(
+            f"{field} is a number in {first['number']}, and a time in {first['time']}, wanted one of them",
+            hint=_every(field),
         )
-        error.hint = _every(field)
-        raise error
 
 
 def _lacking(file: _core.InputFacts, field: str) -> BadRowError:

@@ -69,9 +69,9 @@ def unreadable(path: str, error: Exception, where: str = "") -> FileError:
     if errno is not None:
         return FileError(f"cannot read {path}: {os.strerror(errno)}", errno, path)
     why = " ".join(str(error).split())[:LONGEST] or type(error).__name__
-    refused = FileError(f"cannot read {path} as Parquet: {where and where + ': '}{clean(why)}", None, path)
-    refused.hint = _instead(path)
-    return refused
+    return FileError(
+        f"cannot read {path} as Parquet: {where and where + ': '}{clean(why)}", None, path, hint=_instead(path)
+    )
 
 
 def _instead(path: str) -> str | None:
@@ -91,9 +91,10 @@ def refuse_doubled(path: str, names: list[str]) -> None:
     """
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
-        error = ColumnError(f"{path}: {counted(names.count(doubled[0]), 'column')} are named {doubled[0]}, wanted one")
-        error.hint = "write the file with a name of its own for each column"
-        raise error
+        raise ColumnError(
+            f"{path}: {counted(names.count(doubled[0]), 'column')} are named {doubled[0]}, wanted one",
+            hint="write the file with a name of its own for each column",
+        )
 
 
 def save(table: ArrowStream, path: Path, *, force: bool, read: Iterable[str] = ()) -> None:

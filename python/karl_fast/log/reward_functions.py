@@ -66,9 +66,7 @@ def loaded(settings: Settings) -> Scorers:
                 by_name[name] = Function.of(fn)
             wants[name] = by_name[name].wants()
         except UsageError as error:
-            wrong = RewardError(f"reward.{name}: {error}")
-            wrong.hint = error.hint
-            raise wrong from error
+            raise RewardError(f"reward.{name}: {error}", hint=error.hint) from error
         facts[name] = {"fn": fn, "sha256": _digest(fn, began)}
     return Scorers(by_name, wants, facts)
 
@@ -89,11 +87,10 @@ def _refuse_groupwise(settings: Settings) -> None:
     """Raise if a signal compares the rollouts of a group: a call gets rows of many."""
     for name, fn in settings.functions.items():
         if fn in GROUPWISE:
-            error = UsageError(
-                f"reward.{name} is the signal {fn}, which compares the rollouts of a group: only rl has it"
+            raise UsageError(
+                f"reward.{name} is the signal {fn}, which compares the rollouts of a group: only rl has it",
+                hint="a function of your own, my.py:score, gets the fields of each record by name",
             )
-            error.hint = "a function of your own, my.py:score, gets the fields of each record by name"
-            raise error
 
 
 def _after(settings: Settings, name: str) -> str:

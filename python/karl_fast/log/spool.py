@@ -61,9 +61,12 @@ def temporary(name: str) -> Iterator[str]:
 
 def not_kept(name: str, error: OSError) -> FileError:
     """Return the error for a temporary copy that cannot be written, with a hint on a full disk."""
-    refused = FileError(f"cannot keep {name} in a temporary file: {error.strerror or error}", error.errno, name)
-    refused.hint = COPIES if error.errno in FULL else None
-    return refused
+    return FileError(
+        f"cannot keep {name} in a temporary file: {error.strerror or error}",
+        error.errno,
+        name,
+        hint=(COPIES if error.errno in FULL else None),
+    )
 
 
 @contextlib.contextmanager

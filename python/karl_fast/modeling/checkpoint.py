@@ -185,9 +185,10 @@ def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
         said = [_change(name, before.get(name), now.get(name)) for name in changed[:SAID]]
         said += [f"and {len(changed) - SAID} more"] if len(changed) > SAID else []
         said += ["the rows differ"] if ROWS in other else []
-        error = CheckpointError(f"{place} is of another run: {'; '.join(said)}")
-        error.hint = "without --resume, in another folder, a run begins anew"
-        raise error
+        raise CheckpointError(
+            f"{place} is of another run: {'; '.join(said)}",
+            hint="without --resume, in another folder, a run begins anew",
+        )
 
 
 def _change(name: str, before: object, now: object) -> str:

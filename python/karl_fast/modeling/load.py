@@ -187,9 +187,11 @@ def _no_such_keys(model: nn.Module, keys: list[str], known: list[str], dora: boo
     alien = sorted(set(keys) - set(known))
     experts = sorted(set(alien) & set(linear_keys(model))) if dora else []
     if experts:
-        error = UsageError(f"lora_keys names {', '.join(experts)}, of which mlx-lm has no DoRA", "lora_keys")
-        error.hint = "--fine-tune-type lora adapts routed experts"
-        return error
+        return UsageError(
+            f"lora_keys names {', '.join(experts)}, of which mlx-lm has no DoRA",
+            "lora_keys",
+            hint="--fine-tune-type lora adapts routed experts",
+        )
     what = "a layer that no block has" if len(alien) == 1 else "layers that no block has"
     error = UsageError(f"lora_keys names {what}: {', '.join(alien)}; there are {', '.join(known)}", "lora_keys")
     meant = [[key for key in known if key.split(".")[-1] == one.split(".")[-1]] for one in alien]

@@ -230,9 +230,10 @@ def _probed(model: nn.Module, body: _Body, head: _Head) -> None:
     probe = mx.array([[1, 2, 3]])
     logits = model(probe)
     if mx.isnan(logits).any():
-        error = ModelError("the weights of the model, or of an adapter in it, are not finite: its logits are NaN")
-        error.hint = "a run that diverged leaves such an adapter; an earlier checkpoint of it may be whole"
-        raise error
+        raise ModelError(
+            "the weights of the model, or of an adapter in it, are not finite: its logits are NaN",
+            hint="a run that diverged leaves such an adapter; an earlier checkpoint of it may be whole",
+        )
     if not mx.array_equal(head(body(probe)), logits):
         raise ModelError(f"the model type {_kind(model)} does more than its head after its body, which training needs")
 

@@ -41,9 +41,11 @@ class Positions:
         if reach <= self.count:
             return f"{said}; the longest sequence of this run has at most {reach:,} tokens"
         if self.learned:
-            error = UsageError(f"{said}, which are learned: a sequence of {reach:,} tokens has none for its end", name)
-            error.hint = f"{name} {self.count} at most"
-            raise error
+            raise UsageError(
+                f"{said}, which are learned: a sequence of {reach:,} tokens has none for its end",
+                name,
+                hint=f"{name} {self.count} at most",
+            )
         return f"{said}: sequences of up to {reach:,} tokens go beyond what it was trained on"
 
 

@@ -51,9 +51,10 @@ def carried(model: Any, body: Any, head: Any) -> Carrier:
 
 def _refused(model: Any, why: str) -> ModelError:
     kind = getattr(model, "model_type", type(model).__name__)
-    error = ModelError(f"a model of type {kind} cannot be trained in segments: {why}")
-    error.hint = "segment_length auto takes whole rows for it"
-    return error
+    return ModelError(
+        f"a model of type {kind} cannot be trained in segments: {why}",
+        hint="segment_length auto takes whole rows for it",
+    )
 
 
 def _distance(carrier: Carrier, head: Any) -> float:

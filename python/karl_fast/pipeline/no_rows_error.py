@@ -30,9 +30,9 @@ def nothing_left(log: Log, selection: _core.Selection) -> NothingToSampleError:
     damaged = sum(count for file in log.inputs for _, count in file["dropped"])
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
         why = next((reason for reason in UNREAD if account["dropped"].get(reason) == read > 0), None)
-        error = NothingToSampleError(sentence + _there(log) + (_first_bad(log) if why else ""))
-        error.hint = UNREAD[why] if why else None
-        return error
+        return NothingToSampleError(
+            sentence + _there(log) + (_first_bad(log) if why else ""), hint=(UNREAD[why] if why else None)
+        )
     if log.unrewarded:
         return NothingToSampleError("; ".join([sentence, *log.unrewarded]))
     paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
@@ -42,9 +42,7 @@ def nothing_left(log: Log, selection: _core.Selection) -> NothingToSampleError:
     elif lost and log.settings.reward is not None:
         sentence += f"; no record has the reward {lost[0]}"
     more, hint = lacking(log, "reward", next(iter(lost or paths), None))
-    error = NothingToSampleError(sentence + more)
-    error.hint = hint
-    return error
+    return NothingToSampleError(sentence + more, hint=hint)
 
 
 def _first_bad(log: Log) -> str:

@@ -141,9 +141,9 @@ def _nowhere(log: Log, need: str, setting: str, field: str) -> UsageError:
     asked = getattr(log.settings, field)
     wanted = f"a {field}" if asked is None else f"the {field} {asked}"
     more, hint = lacking(log, field, asked)
-    error = UsageError(f"{need + ', but ' if need else ''}no record has {wanted}{more}", *([setting] if need else []))
-    error.hint = hint
-    return error
+    return UsageError(
+        f"{need + ', but ' if need else ''}no record has {wanted}{more}", *([setting] if need else []), hint=hint
+    )
 
 
 def _no_partition(log: Log, field: str) -> UsageError:

@@ -65,9 +65,10 @@ class Function:
             if named in BY_NAME:
                 return cls(BY_NAME[named], named)
             if ".py:" not in named:
-                error = UsageError(f"fn is {named!r}, wanted 'file.py:name' or the name of a signal")
-                error.hint = question(nearest(named, BY_NAME)) or f"the signals are {', '.join(BY_NAME)}"
-                raise error
+                raise UsageError(
+                    f"fn is {named!r}, wanted 'file.py:name' or the name of a signal",
+                    hint=question(nearest(named, BY_NAME)) or f"the signals are {', '.join(BY_NAME)}",
+                )
             return cls(function(named, folder), str(Path(folder, named)))
         if not callable(named):
             raise UsageError(f"fn is {named!r}, wanted a function, 'file.py:name' or the name of a signal")

@@ -84,9 +84,10 @@ class AlarmMonitor:
         self.idle = max(0, self.idle + (-1 if metrics["learned"] else 1))
         for kind, rings in RINGS.items():
             if sentence := rings(self, metrics):
-                error = AlarmError(f"round {metrics['round'] + 1}: {sentence}")
-                error.hint = hint_of(metrics["dropped"]) if kind == "idle" else HINTS[_wrong(kind, metrics)]
-                raise error
+                raise AlarmError(
+                    f"round {metrics['round'] + 1}: {sentence}",
+                    hint=(hint_of(metrics["dropped"]) if kind == "idle" else HINTS[_wrong(kind, metrics)]),
+                )
 
 
 def _skipped(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:

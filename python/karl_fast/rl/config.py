@@ -129,9 +129,12 @@ def _text(file: Path) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: this is not text: it is not UTF-8") from error
     except OSError as error:
-        closed = FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file))
-        closed.hint = None if file.exists() else beside(file)
-        raise closed from error
+        raise FileError(
+            f"cannot open {file}: {error.strerror}",
+            error.errno,
+            str(file),
+            hint=(None if file.exists() else beside(file)),
+        ) from error
 
 
 def chosen(name: str) -> Recipe:
@@ -147,9 +150,11 @@ def chosen(name: str) -> Recipe:
         return recipe(name)
     except UsageError as error:
         there = [one.lower().replace("_", "-") for one in names()]
-        unknown = UsageError(f"recipe is {name!r}, wanted a .toml file or one of {', '.join(there)}", "recipe")
-        unknown.hint = question(nearest(name.lower().replace("_", "-"), there))
-        raise unknown from error
+        raise UsageError(
+            f"recipe is {name!r}, wanted a .toml file or one of {', '.join(there)}",
+            "recipe",
+            hint=question(nearest(name.lower().replace("_", "-"), there)),
+        ) from error
 
 
 def prompts(path: str | Path) -> list[Prompt]:

@@ -47,14 +47,12 @@ def recipe(settings: Online) -> Recipe:
     """Return the recipe, if rollouts suffice for it."""
     found = chosen(settings.recipe)
     for why, hint in _beyond(found.objective):
-        error = UsageError(f"{found.name} {why}", "recipe")
-        error.hint = hint
-        raise error
+        raise UsageError(f"{found.name} {why}", "recipe", hint=hint)
     if settings.group_size == 1 and any(point.of_groups for point in found.objective.axes().values()):
         why = f"group_size is 1, and {found.name} compares the rollouts of a group"
-        error = UsageError(why, "group_size", "recipe")
-        error.hint = "with 2 or more a rollout has others to be better than; 8 is the default"
-        raise error
+        raise UsageError(
+            why, "group_size", "recipe", hint="with 2 or more a rollout has others to be better than; 8 is the default"
+        )
     return found
 
 
@@ -121,9 +119,7 @@ def _scorer(named: str, began: Path) -> Scorer:
         with within(began):
             return Function.of(named).call
     except UsageError as error:
-        wrong = UsageError(f"rewards: {error}", "rewards")
-        wrong.hint = error.hint
-        raise wrong from error
+        raise UsageError(f"rewards: {error}", "rewards", hint=error.hint) from error
 
 
 def _short(place: str) -> str:

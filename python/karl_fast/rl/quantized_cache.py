@@ -68,6 +68,6 @@ def _group_size(kind: str, heads: tuple[int, int]) -> int:
 
 
 def _refused(kind: str, came: str, wanted: str) -> ModelError:
-    error = ModelError(f"kv_cache is 8-bit, and model type {kind} {came}, wanted {wanted}")
-    error.hint = "kv_cache = full takes every model"
-    return error
+    return ModelError(
+        f"kv_cache is 8-bit, and model type {kind} {came}, wanted {wanted}", hint="kv_cache = full takes every model"
+    )

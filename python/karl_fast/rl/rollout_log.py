@@ -136,9 +136,9 @@ def is_written(path: Path) -> bool:
 
 def busy(path: Path) -> OutputExistsError:
     """Return the error for a file that another run writes to."""
-    error = OutputExistsError(f"another run writes to {path} at this moment")
-    error.hint = "wait for it, end it, or give another folder"
-    return error
+    return OutputExistsError(
+        f"another run writes to {path} at this moment", hint="wait for it, end it, or give another folder"
+    )
 
 
 class Journal:

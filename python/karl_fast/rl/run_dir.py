@@ -51,17 +51,19 @@ def free(out: Path, *, resume: bool, force: bool, adapter: str = "") -> None:
 def _refuse_own(out: Path, adapter: str) -> None:
     """Raise if the adapter to start from would be replaced by the run itself."""
     if adapter and Path(adapter).resolve().is_relative_to(out.resolve()):
-        error = UsageError(f"the adapter {adapter} is in the folder of the run, which writes its own there", "adapter")
-        error.hint = "--out with another folder keeps both; --resume goes on with a run and needs no --adapter"
-        raise error
+        raise UsageError(
+            f"the adapter {adapter} is in the folder of the run, which writes its own there",
+            "adapter",
+            hint="--out with another folder keeps both; --resume goes on with a run and needs no --adapter",
+        )
 
 
 def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | OutputExistsError:
     """Return the error for an existing run."""
     if resume:
-        nothing = CheckpointError(f"there is no checkpoint in {out} to go on from")
-        nothing.hint = "--force begins anew in the place of what is there"
-        return nothing
+        return CheckpointError(
+            f"there is no checkpoint in {out} to go on from", hint="--force begins anew in the place of what is there"
+        )
     error = OutputExistsError(f"{out} has a run already")
     there = "--resume goes on from its last checkpoint, " if going_on else "it has no checkpoint: "
     error.hint = f"{there}--force begins anew in its place"

@@ -240,9 +240,7 @@ class SampleFields:
         """
         known = [one.name for one in fields(self)]
         for name in sorted(changes.keys() - {*known}):
-            error = UsageError(f"there is no setting {name}")
-            error.hint = question(nearest(name, known))
-            raise error
+            raise UsageError(f"there is no setting {name}", hint=question(nearest(name, known)))
         kept = {name: origin for name, origin in self.origins.items() if name not in changes}
         given: dict[str, Any] = {"origins": kept, **changes}
         return replace(self, **given)

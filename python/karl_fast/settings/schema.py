@@ -136,9 +136,11 @@ class Setting:
 
     def wrong(self, value: Any, key: str = "", wanted: str = "") -> UsageError:
         """Return the error for a value, with the nearest allowed word as its hint."""
-        error = UsageError(f"{key or self.name} is {shown(value)}, wanted {wanted or self.wanted}", self.name)
-        error.hint = question(nearest(value, self.words))
-        return error
+        return UsageError(
+            f"{key or self.name} is {shown(value)}, wanted {wanted or self.wanted}",
+            self.name,
+            hint=question(nearest(value, self.words)),
+        )
 
 
 def setting(

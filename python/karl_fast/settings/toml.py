@@ -108,9 +108,7 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
 
 def placed(file: Path, error: UsageError, *settings: str) -> UsageError:
     """Return an error with the name of its file in front, and its hint; ``settings`` are those it still names."""
-    found = UsageError(f"{file}: {error}", *settings)
-    found.hint = error.hint
-    return found
+    return UsageError(f"{file}: {error}", *settings, hint=error.hint)
 
 
 def text_of(file: Path) -> str:
@@ -123,9 +121,9 @@ def text_of(file: Path) -> str:
     try:
         return file.read_text("utf-8-sig")
     except FileNotFoundError as error:
-        nowhere = FileError(f"cannot open {file}: no such file or folder", error.errno, str(file))
-        nowhere.hint = beside(file)
-        raise nowhere from error
+        raise FileError(
+            f"cannot open {file}: no such file or folder", error.errno, str(file), hint=beside(file)
+        ) from error
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except UnicodeDecodeError as error:

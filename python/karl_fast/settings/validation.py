@@ -150,9 +150,11 @@ def _baseline(settings: SampleFields) -> None:
         if given := _given(settings, BASELINE):
             raise UsageError(f"{given[0]} is of the score advantage, and score is {settings.score}", given[0], "score")
     elif settings.baseline == "partition" and not settings.inverse_temperature:
-        error = UsageError("the baseline partition is taken at an inverse temperature above 0", "baseline")
-        error.hint = "give --inverse-temperature, which is that of the target too"
-        raise error
+        raise UsageError(
+            "the baseline partition is taken at an inverse temperature above 0",
+            "baseline",
+            hint="give --inverse-temperature, which is that of the target too",
+        )
     elif settings.baseline != "ema" and (given := _given(settings, EMA)):
         raise UsageError(
             f"{given[0]} is of the baseline ema, and baseline is {settings.baseline}", given[0], "baseline"
@@ -175,9 +177,11 @@ def _order(settings: SampleFields) -> None:
     needs = {"baseline": settings.baseline == "ema", "recency_half_life": settings.recency_half_life is not None}
     name = next((name for name, needed in needs.items() if needed), None)
     if name is not None and settings.order_by is None:
-        missing = UsageError(f"{name} is {getattr(settings, name)}, which needs an order of the records", name)
-        missing.hint = f"name the field of their time: --order-by {STARTED_AT}"
-        raise missing
+        raise UsageError(
+            f"{name} is {getattr(settings, name)}, which needs an order of the records",
+            name,
+            hint=f"name the field of their time: --order-by {STARTED_AT}",
+        )
 
 
 def _budget(settings: SampleFields) -> None:
@@ -227,9 +231,11 @@ def _strata(settings: SampleFields) -> None:
         error.hint = near or f"name the path of the field with --{STRATA[0]}"
         raise error
     if deal not in DEALS:
-        error = UsageError(f"per has {deal!r}, wanted {', '.join(DEALS)}", "per")
-        error.hint = question(f"--per {field_}={name}" for name in nearest(deal, DEALS))
-        raise error
+        raise UsageError(
+            f"per has {deal!r}, wanted {', '.join(DEALS)}",
+            "per",
+            hint=question(f"--per {field_}={name}" for name in nearest(deal, DEALS)),
+        )
 
 
 def _format(settings: SampleFields) -> None:
@@ -245,9 +251,9 @@ def spelled(format: str) -> str:
 def among(name: str, value: object, choices: Sequence[str]) -> None:
     """Raise UsageError for a value of a setting that is none of its words, with the nearest of them."""
     if value not in choices:
-        error = UsageError(f"{name} is {value!r}, wanted {', '.join(choices)}", name)
-        error.hint = question(nearest(value, choices))
-        raise error
+        raise UsageError(
+            f"{name} is {value!r}, wanted {', '.join(choices)}", name, hint=question(nearest(value, choices))
+        )
 
 
 def _tokens(settings: SampleFields) -> None:

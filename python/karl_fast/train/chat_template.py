@@ -227,9 +227,7 @@ class Renderer:
             text = self._learned(whole, [(turn.start, turn.stop) for turn in spoken.values()])
             return [self._masked(text, messages, form.tools) if marked else text], endless
         if self.rewritten == "error":
-            error = TemplateError("the chat template rewrites earlier turns of a row once others follow")
-            error.hint = REWRITES
-            raise error
+            raise TemplateError("the chat template rewrites earlier turns of a row once others follow", hint=REWRITES)
         texts = []
         for at, turn in spoken.items():
             text = self._learned(turn.text, [(turn.start, turn.stop)])

@@ -100,9 +100,10 @@ def _counted(
     """Return the examples with what the recipe needs, and count the others."""
     objective = OfflineObjective(settings, examples)
     if objective.grouped and (account.cut or account.windows or account.unrolled):
-        error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")
-        error.hint = "--overlong drop leaves long rows out, --train-on last learns from one turn a row"
-        raise error
+        raise UsageError(
+            f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts",
+            hint="--overlong drop leaves long rows out, --train-on last learns from one turn a row",
+        )
     if objective.kept.all():
         return examples, objective
     left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]

@@ -207,9 +207,10 @@ def _of_row(
 
 
 def _too_long(place: str, number: int, tokens: int, limit: int) -> NothingToTrainError:
-    error = NothingToTrainError(f"{place}, row {number + 1:,} has {tokens:,} tokens, and max_seq_length is {limit:,}")
-    error.hint = "--overlong tail keeps the last tokens of such rows, window cuts them, drop leaves them out"
-    return error
+    return NothingToTrainError(
+        f"{place}, row {number + 1:,} has {tokens:,} tokens, and max_seq_length is {limit:,}",
+        hint="--overlong tail keeps the last tokens of such rows, window cuts them, drop leaves them out",
+    )
 
 
 def _example(part: Text, number: int, row: dict[str, Any]) -> Example:

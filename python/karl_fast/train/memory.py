@@ -174,12 +174,11 @@ class TrainingMemory:
         need, limit = self.need(rows, tokens), limit_bytes(self.settings)
         if need.total <= limit:
             return need
-        error = UsageError(
+        raise UsageError(
             f"the largest batch, {rows} rows of {tokens:,} tokens, needs about {in_gigabytes(need.total)} ({need}),"
-            f" and there are {in_gigabytes(limit)}"
+            f" and there are {in_gigabytes(limit)}",
+            hint=self._hint(rows, limit),
         )
-        error.hint = self._hint(rows, limit)
-        raise error
 
     def _hint(self, rows: int, limit: int) -> str:
         ways = ["--grad-checkpoint"] if self.saves_by_checkpoints else []

@@ -199,17 +199,18 @@ def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
     path = checkpoints.path
     _atomic.refuse_file(path)
     there, found = (path / ADAPTERS).exists(), checkpoints.found()
-    error: CheckpointError | OutputExistsError
     if resume and there and not found:
-        error = CheckpointError(f"{path} has an adapter and no checkpoint in {path / FOLDER}")
-        error.hint = "--force without --resume trains anew in its place"
-        raise error
+        raise CheckpointError(
+            f"{path} has an adapter and no checkpoint in {path / FOLDER}",
+            hint="--force without --resume trains anew in its place",
+        )
     if resume or force:
         return
     if there or found:
-        error = OutputExistsError(f"{path} has an adapter already")
-        error.hint = "--resume goes on from its last checkpoint, --force trains anew in its place"
-        raise error
+        raise OutputExistsError(
+            f"{path} has an adapter already",
+            hint="--resume goes on from its last checkpoint, --force trains anew in its place",
+        )
     _atomic.refuse_other(path, _own(path))
 
 

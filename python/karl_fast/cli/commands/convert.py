@@ -109,9 +109,10 @@ def command(
     if not out:
         raise UsageError("say where to write: -o FILE")
     if out.endswith(("/", "/.")):
-        error = UsageError(f"-o is {out}, wanted the name of a file")
-        error.hint = f"-o {Path(out) / 'trajectories.jsonl'} is one: folders on the way to it are made"
-        raise error
+        raise UsageError(
+            f"-o is {out}, wanted the name of a file",
+            hint=f"-o {Path(out) / 'trajectories.jsonl'} is one: folders on the way to it are made",
+        )
     if out == "-":
         raise UsageError("-o is -, wanted the name of a file: it appears whole or not at all")
     writing(out)
@@ -145,9 +146,8 @@ def _of_commits(rate: str, to: str) -> dict[str, Any]:
     """
     for option, value, usual in (("--rate", rate, "log"), ("--to", to, "trajectory")):
         if value != usual:
-            error = UsageError(
-                f"{option} is {value!r}, and --format is git: commits become trajectories without rewards"
+            raise UsageError(
+                f"{option} is {value!r}, and --format is git: commits become trajectories without rewards",
+                hint="sample --reward synthetic takes 1 for the reward of each",
             )
-            error.hint = "sample --reward synthetic takes 1 for the reward of each"
-            raise error
     return {}

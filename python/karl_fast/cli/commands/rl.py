@@ -73,9 +73,10 @@ def _run_of(words: list[str]) -> str:
     """Return the folder of the run to show."""
     if words[0] == "show" and len(words) == 2:
         return words[1]
-    error = UsageError(f"unexpected argument {clean(' '.join(words))}, wanted options alone, or show and a folder")
-    error.hint = "karl-fast rl show runs/first prints the last rollout of a run"
-    raise error
+    raise UsageError(
+        f"unexpected argument {clean(' '.join(words))}, wanted options alone, or show and a folder",
+        hint="karl-fast rl show runs/first prints the last rollout of a run",
+    )
 
 
 def _show(run: str, count: int, json: bool) -> None:
@@ -102,11 +103,10 @@ def _print(name: str, toml: bool) -> None:
 
 def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool) -> None:
     if not (settings.model or settings.prompts or settings.out):
-        error = UsageError(
-            "model, prompts and out are not set: a run needs them, as options or in the file of --config"
+        raise UsageError(
+            "model, prompts and out are not set: a run needs them, as options or in the file of --config",
+            hint="karl-fast rl --config examples/rl/reversal.toml runs one of a checkout",
         )
-        error.hint = "karl-fast rl --config examples/rl/reversal.toml runs one of a checkout"
-        raise error
     from karl_fast._extras import require_mlx
 
     require_mlx()
@@ -127,6 +127,4 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         warning = "" if remark is None else f"warning   {remark[0]}; {remark[1]}\n"
         sys.stderr.write(f"{warning}trained   {made}\nwritten   {clean(str(done.out))}\n")
     if not done.steps and (remark := idle(done)) is not None:
-        alarm = AlarmError(f"nothing was learned: {remark[0]}")
-        alarm.hint = remark[1]
-        raise alarm
+        raise AlarmError(f"nothing was learned: {remark[0]}", hint=remark[1])

@@ -134,9 +134,10 @@ class Codex(Trigger):
         except tomllib.TOMLDecodeError as error:
             raise UsageError(f"{path}: invalid TOML: {error}") from error
         if "notify" in settings:
-            taken = UsageError(f"{path}: it has a notify already, and Codex notifies one program only")
-            taken.hint = f"let that program start: {shlex.join(command(archive))}"
-            raise taken
+            raise UsageError(
+                f"{path}: it has a notify already, and Codex notifies one program only",
+                hint=f"let that program start: {shlex.join(command(archive))}",
+            )
         # Codex adds an argument, which the shell ignores. A string of JSON is one of TOML.
         words = json.dumps(["sh", "-c", shell_line(archive), "karl-fast"])
         made = [] if path.exists() else ["file"]
