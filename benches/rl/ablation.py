@@ -37,9 +37,9 @@ SETTING = (
 
 def said(folder: Path) -> dict[str, Any]:
     """Some numbers of each round of a run."""
-    from karl_fast.modeling.trackers import FILE
+    from karl_fast.modeling.trackers import METRICS_FILE
 
-    lines = [json.loads(line) for line in (folder / FILE).read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in (folder / METRICS_FILE).read_text("utf-8").splitlines()]
     return {name: np.array([line.get(name, np.nan) for line in lines]) for name in SAID}
 
 

@@ -107,7 +107,7 @@ def ours(model: Any) -> Callable[[Job], int]:
     from karl_fast.rl.generate import Generation
     from karl_fast.rl.language_model import LanguageModel
     from karl_fast.rl.next_token import Decoder
-    from karl_fast.rl.turn import Ask, Turn, key
+    from karl_fast.rl.turn import Ask, Turn, rollout_key
 
     policy = LanguageModel(SimpleNamespace(model=model, tokenizer=None, ends=frozenset(), config={}))
     decoder = Decoder(policy, 1.0)
@@ -119,7 +119,7 @@ def ours(model: Any) -> Callable[[Job], int]:
         def ask(row: int, tokens: list[int], drawn: int) -> Ask:
             budgets = job.budgets[row]
             last = turns[row] + 1 == len(budgets)
-            return Ask(row, tokens, budgets[turns[row]], key(1, row), drawn, last=last)
+            return Ask(row, tokens, budgets[turns[row]], rollout_key(1, row), drawn, last=last)
 
         def answer(asked: Ask, turn: Turn) -> Ask | None:
             nonlocal count

@@ -93,7 +93,7 @@ def ours(seed: int, task: Task, viewer: Viewer) -> float:
     import reversal
 
     from karl_fast.rl import Online, rl
-    from karl_fast.rl.generate import draw
+    from karl_fast.rl.generate import generate_turns
     from karl_fast.rl.setup import prepare
     from karl_fast.train.settings import Training
 
@@ -118,7 +118,7 @@ def ours(seed: int, task: Task, viewer: Viewer) -> float:
         run = prepare(settings, resume=True)
         contexts = [run.policy.encode(prompt.messages) for prompt in run.asked.prompts]
         budgets = [task.symbols + 1] * len(contexts)
-        turns = draw(run.policy, contexts, budgets, temperature=0.01, rows=512, seed=0)
+        turns = generate_turns(run.policy, contexts, budgets, temperature=0.01, rows=512, seed=0)
         run.close()
     wanted = [[*reversed(context[:-1]), END] for context in contexts]
     return float(np.mean([turn.tokens.tolist() == one for turn, one in zip(turns, wanted, strict=True)]))

@@ -72,9 +72,9 @@ def prepared(folder: Path, rounds: int) -> OnlineRun:
 def measured(run: OnlineRun) -> dict[str, Any]:
     """Make all rounds, and return the errors."""
     from karl_fast.rl.run import LastMetrics
-    from karl_fast.rl.trainer import rounds
+    from karl_fast.rl.trainer import run_rounds
 
-    rounds(run, LastMetrics())
+    run_rounds(run, LastMetrics())
     run.close()
     known = run.curriculum
     assert known.head is not None

@@ -28,9 +28,9 @@ from tests.unit.train.parts import adapted
 import record
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
-from karl_fast.modeling.memory_limit import planned
+from karl_fast.modeling.memory_limit import limit_memory
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.rl.generate import draw
+from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.rollout import Packed
@@ -70,7 +70,7 @@ def in_segments(kind: str, tokens: int, length: int) -> dict[str, Any]:
     need, shape = memory.need(1, tokens), memory.shape
     summed = 2 * shape.trainable + shape.wider  # a gradient and its sum; there is no optimizer
     plan = need.total - shape.weights - shape.adapter + summed
-    with planned(need.total - shape.weights):
+    with limit_memory(need.total - shape.weights):
         _, peak, _ = step(model, row_of(tokens), length)
     return {"model": kind, "tokens": tokens, "segment": length, "planned": plan, "peak": peak, "ratio": plan / peak}
 
@@ -99,7 +99,7 @@ def drawn(kind: str) -> str:
         config=model_zoo.config(kind),
     )
     policy = LanguageModel(loaded)
-    turns = draw(policy, CONTEXTS, [24] * 4, temperature=0.9, rows=8, seed=1)
+    turns = generate_turns(policy, CONTEXTS, [24] * 4, temperature=0.9, rows=8, seed=1)
     tokens, logp = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.float32)
     mask = np.zeros((4, 64), np.bool_)
     for row, (context, turn) in enumerate(zip(CONTEXTS, turns, strict=True)):

@@ -30,7 +30,7 @@ from karl_fast.modeling.held_activations import parabola
 from karl_fast.modeling.load import adapt
 from karl_fast.modeling.model_views import training
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.stateful_model import Carrier
+from karl_fast.modeling.stateful_model import StatefulModel
 from karl_fast.train.memory import largest, of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import GB, Training
@@ -103,7 +103,7 @@ def built(config: dict[str, Any]) -> Any:
 
 def ours(model: Any, scorer: Scorer, limit: int, length: int) -> int:
     """Tokens of the longest row in segments: the plan is a straight line of them."""
-    memory = of_model(model, scorer.body, scorer.vocabulary, Training(), 16, lambda: Carrier(model, scorer.body))
+    memory = of_model(model, scorer.body, scorer.vocabulary, Training(), 16, lambda: StatefulModel(model, scorer.body))
     low, high = 8192, 16_384
     first, second = (memory.swept(1, tokens, length).total for tokens in (low, high))
     if first > limit:
@@ -152,7 +152,7 @@ class Theirs:
 
             hidden = mx.zeros((1, tokens, self.size), mx.bfloat16)
             with training(self.model):
-                self.known[name, tokens] = graph_memory._traced(gradient, hidden, *(array for _, array in kept))[0]
+                self.known[name, tokens] = graph_memory._trace(gradient, hidden, *(array for _, array in kept))[0]
             layer.load_weights(kept, strict=False)
         return self.known[name, tokens]
 
@@ -164,7 +164,7 @@ class Theirs:
             entropy: mx.array = nn.losses.cross_entropy(self.scorer.head(hidden), targets)
             return entropy.astype(mx.float32).sum()
 
-        return graph_memory._traced(
+        return graph_memory._trace(
             lambda hidden: mx.grad(loss)(hidden), mx.zeros((1, tokens, self.size), mx.bfloat16)
         )[0]
 

@@ -33,7 +33,7 @@ from tests.unit.train.parts import adapted
 from trainers import Cached, Rows
 
 import record
-from karl_fast.modeling import memory_limit
+from karl_fast.modeling.memory_limit import limit_memory
 from karl_fast.train.chat_template import Text
 
 SEGMENT = 256
@@ -47,7 +47,7 @@ def ours(kind: str, tokens: int) -> dict[str, Any]:
     model = adapted(model_zoo.built(kind))
     plan = planned(model, tokens, SEGMENT)
     begun = time.process_time()
-    with memory_limit.planned(plan["planned"]):
+    with limit_memory(plan["planned"]):
         _, peak, _ = step(model, row_of(tokens), SEGMENT)
     found = {"segments_seconds": round(time.process_time() - begun, 2), "segments_peak": peak}
     return found | plan | {"scores": 4 * model_zoo.COMMON["num_attention_heads"] * SEGMENT * tokens}

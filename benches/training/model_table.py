@@ -23,11 +23,11 @@ from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, examples
 
 from karl_fast.errors import KarlError, ModelError
-from karl_fast.modeling.segment_gradients import Sweep
-from karl_fast.modeling.segment_support import carried
-from karl_fast.rl.generate import draw
+from karl_fast.modeling.segment_gradients import SegmentPass
+from karl_fast.modeling.segment_support import carry_states
+from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
-from karl_fast.train.batching import padded
+from karl_fast.train.batching import pad_rows
 from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
@@ -59,7 +59,7 @@ def _fits(_: str, module: Any) -> bool:
 def trains(kind: str, bits: int | None = None) -> bool:
     """True if a plan and a finite gradient that is not zero come of it."""
     model = made(kind, bits)
-    scorer, batch = Scorer(model), padded(examples(2, longest=40))
+    scorer, batch = Scorer(model), pad_rows(examples(2, longest=40))
     of_model(model, scorer.body, scorer.vocabulary, Training(), len(model.layers)).need(2, 32)
     _, gradient = pulled(scorer.trace(batch), lambda logp: -logp.sum())
     sizes = [float(mx.abs(one).max()) for one in gradient.values()]
@@ -77,16 +77,16 @@ def rolls_out(kind: str) -> bool:
     """True if tokens are drawn."""
     ends: Any = frozenset([model_zoo.VOCABULARY + 1])
     loaded: Any = SimpleNamespace(model=made(kind).eval(), tokenizer=None, ends=ends, config=model_zoo.config(kind))
-    turns = draw(LanguageModel(loaded), [[5, 6, 7], [5, 6]], [8] * 2, temperature=1.0, rows=2, seed=1)
+    turns = generate_turns(LanguageModel(loaded), [[5, 6, 7], [5, 6]], [8] * 2, temperature=1.0, rows=2, seed=1)
     return all(len(turn.tokens) == 8 for turn in turns)
 
 
 def in_segments(kind: str) -> bool:
     """True if the gradient by segments is that of whole rows."""
     model = made(kind)
-    scorer, batch = Scorer(model), padded(examples(2, longest=40))
-    sweep = Sweep(
-        carried(model, scorer.body, scorer.head),
+    scorer, batch = Scorer(model), pad_rows(examples(2, longest=40))
+    sweep = SegmentPass(
+        carry_states(model, scorer.body, scorer.head),
         *(scorer.head, scorer.rows, np.array(batch.tokens), batch.mask),
         length=16,
     )

@@ -31,14 +31,14 @@ from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
-from karl_fast.modeling.flat_gradients import norm
+from karl_fast.modeling.flat_gradients import global_norm
 from karl_fast.modeling.load import load
-from karl_fast.modeling.segments import cut
+from karl_fast.modeling.segments import cut_segments
 from karl_fast.rl import Online, rl
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
 from karl_fast.train.chat_template import Renderer
-from karl_fast.train.data_order import Order, units_of
+from karl_fast.train.data_order import BatchOrder, row_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,8 +69,8 @@ def saved(batches: Iterable[Sequence[NDArray[np.int32]]]) -> dict[str, float]:
         for row, one in enumerate(rows):
             padded[row, : len(one)] = one
         mask = np.arange(width) < np.array([len(one) - 1 for one in rows])[:, None]
-        tokens += sum(len(one.members) * (one.stop - one.start) for one in cut(mask, width)[1])
-        computed += sum(len(one.rows) * (one.stop - one.start) for one in cut(mask, width, padded)[1])
+        tokens += sum(len(one.members) * (one.stop - one.start) for one in cut_segments(mask, width)[1])
+        computed += sum(len(one.rows) * (one.stop - one.start) for one in cut_segments(mask, width, padded)[1])
     return {"tokens": tokens, "saved": round(1 - computed / tokens, 4)}
 
 
@@ -90,8 +90,8 @@ def of_logs(sessions: list[dict[str, Any]], model: str) -> dict[str, Any]:
     groups = np.array([names.get(group, -1) for group, _ in texts])
     rows = [tokens for _, tokens in texts]
     found: dict[str, Any] = {"rows": len(rows)}
-    for name, units in (("drawn", units_of(None, len(rows))), ("groups", units_of(groups, len(rows)))):
-        order = Order([len(one) for one in rows], units, GROUP, seed=0)
+    for name, units in (("drawn", row_units(None, len(rows))), ("groups", row_units(groups, len(rows)))):
+        order = BatchOrder([len(one) for one in rows], units, GROUP, seed=0)
         found[name] = saved([rows[row] for row in batch] for batch in order.batches(0))
     return found
 
@@ -174,8 +174,8 @@ def timed(kind: str, prompt: int, length: int | None) -> dict[str, Any]:
     for _ in range(3):
         for name, forward in both.items():
             best[name] = min(best.get(name, (np.inf, 0, None)), stepped(forward, tokens, mask), key=lambda one: one[0])
-    far: Any = norm({key: best["shared"][2][key] - one for key, one in best["alone"][2].items()})
-    size: Any = norm(best["alone"][2])
+    far: Any = global_norm({key: best["shared"][2][key] - one for key, one in best["alone"][2].items()})
+    size: Any = global_norm(best["alone"][2])
     rows = [row[: int(end) + 1] for row, end in zip(tokens, mask.shape[1] - mask[:, ::-1].argmax(1), strict=True)]
     return {
         "model": kind,

@@ -27,9 +27,9 @@ from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
-from karl_fast.modeling import memory_limit
-from karl_fast.modeling.flat_gradients import norm
-from karl_fast.train.batching import Padded
+from karl_fast.modeling.memory_limit import limit_memory
+from karl_fast.modeling.flat_gradients import global_norm
+from karl_fast.train.batching import PaddedBatch
 from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
@@ -44,13 +44,13 @@ WHOLE = 1024
 RECORD = record.RECORD / "segments.json"
 
 
-def row_of(tokens: int) -> Padded:
+def row_of(tokens: int) -> PaddedBatch:
     """A row of random tokens."""
     random = np.random.default_rng(0).integers(4, model_zoo.VOCABULARY, (1, tokens + 1)).astype(np.int32)
-    return Padded(mx.array(random), np.ones((1, tokens), dtype=np.bool_), mx.arange(tokens, dtype=mx.int32), tokens)
+    return PaddedBatch(mx.array(random), np.ones((1, tokens), dtype=np.bool_), mx.arange(tokens, dtype=mx.int32), tokens)
 
 
-def step(model: Any, row: Padded, length: int | None) -> tuple[dict[str, mx.array], int, float]:
+def step(model: Any, row: PaddedBatch, length: int | None) -> tuple[dict[str, mx.array], int, float]:
     """The gradient of a row, the peak of memory above what was there before, and the seconds."""
     scorer = Scorer(model, length)
     if scorer.long(row):
@@ -79,12 +79,12 @@ def measured(kind: str, tokens: int, length: int) -> dict[str, Any]:
     """One line of the table."""
     model, row = adapted(model_zoo.built(kind)), row_of(tokens)
     plan = planned(model, tokens, length)
-    with memory_limit.planned(plan["planned"]):
+    with limit_memory(plan["planned"]):
         gradient, peak, seconds = step(model, row, length)
     found = {"model": kind, "tokens": tokens, "segment": length, "peak": peak, "seconds": round(seconds, 2)} | plan
     if tokens <= WHOLE:
         other, whole_peak, whole_seconds = step(model, row, None)
-        far: Any = norm({name: gradient[name] - one for name, one in other.items()}) / norm(other)
+        far: Any = global_norm({name: gradient[name] - one for name, one in other.items()}) / global_norm(other)
         found |= {"whole_peak": whole_peak, "whole_seconds": round(whole_seconds, 2), "difference": far.item()}
     return found
 

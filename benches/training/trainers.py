@@ -20,11 +20,11 @@ from karl_fast.cli.reports.train_progress import Quiet
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, TrainingState
 from karl_fast.modeling.load import adapt
-from karl_fast.modeling.trackers import trackers
+from karl_fast.modeling.trackers import open_trackers
 from karl_fast.train import Training
 from karl_fast.train import trainer as loop
 from karl_fast.train.chat_template import Text
-from karl_fast.train.data_order import Order, units_of
+from karl_fast.train.data_order import BatchOrder, row_units
 from karl_fast.train.examples import Example
 from karl_fast.train.memory import Need
 from karl_fast.train.recipe import OfflineObjective
@@ -139,7 +139,7 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
     """The same of karl-fast: its loop, which also judges each step to be finite, and writes a line and a checkpoint."""
     examples = [Example(text, row) for row, text in enumerate(texts)]
 
-    class Timed(Order):
+    class Timed(BatchOrder):
         def __next__(self) -> list[int]:
             rows = super().__next__()
             clock.begins(tuple(sorted(self.lengths[row] for row in rows)))
@@ -152,11 +152,11 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
             settings=SETTINGS,
             learner=Learner(model, examples, OfflineObjective(SETTINGS, examples)),
             optimizer=adam,
-            order=Timed([len(one) for one in examples], units_of(None, len(examples)), BATCH, 0),
+            order=Timed([len(one) for one in examples], row_units(None, len(examples)), BATCH, 0),
             batches=len(texts) // BATCH,
             state=TrainingState(),
             checkpoints=Checkpoints(Path(folder), {}, keep=1),
-            trackers=trackers(SETTINGS, Path(folder), 0),
+            trackers=open_trackers(SETTINGS, Path(folder), 0),
             judged=[],
             accounts={},
             need=Need(0, 0, 0, 0),

@@ -36,7 +36,7 @@ from karl_fast.modeling.load import adapt, load
 from karl_fast.modeling.optimizer import aim
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.examples import Example
-from karl_fast.train.overlong import fitted
+from karl_fast.train.overlong import fit_text
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
@@ -124,7 +124,7 @@ def compared(model: str, rows: list[tuple[str, Text]], epochs: int, seed: int) -
     held = [text for task, text in rows if task in out]
     learned = [text for task, text in rows if task not in out]
     order = [learned[row] for _ in range(epochs) for row in random.permutation(len(learned))]
-    tails = cycle([part for text in learned for part in fitted(text, TAIL, "tail").parts])
+    tails = cycle([part for text in learned for part in fit_text(text, TAIL, "tail").parts])
     counts = [-(-len(text.tokens) // TAIL) for text in order]
     whole = trained(model, [[text] for text in order], held, TAIL, seed)
     tail = trained(model, [list(islice(tails, count)) for count in counts], held, None, seed)

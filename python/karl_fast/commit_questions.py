@@ -10,7 +10,7 @@ from karl_fast._output_path import check_around, refuse_link
 from karl_fast._pseudonyms import names
 from karl_fast.conversion import account_of, folders, refuse_packed
 from karl_fast.errors import UsageError
-from karl_fast.log.discovery import listed, path_of
+from karl_fast.log.discovery import as_list, path_of
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def convert_commits(
     check_around(out)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
-    paths = [Path(path_of(path)) for path in listed(repositories)]
+    paths = [Path(path_of(path)) for path in as_list(repositories)]
     if not paths:
         raise UsageError("no repository is given: wanted folders", "repositories")
     key = names(pseudonyms)

@@ -13,15 +13,15 @@ from karl_fast._output_path import advise, check_around, refuse_link, refuse_rea
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, RewardError, TranscriptError, UsageError
 from karl_fast.karl_record_settings import check_to, transcripts_wanted
-from karl_fast.log.discovery import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
+from karl_fast.log.discovery import PACKED, PARQUET, resolve_logs, as_list, with_packed_suffixes, path_of, skip_reason
 from karl_fast.log.spool import COPIES
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import among, spelled
+from karl_fast.settings.validation import check_choice, normalize_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from karl_fast.log.discovery import Found
+    from karl_fast.log.discovery import ResolvedLogs
     from karl_fast.settings.types import Rate, To
 
 
@@ -168,8 +168,8 @@ def convert(
     from karl_fast.reward.engine.records import weights  # NumPy comes with it
 
     if format is not None:
-        named = spelled(format) if isinstance(format, str) else format
-        among("format", named, [name for name, _ in _core.transcripts()])
+        named = normalize_format(format) if isinstance(format, str) else format
+        check_choice("format", named, [name for name, _ in _core.transcripts()])
     check_to(to, rate)
     refuse_packed(Path(out))
     refuse_link(out)
@@ -178,12 +178,12 @@ def convert(
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     # pathlib raises for an unknown home.
-    expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
+    expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in as_list(sources)]  # noqa: PTH111
     with folders(Path(out).parent):
         with advised(out, format):
             place = _core.Target.karl_records if to == "karl" else _core.Target.trajectories
             target = place(Path(out), force=force)
-        with advised(out, format), files(expanded, SUFFIXES, rewarded=rate != "log") as found, transcripts_wanted(to):
+        with advised(out, format), resolve_logs(expanded, SUFFIXES, rewarded=rate != "log") as found, transcripts_wanted(to):
             # What a conversion wrote is passed over in a folder, unless a format is given.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             if rate == "outcomes":
@@ -205,7 +205,7 @@ def convert(
 
 
 def _rated(
-    found: Found,
+    found: ResolvedLogs,
     target: _core.Target,
     format: str | None,
     limits: Settings,
@@ -267,7 +267,7 @@ NO_TRANSCRIPT = "it is not a transcript of a known tool"
 RECORDS = "karl-fast sample reads records of other forms, whose fields are named"
 
 
-def account_of(facts: Any, found: Found | None = None) -> Conversion:
+def account_of(facts: Any, found: ResolvedLogs | None = None) -> Conversion:
     """Return the account of a conversion, with the files skipped by name."""
     values = dict(facts)
     values["skipped"] = [*values["skipped"], *(found.skipped if found else ())]
@@ -275,11 +275,11 @@ def account_of(facts: Any, found: Found | None = None) -> Conversion:
     values["files"] = [file | sums.get(file["path"], {}) for file in values["files"]]
     for path in found.passed if found else ():
         kind = "skipped" if path.endswith(PARQUET) else "refused"
-        values[kind] = [*values[kind], (path, why_passed(path))]
+        values[kind] = [*values[kind], (path, skip_reason(path))]
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
 
 
-SUFFIXES = packed_too(".jsonl", ".json", ".traj")
+SUFFIXES = with_packed_suffixes(".jsonl", ".json", ".traj")
 """Suffixes of files read from a folder."""
 
 

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from karl_fast.errors import AlreadyConvertedError, UsageError
-from karl_fast.settings.validation import among
+from karl_fast.settings.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ def check_to(to: str, rate: str) -> None:
     Raises:
         UsageError: another format, or a source of rewards that KARL's records cannot have.
     """
-    among("to", to, ("trajectory", "karl"))
+    check_choice("to", to, ("trajectory", "karl"))
     if to == "karl" and rate not in KARL_RATES:
         raise UsageError(
             f"rate is {rate!r}, and to is 'karl': wanted {' or '.join(KARL_RATES[1:])}",

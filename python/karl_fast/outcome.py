@@ -12,14 +12,14 @@ from karl_fast._output_path import check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import names
 from karl_fast.conversion import AFTER_DAYS, SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import UsageError
-from karl_fast.log.discovery import files, listed, path_of
+from karl_fast.log.discovery import resolve_logs, as_list, path_of
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import among, spelled
+from karl_fast.settings.validation import check_choice, normalize_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from karl_fast.log.discovery import Found
+    from karl_fast.log.discovery import ResolvedLogs
 
 MOST_DAYS = 36_500
 
@@ -102,8 +102,8 @@ def outcomes(
             :func:`karl_fast.convert`.
     """
     if format is not None:
-        named = spelled(format) if isinstance(format, str) else format
-        among("format", named, [name for name, _ in _core.transcripts()])
+        named = normalize_format(format) if isinstance(format, str) else format
+        check_choice("format", named, [name for name, _ in _core.transcripts()])
     if not isinstance(after_days, int) or not 1 <= after_days <= MOST_DAYS:
         raise UsageError(f"after_days is {after_days!r}, wanted a whole number from 1 to {MOST_DAYS:,}")
     refuse_packed(Path(out))
@@ -117,7 +117,7 @@ def outcomes(
         with advised(out, format):
             target = _core.Target.trajectories(Path(out), force=force)
         beside = (*graded, *repos, *pulls)
-        with files(_expanded(sources), SUFFIXES) as found, advised(out, format, beside):
+        with resolve_logs(_expanded(sources), SUFFIXES) as found, advised(out, format, beside):
             # What an earlier run wrote is read where it is named, and passed over in its folder.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             facts = _core.outcomes(
@@ -140,7 +140,7 @@ def outcomes(
 
 def _expanded(paths: str | Path | Iterable[str | Path]) -> list[str]:
     # pathlib raises for an unknown home.
-    return [str(Path(os.path.expanduser(path_of(path)))) for path in listed(paths)]  # noqa: PTH111
+    return [str(Path(os.path.expanduser(path_of(path)))) for path in as_list(paths)]  # noqa: PTH111
 
 
 def _is_output(file: tuple[str, str, bool], out: str | Path) -> bool:
@@ -149,7 +149,7 @@ def _is_output(file: tuple[str, str, bool], out: str | Path) -> bool:
     return optional and Path(path).resolve() == Path(out).resolve()
 
 
-def _account(facts: Any, found: Found) -> Outcomes:
+def _account(facts: Any, found: ResolvedLogs) -> Outcomes:
     values = dict(facts)
     del values["rewarded"]  # of `convert`
     means = {name: (known, total / known if known else None) for name, known, total in values["components"]}

@@ -13,9 +13,9 @@ from karl_fast._pseudonyms import names
 from karl_fast._safe_text import counted
 from karl_fast.conversion import SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import NothingToSampleError
-from karl_fast.log.discovery import files, listed, path_of
+from karl_fast.log.discovery import resolve_logs, as_list, path_of
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import among, spelled
+from karl_fast.settings.validation import check_choice, normalize_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,19 +86,19 @@ def pairs(
         FileError, LogError, OutputExistsError, UsageError: as :func:`karl_fast.convert`.
     """
     if format is not None:
-        named = spelled(format) if isinstance(format, str) else format
-        among("format", named, [name for name, _ in _core.transcripts()])
+        named = normalize_format(format) if isinstance(format, str) else format
+        check_choice("format", named, [name for name, _ in _core.transcripts()])
     refuse_packed(Path(out))
     refuse_link(out)
     check_around(out)
     key = names(pseudonyms)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
-    expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
+    expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in as_list(sources)]  # noqa: PTH111
     with folders(Path(out).parent):
         with advised(out, format):
             target = _core.Target.pairs(Path(out), force=force)
-        with files(expanded, SUFFIXES) as found, advised(out, format):
+        with resolve_logs(expanded, SUFFIXES) as found, advised(out, format):
             refuse_read(out, (name for name, _, optional in found.files if not optional or format))
             facts = _core.pairs(
                 found.files,

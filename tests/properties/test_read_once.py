@@ -11,7 +11,7 @@ import pytest
 
 import karl_fast
 from karl_fast import errors
-from karl_fast.export.write import UNPARSABLE, plan
+from karl_fast.export.write import UNPARSABLE, export_plan
 from karl_fast.pipeline import sample
 from tests import rows
 
@@ -74,7 +74,7 @@ def test_they_are_left_unread_where_they_are_written(tmp_path: Path, monkeypatch
 
     def noted(settings: Settings, prepared: Any, row_judge: Any) -> Any:
         asked.append(prepared)
-        return plan(settings, prepared, row_judge)
+        return export_plan(settings, prepared, row_judge)
 
     monkeypatch.setattr(sample, "plan", noted)
     for out in (tmp_path / "out", None):

@@ -12,7 +12,7 @@ from karl_fast import _core
 from karl_fast.collection.opencode import export
 from karl_fast.collection.places import archive_folder, found, named
 from karl_fast.errors import FileError
-from karl_fast.log.discovery import shown
+from karl_fast.log.discovery import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,7 +82,7 @@ def collect(
     _make_private(folder)
     with contextlib.ExitStack() as stack:
         exported = [_with_rows(file, stack) for file in files]
-        failed += [(shown(str(file.path)), why) for file, _, why in exported if why]
+        failed += [(path_text(str(file.path)), why) for file, _, why in exported if why]
         facts = _core.collect(
             [(file.agent, file.path, file.name, file.form, rows) for file, rows, why in exported if not why],
             folder,

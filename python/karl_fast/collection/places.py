@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError
-from karl_fast.log.discovery import shown
+from karl_fast.log.discovery import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -155,7 +155,7 @@ def _folders(folder: Path, seen: set[tuple[int, int]], unread: Unread) -> Iterat
     except FileNotFoundError:
         return
     except OSError as error:
-        unread.append((shown(str(folder)), f"cannot list the folder: {error.strerror}"))
+        unread.append((path_text(str(folder)), f"cannot list the folder: {error.strerror}"))
         return
     if (here.st_dev, here.st_ino) in seen:
         return
@@ -173,7 +173,7 @@ def _form(path: Path) -> Form:
 
 def _stored(name: str) -> str:
     """Return the name of a file in the archive, where every file is one of lines and packed."""
-    name = shown(name)
+    name = path_text(name)
     name = next((name.removesuffix(suffix) for suffix in PACKED if name.endswith(suffix)), name)
     return name if name.endswith(".jsonl") else name + ".jsonl"
 

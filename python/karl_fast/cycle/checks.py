@@ -18,7 +18,7 @@ from karl_fast.cycle.tasks import LINK
 from karl_fast.errors import FileError, KarlError, MissingExtraError, ModelError, UsageError
 from karl_fast.settings.toml import placed
 from karl_fast.settings.types import Rate
-from karl_fast.settings.validation import among
+from karl_fast.settings.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,8 +106,8 @@ def _check_convert(config: CycleConfig) -> None:
 
     table = config.tables["convert"]
     if "format" in table:
-        among("format", table["format"], [name for name, _ in _core.transcripts()])
-    among("rate", table.get("rate", "log"), get_args(Rate))
+        check_choice("format", table["format"], [name for name, _ in _core.transcripts()])
+    check_choice("rate", table.get("rate", "log"), get_args(Rate))
     _check_limits(table)
     _require_paths(table, "sources")
     _require_transcripts(table.get("sources", ()))
@@ -116,12 +116,12 @@ def _check_convert(config: CycleConfig) -> None:
 def _require_transcripts(sources: Iterable[str]) -> None:
     """Raise where a source is a folder without a file of the name of a transcript, as the conversion does."""
     from karl_fast.conversion import SUFFIXES
-    from karl_fast.log.discovery import files
+    from karl_fast.log.discovery import resolve_logs
 
     for source in sources:
         if Path(source).is_dir():
             try:
-                with files([source], SUFFIXES):
+                with resolve_logs([source], SUFFIXES):
                     pass
             except UsageError as error:
                 raise UsageError(f"sources names {source}: {error}", hint=error.hint) from error
@@ -147,7 +147,7 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _check_sample(config: CycleConfig) -> None:
-    from karl_fast.export.token_length import judge
+    from karl_fast.export.token_length import length_judge
     from karl_fast.log.reward_functions import loaded
     from karl_fast.settings.sample import Settings
 
@@ -157,7 +157,7 @@ def _check_sample(config: CycleConfig) -> None:
     with _in_folder_of(config):
         loaded(settings)
         try:
-            judge(settings)
+            length_judge(settings)
         except FileError as unread:
             raise UsageError(f"tokenizer is {settings.tokenizer}: {unread}", hint=unread.hint) from unread
     split = config.tables["eval"].get("split", "test")
@@ -231,20 +231,20 @@ def _check_eval(config: CycleConfig) -> None:
     table = config.tables["eval"]
     if config.by == "rollouts":
         from karl_fast.evaluation.settings import RolloutSettings
-        from karl_fast.rl import factory
-        from karl_fast.rl.config import load, prompts
+        from karl_fast.rl.factory import build_environment, build_reward_functions
+        from karl_fast.rl.config import load, read_prompts
 
         own = {name: value for name, value in table.items() if name not in ("by", "data")}
         settings = RolloutSettings(load(config.file, model=config.model), table["data"], **own).settings
-        prompts(table["data"])
+        read_prompts(table["data"])
         with _in_folder_of(config):
-            factory.environment(settings, config.file.parent)
-            factory.reward_functions(settings, config.file.parent)
+            build_environment(settings, config.file.parent)
+            build_reward_functions(settings, config.file.parent)
         return
     from karl_fast.export.training_rows import open_source
 
     split = table.get("split", "test")
-    among("split", split, ("train", "valid", "test"))
+    check_choice("split", split, ("train", "valid", "test"))
     if "data" in table and not open_source(table["data"]).rows(split):
         raise UsageError(f"data is {table['data']}, which has no rows of the split {split}")
 

@@ -65,7 +65,7 @@ def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], 
         process = subprocess.Popen(
             [*COMMAND, *arguments, "--json"],
             cwd=folder,
-            env=_environment(),
+            env=_child_environment(),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,
@@ -80,21 +80,21 @@ def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], 
                     say(lines[-1])
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException as stop:
-            _end(process, stop)
+            _stop_child(process, stop)
             raise
         process.returncode = code = os.waitstatus_to_exitcode(status)
         out.seek(0)
-        result = _object(out.read())
+        result = _parse_result(out.read())
     seconds = time.monotonic() - began
-    return ChildResult(code, result, _error(code, lines), round(seconds, 3), usage.ru_maxrss * KILOBYTES)
+    return ChildResult(code, result, _failure_message(code, lines), round(seconds, 3), usage.ru_maxrss * KILOBYTES)
 
 
-def _environment() -> dict[str, str]:
+def _child_environment() -> dict[str, str]:
     """Return the environment without settings of karl-fast: those of a cycle are in its file."""
     return {name: value for name, value in os.environ.items() if not name.startswith("KARL_FAST_")}
 
 
-def _end(process: subprocess.Popen[bytes], stop: BaseException) -> None:
+def _stop_child(process: subprocess.Popen[bytes], stop: BaseException) -> None:
     """Pass a signal on to a command, and wait until it has cleaned up."""
     number = stop.number if isinstance(stop, Stopped) else signal.SIGTERM
     with contextlib.suppress(ProcessLookupError):
@@ -103,7 +103,7 @@ def _end(process: subprocess.Popen[bytes], stop: BaseException) -> None:
         process.wait()
 
 
-def _object(text: bytes) -> dict[str, Any] | None:
+def _parse_result(text: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except ValueError:
@@ -111,7 +111,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _error(code: int, lines: list[str]) -> str:
+def _failure_message(code: int, lines: list[str]) -> str:
     """Return the message of a failed command: from its last `error:` on, or its last line."""
     if code == 0:
         return ""

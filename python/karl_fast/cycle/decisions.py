@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 DECIDED = {"promoted": True, "refused": False}
 """States of a look at held-out data that end it, and whether they promote."""
 
-FIGURES = ("value", "limit", "p", "alpha", "look", "units", "unit")
+DECISION_FIGURES = ("value", "limit", "p", "alpha", "look", "units", "unit")
 
 
-def finished(config: CycleConfig, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any] | None:
+def find_decision(config: CycleConfig, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any] | None:
     """Return the result of `promote` for an adapter that is already decided on; None for a new one.
 
     A decision does not depend on the adapter in use: without this, a promoted adapter would be compared with itself.
@@ -32,7 +32,7 @@ def finished(config: CycleConfig, outputs: dict[str, Path], records: CycleRecord
     return found["result"] if found and "result" in found else None
 
 
-def is_complete(now: Task, result: dict[str, Any] | None) -> bool:
+def is_step_complete(now: Task, result: dict[str, Any] | None) -> bool:
     """Return whether a command that exits with 1 has done its work.
 
     It refused to promote, or it collected all files but those that cannot be read: these are in its report and its
@@ -43,7 +43,7 @@ def is_complete(now: Task, result: dict[str, Any] | None) -> bool:
     return (now.step == "promote" and result.get("promoted") is False) or (now.step == "collect" and "failed" in result)
 
 
-def adopted(config: CycleConfig, now: Task, records: CycleRecords) -> dict[str, Any] | None:
+def adopt_decision(config: CycleConfig, now: Task, records: CycleRecords) -> dict[str, Any] | None:
     """Return the decision of a `promote` that was killed after it decided; None if there is none.
 
     The beginning is recorded here, so that only looks since then count.
@@ -63,6 +63,6 @@ def adopted(config: CycleConfig, now: Task, records: CycleRecords) -> dict[str, 
         for _, record in looks.looks():
             same = record["new"]["sha256"] == digest and record["time"] >= begun["begun"]
             if same and record["state"] in DECIDED:
-                figures = {name: record[name] for name in FIGURES}
+                figures = {name: record[name] for name in DECISION_FIGURES}
                 return json.loads(json.dumps({"promoted": DECIDED[record["state"]]} | figures))  # type: ignore[no-any-return]
     return None

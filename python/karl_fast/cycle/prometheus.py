@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PREFIX = "karl_fast_cycle_"
+METRIC_PREFIX = "karl_fast_cycle_"
 
-FIGURES = {
+GAUGES = {
     "rows_read": "Rows of the log that the last run sampled from.",
     "rows_drawn": "Rows of its data set, copies included.",
     "reward_logged": "Mean reward of the log.",
@@ -24,7 +24,7 @@ FIGURES = {
 }
 
 
-def write(path: Path, run: dict[str, Any]) -> None:
+def write_prometheus(path: Path, run: dict[str, Any]) -> None:
     """Write the file in one step, as the collector wants it.
 
     Raises:
@@ -32,29 +32,29 @@ def write(path: Path, run: dict[str, Any]) -> None:
     """
     with _atomic.refused(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    _atomic.write(path, lambda file: file.write("\n".join([*_lines(run), ""]).encode()))
+    _atomic.write(path, lambda file: file.write("\n".join([*_metric_lines(run), ""]).encode()))
 
 
-def _lines(run: dict[str, Any]) -> Iterator[str]:
+def _metric_lines(run: dict[str, Any]) -> Iterator[str]:
     ended = datetime.fromisoformat(run["ended"]).timestamp()
     yield from _gauge("last_run_timestamp_seconds", "End of the last run.", ended)
     failed = run["state"] not in ("done", "unchanged")
     yield from _gauge("last_run_failed", "1 if the last run failed or was stopped.", int(failed))
     yield from _gauge("last_run_seconds", "Duration of the last run.", run["seconds"])
-    for name, help in FIGURES.items():
+    for name, help in GAUGES.items():
         if run.get(name) is not None:
             yield from _gauge(name, help, run[name])
     steps = {name: one["seconds"] for name, one in run["steps"].items() if "seconds" in one}
     if steps:
-        yield from _head("step_seconds", "Duration of each step that ran.")
-        yield from (f'{PREFIX}step_seconds{{step="{name}"}} {seconds:g}' for name, seconds in steps.items())
+        yield from _metric_head("step_seconds", "Duration of each step that ran.")
+        yield from (f'{METRIC_PREFIX}step_seconds{{step="{name}"}} {seconds:g}' for name, seconds in steps.items())
 
 
 def _gauge(name: str, help: str, value: float) -> Iterator[str]:
-    yield from _head(name, help)
-    yield f"{PREFIX}{name} {float(value):.10g}"
+    yield from _metric_head(name, help)
+    yield f"{METRIC_PREFIX}{name} {float(value):.10g}"
 
 
-def _head(name: str, help: str) -> Iterator[str]:
-    yield f"# HELP {PREFIX}{name} {help}"
-    yield f"# TYPE {PREFIX}{name} gauge"
+def _metric_head(name: str, help: str) -> Iterator[str]:
+    yield f"# HELP {METRIC_PREFIX}{name} {help}"
+    yield f"# TYPE {METRIC_PREFIX}{name} gauge"

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _atomic
 from karl_fast._extras import require_mlx
 from karl_fast._signals import Stopped
-from karl_fast.cycle import checks, decisions, prometheus
+from karl_fast.cycle import checks
+from karl_fast.cycle.prometheus import write_prometheus
+from karl_fast.cycle.decisions import adopt_decision, find_decision, is_step_complete
 from karl_fast.cycle.child import execute
 from karl_fast.cycle.config import STEPS
 from karl_fast.cycle.records import CycleRecords
-from karl_fast.cycle.run_summary import facts, kept
+from karl_fast.cycle.run_summary import summarize_results, select_figures
 from karl_fast.cycle.tasks import task
 from karl_fast.errors import KarlError, UsageError
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     Tell = Callable[[dict[str, Any]], object]
 
 
-def until(config: CycleConfig, last: str | None) -> tuple[str, ...]:
+def steps_until(config: CycleConfig, last: str | None) -> tuple[str, ...]:
     """Return the steps of a run, up to one of them.
 
     Raises:
@@ -58,7 +60,7 @@ def run(config: CycleConfig, last: str | None = None, *, say: Say = str, tell: T
         FileError: a record cannot be written, or an input cannot be read.
         KarlError: as `checks.check`, before the first step.
     """
-    steps = until(config, last)
+    steps = steps_until(config, last)
     if not {"train", "eval", "promote"}.isdisjoint(steps):
         require_mlx()
     with _atomic.refused(config.folder):
@@ -104,15 +106,15 @@ class CycleRun:
             self.record |= {"state": "failed", "error": str(error)}
             raise
         finally:
-            self.record |= facts(self.results) | {"seconds": round(time.monotonic() - began, 3), "ended": _now()}
+            self.record |= summarize_results(self.results) | {"seconds": round(time.monotonic() - began, 3), "ended": _now()}
             self.records.write_run(self.record)
-            prometheus.write(self.config.metrics, self.record)
+            write_prometheus(self.config.metrics, self.record)
             self.tell({"event": "run", **self.record})
         return self.record
 
     def step(self, step: str) -> bool:
         """Skip or execute a step; return False if it failed."""
-        if step == "eval" and (decided := decisions.finished(self.config, self.outputs, self.records)):
+        if step == "eval" and (decided := find_decision(self.config, self.outputs, self.records)):
             self._skipped(step, decided["evaluation"])
             return True
         now = task(self.config, step, self.outputs)
@@ -134,17 +136,17 @@ class CycleRun:
         if now.output is not None:
             with _atomic.refused(now.output):
                 now.output.parent.mkdir(parents=True, exist_ok=True)
-        adopted = decisions.adopted(self.config, now, self.records)
+        adopted = adopt_decision(self.config, now, self.records)
         if adopted is not None:
             self._finished(now, adopted, {"seconds": 0.0})
             return True
         ended = execute(now.arguments, self.config.file.parent, self.lock, self.say)
         cost = {"seconds": ended.seconds, "peak_bytes": ended.peak_bytes}
-        if ended.code and not decisions.is_complete(now, ended.result):
+        if ended.code and not is_step_complete(now, ended.result):
             self._note(now.step, cost | {"state": "failed", "error": ended.error})
             self.record |= {"state": "failed", "error": f"{now.step}: {ended.error}", "code": max(ended.code, 1)}
             return False
-        self._finished(now, kept(now.step, ended.result), cost)
+        self._finished(now, select_figures(now.step, ended.result), cost)
         return True
 
     def _finished(self, now: Task, result: dict[str, Any], cost: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ class Content:
     size_bytes: int = 0
 
 
-def of_files(paths: Iterable[str | Path]) -> Content:
+def hash_files(paths: Iterable[str | Path]) -> Content:
     """Return the content of files, folders with all that is in them, and globs; a missing one counts as absent.
 
     Raises:
@@ -39,35 +39,35 @@ def of_files(paths: Iterable[str | Path]) -> Content:
     """
     whole, files, size = hashlib.sha256(), 0, 0
     for path in paths:
-        for name, file in _files(str(path)):
-            digest, length = _file(file)
+        for name, file in _walk_files(str(path)):
+            digest, length = _hash_file(file)
             whole.update(f"{name}\0{digest}\0".encode("utf-8", "surrogateescape"))
             files, size = files + 1, size + length
     return Content(whole.hexdigest(), files, size)
 
 
-def of_value(value: Any) -> Content:
+def hash_value(value: Any) -> Content:
     """Return the content of a setting: any value that JSON takes."""
     text = json.dumps(value, sort_keys=True, default=str)
     return Content(hashlib.sha256(text.encode()).hexdigest())
 
 
-def of_code(values: Any, folder: Path) -> Content:
+def hash_code(values: Any, folder: Path) -> Content:
     """Return the content of the Python files that settings name as `file.py:function`."""
-    return of_files(sorted({folder / f"{text.partition('.py:')[0]}.py" for text in _texts(values) if ".py:" in text}))
+    return hash_files(sorted({folder / f"{text.partition('.py:')[0]}.py" for text in _texts(values) if ".py:" in text}))
 
 
-def of_model(name: str) -> Content:
+def hash_model(name: str) -> Content:
     """Return the content of a model's folder, or its name on the hub."""
-    return of_files([name]) if Path(name).is_dir() else of_value(name)
+    return hash_files([name]) if Path(name).is_dir() else hash_value(name)
 
 
-def of_data_set(folder: Path) -> Content:
+def hash_data_set(folder: Path) -> Content:
     """Return the content of a data set: its rows, and the parts of its manifest that do not name files or the run."""
-    rows = of_files(sorted(folder.glob("*.jsonl")))
+    rows = hash_files(sorted(folder.glob("*.jsonl")))
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     kept = {name: value for name, value in manifest.items() if name not in ("inputs", "run")}
-    return Content(of_value([rows.digest, kept]).digest, rows.files, rows.size_bytes)
+    return Content(hash_value([rows.digest, kept]).digest, rows.files, rows.size_bytes)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _files(path: str) -> Iterator[tuple[str, str]]:
+def _walk_files(path: str) -> Iterator[tuple[str, str]]:
     """Yield the name below a path and the place of each of its files, in order."""
     tops = [path] if os.path.lexists(path) else sorted(glob.glob(path, recursive=True))
     for top in tops:
@@ -92,7 +92,7 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
                     yield os.path.relpath(place, top), place
 
 
-def _file(place: str) -> tuple[str, int]:
+def _hash_file(place: str) -> tuple[str, int]:
     try:
         with open(place, "rb") as file:  # noqa: PTH123
             digest = hashlib.file_digest(file, "sha256").hexdigest()

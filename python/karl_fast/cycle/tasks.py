@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._core import VERSION
-from karl_fast.cycle import step_hashes
+from karl_fast.cycle.step_hashes import hash_code, hash_data_set, hash_files, hash_model, hash_value
 from karl_fast.cycle.config import KEYS, STEPS
 from karl_fast.train.settings import WITHOUT_EFFECT
 
@@ -68,7 +68,7 @@ class Task:
 def key_of(inputs: dict[str, Content]) -> str:
     """Return the beginning of the hash of some inputs and of the version."""
     digests = {name: content.digest for name, content in inputs.items()} | {"version": VERSION}
-    return step_hashes.of_value(digests).digest[:16]
+    return hash_value(digests).digest[:16]
 
 
 def task(config: CycleConfig, step: str, outputs: dict[str, Path]) -> Task:
@@ -84,14 +84,14 @@ def _collect(config: CycleConfig, _: dict[str, Path]) -> Task:
     """Return the collection, which runs each time: what it reads is not in the project."""
     table = config.tables["collect"]
     return Task(
-        "collect", {"settings": step_hashes.of_value(table)}, ["collect", *_flags(table)], Path(table["archive"])
+        "collect", {"settings": hash_value(table)}, ["collect", *_flags(table)], Path(table["archive"])
     )
 
 
 def _convert(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     table = config.tables["convert"]
     sources = [*table.get("sources", ()), *(str(outputs[step]) for step in ("collect",) if step in outputs)]
-    inputs = {"sources": step_hashes.of_files(sources), "settings": step_hashes.of_value(_with_effect(table))}
+    inputs = {"sources": hash_files(sources), "settings": hash_value(_with_effect(table))}
     out = _place(config, "trajectories", inputs, ".jsonl")
     arguments = ["convert", *sources, *_flags(table, "sources"), "-o", str(out), "--force"]
     return Task("convert", inputs, arguments, out, _of_file)
@@ -102,9 +102,9 @@ def _outcomes(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     table, source = config.tables["outcomes"], outputs["convert"]
     inputs = {
         "trajectories": _of_file(source),
-        "reports": step_hashes.of_files([*table.get("report", ()), *table.get("pull_requests", ())]),
-        "settings": step_hashes.of_value(_with_effect(table)),
-        "day": step_hashes.of_value(datetime.now(UTC).date().isoformat()),
+        "reports": hash_files([*table.get("report", ()), *table.get("pull_requests", ())]),
+        "settings": hash_value(_with_effect(table)),
+        "day": hash_value(datetime.now(UTC).date().isoformat()),
     }
     out = _place(config, "outcomes", inputs, ".jsonl")
     return Task("outcomes", inputs, ["outcomes", str(source), *_flags(table), "-o", str(out), "--force"], out, _of_file)
@@ -115,20 +115,20 @@ def _sample(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     settings = {name: value for name, value in config.raw.items() if name not in OUTSIDE_SAMPLE}
     inputs = {
         "trajectories": _of_file(source),
-        "settings": step_hashes.of_value(settings),
-        "code": step_hashes.of_code(settings, config.file.parent),
+        "settings": hash_value(settings),
+        "code": hash_code(settings, config.file.parent),
     }
     out = _place(config, "data", inputs)
     arguments = ["sample", str(source), "-o", str(out), "--config", str(config.file), "--force"]
-    return Task("sample", inputs, arguments, out, step_hashes.of_data_set)
+    return Task("sample", inputs, arguments, out, hash_data_set)
 
 
 def _train(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     data = outputs["sample"]
     inputs = {
-        "data": step_hashes.of_data_set(data),
-        "settings": step_hashes.of_value(_with_effect(config.raw["train"])),
-        "model": step_hashes.of_model(config.model),
+        "data": hash_data_set(data),
+        "settings": hash_value(_with_effect(config.raw["train"])),
+        "model": hash_model(config.model),
     }
     out = _place(config, "adapters", inputs)
     arguments = ["train", str(data), "--config", str(config.file), "--adapter-path", str(out), "--resume"]
@@ -138,7 +138,7 @@ def _train(config: CycleConfig, outputs: dict[str, Path]) -> Task:
 def _eval(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     table, adapter, over = config.tables["eval"], outputs["train"], in_use(config)
     inputs = _judged_by(config, outputs) | {
-        "against": step_hashes.of_value(BASE) if over == BASE else of_adapter(Path(over))
+        "against": hash_value(BASE) if over == BASE else of_adapter(Path(over))
     }
     common = ["--model", config.model, "--adapter-path", str(adapter), "--against", over]
     if config.by == "likelihood":
@@ -151,7 +151,7 @@ def _eval(config: CycleConfig, outputs: dict[str, Path]) -> Task:
 def _promote(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     """Return the decision on an adapter: one for each adapter, whatever is in use by then."""
     table = config.tables["promote"]
-    inputs = _judged_by(config, outputs) | {"promote": step_hashes.of_value(table)}
+    inputs = _judged_by(config, outputs) | {"promote": hash_value(table)}
     arguments = ["promote", str(outputs["train"]), "--over", in_use(config), *_flags(table)]
     if config.by == "likelihood":
         split = ["--split", config.tables["eval"]["split"]] if "split" in config.tables["eval"] else []
@@ -177,10 +177,10 @@ def _judged_by(config: CycleConfig, outputs: dict[str, Path]) -> dict[str, Conte
     data, rl = config.tables["eval"].get("data"), config.raw.get("rl", {}) if config.by == "rollouts" else {}
     return {
         "adapter": of_adapter(outputs["train"]),
-        "data": step_hashes.of_data_set(outputs["sample"]) if data is None else step_hashes.of_files([data]),
-        "settings": step_hashes.of_value([config.tables["eval"], rl]),
-        "code": step_hashes.of_code(rl, config.file.parent),
-        "model": step_hashes.of_model(config.model),
+        "data": hash_data_set(outputs["sample"]) if data is None else hash_files([data]),
+        "settings": hash_value([config.tables["eval"], rl]),
+        "code": hash_code(rl, config.file.parent),
+        "model": hash_model(config.model),
     }
 
 
@@ -197,15 +197,15 @@ def in_use(config: CycleConfig) -> str:
 
 def of_adapter(folder: Path) -> Content:
     """Return the content of an adapter."""
-    return step_hashes.of_files(folder / name for name in ADAPTER_FILES if (folder / name).is_file())
+    return hash_files(folder / name for name in ADAPTER_FILES if (folder / name).is_file())
 
 
 def _of_file(file: Path) -> Content:
-    return step_hashes.of_files([file])
+    return hash_files([file])
 
 
 def _of_evaluation(folder: Path) -> Content:
-    return step_hashes.of_files(sorted(folder.glob("*.json*")))
+    return hash_files(sorted(folder.glob("*.json*")))
 
 
 def _with_effect(table: dict[str, Any]) -> dict[str, Any]:

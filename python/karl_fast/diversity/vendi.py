@@ -56,7 +56,7 @@ def vendi(vectors: Matrix, *, order: Order = 1) -> float:
 
     Reference: Friedman and Dieng 2022 (arXiv:2210.02410); Pasarkar and Dieng 2023 (arXiv:2310.12952) for the order.
     """
-    _check(vectors, "vectors")
+    _check_matrix(vectors, "vectors")
     return _score(_gram(vectors, _lengths(vectors)), order)
 
 
@@ -85,7 +85,7 @@ def vendi_similarity(similarity: Matrix, *, order: Order = 1) -> float:
 
     Reference: Friedman and Dieng 2022 (arXiv:2210.02410).
     """
-    _check(similarity, "similarity")
+    _check_matrix(similarity, "similarity")
     rows, columns = similarity.shape
     if rows != columns:
         raise LayoutError(f"similarity has shape [{rows}, {columns}], wanted as many rows as columns")
@@ -136,7 +136,7 @@ def vendi_ngrams(tokens: Integers, offsets: Integers, n: int = 2, *, order: Orde
     return _score(_core.ngram_gram(tokens, offsets, n), order)
 
 
-def _check(matrix: Matrix, name: str) -> None:
+def _check_matrix(matrix: Matrix, name: str) -> None:
     if not isinstance(matrix, np.ndarray) or matrix.dtype not in (np.float32, np.float64):
         got = matrix.dtype if isinstance(matrix, np.ndarray) else type(matrix).__name__
         raise DTypeError(f"{name} is {got}, wanted a NumPy array of float32 or float64")

@@ -9,7 +9,9 @@ from karl_fast import _atomic
 from karl_fast._safe_text import counted
 from karl_fast._user_code import here
 from karl_fast.errors import UsageError
-from karl_fast.rl import factory, held_out, memory, rollout_log
+from karl_fast.rl import held_out, memory
+from karl_fast.rl.rollout_log import RolloutLog, parse_rollout, rollout_line
+from karl_fast.rl.factory import build_environment, build_reward_functions, build_sampling, load_evaluated_policy, prompt_length
 from karl_fast.rl.collect_rollouts import Collector
 from karl_fast.rl.next_token import Decoder
 
@@ -28,9 +30,9 @@ class PolicyAttempts:
     def __init__(self, rollouts: RolloutSettings, adapter: str | None, prompts: list[Prompt], log: Path) -> None:
         settings = rollouts.settings
         self.rollouts, self.log = rollouts, log
-        make, reward_functions = factory.environment(settings, here()), factory.reward_functions(settings, here())
-        self.policy: Policy = factory.evaluated(settings, adapter)
-        lengths = [factory.length(self.policy, one) for one in prompts]
+        make, reward_functions = build_environment(settings, here()), build_reward_functions(settings, here())
+        self.policy: Policy = load_evaluated_policy(settings, adapter)
+        lengths = [prompt_length(self.policy, one) for one in prompts]
         pairs = zip(prompts, lengths, strict=True)
         self.prompts = [one for one, length in pairs if length < settings.max_context]
         self.too_long = len(prompts) - len(self.prompts)
@@ -38,7 +40,7 @@ class PolicyAttempts:
             shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
             raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
         decoder = Decoder(self.policy, rollouts.temperature)
-        sampling = replace(factory.sampling(settings), group_size=rollouts.attempts)
+        sampling = replace(build_sampling(settings), group_size=rollouts.attempts)
         self.collector = Collector(decoder, reward_functions, sampling, make)
         self.chunks = held_out.chunks(self.collector, self.prompts)
         self._check_memory(max(length for length in lengths if length < settings.max_context))
@@ -55,20 +57,20 @@ class PolicyAttempts:
         collector, chunks = self.collector, self.chunks
         ends = [sum(map(len, chunks[:number])) for number in range(len(chunks) + 1)]
         done, size = _complete(self.log, [end * self.rollouts.attempts for end in ends])
-        journal = rollout_log.Journal(self.log, size)
+        journal = RolloutLog(self.log, size)
         if progress is not None and done < len(chunks):
             progress(self.log.name, ends[done], len(self.prompts), [])
         try:
             left = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
             for number, (rollouts, failures) in enumerate(left, done + 1):
-                journal.write(rollout_log.line(one, 0)(one.logp, learned=False) for one in rollouts)
+                journal.write(rollout_line(one, 0)(one.logp, learned=False) for one in rollouts)
                 if progress is not None:
                     progress(self.log.name, ends[number], len(self.prompts), failures)
         finally:
             journal.finish()
         by_id = {one.id: one for one in self.prompts}
         with self.log.open(encoding="utf-8") as lines:
-            return [rollout_log.rollout(text, by_id) for text in lines]
+            return [parse_rollout(text, by_id) for text in lines]
 
 
 def _complete(log: Path, ends: list[int]) -> tuple[int, int]:

@@ -49,7 +49,7 @@ class Evidence:
     @property
     def least_p(self) -> float:
         """Smallest p-value that so many units can have."""
-        return least_p(len(self.differences))
+        return smallest_p(len(self.differences))
 
     def p(self, margin: float) -> float:
         """Return the one-sided p-value of a mean difference of at most a margin."""
@@ -62,25 +62,25 @@ class Evidence:
         return found if math.isfinite(found) else None
 
 
-def least_p(units: int) -> float:
+def smallest_p(units: int) -> float:
     """Return the smallest p-value of the test of so many units."""
     return 2.0**-units if units <= FEW else 1 / (DRAWS + 1)
 
 
-def of_means(new: Mapping[str, float], old: Mapping[str, float]) -> Evidence:
+def compare_means(new: Mapping[str, float], old: Mapping[str, float]) -> Evidence:
     """Return the evidence of mean rewards by prompt; a prompt without one on either side is left out."""
     names = sorted(name for name in new.keys() & old.keys() if not math.isnan(new[name] - old[name]))
     return Evidence(np.array([new[name] - old[name] for name in names]), np.ones(len(names)), "reward")
 
 
-def of_columns(new: Mapping[str, Column], old: Mapping[str, Column]) -> Evidence:
+def compare_columns(new: Mapping[str, Column], old: Mapping[str, Column]) -> Evidence:
     """Return the evidence of two evaluations of the same prompts."""
     difference = new["reward"] - old["reward"]
     difference = np.ascontiguousarray(difference[~np.isnan(difference)])
     return Evidence(difference, np.ones(len(difference)), "reward")
 
 
-def rows(file: Path) -> Iterator[dict[str, Any]]:
+def read_rows(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a log of trajectories.
 
     Raises:
@@ -101,30 +101,30 @@ def rows(file: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def means(file: Path) -> dict[str, float]:
+def mean_by_prompt(file: Path) -> dict[str, float]:
     """Return the mean reward of each prompt of a log; NaN where all of its rewards are missing."""
     found: dict[str, list[float]] = {}
-    for row in rows(file):
+    for row in read_rows(file):
         value = reward(row["reward"])
         group = found.setdefault(str(row.get("prompt_id", row["group"])), [])
         group += [value] if isinstance(value, float) else []
     return {name: sum(values) / len(values) if values else math.nan for name, values in found.items()}
 
 
-def of_logs(folder: Path) -> Evidence:
+def compare_logs(folder: Path) -> Evidence:
     """Return the evidence of two logs of attempts at the same prompts, as `karl-fast eval --rollouts` writes them.
 
     Raises:
         FileError, DataSetError: as `rows`.
         NothingToTrainError: no prompt has a reward in both.
     """
-    found = of_means(*(means(folder / name) for name in SIDES))
+    found = compare_means(*(mean_by_prompt(folder / name) for name in SIDES))
     if not len(found.differences):
         raise NothingToTrainError(f"no prompt has a reward in both {folder / SIDES[0]} and {folder / SIDES[1]}")
     return found
 
 
-def of_likelihood(
+def compare_likelihoods(
     data: str | Path,
     model: str,
     new: str | Path,

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from karl_fast import _seen_hashes
 from karl_fast._safe_text import counted
 from karl_fast.errors import CheckpointError, OutputTakenError, OverlapError, UsageError
-from karl_fast.evaluation import evidence as evidences
-from karl_fast.evaluation import learned_from
+from karl_fast.evaluation.evidence import compare_columns, compare_likelihoods, compare_logs, read_rows, smallest_p
+from karl_fast.evaluation.learned_from import of_data_set, read_learned_hashes
 from karl_fast.evaluation.promotions import PromotionRecords, is_seen
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
 from karl_fast.export.training_rows import open_source
 from karl_fast.modeling.load import require, require_adapter
-from karl_fast.rl.config import prompts
+from karl_fast.rl.config import read_prompts
 from karl_fast.settings.validation import refuse_empty
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ def check_evidence(learned: Path, data: str | Path, by: By, split: str, link: Pa
         UsageError: no result of the next look could promote.
     """
     held_out, units = _held_out(data, by, split)
-    _refuse_shared(learned, learned_from.of_data_set(learned), held_out)
+    _refuse_shared(learned, of_data_set(learned), held_out)
     look = 1 + PromotionRecords(link).looks_at(held_out)
-    if evidences.least_p(units) > alpha_at(look, alpha):
+    if smallest_p(units) > alpha_at(look, alpha):
         raise _too_few(units, look, alpha_at(look, alpha))
 
 
@@ -225,20 +225,20 @@ def _check(by: str, margin: float, confidence: float, rollouts: RolloutSettings 
 def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen_hashes.Seen, int]:
     """Return the hashes of held-out data, and the most units that it can have."""
     if by == "rollouts":
-        asked = prompts(data)
+        asked = read_prompts(data)
         return _seen_hashes.of((one.messages for one in asked), (one.columns.get("group") for one in asked)), len(asked)
     if by == "rewards":
         folder = Path(data)
-        rows = [row for name in SIDES for row in evidences.rows(folder / name)]
+        rows = [row for name in SIDES for row in read_rows(folder / name)]
         own = (None if "prompt_id" in row else row["group"] for row in rows)
-        return _seen_hashes.of(map(_seen_hashes.messages_of, rows), own), len(evidences.of_logs(folder).differences)
+        return _seen_hashes.of(map(_seen_hashes.messages_of, rows), own), len(compare_logs(folder).differences)
     held = open_source(data).rows(split)
     return _seen_hashes.of_rows(held), len(held)
 
 
 def _refuse_overlap(new: Path, held_out: _seen_hashes.Seen) -> None:
     """Raise where an adapter learned from held-out data, or does not know what it learned from."""
-    _refuse_shared(new, learned_from.hashes(new), held_out)
+    _refuse_shared(new, read_learned_hashes(new), held_out)
 
 
 def _refuse_shared(new: Path, learned: _seen_hashes.Seen, held_out: _seen_hashes.Seen) -> None:
@@ -279,7 +279,7 @@ def _begin(
             )
         look = 1 + records.looks_at(held_out)
         wanted = alpha_at(look, alpha)
-        if evidences.least_p(units) > wanted:
+        if smallest_p(units) > wanted:
             raise _too_few(units, look, wanted)
         ends = {
             name: None if path is None else {"path": path, "sha256": adapter_hash(path)} for name, path in paths.items()
@@ -289,7 +289,7 @@ def _begin(
 
 
 def _too_few(units: int, look: int, alpha: float) -> UsageError:
-    needed = next(count for count in range(units, 2000) if evidences.least_p(count) <= alpha or count > 40)
+    needed = next(count for count in range(units, 2000) if smallest_p(count) <= alpha or count > 40)
     held = counted(units, "prompt")
     why = f"look {look} promotes at p <= {alpha:.2g}: wanted {needed} or more"
     return UsageError(
@@ -313,13 +313,13 @@ def _evidence(
     """Look at the held-out data."""
     if by == "rewards":
         _same_adapters(Path(data), [new, over])
-        return evidences.of_logs(Path(data))
+        return compare_logs(Path(data))
     if by == "likelihood":
-        return evidences.of_likelihood(data, str(model), new, None if str(over) == BASE else over, split, on_tokens)
+        return compare_likelihoods(data, str(model), new, None if str(over) == BASE else over, split, on_tokens)
     assert rollouts is not None
     asked = replace(rollouts, prompts=str(data))
     found = evaluate_rollouts(asked, new, out=place, against=over, force=True, progress=progress)
-    return evidences.of_columns(*found.columns)
+    return compare_columns(*found.columns)
 
 
 def _same_adapters(folder: Path, paths: Sequence[str | Path]) -> None:

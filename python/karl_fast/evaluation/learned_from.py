@@ -25,7 +25,7 @@ LEARNED = ("train", "valid")
 """Splits that an adapter learned from or was chosen on."""
 
 
-def hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_hashes.Seen:
+def read_learned_hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_hashes.Seen:
     """Return the hashes of what an adapter, and those that it began from, learned from or were chosen on.
 
     Args:
@@ -39,7 +39,7 @@ def hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_hashes.Seen:
     kept = _seen_hashes.read(adapter)
     if kept is not None:
         return kept
-    config, later = _config(adapter), (*later, adapter.resolve())
+    config, later = _read_adapter_config(adapter), (*later, adapter.resolve())
     found = _of_data(adapter, config.get("data"))
     weights = config.get("resume_adapter_file")
     if not weights:
@@ -49,7 +49,7 @@ def hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_hashes.Seen:
         raise _unknown(
             adapter, f"began from {weights}, which a later run replaced", "train each adapter in its own folder"
         )
-    return found | hashes(before, later)
+    return found | read_learned_hashes(before, later)
 
 
 def of_data_set(folder: Path) -> _seen_hashes.Seen:
@@ -60,7 +60,7 @@ def of_data_set(folder: Path) -> _seen_hashes.Seen:
     return found
 
 
-def _config(adapter: Path) -> dict[str, Any]:
+def _read_adapter_config(adapter: Path) -> dict[str, Any]:
     """Return the settings of the run of mlx-lm that made an adapter; empty if there are none."""
     file = adapter / CONFIG
     try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FOLDER, RECORD, LOCK = "promotions", "record.json", ".lock"
+PROMOTIONS_FOLDER, PROMOTION_RECORD, PROMOTION_LOCK = "promotions", "record.json", ".lock"
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class PromotionRecords:
     @property
     def folder(self) -> Path:
         """Folder of the records."""
-        return self.link.parent / FOLDER
+        return self.link.parent / PROMOTIONS_FOLDER
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Wait for other promotions, finish one that was killed, and keep others out."""
         with _atomic.refused(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / LOCK).open("ab")
+            file = (self.folder / PROMOTION_LOCK).open("ab")
         with file:
             with contextlib.suppress(OSError):  # a disk without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -65,7 +65,7 @@ class PromotionRecords:
 
     def looks(self) -> list[tuple[Path, dict[str, Any]]]:
         """Return the folder and the record of each look, the oldest first."""
-        return [(place.parent, _read(place)) for place in sorted(self.folder.glob(f"[0-9]*/{RECORD}"))]
+        return [(place.parent, _read_record(place)) for place in sorted(self.folder.glob(f"[0-9]*/{PROMOTION_RECORD}"))]
 
     def looks_at(self, held_out: _seen_hashes.Seen) -> int:
         """Return the number of looks at held-out data that shares a prompt or a group with this."""
@@ -80,15 +80,15 @@ class PromotionRecords:
         number = 1 + max((int(place.name) for place, _ in self.looks()), default=0)
         with _atomic.folder(self.folder / f"{number:06d}") as draft:
             _seen_hashes.write(draft, held_out)
-            _write(
+            _write_record(
                 draft, record | _process() | {"state": "begun", "time": datetime.now(UTC).isoformat(timespec="seconds")}
             )
         return self.folder / f"{number:06d}"
 
     def update(self, place: Path, **values: Any) -> dict[str, Any]:
         """Write values into a record, and return it; the lock has to be held."""
-        record = _read(place / RECORD) | values
-        _write(place, record)
+        record = _read_record(place / PROMOTION_RECORD) | values
+        _write_record(place, record)
         return record
 
     def forget(self, place: Path) -> None:
@@ -183,7 +183,7 @@ def _is_lost(place: Path, record: dict[str, Any]) -> bool:
     return False
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_record(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text("utf-8"))
         return found | {"state": found["state"]}  # type: ignore[no-any-return]
@@ -191,6 +191,6 @@ def _read(file: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file} is damaged: it is not a record of a promotion") from error
 
 
-def _write(place: Path, record: dict[str, Any]) -> None:
+def _write_record(place: Path, record: dict[str, Any]) -> None:
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    _atomic.write(place / RECORD, lambda file: file.write(text.encode()))
+    _atomic.write(place / PROMOTION_RECORD, lambda file: file.write(text.encode()))

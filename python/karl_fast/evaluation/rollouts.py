@@ -23,7 +23,7 @@ from karl_fast.modeling.checkpoint import ADAPTERS
 from karl_fast.modeling.load import require, require_adapter
 from karl_fast.resampling import Measure, PairedDifference, measure, paired_differences
 from karl_fast.rl import held_out
-from karl_fast.rl.config import prompts as read_prompts
+from karl_fast.rl.config import read_prompts
 from karl_fast.rl.rewards import count_missing
 from karl_fast.settings.validation import refuse_empty
 

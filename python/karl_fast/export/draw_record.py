@@ -18,7 +18,7 @@ LAWS = {
 }
 
 
-def law(log: Log) -> dict[str, Any]:
+def sampler_law(log: Log) -> dict[str, Any]:
     """Return the sampler and its law of probabilities."""
     said = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]}
     if not log.core.streamed:
@@ -27,7 +27,7 @@ def law(log: Log) -> dict[str, Any]:
     return said | {"law": f"{said['law']}; streamed, in one pass", "rows_held": held}
 
 
-def drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
+def count_drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
     """Return the number of rows wanted and drawn, of their groups, and of rows that could not be written."""
     rows = written["rows"]
     groups, without = log.core.count_of("group", rows)
@@ -43,7 +43,7 @@ def drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, 
     }
 
 
-def threshold(log: Log, written: _core.DraftFacts) -> float | None:
+def draw_threshold(log: Log, written: _core.DraftFacts) -> float | None:
     """Return the key of the first row not drawn.
 
     Row i was among the drawn with probability 1 - exp(-exp(log w_i - threshold)), given the keys of the others. An

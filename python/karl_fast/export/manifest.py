@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._pseudonyms import names
-from karl_fast.export.draw_record import drawn, law, threshold
-from karl_fast.export.name_counts import LISTED, domains, mixed_numbers, named, strata
-from karl_fast.export.provenance import inputs, run
+from karl_fast.export.draw_record import count_drawn, sampler_law, draw_threshold
+from karl_fast.export.name_counts import LISTED, count_domains, mixed_numbers, redact_names, count_strata
+from karl_fast.export.provenance import describe_inputs, describe_run
 from karl_fast.log.order import newest
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ READ_AND_WRITTEN = {
 SPLITS = ("train", "valid", "test")
 
 
-def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = None) -> Manifest:
+def describe_selection(log: Log, selection: _core.Selection, rows: list[int] | None = None) -> Manifest:
     """Return the part of a manifest that is known before anything is written; for drawn rows too, if there are some."""
     facts = selection.facts()
     account = accounting(log, facts["verdicts"])
@@ -54,20 +54,20 @@ def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = 
         "groups": _groups(facts),
         "reward": _rewards(log, selection, rows),
         "target": _target(log.settings, log, facts),
-        **domains(log, rows),
+        **count_domains(log, rows),
         **mixed_numbers(log),
     }
 
 
-def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: int) -> Manifest:
+def describe_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: int) -> Manifest:
     """Return the whole manifest except ``inputs`` and ``run``."""
     written = draft.facts()
     rows = written["rows"]
-    manifest = of_selection(log, selection, rows)
-    manifest["draw"] = law(log) | drawn(log, written, wanted)
-    manifest["draw"]["threshold"] = threshold(log, written)
+    manifest = describe_selection(log, selection, rows)
+    manifest["draw"] = sampler_law(log) | count_drawn(log, written, wanted)
+    manifest["draw"]["threshold"] = draw_threshold(log, written)
     if log.settings.per is not None:
-        manifest["draw"]["strata"] = strata(log.settings.per, written)
+        manifest["draw"]["strata"] = count_strata(log.settings.per, written)
     # log Z and the ESS are those of all rows that may be drawn; these were among them.
     manifest["target"]["failed_rows_counted"] = sum(manifest["draw"]["failed"].values())
     manifest["export"] = _export(written)
@@ -75,7 +75,7 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
     return manifest
 
 
-def given(log: Log, draft: _core.Draft) -> Manifest:
+def describe_given_rows(log: Log, draft: _core.Draft) -> Manifest:
     """Return the manifest of rows chosen by the caller."""
     written = draft.facts()
     return {
@@ -85,13 +85,13 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "settings": {name: value for name, value in log.settings.to_dict().items() if name in READ_AND_WRITTEN},
         "accounting": accounting(log, [("kept", len(log))]),
         **_columns(log),
-        "draw": {"sampler": "given", "law": "chosen by the caller"} | drawn(log, written, None),
-        **domains(log, written["rows"]),
+        "draw": {"sampler": "given", "law": "chosen by the caller"} | count_drawn(log, written, None),
+        **count_domains(log, written["rows"]),
         **mixed_numbers(log),
         "export": _export(written),
         "secrets": dict(written["secrets"]),
-        "inputs": inputs(log),
-        "run": run(log, failed=draft.failed_rows),
+        "inputs": describe_inputs(log),
+        "run": describe_run(log, failed=draft.failed_rows),
     }
 
 
@@ -225,7 +225,7 @@ def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
     if values is None:
         return spread
     names = log.core.names("group" if settings.partition_by == "group" else "partition")
-    return spread | {"by_name": named((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
+    return spread | {"by_name": redact_names((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
 
 
 def _export(written: _core.DraftFacts) -> dict[str, Any]:

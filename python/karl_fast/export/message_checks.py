@@ -27,12 +27,12 @@ def beside(media: Mapping[str, int]) -> Iterator[str]:
         yield f"{counted(rows, 'row has', 'rows have')} {kind} beside the conversation, and only text is learned"
 
 
-def misread(path: str) -> str:
+def misread_hint(path: str) -> str:
     """Return the hint of an error about bad messages."""
     return MESSAGE + ("; --messages names another path" if path else "")
 
 
-def bad_message(record: Mapping[str, Any], path: str) -> str:
+def bad_message_text(record: Mapping[str, Any], path: str) -> str:
     """Return `; in one record message 2 of turns has no role; it holds from, value`; empty if no defect is found."""
     messages = at(record, path) if path else None
     if messages is None:

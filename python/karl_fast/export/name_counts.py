@@ -15,23 +15,23 @@ LISTED = 10_000
 """Maximum names or files of a list in a manifest; the extension uses the same limit."""
 
 
-def strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
+def count_strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
     """List each stratum: the rows that may be drawn, those it was to have, those it has; of many the largest."""
     counts = [
         (one["name"] or "", {"kept": one["kept"], "asked": one["budget"], "drawn": one["drawn"]})
         for one in written["strata"]
     ]
     [(field, deal)] = per.items()
-    return {"field": field, "deal": deal, "count": written["strata_count"], "by_name": named(counts)}
+    return {"field": field, "deal": deal, "count": written["strata_count"], "by_name": redact_names(counts)}
 
 
-def domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
+def count_domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
     """Count the rows of each domain in the log, and among drawn rows where there are some; of many the largest."""
     found = log.core.domains(rows)
     drawn = rows is not None
     counts = ((name, {"before": all_} | ({"after": after} if drawn else {})) for name, all_, after in found["listed"])
     rest = {"other_domains": found["others"], "rows_of_other_domains": found["other_rows"]}
-    return {"domains": named(counts)} | (rest if found["other_rows"] else {})
+    return {"domains": redact_names(counts)} | (rest if found["other_rows"] else {})
 
 
 def mixed_numbers(log: Log) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def mixed_numbers(log: Log) -> dict[str, Any]:
     return {"mixed_numbers": told} if told else {}
 
 
-def named(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def redact_names(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Map names from the log, redacted, to values; names that become equal get a number."""
     told: dict[str, Any] = {}
     alike: dict[str, int] = {}

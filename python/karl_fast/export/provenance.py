@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.log.discovery import PARQUET, why_passed
+from karl_fast.log.discovery import PARQUET, skip_reason
 from karl_fast.log.field_hints import fitting, left_beside, named, records
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from karl_fast.log.parquet_columns import LeftOut
 
 
-def inputs(log: Log) -> list[dict[str, Any]]:
+def describe_inputs(log: Log) -> list[dict[str, Any]]:
     """Return facts about each file: path, hash and counts."""
     hashes = log.core.hashes(log.settings.hash_inputs)
     covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
@@ -37,7 +37,7 @@ def inputs(log: Log) -> list[dict[str, Any]]:
     ]
 
 
-def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
+def describe_run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
     """Return facts about the run itself: place, time, skipped files and failed rows; no other part depends on them."""
     return (
         {
@@ -48,7 +48,7 @@ def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow
             "platform": f"{os.uname().sysname}-{os.uname().machine}",
             "streamed": log.core.streamed is not None,
             "skipped": [{"path": path, "reason": reason} for path, reason in (*log.core.skipped(), *log.skipped)],
-            "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
+            "refused": [{"path": path, "reason": reason} for path, reason in _refused_files(log)],
             "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
             "columns_left_out": _left_out(log),
             "failed_rows": list(failed),
@@ -74,7 +74,7 @@ def _left_out(log: Log) -> list[dict[str, Any]]:
     return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in found.items()]
 
 
-def hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
+def field_hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return a likely field for the reward if no record has one; empty if one has, or if it was named."""
     settings, account = log.settings, report["accounting"]
     damaged = sum(sum(file["dropped"].values()) for file in report["inputs"])
@@ -83,7 +83,7 @@ def hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
     return {}
 
 
-def _refused(log: Log) -> list[tuple[str, str]]:
+def _refused_files(log: Log) -> list[tuple[str, str]]:
     """Return files of folders in unsupported formats, by their names or first bytes."""
-    named = [(path, why_passed(path)) for path in log.passed if not path.endswith(PARQUET)]
+    named = [(path, skip_reason(path)) for path in log.passed if not path.endswith(PARQUET)]
     return sorted(log.core.refused() + named)

@@ -40,7 +40,7 @@ class RowJudge:
         """Return the defect of a rendered row, if it has one."""
         row = json.loads(line)
         try:
-            return "too_many_tokens" if _tokens(self.template, row) > self.limit else None
+            return "too_many_tokens" if _count_tokens(self.template, row) > self.limit else None
         except TemplateError as error:
             self._count(str(error), row)
             return "bad_template"
@@ -61,7 +61,7 @@ class RowJudge:
         ]
 
 
-def judge(settings: Settings) -> RowJudge | None:
+def length_judge(settings: Settings) -> RowJudge | None:
     """Return a function from a rendered row to its defect if it exceeds ``max_tokens``; None without a limit.
 
     A row that fits is seen whole by a trainer with that ``max_seq_length``. So its prompt is shorter than the limit,
@@ -77,13 +77,13 @@ def judge(settings: Settings) -> RowJudge | None:
         return None
     from karl_fast.export.template_form import ChatTemplate  # as above
 
-    tokenizer = _load(settings.tokenizer)
+    tokenizer = _load_tokenizer(settings.tokenizer)
     if settings.shape != "text" and not tokenizer.chat_template:
         raise UsageError(f"the tokenizer at {settings.tokenizer} has no chat template to count a conversation with")
     return RowJudge(ChatTemplate(tokenizer), settings.max_tokens)
 
 
-def _load(path: str) -> Any:
+def _load_tokenizer(path: str) -> Any:
     if not Path(path).is_dir():
         raise FileError(f"cannot load a tokenizer from {path}: no such folder", 2, path, hint=beside(path, Path.is_dir))
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -97,7 +97,7 @@ def _load(path: str) -> Any:
         raise FileError(f"cannot load a tokenizer from {path}: no tokenizer is in it", None, path) from error
 
 
-def _tokens(template: ChatTemplate, row: dict[str, Any]) -> int:
+def _count_tokens(template: ChatTemplate, row: dict[str, Any]) -> int:
     """Return the number of tokens of a row as `train` renders it; of a text with the token that ends it.
 
     Raises:

@@ -9,8 +9,8 @@ from karl_fast._output_path import advise, data_set, refuse_read
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.export.message_checks import bad_message, beside, messages_from, misread
-from karl_fast.export.token_length import RowJudge, judge
+from karl_fast.export.message_checks import bad_message_text, beside, messages_from, misread_hint
+from karl_fast.export.token_length import RowJudge, length_judge
 from karl_fast.log.field_hints import conversation_hint, lacking, record
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ FEWEST = 4
 """Default batch size of `mlx_lm lora`, which refuses a split with fewer rows."""
 
 
-def plan(
+def export_plan(
     settings: Settings, prepared: Literal["held", "judged", "unread"], row_judge: RowJudge | None = None
 ) -> _core.Export:
     """Return the settings of the export in the form that the extension takes.
@@ -88,23 +88,23 @@ def export(
     """
     import numpy as np
 
-    from karl_fast.export.manifest import given
+    from karl_fast.export.manifest import describe_given_rows
 
     target = data_set(out, force=force)
     refuse_read(out, (file["path"] for file in log.inputs))
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
-    row_judge = judge(log.settings)
+    row_judge = length_judge(log.settings)
     draft = _core.Draft.given(
         log.core,
         rows,
         rewards,
         unknown if scores is None else scores,
         unknown if log_weights is None else log_weights,
-        plan(log.settings, "judged", row_judge),
+        export_plan(log.settings, "judged", row_judge),
     )
     check_any(draft, log, row_judge)
-    manifest = given(log, draft)
+    manifest = describe_given_rows(log, draft)
     manifest["run"] |= media_beside(draft) | bad_templates(row_judge)
     write(draft, manifest, target)
     return manifest
@@ -142,12 +142,12 @@ def check_any(draft: _core.Draft, log: Log, row_judge: RowJudge | None = None) -
         return
     reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
     sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
-    more, hint = _meant(log, draft, dict(facts["dropped"]))
+    more, hint = _conversation_error(log, draft, dict(facts["dropped"]))
     more += "".join(f"; {sentence}" for sentence in bad_templates(row_judge).get("bad_templates", []))
     raise NothingToSampleError(sentence + more, hint=hint)
 
 
-def _meant(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, str | None]:
+def _conversation_error(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, str | None]:
     """Return the end of an error about conversations (fields searched or first invalid row), and its hint."""
     if "no_trajectory" in dropped:
         return lacking(log, "messages", log.settings.messages)
@@ -155,10 +155,10 @@ def _meant(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, 
         path = messages_from(log.inputs)
         if draft.media:
             return "".join(f"; {sentence}" for sentence in beside(draft.media)), None
-        told = bad_message(record(log), path)
+        told = bad_message_text(record(log), path)
         if not told and (hint := conversation_hint(log)):
             return "; the conversation ends before its answer, which is beside it", hint
-        return told, misread(path)
+        return told, misread_hint(path)
     if dropped.keys() == {"unparsable"} and draft.failed_rows:
         first = draft.failed_rows[0]
         return f"; the first at byte {first['offset']:,} of {first['path']}", UNPARSABLE

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
 from karl_fast.errors import BadRowError
-from karl_fast.log.discovery import files, listed
+from karl_fast.log.discovery import resolve_logs, as_list
 from karl_fast.log.log import Log, columns
 from karl_fast.log.order import refuse_unordered
-from karl_fast.settings.keywords import named
+from karl_fast.settings.keywords import show_keywords
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from karl_fast.log.parquet_columns import Needed
     from karl_fast.log.reward_functions import Scorers
-    from karl_fast.settings.keywords import Choices
+    from karl_fast.settings.keywords import SampleKeywords
 
 __all__ = ["Log", "columns", "read", "refuse_bad_rows"]
 
 
-@named(Settings)
+@show_keywords(Settings)
 def read(
     logs: str | Path | Iterable[str | Path],
     settings: Settings | None = None,
     *,
     fingerprint: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    **choices: Unpack[Choices],
+    **choices: Unpack[SampleKeywords],
 ) -> Log:
     """Read logs into columns.
 
@@ -63,7 +63,7 @@ def read(
     with contextlib.ExitStack() as undo:
         undo.push(spool)
         with within():
-            found = spool.enter_context(files(listed(logs), needed=_needed(settings), rewarded=_is_rewarded(settings)))
+            found = spool.enter_context(resolve_logs(as_list(logs), needed=_needed(settings), rewarded=_is_rewarded(settings)))
             core = _core.read(
                 found.files,
                 **columns(settings),

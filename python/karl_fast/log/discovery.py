@@ -14,8 +14,8 @@ from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.foreign_files import foreign_kind, refused, saved
-from karl_fast.log.temporary_copies import NOWHERE, kept
-from karl_fast.log.written_data_sets import is_output, origin
+from karl_fast.log.temporary_copies import NOWHERE, keep_input
+from karl_fast.log.written_data_sets import is_output, data_set_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,12 +33,12 @@ ARCHIVES = (".tar", ".tgz", ".zip", ".7z", *(".tar" + packed for packed in (*PAC
 """Suffixes of archives."""
 
 
-def packed_too(*suffixes: str) -> tuple[str, ...]:
+def with_packed_suffixes(*suffixes: str) -> tuple[str, ...]:
     """Return each suffix with and without those of packed files."""
     return tuple(suffix + packed for suffix in suffixes for packed in ("", *PACKED))
 
 
-SUFFIXES = packed_too(".jsonl", ".json", ".ndjson")
+SUFFIXES = with_packed_suffixes(".jsonl", ".json", ".ndjson")
 """Suffixes of files read from a folder."""
 
 PARQUET = ".parquet"
@@ -48,7 +48,7 @@ PASSED = (PARQUET, *ARCHIVES, *OTHERWISE)
 """Suffixes of files in a folder that are skipped unopened, and reported."""
 
 
-class Found(NamedTuple):
+class ResolvedLogs(NamedTuple):
     """Files that the names of logs resolve to.
 
     Attributes:
@@ -89,13 +89,13 @@ HIDDEN = "its name, or that of a folder on the way to it, begins with a dot: it 
 
 
 @contextlib.contextmanager
-def files(
+def resolve_logs(
     logs: Iterable[object],
     suffixes: tuple[str, ...] = SUFFIXES,
     needed: Needed | None = None,
     *,
     rewarded: bool = False,
-) -> Iterator[Found]:
+) -> Iterator[ResolvedLogs]:
     """Resolve files, folders, globs and ``-``.
 
     A file given twice, or by two names, is read once. A folder is searched for names that end in one of ``suffixes``;
@@ -122,18 +122,18 @@ def files(
         for one in found:
             _refuse_packed_table(one.path)
         taken = _once((one.path, one.inside) for one in found if not one.is_passed)
-        others = {shown(one.path): one.why for one in found if one.is_passed and _identity(one.path) not in taken}
+        others = {path_text(one.path): one.why for one in found if one.is_passed and _identity(one.path) not in taken}
         passed = [path for path, why in others.items() if why is None]
         skipped = [(path, why) for path, why in others.items() if why is not None]
         logs_only, foreign = _without_foreign([*taken.values()])
         copies = [
-            (kept(path, stack, table=path.endswith(PARQUET), needed=needed, rewarded=rewarded), shown(path), inside)
+            (keep_input(path, stack, table=path.endswith(PARQUET), needed=needed, rewarded=rewarded), path_text(path), inside)
             for path, inside in logs_only
         ]
         for copy, name, _ in copies:
             if not name.endswith(PARQUET) and (kind := foreign_kind(copy.path, name)):  # of a pipe, known only now
                 raise refused(kind, name)
-        yield Found(
+        yield ResolvedLogs(
             files=[(copy.path, name, inside) for copy, name, inside in copies],
             passed=passed,
             left_out=[(name, column) for copy, name, _ in copies for column in copy.left_out],
@@ -148,13 +148,13 @@ def _without_foreign(found: list[tuple[str, bool]]) -> tuple[list[tuple[str, boo
     Raises:
         LogError: for a file of another kind that was named, and where folders hold no others.
     """
-    kinds = [foreign_kind(path, shown(path)) if Path(path).is_file() else None for path, _ in found]
+    kinds = [foreign_kind(path, path_text(path)) if Path(path).is_file() else None for path, _ in found]
     of_another = [(path, inside, kind) for (path, inside), kind in zip(found, kinds, strict=True) if kind]
     for path, inside, kind in of_another:
         if not inside or len(of_another) == len(found):
-            raise refused(kind, shown(path))
+            raise refused(kind, path_text(path))
     rest = [one for one, kind in zip(found, kinds, strict=True) if not kind]
-    return rest, [(shown(path), f"it is {kind.what}") for path, _, kind in of_another]
+    return rest, [(path_text(path), f"it is {kind.what}") for path, _, kind in of_another]
 
 
 def _refuse_packed_table(path: str) -> None:
@@ -193,12 +193,12 @@ def _is_link(path: str) -> bool:
     return os.path.realpath(path) != os.path.abspath(path)  # noqa: PTH100  (resolve() would follow it)
 
 
-def shown(path: str) -> str:
+def path_text(path: str) -> str:
     """Return a path as text, with bytes that are not UTF-8 escaped."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def listed(logs: object) -> list[Any]:
+def as_list(logs: object) -> list[Any]:
     """Return one log or several as a list."""
     alone = isinstance(logs, str | bytes | os.PathLike) or not hasattr(logs, "__iter__")
     return [logs] if alone else list(cast("Iterable[Any]", logs))
@@ -268,11 +268,11 @@ def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], in
             passed += 1
         else:
             paths = [Path(here, name) for name in sorted(names) if name.endswith(ends)]
-            found += [Candidate(str(path), True, _why(path, folder)) for path in paths if not _is_special(path)]
+            found += [Candidate(str(path), True, _skip_reason_of_name(path, folder)) for path in paths if not _is_special(path)]
     return found, passed
 
 
-def _why(path: Path, folder: str) -> str | None:
+def _skip_reason_of_name(path: Path, folder: str) -> str | None:
     """Return the reason to skip a file that has the name of a log, such as backups of editors."""
     if any(part.startswith(".") for part in path.relative_to(folder).parts):
         return HIDDEN
@@ -282,25 +282,25 @@ def _why(path: Path, folder: str) -> str | None:
 def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], passed: int) -> UsageError:
     """Return the error for a folder without a log, with its other files and number of data sets."""
     if is_output(folder):
-        return UsageError(f"the folder {folder} is a data set of karl-fast, not a log", hint=origin(folder))
+        return UsageError(f"the folder {folder} is a data set of karl-fast, not a log", hint=data_set_hint(folder))
     but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
     error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
     parquet = [one.path for one in others if one.path.endswith(PARQUET)]
     if parquet:
-        error.hint = f"Parquet files are taken by name or glob: {around(parquet[0])}"
+        error.hint = f"Parquet files are taken by name or glob: {neighbours_glob(parquet[0])}"
     elif others:
-        error.hint = f"{others[0].path}: {others[0].why or why_passed(others[0].path)}"
+        error.hint = f"{others[0].path}: {others[0].why or skip_reason(others[0].path)}"
     return error
 
 
-def why_passed(path: str) -> str:
+def skip_reason(path: str) -> str:
     """Return the reason why a file of a folder was skipped by name."""
     end = max((end for end in PASSED if path.endswith(end)), key=len)
     packed = f"its name ends in {end}, which is not unpacked here"
     return "Parquet is read where it is named" if end == PARQUET else packed
 
 
-def around(parquet: str) -> str:
+def neighbours_glob(parquet: str) -> str:
     """Return a glob that matches a Parquet file and those beside it."""
     return f"{glob.escape(str(Path(parquet).parent))}/*{PARQUET}"
 

@@ -19,7 +19,7 @@ KEYS = 16
 TEXTS = ("text", "input_text", "output_text")
 """The types of parts that are texts."""
 
-SHOWN = 40
+MESSAGES_SHOWN = 40
 """Maximum characters of a foreign name in an error."""
 
 
@@ -55,7 +55,7 @@ def _misspoken(speaker: object, value: object) -> str | None:
     if not isinstance(speaker, str):
         return "is from what is not text"
     if speaker.lower() not in SPEAKERS:
-        return f"is from {speaker[:SHOWN]!r}, who is none of {', '.join(SPEAKERS)}"
+        return f"is from {speaker[:MESSAGES_SHOWN]!r}, who is none of {', '.join(SPEAKERS)}"
     if speaker.lower() == "function_call" or _is_content(value):
         return None
     return "has a value that is neither a text nor parts of text"

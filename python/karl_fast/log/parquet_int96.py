@@ -7,7 +7,7 @@ from typing import Any
 ROOM = 2**63 // 10**9
 """Seconds before and after 1970 that a timestamp in nanoseconds has room for."""
 
-ROWS = 1 << 16
+INT96_ROWS = 1 << 16
 """Rows that are looked at together."""
 
 
@@ -35,7 +35,7 @@ def _beyond(path: str, names: list[str], how: dict[str, Any]) -> set[str]:
 
     found = set()
     with parquet.ParquetFile(path, coerce_int96_timestamp_unit="s", **how) as file:
-        for batch in file.iter_batches(ROWS, columns=names):
+        for batch in file.iter_batches(INT96_ROWS, columns=names):
             for name in names:
                 ends = pyarrow.compute.min_max(batch.column(name).view("int64"))
                 least, most = ends["min"].as_py() or 0, ends["max"].as_py() or 0

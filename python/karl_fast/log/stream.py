@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from karl_fast import _core
 from karl_fast.errors import FileError
 from karl_fast.log import Log, columns, refuse_bad_rows
-from karl_fast.log.discovery import path_of, shown
+from karl_fast.log.discovery import path_of, path_text
 from karl_fast.log.spool import not_kept, temporary
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
         copy = kept.enter_context(temporary(path))
         undo.enter_context(_told(path, copy))
         core = _core.stream(
-            (path, shown(path)),
+            (path, path_text(path)),
             kept=copy,
             weights=settings.weights,
             min_reward=settings.min_reward,

@@ -34,7 +34,7 @@ class ReadableTwice(NamedTuple):
     summed: SummedReward | None = None
 
 
-def kept(
+def keep_input(
     path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None, rewarded: bool
 ) -> ReadableTwice:
     """Return a file that can be read twice, line by line; ``rewarded`` as for :func:`parquet_in.lines`."""

@@ -20,10 +20,10 @@ def is_output(folder: str) -> bool:
     Raises:
         FileError: its manifest exists and cannot be read.
     """
-    return _manifest(folder) is not None
+    return _read_manifest(folder) is not None
 
 
-def _manifest(folder: str) -> dict[str, Any] | None:
+def _read_manifest(folder: str) -> dict[str, Any] | None:
     path = Path(folder, "manifest.json")
     try:
         facts = path.stat()
@@ -39,9 +39,9 @@ def _manifest(folder: str) -> dict[str, Any] | None:
     return manifest if ours else None
 
 
-def origin(folder: str) -> str:
+def data_set_hint(folder: str) -> str:
     """Return a hint for a data set given as a log, with the inputs in its manifest."""
-    inputs = (_manifest(folder) or {}).get("inputs")
+    inputs = (_read_manifest(folder) or {}).get("inputs")
     files = [file for file in inputs if isinstance(file, dict)] if isinstance(inputs, list) else []
     paths = [file["path"] for file in files if isinstance(file.get("path"), str)]
     others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FILE = "config.json"
+CONFIG_FILE = "config.json"
 
 WANTED = {
     int: "a number",
@@ -46,16 +46,16 @@ LONGEST = 60
 def wrong_field(folder: Path) -> str | None:
     """Return the field of a model's config with a wrong type, its value, and the expected type."""
     try:
-        config = json.loads((folder / FILE).read_text("utf-8"))
+        config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        return f"{FILE} cannot be read: {clean(str(error))[:LONGEST]}"
+        return f"{CONFIG_FILE} cannot be read: {clean(str(error))[:LONGEST]}"
     if not isinstance(config, dict):
-        return f"{FILE} is {_shown(config)}, wanted an object"
-    name, value, wanted = next(_wrong(config), (None, None, ""))
-    return None if name is None else f"{FILE} has {name} as {_shown(value)}, wanted {wanted}"
+        return f"{CONFIG_FILE} is {_shown(config)}, wanted an object"
+    name, value, wanted = next(_wrong_value(config), (None, None, ""))
+    return None if name is None else f"{CONFIG_FILE} has {name} as {_shown(value)}, wanted {wanted}"
 
 
-def _wrong(config: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any, str]]:
+def _wrong_value(config: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any, str]]:
     """Yield the wrong fields: name, value and expected type."""
     for name, kind in (EVERY | _hints(config.get("model_type"))).items():
         value = config.get(name)
@@ -64,7 +64,7 @@ def _wrong(config: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any,
         elif name in SIZES and name in config and kind is int and not (type(value) is int and value > 0):
             yield f"{before}{name}", value, "a whole number from 1 on"
     if isinstance(config.get("text_config"), dict):
-        yield from _wrong(config["text_config"], f"{before}text_config.")
+        yield from _wrong_value(config["text_config"], f"{before}text_config.")
 
 
 def _hints(kind: Any) -> dict[str, Any]:

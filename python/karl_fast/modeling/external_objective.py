@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from karl_fast.modeling.flat_gradients import Sum
+from karl_fast.modeling.flat_gradients import GradientSum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -93,7 +93,7 @@ class ModelPass(Protocol):
         """Prepare the outputs and the gradient."""
 
 
-def gradient(
+def objective_gradient(
     parts: Sequence[ModelPass], mask: NDArray[np.bool_], loss: Callable[[Columns], Evaluation]
 ) -> tuple[Evaluation, Columns, Arrays]:
     """Return a loss of all rows, the outputs it is computed from, and its gradient in the trainable parameters, joined.
@@ -111,22 +111,22 @@ def gradient(
     if len(parts) == 1:
         traced = parts[0].trace()
         found = [traced.outputs()]
-        evaluation, shares, columns = _evaluated(found, mask, loss)
+        evaluation, shares, columns = _evaluate_objective(found, mask, loss)
         return evaluation, columns, traced.pull(shares[0])
-    evaluation, shares, columns = _evaluated([part.forward() for part in parts], mask, loss)
-    summed = Sum()
+    evaluation, shares, columns = _evaluate_objective([part.forward() for part in parts], mask, loss)
+    summed = GradientSum()
     for part, share in zip(parts, shares, strict=True):
         summed.add(part.trace().pull(share))
         mx.eval(summed.vectors)  # before the next part needs the room
     return evaluation, columns, summed.result()
 
 
-def _evaluated(
+def _evaluate_objective(
     outputs: list[Columns], mask: NDArray[np.bool_], loss: Callable[[Columns], Evaluation]
 ) -> tuple[Evaluation, list[Columns], Columns]:
     """Return a loss, the coefficients of each part, and the outputs of all parts. [N] each, [B, T]"""
     sizes = [len(one["logp"]) for one in outputs]
-    columns = {name: spread(np.concatenate([one[name] for one in outputs]), mask) for name in outputs[0]}
+    columns = {name: scatter_tokens(np.concatenate([one[name] for one in outputs]), mask) for name in outputs[0]}
     evaluation = loss(columns)
     ends = list(accumulate(sizes))[:-1]
     flat = {name: np.split(values[mask], ends) for name, values in _coefficients(evaluation).items()}
@@ -143,7 +143,7 @@ def _coefficients(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
     return {name: values for name, values in found.items() if values is not None}
 
 
-def spread(flat: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+def scatter_tokens(flat: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return values of the tokens of a mask at their places, 0 elsewhere. [N] -> [B, T]"""
     found = np.zeros(mask.shape, dtype=np.float32)
     found[mask] = flat

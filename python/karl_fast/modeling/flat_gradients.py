@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     import mlx.core as mx
 
-LONGEST = 1 << 22
+LONGEST_STRETCH = 1 << 22
 """Numbers that are put together: a tensor that is larger is worth operations of its own, and no copy."""
 
 
-def joined(tree: Any) -> dict[str, mx.array]:
+def join_leaves(tree: Any) -> dict[str, mx.array]:
     """Concatenate the leaves of a tree in the order of their names, to a vector for each type and stretch.
 
     Vectors that are joined again are themselves.
@@ -31,19 +31,19 @@ def joined(tree: Any) -> dict[str, mx.array]:
     leaves = flat(tree)
     return {
         vector: mx.concatenate([leaves[name].reshape(-1) for name in names])
-        for vector, names in _together(leaves).items()
+        for vector, names in _names_together(leaves).items()
     }
 
 
-def parted(vectors: dict[str, mx.array], like: Any) -> Any:
+def split_leaves(vectors: dict[str, mx.array], like: Any) -> Any:
     """Split vectors into the tree they were joined from, in the shapes of another such tree."""
     import mlx.core as mx
     from mlx.utils import tree_unflatten
 
     leaves = flat(like)
     found: list[tuple[str, mx.array]] = []
-    for vector, names in _together(leaves).items():
-        parts = mx.split(vectors[vector], _ends(leaves[name] for name in names))
+    for vector, names in _names_together(leaves).items():
+        parts = mx.split(vectors[vector], _leaf_bounds(leaves[name] for name in names))
         found += [(name, part.reshape(leaves[name].shape)) for name, part in zip(names, parts, strict=True)]
     return tree_unflatten(found)
 
@@ -60,9 +60,9 @@ class FlatParameters:
             (
                 vector,
                 [(*place(model, name), leaves[name].shape) for name in names],
-                _ends(leaves[name] for name in names),
+                _leaf_bounds(leaves[name] for name in names),
             )
-            for vector, names in _together(leaves).items()
+            for vector, names in _names_together(leaves).items()
         ]
 
     def joined(self) -> dict[str, mx.array]:
@@ -87,7 +87,7 @@ class FlatParameters:
         return self._arrays
 
 
-class Sum:
+class GradientSum:
     """Sum of joined gradients, in float32 whatever the types of the parameters; a single one stays as it is.
 
     Attributes:
@@ -113,7 +113,7 @@ class Sum:
         return {name: one.astype(self._types[name]) for name, one in self.vectors.items()}
 
 
-def norm(vectors: dict[str, mx.array]) -> mx.array:
+def global_norm(vectors: dict[str, mx.array]) -> mx.array:
     """Return the Euclidean norm of all vectors together, in float32."""
     import mlx.core as mx
 
@@ -121,24 +121,24 @@ def norm(vectors: dict[str, mx.array]) -> mx.array:
     return mx.sqrt(sum((mx.inner(one, one) for one in wide), start=mx.array(0.0)))
 
 
-def bounded(vectors: dict[str, mx.array], size: float, limit: float) -> dict[str, mx.array]:
+def clip_norm(vectors: dict[str, mx.array], size: float, limit: float) -> dict[str, mx.array]:
     """Return the vectors, scaled down if their norm is above the limit; 0 for no limit."""
     if not limit or size <= limit:
         return vectors
     return {name: one * (limit / size) for name, one in vectors.items()}
 
 
-def _together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
+def _names_together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
     """Return the names of the leaves that begin in one stretch of their type."""
     before: Counter[str] = Counter()
     found: dict[str, list[str]] = {}
     for name, leaf in leaves.items():
         kind = str(leaf.dtype).rpartition(".")[2]
-        found.setdefault(f"{kind}-{before[kind] // LONGEST:06d}", []).append(name)
+        found.setdefault(f"{kind}-{before[kind] // LONGEST_STRETCH:06d}", []).append(name)
         before[kind] += leaf.size
     return found
 
 
-def _ends(leaves: Iterable[mx.array]) -> list[int]:
+def _leaf_bounds(leaves: Iterable[mx.array]) -> list[int]:
     """Return the bounds between concatenated leaves."""
     return list(accumulate(leaf.size for leaf in leaves))[:-1]

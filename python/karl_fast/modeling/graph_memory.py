@@ -73,7 +73,7 @@ class _Operation:
     makes: tuple[tuple[str, int], ...]
 
 
-def traced(function: Callable[..., Any], *arrays: Any, backward: bool = True) -> tuple[int, int]:
+def trace_memory(function: Callable[..., Any], *arrays: Any, backward: bool = True) -> tuple[int, int]:
     """Return the most bytes that arrays which a function computes take at one time, and the number of its operations.
 
     Its arguments do not count, nor what it takes from elsewhere. Nothing is computed. `backward` is False for functions
@@ -85,11 +85,11 @@ def traced(function: Callable[..., Any], *arrays: Any, backward: bool = True) ->
     from karl_fast.modeling.block_memory import stand_ins
 
     with stand_ins(backward) as blocks:
-        peak, count = _traced(function, *arrays)
-    return peak + max((_traced(block, *some)[0] for block, some in blocks), default=0), count
+        peak, count = _trace(function, *arrays)
+    return peak + max((_trace(block, *some)[0] for block, some in blocks), default=0), count
 
 
-def _traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
+def _trace(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
     import mlx.core as mx
 
     operations: list[_Operation] = []
@@ -103,10 +103,10 @@ def _traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
             results.extend(one[0] for one in part["outputs"])
 
     mx.export_function(note, function, *arrays)
-    return _Allocations.of(_in_order(operations, results), results).peak, len(operations)
+    return _Allocations.of(_evaluation_order(operations, results), results).peak, len(operations)
 
 
-def _in_order(operations: list[_Operation], results: list[str]) -> list[_Operation]:
+def _evaluation_order(operations: list[_Operation], results: list[str]) -> list[_Operation]:
     """Return operations in the order in which MLX computes them: from the results back by breadth, of some width."""
     made_by = {name: number for number, one in enumerate(operations) for name, _ in one.makes}
     takes = [[made_by[name] for name in one.takes if name in made_by] for one in operations]

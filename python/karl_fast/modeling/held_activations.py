@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.graph_memory import traced
+from karl_fast.modeling.graph_memory import trace_memory
 from karl_fast.modeling.model_views import training
 from karl_fast.modeling.parameters import flat, place
 
@@ -78,7 +78,7 @@ class Activations:
 
         there = [(*place(self._model, name), array) for name, array in flat(self._model.parameters()).items()]
         try:
-            return traced(function, mx.zeros((rows, tokens), mx.int32), backward=backward)
+            return trace_memory(function, mx.zeros((rows, tokens), mx.int32), backward=backward)
         finally:
             for holder, key, array in there:
                 holder[key] = array

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def planned(room: int) -> Iterator[None]:
+def limit_memory(room: int) -> Iterator[None]:
     """Have MLX wait where it takes more than `room` bytes beside those in use now, within this context.
 
     MLX allocates the results of operations ahead of those that are being computed, and before these have freed their

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.modeling.flat_gradients import FlatParameters, joined
+from karl_fast.modeling.flat_gradients import FlatParameters, join_leaves
 
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training
@@ -45,11 +45,11 @@ def _joining(kind: Any) -> Any:
         trained: FlatParameters | None
 
         def init(self, parameters: Any) -> None:
-            super().init(joined(parameters))
+            super().init(join_leaves(parameters))
 
         def update(self, model: Any, gradients: Any) -> None:
             trained = self.trained or FlatParameters(model)
-            moved = self.apply_gradients(joined(gradients), trained.joined())
+            moved = self.apply_gradients(join_leaves(gradients), trained.joined())
             mx.async_eval(trained.put(moved), self.state)
 
     return Joining

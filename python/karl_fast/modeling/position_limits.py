@@ -49,7 +49,7 @@ class Positions:
         return f"{said}: sequences of up to {reach:,} tokens go beyond what it was trained on"
 
 
-def positions(model: Any, config: dict[str, Any]) -> Positions | None:
+def position_limit(model: Any, config: dict[str, Any]) -> Positions | None:
     """Return the positions of a model by its config; None if not given."""
     config = config.get("text_config") or config
     known = [config[name] for name in NAMES if isinstance(config.get(name), int) and config[name] > 0]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Key = tuple[int, int, int]
 
 
-class Borders:
+class SegmentBoundaries:
     """The arrays that each segment made, and what a later segment reads of them.
 
     An array is known by the segment that made it, by the number of its state, and by its place there. It has the rows
@@ -132,7 +132,7 @@ class Cotangents:
 
         by_state: dict[int, list[mx.array]] = defaultdict(list)
         for key in list(cotangents):
-            self._sums[key] = _added(self._sums.pop(key, None), cotangents.pop(key))
+            self._sums[key] = _add(self._sums.pop(key, None), cotangents.pop(key))
             by_state[key[1]].append(self._sums[key])
         for state in sorted(by_state, reverse=True):
             mx.eval(by_state[state])
@@ -148,7 +148,7 @@ class Cotangents:
         return found
 
 
-def _added(before: mx.array | None, more: Any) -> mx.array:
+def _add(before: mx.array | None, more: Any) -> mx.array:
     import mlx.core as mx
 
     wide: mx.array = more.astype(mx.float32)

@@ -23,11 +23,11 @@ import numpy as np
 from karl_fast.modeling import chunked_logp as chunked
 from karl_fast.modeling.block_attention import attention_by_blocks
 from karl_fast.modeling.chunked_logp import scored
-from karl_fast.modeling.flat_gradients import Sum, joined
+from karl_fast.modeling.flat_gradients import GradientSum, join_leaves
 from karl_fast.modeling.layers import derived, recomputing, replaced, seeding
 from karl_fast.modeling.model_views import chunkwise
-from karl_fast.modeling.segment_boundaries import Borders, Cotangents
-from karl_fast.modeling.segments import cut
+from karl_fast.modeling.segment_boundaries import SegmentBoundaries, Cotangents
+from karl_fast.modeling.segments import cut_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from karl_fast.modeling.external_objective import Arrays, Columns
     from karl_fast.modeling.segment_boundaries import Key
     from karl_fast.modeling.segments import Segment
-    from karl_fast.modeling.stateful_model import Carrier
+    from karl_fast.modeling.stateful_model import StatefulModel
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ReferenceModel:
     direction: str
 
 
-class Sweep:
+class SegmentPass:
     """The way of one batch through a model, segment by segment.
 
     Attributes:
@@ -67,7 +67,7 @@ class Sweep:
 
     def __init__(
         self,
-        carrier: Carrier,
+        carrier: StatefulModel,
         head: Any,
         chunk_rows: int,
         tokens: NDArray[np.int32],
@@ -94,9 +94,9 @@ class Sweep:
             share: True to compute a common prefix of rows once; not with dropout, which is not the same in two rows.
         """
         self._carrier, self._head, self._chunk_rows, self._names = carrier, head, chunk_rows, tuple(names)
-        order, self.segments = cut(mask, length, tokens if share else None)
+        order, self.segments = cut_segments(mask, length, tokens if share else None)
         self._tokens, self._count, self._seed = tokens[order], int(mask.sum()), seed
-        self.borders = Borders(carrier.states(), self.segments)
+        self.borders = SegmentBoundaries(carrier.states(), self.segments)
         self._reference, self._others = reference, dict[int, chunked.ReferenceLogits]()
         self._swept = False
 
@@ -109,7 +109,7 @@ class Sweep:
         import mlx.core as mx
 
         found = {name: np.zeros(self._count, dtype=np.float32) for name in self._names}
-        others = None if self._reference is None else Borders(self._carrier.states(), self.segments)
+        others = None if self._reference is None else SegmentBoundaries(self._carrier.states(), self.segments)
         for number, segment in enumerate(self.segments):
             if others is not None:
                 self._refer(others, number)
@@ -136,7 +136,7 @@ class Sweep:
         other = self._others.get(number)
         return scored(self._head, still, targets, self._chunk_rows, self._names, other, slopes=False)[0]
 
-    def _hidden(self, borders: Borders, segment: Segment) -> mx.array:
+    def _hidden(self, borders: SegmentBoundaries, segment: Segment) -> mx.array:
         import mlx.core as mx
 
         tokens = mx.array(self._tokens[segment.rows, segment.start : segment.stop])
@@ -154,7 +154,7 @@ class Sweep:
         return replaced(self._carrier.model, partial(how, seed=seed))
 
     @attention_by_blocks(forward_only=True)
-    def _refer(self, borders: Borders, number: int) -> None:
+    def _refer(self, borders: SegmentBoundaries, number: int) -> None:
         """Compute the hidden states of the reference in a segment."""
         import mlx.core as mx
 
@@ -178,11 +178,11 @@ class Sweep:
         if not self._swept:
             self.outputs()
         self._swept = False
-        summed, cotangents = Sum(), Cotangents()
+        summed, cotangents = GradientSum(), Cotangents()
         with self._carrier.unchanged():
             for number in reversed(range(len(self.segments))):
                 gradient, read = self.pulled(number, coefficients, cotangents)
-                summed.add(joined(gradient))
+                summed.add(join_leaves(gradient))
                 cotangents.add(read)
                 mx.eval(summed.vectors)
                 self.borders.forget(number)

@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling.block_attention import attention_by_blocks
-from karl_fast.modeling.graph_memory import traced
+from karl_fast.modeling.graph_memory import trace_memory
 from karl_fast.modeling.held_activations import parabola
 from karl_fast.modeling.layers import arrays_of, replaced
 from karl_fast.modeling.model_views import training
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.segment_boundaries import Borders
+from karl_fast.modeling.segment_boundaries import SegmentBoundaries
 from karl_fast.modeling.segment_states import leaves
-from karl_fast.modeling.segments import cut
+from karl_fast.modeling.segments import cut_segments
 
 if TYPE_CHECKING:
     import mlx.core as mx
 
     from karl_fast.modeling.layers import Call
     from karl_fast.modeling.segment_states import State
-    from karl_fast.modeling.stateful_model import Carrier
+    from karl_fast.modeling.stateful_model import StatefulModel
 
-SHORT = (16, 32, 64)
+SHORT_SEGMENT = (16, 32, 64)
 """Tokens of a segment for which a graph that grows with them is built; beyond, its bytes go on as a parabola."""
 
 
@@ -80,7 +80,7 @@ class _LayerCall:
 
         before = [array for _, array in parameters]
         try:
-            return traced(gradient, *before, hidden, *there)
+            return trace_memory(gradient, *before, hidden, *there)
         finally:
             self.module.load_weights(list(parameters), strict=False)
 
@@ -88,7 +88,7 @@ class _LayerCall:
 class SweepMemory:
     """The arithmetic of a model that passes in segments."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: StatefulModel) -> None:
         self._carrier = carrier
         self._traced = cache(self._trace)
 
@@ -104,16 +104,16 @@ class SweepMemory:
 
     def _segment(self, rows: int, tokens: int, length: int) -> tuple[int, int]:
         """Return the bytes of the inputs of layers, and the most that a layer takes."""
-        if length <= max(SHORT) or not self._grows:
+        if length <= max(SHORT_SEGMENT) or not self._grows:
             return self._traced(rows, tokens, length)[:2]
-        known = [(short, self._traced(1, max(tokens, 2 * short), short)) for short in SHORT]
+        known = [(short, self._traced(1, max(tokens, 2 * short), short)) for short in SHORT_SEGMENT]
         inputs, layer = (parabola(length, {short: one[which] for short, one in known}) for which in (0, 1))
         return rows * inputs, rows * layer
 
     @cached_property
     def _grows(self) -> bool:
         """True if the graph has separate operations for each token, like a recurrence."""
-        few, more = (self._traced(1, 4 * short, short)[2] for short in SHORT[:2])
+        few, more = (self._traced(1, 4 * short, short)[2] for short in SHORT_SEGMENT[:2])
         return more > 1.1 * few
 
     def _trace(self, rows: int, tokens: int, length: int) -> tuple[int, int, int]:
@@ -134,7 +134,7 @@ class SweepMemory:
         most, operations = (max((size[which] for size in sizes), default=0) for which in (0, 1))
         return inputs, most, operations
 
-    def _layers(self, borders: Borders, rows: int, length: int) -> list[_LayerCall]:
+    def _layers(self, borders: SegmentBoundaries, rows: int, length: int) -> list[_LayerCall]:
         """Return the calls of the trained layers."""
         import mlx.core as mx
 
@@ -157,19 +157,19 @@ class SweepMemory:
     @cached_property
     def _made(self) -> list[tuple[int, int, bool, tuple[int, ...], Any]]:
         """The arrays that a segment makes of a row: state, place, whether it grows, shape and type."""
-        borders, _ = self._borders(1, SHORT[0], SHORT[0])
+        borders, _ = self._borders(1, SHORT_SEGMENT[0], SHORT_SEGMENT[0])
         with self._carrier.unchanged(), training(self._carrier.model):
-            self._layers(borders, 1, SHORT[0])
+            self._layers(borders, 1, SHORT_SEGMENT[0])
         growing = borders.growing
         return [
             (state, place, growing[state], array.shape[1:], array.dtype)
             for (_, state, place), array in borders.made(0).items()
         ]
 
-    def _borders(self, rows: int, tokens: int, length: int) -> tuple[Borders, int]:
+    def _borders(self, rows: int, tokens: int, length: int) -> tuple[SegmentBoundaries, int]:
         """Return empty states of a batch, and the number of its last segment."""
-        _, segments = cut(np.ones((rows, tokens), dtype=np.bool_), length)
-        return Borders(self._carrier.states(), segments), len(segments) - 1
+        _, segments = cut_segments(np.ones((rows, tokens), dtype=np.bool_), length)
+        return SegmentBoundaries(self._carrier.states(), segments), len(segments) - 1
 
 
 def _kind(layer: _LayerCall) -> tuple[Any, ...]:

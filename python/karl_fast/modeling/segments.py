@@ -40,7 +40,7 @@ class Segment:
         return summed.astype(np.float32)
 
 
-def cut(
+def cut_segments(
     mask: NDArray[np.bool_], length: int, tokens: NDArray[np.int32] | None = None
 ) -> tuple[NDArray[np.int64], list[Segment]]:
     """Cut a batch into segments.
@@ -72,12 +72,12 @@ def cut(
         if prefixes is not None:
             stop = prefixes.border(rows, start, stop)
             members = prefixes.members(rows, stop)
-        found.append(_segment(start, stop, members, mask[:rows], numbers[:rows]))
+        found.append(_cut_segment(start, stop, members, mask[:rows], numbers[:rows]))
         start = stop
     return order, found
 
 
-def _segment(
+def _cut_segment(
     start: int, stop: int, members: NDArray[np.int64], mask: NDArray[np.bool_], numbers: NDArray[np.int64]
 ) -> Segment:
     part = mask[:, start:stop]
@@ -87,17 +87,17 @@ def _segment(
     return Segment(start, stop, rows, members, places.astype(np.int32), numbers[:, start:stop][part], which)
 
 
-def width(mask: NDArray[np.bool_]) -> int:
+def used_width(mask: NDArray[np.bool_]) -> int:
     """Return the inputs up to the last one that has a target, in the longest row. [B, T]"""
     return int(np.flatnonzero(mask.any(0)).max(initial=-1)) + 1
 
 
-def alike(mask: NDArray[np.bool_], length: int, tokens: NDArray[np.int32]) -> bool:
+def pass_alike(mask: NDArray[np.bool_], length: int, tokens: NDArray[np.int32]) -> bool:
     """Return whether several rows pass through a segment of at most so many tokens as one."""
-    return len(mask) > 1 and any(len(one.rows) < len(one.members) for one in cut(mask, length, tokens)[1])
+    return len(mask) > 1 and any(len(one.rows) < len(one.members) for one in cut_segments(mask, length, tokens)[1])
 
 
-def shares(mask: NDArray[np.bool_], tokens: NDArray[np.int32]) -> bool:
+def shares_prefix(mask: NDArray[np.bool_], tokens: NDArray[np.int32]) -> bool:
     """Return whether rows that pass whole have a common prefix that is worth a segment of its own."""
-    inputs = width(mask)
-    return len(mask) > 1 and inputs > LEAST_TOKENS and len(cut(mask, inputs, tokens)[1]) > 1
+    inputs = used_width(mask)
+    return len(mask) > 1 and inputs > LEAST_TOKENS and len(cut_segments(mask, inputs, tokens)[1]) > 1

@@ -9,11 +9,11 @@ import numpy as np
 
 from karl_fast.modeling import chunked_logp as chunked
 from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.flat_gradients import join_leaves
 from karl_fast.modeling.model_views import chunkwise
-from karl_fast.modeling.segment_boundaries import Borders
-from karl_fast.modeling.segment_gradients import Sweep
-from karl_fast.modeling.segments import alike, shares, width
+from karl_fast.modeling.segment_boundaries import SegmentBoundaries
+from karl_fast.modeling.segment_gradients import SegmentPass
+from karl_fast.modeling.segments import pass_alike, shares_prefix, used_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.modeling.external_objective import Arrays, Columns
-    from karl_fast.modeling.stateful_model import Carrier
+    from karl_fast.modeling.stateful_model import StatefulModel
 
 
-class Sharing:
+class PrefixSharing:
     """Decision to compute common prefixes once, and the remark of the first batch that has one and may not."""
 
     def __init__(self, obstacle: Callable[[], str | None]) -> None:
@@ -47,17 +47,17 @@ class Sharing:
         return f"each row computes by itself the prefix that it has in common with others: {self._why}"
 
 
-def sweep(
-    carrier: Callable[[], Carrier],
+def pass_segments(
+    carrier: Callable[[], StatefulModel],
     head: Any,
     chunk_rows: int,
     tokens: NDArray[np.int32],
     mask: NDArray[np.bool_],
     *,
     length: int | None,
-    sharing: Sharing,
+    sharing: PrefixSharing,
     **how: Any,
-) -> Sweep | None:
+) -> SegmentPass | None:
     """Return the way of a batch in segments, or at once with common prefixes; None for whole rows without any.
 
     Args:
@@ -68,14 +68,14 @@ def sweep(
         how: further arguments of `Sweep`.
     """
     shared = (head, chunk_rows, tokens, mask)
-    if length is not None and width(mask) > length:
-        return Sweep(carrier(), *shared, length=length, share=alike(mask, length, tokens) and sharing(), **how)
-    if shares(mask, tokens) and sharing():
-        return AtOnce(carrier(), *shared, length=width(mask), share=True, **how)
+    if length is not None and used_width(mask) > length:
+        return SegmentPass(carrier(), *shared, length=length, share=pass_alike(mask, length, tokens) and sharing(), **how)
+    if shares_prefix(mask, tokens) and sharing():
+        return WholePass(carrier(), *shared, length=used_width(mask), share=True, **how)
     return None
 
 
-class AtOnce(Sweep):
+class WholePass(SegmentPass):
     """The way of a batch through a model, all segments in one graph.
 
     A segment ends where rows part, and nowhere else. MLX differentiates through the states: the cotangents of the rows
@@ -122,13 +122,13 @@ class AtOnce(Sweep):
             return chunked.surrogate(self._head, hidden, targets, self._chunk_rows, coefficients, other)
 
         (_, values), gradient = nn.value_and_grad(self._carrier.model, weighed)()
-        return values, joined(gradient)
+        return values, join_leaves(gradient)
 
     def _passed(self) -> tuple[mx.array, mx.array]:
         """Return the hidden states in front of the targets of all segments, and the targets. [N, E], [N]"""
         import mlx.core as mx
 
-        borders, found = Borders(self._carrier.states(), self.segments), []
+        borders, found = SegmentBoundaries(self._carrier.states(), self.segments), []
         for number, segment in enumerate(self.segments):
             borders.begin(number)
             hidden = self._hidden(borders, segment)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from karl_fast.modeling.segment_states import Layered
 
 
-class Carrier:
+class StatefulModel:
     """A model, its trainable parameters, and its states.
 
     Attributes:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from karl_fast.train.settings import Training
 
-FILE = "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 
 
 class Tracker(Protocol):
@@ -38,8 +38,8 @@ class JsonLines:
         """Resume after a step: metrics of later steps, from before the run was killed, are removed."""
         self.path = path
         if path.is_file():
-            kept = [line for line in _lines(path) if line["step"] <= upto]
-            text = "".join(map(_line, kept))
+            kept = [line for line in _complete_lines(path) if line["step"] <= upto]
+            text = "".join(map(_metrics_line, kept))
             _atomic.write(path, lambda file: file.write(text.encode()))
         with _atomic.refused(path):
             self._file = path.open("a", encoding="utf-8")
@@ -47,7 +47,7 @@ class JsonLines:
     def log(self, values: dict[str, Any]) -> None:
         """Append and flush."""
         with _atomic.refused(self.path):
-            self._file.write(_line(values))
+            self._file.write(_metrics_line(values))
             self._file.flush()
 
     def finish(self) -> None:
@@ -55,13 +55,13 @@ class JsonLines:
         self._file.close()
 
 
-def _line(values: dict[str, Any]) -> str:
+def _metrics_line(values: dict[str, Any]) -> str:
     """Return a line of JSON, with null for numbers that are not finite."""
     plain = {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()}
     return json.dumps(plain) + "\n"
 
 
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
+def _complete_lines(path: Path) -> Iterable[dict[str, Any]]:
     """Yield every complete line; the last may have been cut when its process ended."""
     for text in path.read_text("utf-8", "replace").splitlines():
         try:
@@ -73,7 +73,7 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
         yield line
 
 
-class Elsewhere:
+class ExternalTracker:
     """A run of wandb or trackio; both have the same interface for what is used here."""
 
     def __init__(self, library: str, settings: Training, adapter_path: Path) -> None:
@@ -96,7 +96,7 @@ class Elsewhere:
         self._module.finish()
 
 
-def trackers(settings: Training, adapter_path: Path, upto: int) -> list[Tracker]:
+def open_trackers(settings: Training, adapter_path: Path, upto: int) -> list[Tracker]:
     """Open the file of metrics, and the trackers of the settings."""
-    elsewhere = [Elsewhere(library, settings, adapter_path) for library in settings.report_to or ()]
-    return [JsonLines(adapter_path / FILE, upto), *elsewhere]
+    elsewhere = [ExternalTracker(library, settings, adapter_path) for library in settings.report_to or ()]
+    return [JsonLines(adapter_path / METRICS_FILE, upto), *elsewhere]

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.export.manifest import SPLITS, of_selection
-from karl_fast.export.provenance import hints, inputs, run
+from karl_fast.export.manifest import SPLITS, describe_selection
+from karl_fast.export.provenance import field_hints, describe_inputs, describe_run
 from karl_fast.log import Log
-from karl_fast.log.discovery import listed, path_of
+from karl_fast.log.discovery import as_list, path_of
 from karl_fast.log.field_hints import STAMP, drawn, records
 from karl_fast.log.written_data_sets import is_output
-from karl_fast.pipeline.open_log import opened, settings_of
+from karl_fast.pipeline.open_log import open_log, merge_settings
 from karl_fast.pipeline.select import select
-from karl_fast.settings.keywords import named
+from karl_fast.settings.keywords import show_keywords
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from karl_fast.export.manifest import Manifest
     from karl_fast.export.write import Progress
-    from karl_fast.settings.keywords import Choices
+    from karl_fast.settings.keywords import SampleKeywords
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
@@ -45,13 +45,13 @@ class Inspection:
     ladder: list[_core.Tempered]
 
 
-@named(Settings)
+@show_keywords(Settings)
 def inspect(
     logs: Log | str | Path | Iterable[str | Path],
     settings: Settings | None = None,
     *,
     progress: Progress | None = None,
-    **choices: Unpack[Choices],
+    **choices: Unpack[SampleKeywords],
 ) -> Inspection:
     """Look at logs without drawing: rows, groups, rewards, duplicates, and what each temperature would do.
 
@@ -60,11 +60,11 @@ def inspect(
     Raises:
         UsageError, FileError, LogError, BadRowError: as :func:`sample`.
     """
-    settings = settings_of(logs, settings, choices)
+    settings = merge_settings(logs, settings, choices)
     with _inspected(logs, settings, progress) as log:
         selection = select(log)
-        report = of_selection(log, selection) | {"inputs": inputs(log)}
-        report["run"] = run(log) | hints(log, report)
+        report = describe_selection(log, selection) | {"inputs": describe_inputs(log)}
+        report["run"] = describe_run(log) | field_hints(log, report)
         report["record_bytes"] = quartet(log.core.lengths())
         report["group_rows"] = quartet(log.core.group_sizes())
         outcomes = log.core.outcomes(log.settings.threads)
@@ -84,14 +84,14 @@ def _inspected(
 ) -> Iterator[Log]:
     """Yield a log; rows of a data set with the rewards, groups and ids in their stamps, where none are named."""
     if not isinstance(logs, Log):
-        logs = [file for path in map(path_of, listed(logs)) for file in _split_files(path)]
-    with opened(logs, settings, progress, fingerprint=True) as log:
+        logs = [file for path in map(path_of, as_list(logs)) for file in _split_files(path)]
+    with open_log(logs, settings, progress, fingerprint=True) as log:
         read_once = isinstance(logs, Log) or "-" in logs or log.settings.reward
         stamped = None if read_once else _of_stamps(log)
         if stamped is None:
             yield log
             return
-    with opened(logs, stamped, progress, fingerprint=True) as log:
+    with open_log(logs, stamped, progress, fingerprint=True) as log:
         yield log
 
 

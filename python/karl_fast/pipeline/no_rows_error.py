@@ -21,7 +21,7 @@ UNREAD = {
 """Hints for defects that every record has."""
 
 
-def nothing_left(log: Log, selection: _core.Selection) -> NothingToSampleError:
+def no_rows_error(log: Log, selection: _core.Selection) -> NothingToSampleError:
     """Return the error if no row is left, with suggestions if none has a reward."""
     account = accounting(log, selection.facts()["verdicts"])
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in account["dropped"].items())
@@ -31,7 +31,7 @@ def nothing_left(log: Log, selection: _core.Selection) -> NothingToSampleError:
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
         why = next((reason for reason in UNREAD if account["dropped"].get(reason) == read > 0), None)
         return NothingToSampleError(
-            sentence + _there(log) + (_first_bad(log) if why else ""), hint=(UNREAD[why] if why else None)
+            sentence + _available_fields(log) + (_first_bad(log) if why else ""), hint=(UNREAD[why] if why else None)
         )
     if log.unrewarded:
         return NothingToSampleError("; ".join([sentence, *log.unrewarded]))
@@ -56,7 +56,7 @@ def _first_bad(log: Log) -> str:
     return next((f"; the first at {path}, line {bad['line']}, byte {bad['offset']}" for path, bad in places), "")
 
 
-def _there(log: Log) -> str:
+def _available_fields(log: Log) -> str:
     """Return the fields of records, or the files without records, or why the first file of a folder was skipped."""
     if where := recordless(log.inputs):
         return f"; no record in {where}"

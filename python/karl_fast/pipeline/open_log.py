@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from karl_fast.log import Log, read
-from karl_fast.log.discovery import listed
+from karl_fast.log.discovery import as_list
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karl_fast.export.write import Progress
-    from karl_fast.settings.keywords import Choices
+    from karl_fast.settings.keywords import SampleKeywords
 
 
-def settings_of(logs: object, settings: Settings | None, choices: Choices) -> Settings:
+def merge_settings(logs: object, settings: Settings | None, choices: SampleKeywords) -> Settings:
     """Return the settings of a call: those given, or of the log, or the defaults, with single choices changed."""
     default = logs.settings if isinstance(logs, Log) else Settings()
     return (settings or default).replace(**choices)
 
 
 @contextlib.contextmanager
-def opened(
+def open_log(
     logs: Log | str | Path | Iterable[str | Path],
     settings: Settings,
     progress: Progress | None,
@@ -35,11 +35,11 @@ def opened(
     if isinstance(logs, Log):
         yield logs.under(settings)
     else:
-        with _read(logs, settings, progress, fingerprint=fingerprint) as log:
+        with _read_log(logs, settings, progress, fingerprint=fingerprint) as log:
             yield log
 
 
-def _read(
+def _read_log(
     logs: str | Path | Iterable[str | Path],
     settings: Settings,
     progress: Progress | None,
@@ -50,7 +50,7 @@ def _read(
     if settings.streams and not fingerprint:
         from karl_fast.log.stream import alone, stream  # most runs have no stream
 
-        logs = listed(logs)
+        logs = as_list(logs)
         if (pipe := alone(logs)) is not None:
             return stream(pipe, settings, progress)
     return read(logs, settings, fingerprint=fingerprint, progress=progress)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from karl_fast import _core
 from karl_fast._output_path import data_set, refuse_read
 from karl_fast.errors import UsageError
-from karl_fast.export.manifest import SPLITS, Manifest, of_draft
-from karl_fast.export.provenance import hints, inputs, run
-from karl_fast.export.token_length import judge
-from karl_fast.export.write import bad_templates, check_any, media_beside, plan, write
-from karl_fast.pipeline.no_rows_error import nothing_left
-from karl_fast.pipeline.open_log import opened, settings_of
+from karl_fast.export.manifest import SPLITS, Manifest, describe_draft
+from karl_fast.export.provenance import field_hints, describe_inputs, describe_run
+from karl_fast.export.token_length import length_judge
+from karl_fast.export.write import bad_templates, check_any, media_beside, export_plan, write
+from karl_fast.pipeline.no_rows_error import no_rows_error
+from karl_fast.pipeline.open_log import open_log, merge_settings
 from karl_fast.pipeline.select import select
-from karl_fast.settings.keywords import named
+from karl_fast.settings.keywords import show_keywords
 from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from karl_fast.export.token_length import RowJudge
     from karl_fast.export.write import Progress
     from karl_fast.log import Log
-    from karl_fast.settings.keywords import Choices
+    from karl_fast.settings.keywords import SampleKeywords
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Sample:
         return (line for split in range(len(SPLITS)) for line in self.draft.lines(split))
 
 
-@named(Settings)
+@show_keywords(Settings)
 def sample(
     logs: Log | str | Path | Iterable[str | Path],
     out: str | Path | None,
@@ -64,7 +64,7 @@ def sample(
     force: bool = False,
     progress: Progress | None = None,
     written: Progress | None = None,
-    **choices: Unpack[Choices],
+    **choices: Unpack[SampleKeywords],
 ) -> Sample:
     """Draw a training set from logs and write it as a directory, whole or not at all.
 
@@ -86,19 +86,19 @@ def sample(
         OutputExistsError: the directory exists.
     """
     start = time.perf_counter()
-    settings = settings_of(logs, settings, choices)
+    settings = merge_settings(logs, settings, choices)
     settings.count(0)
     target = None if out is None else data_set(out, force=force)
-    row_judge = judge(settings)
-    how = plan(settings, "held" if out is None else "unread", row_judge)
-    with opened(logs, settings, progress) as log:
+    row_judge = length_judge(settings)
+    how = export_plan(settings, "held" if out is None else "unread", row_judge)
+    with open_log(logs, settings, progress) as log:
         if out is not None:
             refuse_read(out, (file["path"] for file in log.inputs))
         selection = select(log)
         if not selection.available:
-            raise nothing_left(log, selection)
+            raise no_rows_error(log, selection)
         _refuse_range(selection.facts())
-        made = partial(_made, log, selection, inputs(log), start, row_judge)
+        made = partial(_sample_log, log, selection, describe_inputs(log), start, row_judge)
         draft, manifest = made(how)
         if target is not None and not write(draft, manifest, target, progress=written):
             del draft  # and what it holds
@@ -107,7 +107,7 @@ def sample(
         return Sample(manifest, draft)
 
 
-def _made(
+def _sample_log(
     log: Log,
     selection: _core.Selection,
     files: list[Manifest],
@@ -121,13 +121,13 @@ def _made(
         row_judge.reasons.clear()  # of a draft that was made before
     draft = _core.Draft.of(selection, wanted, how)
     check_any(draft, log, row_judge)
-    manifest = of_draft(log, selection, draft, wanted) | {"inputs": files}
+    manifest = describe_draft(log, selection, draft, wanted) | {"inputs": files}
     seconds = round(time.perf_counter() - start, 3)
     return draft, manifest | {
-        "run": run(log, seconds, draft.failed_rows)
+        "run": describe_run(log, seconds, draft.failed_rows)
         | media_beside(draft)
         | bad_templates(row_judge)
-        | hints(log, manifest)
+        | field_hints(log, manifest)
     }
 
 

@@ -67,7 +67,7 @@ def _refuse_unknown_names(log: Log, ungrouped: int) -> None:
     }
     for field, is_absent in absent.items():
         if records_read and is_absent and getattr(settings, field):
-            raise _nowhere(log, "", field, field)
+            raise _absent_field_error(log, "", field, field)
 
 
 def _refuse_absent_fields(log: Log) -> None:
@@ -81,18 +81,18 @@ def _refuse_absent_fields(log: Log) -> None:
     if groupless and needs_groups and (why := why_no_groups(log.inputs)):
         raise UsageError(why)
     if groupless and by_group:
-        raise _nowhere(log, "partition_by is group", "partition_by", "group")
+        raise _absent_field_error(log, "partition_by is group", "partition_by", "group")
     if groupless and by == "group":
-        raise _nowhere(log, f"score {settings.score} is taken within groups", "score", "group")
+        raise _absent_field_error(log, f"score {settings.score} is taken within groups", "score", "group")
     if by == "domain" and len(log) and not log.core.distinct("domain"):
-        raise _nowhere(log, "baseline_by is domain", "baseline_by", "domain")
+        raise _absent_field_error(log, "baseline_by is domain", "baseline_by", "domain")
     if groupless and rules:
-        raise _nowhere(log, f"{rules[0]} is a rule of groups", rules[0], "group")
+        raise _absent_field_error(log, f"{rules[0]} is a rule of groups", rules[0], "group")
     for field in settings.per or ():
         if len(log) and not log.core.distinct(field):
-            raise _nowhere(log, f"per is by {field}", "per", field)
+            raise _absent_field_error(log, f"per is by {field}", "per", field)
     if settings.partition_field and len(log) and not log.core.distinct("partition"):
-        raise _no_partition(log, settings.partition_field)
+        raise _no_partition_error(log, settings.partition_field)
 
 
 def _kind_of_score(settings: Settings) -> str:
@@ -114,14 +114,14 @@ def _advantages(log: Log) -> NDArray[np.float64]:
     if settings.baseline == "mean":
         scores = centre(rewards, codes)
     elif settings.baseline == "ema":
-        scores = _over_ema(log, rewards, codes)
+        scores = _less_moving_mean(log, rewards, codes)
     else:  # the validation of settings has seen that there is a temperature
         scores = partition_baseline(rewards, codes, inverse_temperature=settings.inverse_temperature or 1.0)
     # A row without a domain has none to be compared with, as one that is alone in its group.
     return np.where((codes < 0) & ~np.isnan(rewards), 0.0, scores)
 
 
-def _over_ema(log: Log, rewards: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
+def _less_moving_mean(log: Log, rewards: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the reward of each record less the moving mean of those before it; equal times are in id order. [B]"""
     import numpy as np
 
@@ -136,7 +136,7 @@ def _over_ema(log: Log, rewards: NDArray[np.float64], codes: NDArray[np.int64]) 
     return scores
 
 
-def _nowhere(log: Log, need: str, setting: str, field: str) -> UsageError:
+def _absent_field_error(log: Log, need: str, setting: str, field: str) -> UsageError:
     """Return the error for a field that no record has, under its name if it was given, and what needs it."""
     asked = getattr(log.settings, field)
     wanted = f"a {field}" if asked is None else f"the {field} {asked}"
@@ -146,7 +146,7 @@ def _nowhere(log: Log, need: str, setting: str, field: str) -> UsageError:
     )
 
 
-def _no_partition(log: Log, field: str) -> UsageError:
+def _no_partition_error(log: Log, field: str) -> UsageError:
     keys = first(log.inputs)
     error = UsageError(f"partition_by is {field}, but no record has that field{held(keys)}", "partition_by")
     if key := likeliest("partition", fitting(records(log), "partition"), field):

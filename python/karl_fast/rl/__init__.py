@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from karl_fast.rl.config import load
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
-    from karl_fast.rl.run import Finished, rl
+    from karl_fast.rl.run import RunResult, rl
 
-__all__ = ["Alarms", "Environment", "Finished", "Online", "Policy", "Replay", "ablate", "load", "rl"]
+__all__ = ["Alarms", "Environment", "RunResult", "Online", "Policy", "Replay", "ablate", "load", "rl"]
 
 HOMES = {
     "Environment": "environment",
-    "Finished": "run",
+    "RunResult": "run",
     "Policy": "policy",
     "ablate": "ablation",
     "load": "config",

@@ -158,9 +158,9 @@ def outcome(folder: Path) -> float:
     """Return the mean outcome of the last rounds of a run, from its metrics; NaN where every reward was missing."""
     import json
 
-    from karl_fast.modeling.trackers import FILE
+    from karl_fast.modeling.trackers import METRICS_FILE
 
-    lines = [json.loads(text) for text in (folder / FILE).read_text("utf-8").splitlines()]
+    lines = [json.loads(text) for text in (folder / METRICS_FILE).read_text("utf-8").splitlines()]
     found = [line["outcome"] for line in lines[-LAST:] if "outcome" in line]
     return float(np.mean(found)) if found else math.nan
 

@@ -86,16 +86,16 @@ class AlarmMonitor:
             if sentence := rings(self, metrics):
                 raise AlarmError(
                     f"round {metrics['round'] + 1}: {sentence}",
-                    hint=(hint_of(metrics["dropped"]) if kind == "idle" else HINTS[_wrong(kind, metrics)]),
+                    hint=(hint_of(metrics["dropped"]) if kind == "idle" else HINTS[_alarm(kind, metrics)]),
                 )
 
 
-def _skipped(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+def _check_skipped(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     rings = 0 < monitor.alarms.skipped_steps <= monitor.skipped
     return f"{monitor.skipped} gradients in a row are not finite" if rings else None
 
 
-def _missing(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+def _check_missing(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     missing, most = sum(metrics["missing"].values()), monitor.alarms.missing_share
     if missing <= most * metrics["rollouts"]:
         return None
@@ -109,21 +109,21 @@ def _most(metrics: Mapping[str, Any]) -> str:
     return str(max(counts, key=counts.get))
 
 
-def _entropy(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+def _check_entropy(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     found, floor = metrics.get("entropy"), monitor.alarms.entropy_floor
     if found is None or found >= floor:
         return None
     return f"the entropy is {found:.4f} nats a token, below {floor}"
 
 
-def _kl(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+def _check_kl(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     found, ceiling = metrics.get("kl"), monitor.alarms.kl_ceiling
     if found is None or ceiling is None or found <= ceiling:
         return None
     return f"the KL is {found:.4f} nats a token, above {ceiling}"
 
 
-def _flat(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+def _check_flat(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     rings = 0 < monitor.alarms.flat_rounds <= monitor.flat
     rounds = f"in {monitor.flat} rounds in a row" if monitor.flat > 1 else "in this round"
     return f"{rounds} no group had rewards that differ: there is nothing to learn from" if rings else None
@@ -149,7 +149,7 @@ def hint_of(counts: Mapping[str, int]) -> str:
     return HINTS.get(max(counts, key=lambda name: counts[name]), HINTS["idle"]) if counts else HINTS["idle"]
 
 
-def _wrong(kind: str, metrics: Mapping[str, Any]) -> str:
+def _alarm(kind: str, metrics: Mapping[str, Any]) -> str:
     """Return the key of the hint for an alarm, from its kind and the metrics."""
     if kind == "missing":
         return MISSING[_most(metrics).rpartition(": ")[2]]
@@ -157,11 +157,11 @@ def _wrong(kind: str, metrics: Mapping[str, Any]) -> str:
 
 
 RINGS: dict[str, Callable[[AlarmMonitor, Mapping[str, Any]], str | None]] = {
-    "skipped": _skipped,
-    "missing": _missing,
-    "entropy": _entropy,
-    "kl": _kl,
-    "flat": _flat,
+    "skipped": _check_skipped,
+    "missing": _check_missing,
+    "entropy": _check_entropy,
+    "kl": _check_kl,
+    "flat": _check_flat,
     "idle": _idle,
 }
 """Test of each alarm, with its message; the first that fires is reported."""

@@ -86,7 +86,7 @@ class Collector:
             The rollouts, group after group, and the failures, in sentences.
         """
         size = self.sampling.group_size
-        ids = [_id(group, member) for group in range(first, first + len(prompts)) for member in range(size)]
+        ids = [_rollout_id(group, member) for group in range(first, first + len(prompts)) for member in range(size)]
         known = finished.known(ids, version, whole=not self.sampling.overlap) if finished is not None else {}
         episodes = [one for group, prompt in enumerate(prompts, first) for one in self._group(prompt, group, known)]
         found = known | self._drawn(episodes, seed, version, finished)
@@ -97,13 +97,13 @@ class Collector:
         groups, sentences = self.reward_functions(
             [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
         )
-        return [_speechless(rollout) for group in groups for rollout in group], said + sentences
+        return [_drop_empty_reward(rollout) for group in groups for rollout in group], said + sentences
 
     def _group(self, prompt: Prompt, group: int, known: Mapping[str, Rollout]) -> Iterator[Episode]:
         """Begin the rollouts of a group that are not known."""
         tokens = self.policy.encode(prompt.messages) if self.make is None else None
         for member in range(self.sampling.group_size):
-            if (id := _id(group, member)) in known:
+            if (id := _rollout_id(group, member)) in known:
                 continue
             environment = None
             if self.make is not None:
@@ -132,12 +132,12 @@ class Collector:
         return found
 
 
-def _id(group: int, member: int) -> str:
+def _rollout_id(group: int, member: int) -> str:
     """Return the id of a rollout."""
     return f"{group}-{member}"
 
 
-def _speechless(rollout: Rollout) -> Rollout:
+def _drop_empty_reward(rollout: Rollout) -> Rollout:
     """Drop the reward of a rollout without a token of the policy."""
     if rollout.states:
         return rollout

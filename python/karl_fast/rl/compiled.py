@@ -24,13 +24,13 @@ MOST_TRACES = 64
 """Maximum traces kept; MLX itself keeps all."""
 
 
-def rounded(size: int) -> int:
+def round_size(size: int) -> int:
     """Round a size up to one of few: at most a sixteenth more, exact up to 32."""
     step = max(1, (1 << size.bit_length()) // (2 * OCTAVE))
     return -(-size // step) * step
 
 
-class Compiled:
+class CompiledModel:
     """The functions of a model, compiled when they are first wanted. The weights are those of each call."""
 
     def __init__(self, model: Any, *, on: bool) -> None:
@@ -54,14 +54,14 @@ class Compiled:
 
         def traced(*arrays: Any) -> Any:
             self._traces += 1
-            with _unmoved(self.model):
+            with _restore_arrays(self.model):
                 return function(*first, *arrays)
 
         return mx.compile(traced, inputs=self.model.state) if self.on else partial(function, *first)
 
 
 @contextmanager
-def _unmoved(model: Any) -> Iterator[None]:
+def _restore_arrays(model: Any) -> Iterator[None]:
     """Restore the arrays of a model that tracing a gradient has replaced.
 
     Raises:

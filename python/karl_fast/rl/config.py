@@ -14,7 +14,7 @@ from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt, is_message, no_text
 from karl_fast.rl.settings import Alarms, Online, Replay
-from karl_fast.settings.keys import checked
+from karl_fast.settings.keys import check_keys
 from karl_fast.settings.schema import build, schema
 from karl_fast.settings.toml import own_table, parsed, placed, text_of
 from karl_fast.settings.validation import refuse_empty
@@ -49,8 +49,8 @@ def load(path: str | Path, **over: Any) -> Online:
     parts: dict[str, Any] = {
         name: value for name, value in over.items() if isinstance(value, Alarms | Replay | Training)
     }
-    named = checked(Online, {name: value for name, value in over.items() if name not in parts})
-    file = read(path)
+    named = check_keys(Online, {name: value for name, value in over.items() if name not in parts})
+    file = read_config(path)
     try:
         return replace(build(Online, file.settings | named), **parts)
     except UsageError as error:
@@ -72,7 +72,7 @@ class OnlineConfig:
     settings: dict[str, Any]
 
 
-def read(path: str | Path, _command: str = "rl") -> OnlineConfig:
+def read_config(path: str | Path, _command: str = "rl") -> OnlineConfig:
     """Read the settings in a file, with paths relative to the working directory.
 
     Raises:
@@ -84,40 +84,40 @@ def read(path: str | Path, _command: str = "rl") -> OnlineConfig:
     try:
         top = parsed(text)
         held = own_table(top, "rl", {*schema(Online), *TABLES}) if "rl" in top else top
-        return OnlineConfig(str(file), _placed(checked(Online, held, where="[rl] " * ("rl" in top)), file.parent))
+        return OnlineConfig(str(file), _resolve_paths(check_keys(Online, held, where="[rl] " * ("rl" in top)), file.parent))
     except UsageError as error:
         raise placed(file, error) from error
 
 
-def _placed(held: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _resolve_paths(held: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return settings with paths relative to the working directory; names of models and recipes stay."""
     found = {
-        name: _seen(value, folder, name) if name in PATHS and isinstance(value, str) else value
+        name: _visible_name(value, folder, name) if name in PATHS and isinstance(value, str) else value
         for name, value in held.items()
     }
     if isinstance(held.get("rewards"), dict):
-        found["rewards"] = {_function(name, folder): weight for name, weight in held["rewards"].items()}
+        found["rewards"] = {_resolve_function(name, folder): weight for name, weight in held["rewards"].items()}
     return found
 
 
-def _function(value: str, folder: Path) -> str:
+def _resolve_function(value: str, folder: Path) -> str:
     """Return `file.py:name` with the path of the file; other names stay."""
     file, colon, name = value.partition(".py:")
     return f"{folder / (file + '.py')}:{name}" if colon else value
 
 
-def _seen(value: str, folder: Path, setting: str) -> str:
+def _visible_name(value: str, folder: Path, setting: str) -> str:
     if ".py:" in value:
-        return _function(value, folder)
+        return _resolve_function(value, folder)
     path = folder / value
     if setting == "out" and value:
-        return _short(path)
+        return _shorten_path(path)
     always = ("prompts", "eval_prompts", "adapter")
     file_named = value.endswith(".toml") if setting == "recipe" else setting in always or path.exists()
     return str(path) if file_named and value else value
 
 
-def _short(path: Path) -> str:
+def _shorten_path(path: Path) -> str:
     """Return a path without `..`, unless a symbolic link makes that another place."""
     short = os.path.normpath(path)
     return short if os.path.realpath(short) == os.path.realpath(path) else str(path)
@@ -137,7 +137,7 @@ def _text(file: Path) -> str:
         ) from error
 
 
-def chosen(name: str) -> Recipe:
+def load_recipe(name: str) -> Recipe:
     """Return a recipe by its name, or from a TOML file.
 
     Raises:
@@ -157,7 +157,7 @@ def chosen(name: str) -> Recipe:
         ) from error
 
 
-def prompts(path: str | Path) -> list[Prompt]:
+def read_prompts(path: str | Path) -> list[Prompt]:
     """Read the prompts of a file of JSON lines, with text or messages as ``prompt``, or ``messages``.
 
     Raises:

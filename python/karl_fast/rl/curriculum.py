@@ -181,7 +181,7 @@ def round_up(number: int, by: int) -> int:
     return -(-number // by)
 
 
-def of(
+def build_curriculum(
     settings: Online, prompts: Sequence[Prompt], head: Callable[[Sequence[Prompt]], NDArray[np.float64]] | None = None
 ) -> Curriculum:
     """Make the curriculum of a run; `head` estimates the mean outcome of prompts."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Gathered:
+class RoundRollouts:
     """Rollouts of a round.
 
     Attributes:
@@ -47,7 +47,7 @@ class Gathered:
         return list(dict.fromkeys(groups[constant_groups(outcomes, groups).keep].tolist()))
 
 
-def gather(
+def draw_round(
     collector: Collector,
     curriculum: Curriculum,
     settings: Online,
@@ -57,7 +57,7 @@ def gather(
     version: int,
     drawn: Callable[[list[Rollout]], None],
     finished: FinishedRollouts | None = None,
-) -> Gathered:
+) -> RoundRollouts:
     """Draw the groups of a round.
 
     Args:
@@ -72,14 +72,14 @@ def gather(
         All rollouts. With ``draws`` above 1, P groups with different outcomes are chosen, or fewer when the draws are
         used up; if there are none, or ``draws`` is 1, the groups of the first draw.
     """
-    found, wanted, chooses = Gathered(), settings.prompts_per_round, settings.draws > 1
+    found, wanted, chooses = RoundRollouts(), settings.prompts_per_round, settings.draws > 1
     told: dict[str, Any] = {"finished": finished} | ({} if chooses else {"drawn": drawn})
     while found.draws < settings.draws and (not found.draws or len(found.mixed()) < wanted):
         prompts = curriculum.choose(wanted, round, found.draws)
         start = first + found.draws * wanted
         stream = np.random.SeedSequence([settings.training.seed, round, found.draws]).generate_state(1, np.uint64)
         rollouts, said = collector(prompts, first=start, seed=int(stream[0]), version=version, **told)
-        found.rollouts += _shaped(rollouts, settings)
+        found.rollouts += _add_length_penalty(rollouts, settings)
         found.said += said
         found.draws += 1
     plain = list(range(first, first + wanted))
@@ -87,7 +87,7 @@ def gather(
     return found
 
 
-def _shaped(rollouts: list[Rollout], settings: Online) -> list[Rollout]:
+def _add_length_penalty(rollouts: list[Rollout], settings: Online) -> list[Rollout]:
     if not settings.overlong_tokens:
         return rollouts
     lengths = np.array([rollout.length for rollout in rollouts], dtype=np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from karl_fast.rl.generate import Generation
-from karl_fast.rl.turn import Ask, Later, key
+from karl_fast.rl.turn import Ask, PendingAnswer, rollout_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class EpisodeLoop:
     def _ask(self, number: int) -> Ask:
         """Return the request for the next turn of an episode."""
         episode = self.episodes[number]
-        noise = key(self.seed, *map(int, episode.id.split("-")))
+        noise = rollout_key(self.seed, *map(int, episode.id.split("-")))
         return Ask(number, episode.tokens, episode.room, noise, episode.drawn, last=episode.last_turn)
 
     def _next(self, number: int) -> Ask | None:
@@ -70,7 +70,7 @@ class EpisodeLoop:
         self.episodes[asked.rollout].hear(self.policy, turn)
         return self._next(asked.rollout)
 
-    def _answer_later(self, asked: Ask, turn: Turn) -> Ask | Later | None:
+    def _answer_later(self, asked: Ask, turn: Turn) -> Ask | PendingAnswer | None:
         """Add a turn, and let the environment answer in a thread."""
         episode = self.episodes[asked.rollout]
         text = episode.say(self.policy, turn)
@@ -82,4 +82,4 @@ class EpisodeLoop:
             episode.answered(self.policy, *work.result())
             return self._next(asked.rollout)
 
-        return Later(work, then)
+        return PendingAnswer(work, then)

@@ -16,9 +16,9 @@ from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.checkpoint import Checkpoints
 from karl_fast.reward.engine.records import overrides
 from karl_fast.reward.functions import Function
-from karl_fast.rl import run_dir
+from karl_fast.rl.run_dir import adapter_weights, hash_inputs
 from karl_fast.rl.collect_rollouts import Collector, Sampling
-from karl_fast.rl.config import chosen
+from karl_fast.rl.config import load_recipe
 from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.held_out import HeldOut
 from karl_fast.rl.language_model import LanguageModel, Snapshot
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from karl_fast.rl.rollout import Prompt
 
 
-def recipe(settings: Online) -> Recipe:
+def build_recipe(settings: Online) -> Recipe:
     """Return the recipe, if rollouts suffice for it."""
-    found = chosen(settings.recipe)
-    for why, hint in _beyond(found.objective):
+    found = load_recipe(settings.recipe)
+    for why, hint in _unavailable_inputs(found.objective):
         raise UsageError(f"{found.name} {why}", "recipe", hint=hint)
     if settings.group_size == 1 and any(point.of_groups for point in found.objective.axes().values()):
         why = f"group_size is 1, and {found.name} compares the rollouts of a group"
@@ -56,7 +56,7 @@ def recipe(settings: Online) -> Recipe:
     return found
 
 
-def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:
+def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
     """Yield inputs of an objective that this loop does not provide, each with an alternative."""
     from karl_fast.objective import WeightedLikelihood
     from karl_fast.objective.axes.advantage import Given
@@ -79,20 +79,20 @@ def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:
         )
 
 
-def environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
+def build_environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
     """Return a function that makes an environment for each rollout."""
-    return None if settings.environment is None else _loaded(settings.environment, began)
+    return None if settings.environment is None else _load_function(settings.environment, began)
 
 
-def _loaded(place: str, began: Path) -> Callable[..., Any]:
+def _load_function(place: str, began: Path) -> Callable[..., Any]:
     """Load a function by its name, relative to where the run began: the file of another may have left that folder."""
     with within(began):
         return function(place)
 
 
-def reward_functions(settings: Online, began: Path) -> RewardFunctions:
+def build_reward_functions(settings: Online, began: Path) -> RewardFunctions:
     """Return the reward functions with their weights, and the environment's reward."""
-    functions = [Weighted(_short(name), _scorer(name, began), weight) for name, weight in settings.rewards.items()]
+    functions = [Weighted(_component_name(name), _load_scorer(name, began), weight) for name, weight in settings.rewards.items()]
     if not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
     names = [one.name for one in functions]
@@ -109,7 +109,7 @@ def reward_functions(settings: Online, began: Path) -> RewardFunctions:
     )
 
 
-def _scorer(named: str, began: Path) -> Scorer:
+def _load_scorer(named: str, began: Path) -> Scorer:
     """Return a reward function by its name, or a built-in signal.
 
     Raises:
@@ -122,12 +122,12 @@ def _scorer(named: str, began: Path) -> Scorer:
         raise UsageError(f"rewards: {error}", "rewards", hint=error.hint) from error
 
 
-def _short(place: str) -> str:
+def _component_name(place: str) -> str:
     """Return the name of a component: the function's without its file, or the signal's."""
     return place.rpartition(":")[2]
 
 
-def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
+def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     """Return the policy, and the configuration of its adapter."""
     import mlx.core as mx
 
@@ -144,7 +144,7 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
         return own, {"fine_tune_type": "full", "model": settings.model}
     loaded = load.load(settings.model)
     config = load.adapt(loaded.model, settings.training)
-    kept = _start(loaded.model, settings, config)
+    kept = _load_start_adapter(loaded.model, settings, config)
     loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
     mx.eval(loaded.model.parameters())
     return LanguageModel(loaded, kept, eight_bits=settings.kv_cache == "8-bit"), config | {"model": settings.model}
@@ -157,26 +157,26 @@ def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> 
     return adapters.unadapted_experts(policy.model, config)
 
 
-def _start(model: Any, settings: Online, config: dict[str, Any]) -> Snapshot | None:
+def _load_start_adapter(model: Any, settings: Online, config: dict[str, Any]) -> Snapshot | None:
     """Load the adapter that a run starts from; return the reference, None for the model without adapters."""
     base = Snapshot(model) if config["fine_tune_type"] == "full" else None
     if not settings.adapter:
         return base
-    adapters.begin(model, run_dir.weights(settings.adapter), config)
+    adapters.begin(model, adapter_weights(settings.adapter), config)
     return base if settings.reference == "base" else Snapshot(model)
 
 
-def start_remark(settings: Online, config: dict[str, Any]) -> str | None:
+def describe_start(settings: Online, config: dict[str, Any]) -> str | None:
     """Return the assumptions about an adapter without a configuration, if the run starts from one."""
-    return adapters.unrecorded(run_dir.weights(settings.adapter), config) if settings.adapter else None
+    return adapters.unrecorded(adapter_weights(settings.adapter), config) if settings.adapter else None
 
 
-def seen_before(settings: Online) -> _seen_hashes.Seen:
+def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
     """Return the hashes of what the adapter that a run starts from was trained on."""
     return (_seen_hashes.read(Path(settings.adapter)) if settings.adapter else None) or _seen_hashes.Seen()
 
 
-def evaluated(settings: Online, adapter: str | None) -> Policy:
+def load_evaluated_policy(settings: Online, adapter: str | None) -> Policy:
     """Return the policy of a run with the weights of an adapter, or with those that it begins with, to be evaluated."""
     import mlx.core as mx
 
@@ -196,7 +196,7 @@ def evaluated(settings: Online, adapter: str | None) -> Policy:
     return own
 
 
-def length(policy: Policy, prompt: Prompt) -> int:
+def prompt_length(policy: Policy, prompt: Prompt) -> int:
     """Return how many tokens a prompt has.
 
     Raises:
@@ -208,7 +208,7 @@ def length(policy: Policy, prompt: Prompt) -> int:
         raise TemplateError(f"the chat template does not take the prompt {prompt.id}: {told(error)}") from error
 
 
-def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
+def build_learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """Return the learner that takes the steps."""
     adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
     direction = recipe.objective.reads_divergence
@@ -222,10 +222,10 @@ def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
         settings.training.max_grad_norm,
         reference=settings.alarms.kl_ceiling is not None,
     )
-    return PolicyLearner(forward, recipe.objective, adam, passes, _partition(settings, recipe, policy))
+    return PolicyLearner(forward, recipe.objective, adam, passes, _build_partition(settings, recipe, policy))
 
 
-def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
+def _build_partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
     import mlx.core as mx
 
     if not learns_log_z(recipe):
@@ -234,7 +234,7 @@ def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | 
     return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
 
 
-def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
+def positions_remark(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
     """Return a remark if rollouts may be longer than the model's positions, or `max_context` is.
 
     Raises:
@@ -248,18 +248,18 @@ def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
     return remark
 
 
-SHORT = 32
+SHORT_TOKENS = 32
 """Maximum turn length for compiled positions: twice as many traces are kept, for full draws and remainders."""
 
 
-def decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
+def build_decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
     """Return the decoder; compile whole positions if few occur each round: short answers to prompts of one length."""
-    short = settings.compile and settings.max_tokens <= SHORT and settings.environment is None
+    short = settings.compile and settings.max_tokens <= SHORT_TOKENS and settings.environment is None
     alike = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
     return Decoder(policy, settings.temperature, compile=settings.compile, places=alike)
 
 
-def sampling(settings: Online) -> Sampling:
+def build_sampling(settings: Online) -> Sampling:
     """Return the settings of the generation of rollouts."""
     turn = settings.max_turn_tokens or settings.max_tokens
     budget = RolloutBudget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
@@ -272,7 +272,7 @@ def sampling(settings: Online) -> Sampling:
     )
 
 
-def held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> HeldOut:
+def build_held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> HeldOut:
     """Return the evaluation of held-out prompts by the policy of a run."""
     temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
     attempts = replace(collector.sampling, group_size=settings.eval_attempts)
@@ -282,7 +282,7 @@ def held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> H
     return HeldOut(own, prompts, settings.eval_every, settings.patience, settings.training.seed, identity)
 
 
-def stored(settings: Online, config: dict[str, Any]) -> Online:
+def restore_settings(settings: Online, config: dict[str, Any]) -> Online:
     """Return the settings of a resumed run, with the length of segments that it found before in place of ``auto``."""
     before = Checkpoints(Path(settings.out), config, settings.training.keep).settings().get("segment_length")
     if settings.training.segment_length != AUTO or before is None:
@@ -290,8 +290,8 @@ def stored(settings: Online, config: dict[str, Any]) -> Online:
     return replace(settings, training=replace(settings.training, segment_length=before))
 
 
-def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
+def run_identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
     """Return the settings that a resumed run must share with the run before."""
-    same = settings.to_dict() | {"axes": str(recipe)} | run_dir.contents(settings)
+    same = settings.to_dict() | {"axes": str(recipe)} | hash_inputs(settings)
     same |= overrides() if "karl-v1" in settings.rewards else {}
     return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic
 from karl_fast.errors import CheckpointError
-from karl_fast.rl import rollout_log
+from karl_fast.rl.rollout_log import ENCODING, parse_rollout, rollout_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.rollout import Prompt, Rollout
 
-FILE = "finished.jsonl"
+FINISHED_FILE = "finished.jsonl"
 
 
 class FinishedRollouts:
@@ -48,7 +48,7 @@ class FinishedRollouts:
         kept = len(self._head)
         for line in lines[1:]:
             try:
-                one = rollout_log.rollout(line.decode(), prompts)
+                one = parse_rollout(line.decode(), prompts)
             except (CheckpointError, UnicodeDecodeError):
                 break
             self.rollouts[one.id] = one
@@ -70,9 +70,9 @@ class FinishedRollouts:
     def add(self, rollouts: Sequence[Rollout]) -> None:
         """Append rollouts, from any thread."""
         # The round is in the log of rewarded rollouts; here the id suffices.
-        lines = [rollout_log.line(one, 0, entropy=True)(one.logp, learned=False) for one in rollouts]
+        lines = [rollout_line(one, 0, entropy=True)(one.logp, learned=False) for one in rollouts]
         with self._lock, _atomic.refused(self.path):
-            self._append("".join(f"{line}\n" for line in lines).encode(*rollout_log.ENCODING))
+            self._append("".join(f"{line}\n" for line in lines).encode(*ENCODING))
 
     def _append(self, content: bytes) -> None:
         self._file.write(content)

@@ -28,7 +28,7 @@ import numpy as np
 
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.prefill import Prefill
-from karl_fast.rl.turn import Ask, Later, Turn, key
+from karl_fast.rl.turn import Ask, PendingAnswer, Turn, rollout_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from karl_fast.rl.next_token import Chosen
     from karl_fast.rl.policy import Policy
 
-    Answer = Callable[["Ask", "Turn"], "Ask | Later | None"]
+    Answer = Callable[["Ask", "Turn"], "Ask | PendingAnswer | None"]
 
 
 ARRIVALS = 16
 """Tokens after which a batch looks for answers that came meanwhile, with `schedule = "overlap"`."""
 
 
-def draw(
+def generate_turns(
     policy: Policy,
     contexts: Sequence[Sequence[int]],
     budgets: Sequence[int],
@@ -72,7 +72,7 @@ def draw(
         One turn for each context, in their order.
     """
     asked = zip(contexts, budgets, strict=True)
-    asks = [Ask(row, context, budget, key(seed, row)) for row, (context, budget) in enumerate(asked)]
+    asks = [Ask(row, context, budget, rollout_key(seed, row)) for row, (context, budget) in enumerate(asked)]
     found: dict[int, Turn] = {}
 
     def keep(ask: Ask, turn: Turn) -> None:
@@ -113,7 +113,7 @@ class _UnfinishedTurn:
         return Turn(tokens.astype(np.int32), logp, -negentropy, self.ended)
 
 
-def _keys(rows: Iterable[_UnfinishedTurn]) -> NDArray[np.uint64]:
+def _next_keys(rows: Iterable[_UnfinishedTurn]) -> NDArray[np.uint64]:
     """Return the keys of the next token of some rows. [B]"""
     return np.array([(row.ask.key + row.ask.drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
 
@@ -128,7 +128,7 @@ class Generation:
         self._rows: list[_UnfinishedTurn] = []
         self._caches: list[Any] = []
         self._column: Chosen = ()
-        self._later: list[tuple[Later, CachedPrefix | None]] = []
+        self._later: list[tuple[PendingAnswer, CachedPrefix | None]] = []
         self._wasted = 0
 
     def __call__(self, asks: Sequence[Ask], answer: Answer) -> None:
@@ -174,7 +174,7 @@ class Generation:
         import mlx.core as mx
 
         logits, caches = self._prefill(chosen, waiting)
-        first = self.decoder.choose(logits, _keys(_UnfinishedTurn(ask) for ask in chosen))
+        first = self.decoder.choose(logits, _next_keys(_UnfinishedTurn(ask) for ask in chosen))
         if self._rows:
             caches = self._prefill.joined(self._caches, caches)
             first = tuple(mx.concatenate(list(parts)) for parts in zip(self._column, first, strict=True))
@@ -187,7 +187,7 @@ class Generation:
         A token is drawn while the one before it is examined, so that the device is never idle.
         """
         rows, columns = self._rows, [self._column]
-        keys = _keys(rows)
+        keys = _next_keys(rows)
         ends = _Ends(np.array([row.left for row in rows]), self.decoder.policy.ends)
         goes_on = np.array([not row.ask.last for row in rows])
         place, called = 0, False
@@ -238,9 +238,9 @@ class Generation:
         for later, prefix in done:
             yield from self._asked(later.then(), prefix)
 
-    def _asked(self, more: Ask | Later | None, prefix: CachedPrefix | None) -> Iterator[Ask]:
+    def _asked(self, more: Ask | PendingAnswer | None, prefix: CachedPrefix | None) -> Iterator[Ask]:
         """Yield the next turn of a rollout, if there is one now, with its caches."""
-        if isinstance(more, Later):
+        if isinstance(more, PendingAnswer):
             self._later.append((more, prefix))
         elif more is not None:
             yield replace(more, prefix=prefix)

@@ -34,7 +34,7 @@ class CachedPrefix:
     logits: mx.array | None = None
 
 
-def ragged(policy: Policy) -> bool:
+def accepts_ragged_rows(policy: Policy) -> bool:
     """Return whether rows of different lengths give the same hidden states in one batch as alone, found by trying."""
     import mlx.core as mx
 
@@ -100,7 +100,7 @@ def finish(caches: Sequence[Any]) -> None:
             cache.finalize()
 
 
-def padded(caches: Sequence[Any]) -> bool:
+def accepts_padding(caches: Sequence[Any]) -> bool:
     """Return whether contexts may be padded on the right while they are computed: attention never looks ahead."""
     from karl_fast.rl.ragged_kv_cache import RowsKVCache
 
@@ -116,7 +116,7 @@ def repeat(caches: Sequence[Any], count: int, rows: mx.array) -> None:
         rows: the row that each new one is a copy of. [B]
     """
     for cache in caches:
-        _change([cache], count, lambda there: there[0][rows])
+        _map_arrays([cache], count, lambda there: there[0][rows])
 
 
 def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
@@ -133,7 +133,7 @@ def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
 
     first, *others = parts
     for layer, cache in enumerate(first if others else ()):
-        _change([cache, *(part[layer] for part in others)], count, lambda there: mx.concatenate(there, axis=0))
+        _map_arrays([cache, *(part[layer] for part in others)], count, lambda there: mx.concatenate(there, axis=0))
         mx.eval(list(arrays(cache)))
         for part in others:
             part[layer] = None
@@ -152,14 +152,14 @@ def arrays(held: Any) -> Iterator[mx.array]:
             yield from arrays(one)
 
 
-def _change(caches: Sequence[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> None:
+def _map_arrays(caches: Sequence[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> None:
     """Apply a function to the arrays with a row each of all caches, and store the result in the first."""
     first = caches[0]
     for name in list(vars(first)) if hasattr(first, "__dict__") else ("keys", "values"):
-        setattr(first, name, _changed([getattr(one, name) for one in caches], count, change))
+        setattr(first, name, _map_content([getattr(one, name) for one in caches], count, change))
 
 
-def _changed(there: list[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> Any:
+def _map_content(there: list[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> Any:
     """Return the changed content of caches; other values than arrays of `count` rows stay."""
     import mlx.core as mx
 
@@ -167,9 +167,9 @@ def _changed(there: list[Any], count: int, change: Callable[[list[mx.array]], mx
     if isinstance(held, mx.array):
         return change(there) if held.ndim and held.shape[0] == count else held
     if type(held) in (list, tuple):
-        return type(held)(_changed(list(some), count, change) for some in zip(*there, strict=True))
+        return type(held)(_map_content(list(some), count, change) for some in zip(*there, strict=True))
     if type(held) is dict:
-        return {name: _changed([one[name] for one in there], count, change) for name in held}
+        return {name: _map_content([one[name] for one in there], count, change) for name in held}
     if hasattr(held, "update_and_fetch") or hasattr(held, "make_mask"):  # a cache in a list of caches
-        _change(there, count, change)
+        _map_arrays(there, count, change)
     return held

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import ModelError
 from karl_fast.export.template_form import ChatTemplate, calls_as_text
 from karl_fast.modeling.model_views import adapters_off, same, split
-from karl_fast.modeling.position_limits import positions
+from karl_fast.modeling.position_limits import position_limit
 from karl_fast.rl.kv_cache import repeat
-from karl_fast.rl.quantized_cache import group_sizes, quantized
+from karl_fast.rl.quantized_cache import group_sizes, quantize_caches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class LanguageModel:
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
         self.trained_head, self.kept = False, kept
-        self.positions = positions(loaded.model, loaded.config)
+        self.positions = position_limit(loaded.model, loaded.config)
         self._group_sizes: list[int] | None = None
         self._shown: dict[tuple[str, ...], bool] = {}
         self._check_caches()
@@ -72,7 +72,7 @@ class LanguageModel:
         from mlx_lm.models.cache import make_prompt_cache
 
         found: list[Any] = make_prompt_cache(self.model)
-        return found if self._group_sizes is None else quantized(found, self._group_sizes)
+        return found if self._group_sizes is None else quantize_caches(found, self._group_sizes)
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Map tokens to hidden states. [B, T] -> [B, T, E]"""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling import external_objective
-from karl_fast.modeling.flat_gradients import Sum, bounded, norm
+from karl_fast.modeling.external_objective import objective_gradient
+from karl_fast.modeling.flat_gradients import GradientSum, clip_norm, global_norm
 from karl_fast.rl.logprobs import RolloutPass
-from karl_fast.rl.prepare_batch import Preparer, finite
+from karl_fast.rl.prepare_batch import Preparer, check_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from karl_fast.objective.evaluation import Evaluation
     from karl_fast.rl.log_z_trainer import Partition
     from karl_fast.rl.logprobs import Forward
-    from karl_fast.rl.prepare_batch import Passes, Prepared
+    from karl_fast.rl.prepare_batch import Passes, PreparedBatch
 
 
 @dataclass
@@ -71,7 +71,7 @@ class PolicyLearner:
 
     def learn(
         self,
-        prepared: Prepared,
+        prepared: PreparedBatch,
         *,
         seed: int,
         aim: Callable[[int], None],
@@ -92,10 +92,10 @@ class PolicyLearner:
             aim(number)
             self._step(prepared, rows, learned, meanwhile)
         if prepared.found_by_the_step:
-            learned.logp_old = finite(learned.logp)
+            learned.logp_old = check_finite(learned.logp)
         return learned
 
-    def _minibatches(self, prepared: Prepared, seed: int) -> Iterator[list[int]]:
+    def _minibatches(self, prepared: PreparedBatch, seed: int) -> Iterator[list[int]]:
         """Yield whole groups, shuffled each epoch; rollouts that do not count are left out."""
         ids, by_group = prepared.batch.need("group_ids").tolist(), dict[int, list[int]]()
         for row in np.flatnonzero(prepared.mask.any(1)).tolist():
@@ -107,28 +107,28 @@ class PolicyLearner:
             yield from ([row for group in sorted(chosen) for row in groups[group]] for chosen in share)
 
     def _step(
-        self, prepared: Prepared, rows: list[int], learned: LearningResult, meanwhile: Callable[[], object]
+        self, prepared: PreparedBatch, rows: list[int], learned: LearningResult, meanwhile: Callable[[], object]
     ) -> None:
         """Make one update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
 
-        units = [(parts, prepared.scored.rows(_place(_joined(parts)))) for parts in self._units(prepared, rows)]
+        units = [(parts, prepared.scored.rows(_adjacent_slice(_join_columns(parts)))) for parts in self._units(prepared, rows)]
         count = max(1.0, sum(self.objective.denominator(scored) for _, scored in units))
-        loss, sums = 0.0, dict[str, Sum]()
+        loss, sums = 0.0, dict[str, GradientSum]()
         for parts, scored in units:
             mx.eval([one.vectors for one in sums.values()])  # before the next part needs the room
             evaluation, logp, gradients = self._of_unit(prepared, parts, scored, count, learned)
             loss += evaluation.loss
             for name, gradient in gradients:
-                sums.setdefault(name, Sum()).add(gradient)
-            part = _joined(parts)
+                sums.setdefault(name, GradientSum()).add(gradient)
+            part = _join_columns(parts)
             learned.logp[part] = np.where(prepared.mask[part], logp, learned.logp[part])
         summed = {name: one.result() for name, one in sums.items()}
-        norms = {name: norm(one) for name, one in summed.items()}
+        norms = {name: global_norm(one) for name, one in summed.items()}
         mx.async_eval(summed, norms)  # at once: each call waits for the device
         meanwhile()
         if prepared.found_by_the_step:
-            finite(learned.logp)
+            check_finite(learned.logp)
         alone = evaluation.statistics if len(units) == 1 else None
         learned.drifts.append(alone or self._statistics(prepared, rows, learned))
         if not all(np.isfinite((loss, *map(_number, norms.values())))):
@@ -139,45 +139,45 @@ class PolicyLearner:
         learned.losses.append(loss)
         learned.norms.append(_number(norms["policy"]))
 
-    def _statistics(self, prepared: Prepared, rows: list[int], learned: LearningResult) -> dict[str, float]:
+    def _statistics(self, prepared: PreparedBatch, rows: list[int], learned: LearningResult) -> dict[str, float]:
         """Return the statistics of a step with several micro-batches, over all of their rollouts."""
-        return self.objective.statistics(learned.logp[rows], prepared.scored.rows(_place(rows)))
+        return self.objective.statistics(learned.logp[rows], prepared.scored.rows(_adjacent_slice(rows)))
 
     def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
         """Update each part by itself: otherwise the residual of a balance would scale the policy's gradient away."""
         limit = self.passes.max_grad_norm
-        part = {name: bounded(gradient[name], _number(size), limit) for name, size in norms.items()}
+        part = {name: clip_norm(gradient[name], _number(size), limit) for name, size in norms.items()}
         self.optimizer.update(self.forward.policy.model, part["policy"])
         if self.partition is not None:
             self.partition.update(part["log_z"])
 
-    def _units(self, prepared: Prepared, rows: list[int]) -> Iterator[list[list[int]]]:
+    def _units(self, prepared: PreparedBatch, rows: list[int]) -> Iterator[list[list[int]]]:
         """Yield rollouts that the loss looks at together, in micro-batches: whole groups where it compares them."""
         size = self.passes.micro_batch
         if not self.objective.whole_groups:
-            yield from ([part] for part in _cut(rows, size))
+            yield from ([part] for part in _cut_rows(rows, size))
             return
         ids = prepared.batch.need("group_ids")
         unit: list[int] = []
         for _, group in groupby(rows, key=lambda row: int(ids[row])):
             members = list(group)
             if unit and len(unit) + len(members) > size:
-                yield _cut(unit, size)
+                yield _cut_rows(unit, size)
                 unit = []
             unit += members
-        yield _cut(unit, size)
+        yield _cut_rows(unit, size)
 
     def _of_unit(
-        self, prepared: Prepared, parts: list[list[int]], scored: Scored, count: float, learned: LearningResult
+        self, prepared: PreparedBatch, parts: list[list[int]], scored: Scored, count: float, learned: LearningResult
     ) -> tuple[Evaluation, NDArray[np.float32], list[tuple[str, dict[str, mx.array]]]]:
         """Return the evaluation of rollouts, their log-probabilities [B, T], and what they add to gradients by name."""
-        tokens, mask, rows = prepared.packed.tokens, prepared.mask, _joined(parts)
+        tokens, mask, rows = prepared.packed.tokens, prepared.mask, _join_columns(parts)
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
         learned.log_z += np.asarray(more.get("log_z", [])).tolist()
         passes = [RolloutPass(self.forward, tokens[part], mask[part], self._names) for part in parts]
         loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
-        evaluation, columns, gradient = external_objective.gradient(passes, mask[rows], loss)
+        evaluation, columns, gradient = objective_gradient(passes, mask[rows], loss)
         found = [("policy", gradient)]
         if log_z is not None and evaluation.log_z_coefficients is not None:
             found += log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)}).items()
@@ -197,11 +197,11 @@ class PolicyLearner:
         return ("logp", *(name for name, wanted in read.items() if wanted))
 
 
-def _cut(rows: list[int], size: int) -> list[list[int]]:
+def _cut_rows(rows: list[int], size: int) -> list[list[int]]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def _joined(parts: list[list[int]]) -> list[int]:
+def _join_columns(parts: list[list[int]]) -> list[int]:
     return list(chain.from_iterable(parts))
 
 
@@ -210,7 +210,7 @@ def _number(value: mx.array) -> float:
     return float(found)
 
 
-def _place(rows: list[int]) -> slice | list[int]:
+def _adjacent_slice(rows: list[int]) -> slice | list[int]:
     """Return adjacent rows as a slice, which avoids a copy."""
     beside = slice(rows[0], rows[-1] + 1)
     return beside if rows == list(range(beside.start, beside.stop)) else rows

@@ -23,7 +23,7 @@ INTERCEPT = {"reward": Raw, "anchor": BehaviourPolicy, "length": TokenSumLength,
 """Axes of the regression whose intercept is log Z."""
 
 
-def of(settings: Online, learner: PolicyLearner) -> Callable[[Sequence[Prompt]], NDArray[np.float64]] | None:
+def estimate_log_z(settings: Online, learner: PolicyLearner) -> Callable[[Sequence[Prompt]], NDArray[np.float64]] | None:
     """Return the estimate t log Z of the mean outcome of prompts; None where log Z is no such estimate.
 
     It is one where log Z is regressed on r / t - (logp - logp_old) of whole rollouts, with the outcome itself as r: its

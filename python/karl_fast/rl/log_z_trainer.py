@@ -10,7 +10,7 @@ import numpy as np
 from karl_fast.errors import CheckpointError
 from karl_fast.modeling.adapters import fit, tensors
 from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import joined, parted
+from karl_fast.modeling.flat_gradients import join_leaves, split_leaves
 from karl_fast.modeling.parameters import flat
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Partition:
 
             with nullcontext() if self.head.detached else forward.training():
                 (_, log_z), tree = nn.value_and_grad(trained, surrogate)()
-            return {"log_z": log_z}, {name: joined(part) for name, part in tree.items()}
+            return {"log_z": log_z}, {name: join_leaves(part) for name, part in tree.items()}
 
         return Traced(["log_z"], len(mask), gradient)
 
@@ -94,7 +94,7 @@ class Partition:
         import mlx.core as mx
 
         module: Any = self.head
-        self.optimizer.update(self.head, parted(gradient, module.trainable_parameters()))
+        self.optimizer.update(self.head, split_leaves(gradient, module.trainable_parameters()))
         mx.eval(module.parameters(), self.optimizer.state)
 
     def save(self, path: Path) -> None:

@@ -11,15 +11,15 @@ import numpy as np
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import chunked_logp as chunked
-from karl_fast.modeling.external_objective import Traced, spread
-from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.external_objective import Traced, scatter_tokens
+from karl_fast.modeling.flat_gradients import join_leaves
 from karl_fast.modeling.model_views import training
 from karl_fast.modeling.prefixes import LEAST_TOKENS
 from karl_fast.modeling.segment_gradients import ReferenceModel
-from karl_fast.modeling.segment_support import carried
-from karl_fast.modeling.segments import width
-from karl_fast.modeling.shared_prefix import Sharing, sweep
-from karl_fast.rl.compiled import Compiled, rounded
+from karl_fast.modeling.segment_support import carry_states
+from karl_fast.modeling.segments import used_width
+from karl_fast.modeling.shared_prefix import PrefixSharing, pass_segments
+from karl_fast.rl.compiled import CompiledModel, round_size
 from karl_fast.rl.language_model import LanguageModel
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.modeling.external_objective import Arrays, Columns, Trace
-    from karl_fast.modeling.segment_gradients import Sweep
-    from karl_fast.modeling.stateful_model import Carrier
+    from karl_fast.modeling.segment_gradients import SegmentPass
+    from karl_fast.modeling.stateful_model import StatefulModel
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
 
@@ -51,10 +51,10 @@ class Forward:
         """Set the temperature, the direction of a divergence from the reference, and the tokens that pass at a time."""
         self.policy, self.temperature, self.divergence = policy, temperature, divergence
         self.segment_length = segment_length
-        self._compiled = Compiled(policy.model, on=compile)
-        self._shape = TargetLayout(rounded if compile else int)
+        self._compiled = CompiledModel(policy.model, on=compile)
+        self._shape = TargetLayout(round_size if compile else int)
         self._rows: int | None = None
-        self.sharing = Sharing(self._obstacle)
+        self.sharing = PrefixSharing(self._obstacle)
 
     def head(self, hidden: mx.array) -> mx.array:
         """Compute logits of softmax(logits / T), in float32."""
@@ -70,7 +70,7 @@ class Forward:
     def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
         """Start `logp` on the device, under the current weights or the reference; the result waits for it."""
         flat = self.flat(packed.tokens, packed.mask, reference=reference)
-        return lambda: spread(flat()["logp"], packed.mask)
+        return lambda: scatter_tokens(flat()["logp"], packed.mask)
 
     def flat(
         self,
@@ -113,22 +113,22 @@ class Forward:
             return self.head(hidden)
 
     @cached_property
-    def carrier(self) -> Carrier:
+    def carrier(self) -> StatefulModel:
         """The policy with the states that segments carry on.
 
         Raises:
             ModelError: it has none that can be carried.
         """
-        return carried(self.policy.model, self.policy.body, self.policy.head)
+        return carry_states(self.policy.model, self.policy.body, self.policy.head)
 
-    def _sweep(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]) -> Sweep | None:
+    def _sweep(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]) -> SegmentPass | None:
         """Return the way of rollouts in segments, or with common prefixes; None where they pass whole."""
         other = None
         if "divergence" in names and self.divergence is not None:
             other = ReferenceModel(self.policy.reference, self._reference_head, self.divergence)
         shared = (lambda: self.carrier, self.head, self.chunk_rows(), tokens, mask)
         how: Any = {"length": self.segment_length, "sharing": self.sharing, "names": names, "reference": other}
-        return sweep(*shared, **how)
+        return pass_segments(*shared, **how)
 
     def _obstacle(self) -> str | None:
         """Return why rollouts with a common prefix compute it each; None if they share it."""
@@ -166,7 +166,7 @@ class Forward:
         how = self._through if self.policy.trained_head else self._chunked
         with self.training():
             values, gradient = how(tokens, places, coefficients)
-        return values, joined(gradient)
+        return values, join_leaves(gradient)
 
     def _chunked(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
         policy, other = self.policy, self._reference(tokens, places, coefficients)
@@ -202,7 +202,7 @@ class _Swept:
     """A sweep of a policy over segments, along the ways through its layers that have a gradient."""
 
     forward: Forward
-    sweep: Sweep
+    sweep: SegmentPass
 
     def outputs(self) -> Columns:
         with self.forward.training():
@@ -251,7 +251,7 @@ class TargetLayout:
         """Return tokens to the last that counts, and places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
         import mlx.core as mx
 
-        size = min(self.size(max(1, width(mask))), mask.shape[1])
+        size = min(self.size(max(1, used_width(mask))), mask.shape[1])
         there = np.flatnonzero(mask[:, :size])
         places = np.zeros(self.size(there.size), dtype=np.int32)
         places[: there.size] = there

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.rl.learner import LearningResult
-    from karl_fast.rl.prepare_batch import Prepared
+    from karl_fast.rl.prepare_batch import PreparedBatch
     from karl_fast.rl.rollout import Rollout
 
 
@@ -24,7 +24,7 @@ DRIFT = ("ratio", "ratio_std", "ratio_max", "ratio_min", "clip_low", "clip_high"
 """Statistics of an objective that a round logs: how far the policy has moved from the behaviour policy."""
 
 
-def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+def reward_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Return rewards before and after shaping, by component, and missing ones by reason."""
     from karl_fast.rl.rewards import count_missing
 
@@ -38,13 +38,13 @@ def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     return found | {"missing": count_missing(rollouts)}
 
 
-def span(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
+def outcome_range(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
     """Return the lowest and highest outcome of a run, with those of before; empty without outcomes."""
     known = [*seen, *(rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome))]
     return [min(known), max(known)] if known else []
 
 
-def groups(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
+def group_metrics(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
     """Return the shares of groups by kind.
 
     Args:
@@ -76,7 +76,7 @@ def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
     return next((kind for end, kind in ends.items() if not differ(*sorted((end, values[0])))), "other")
 
 
-def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
+def length_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Return tokens and turns of the policy, and the shares of ways in which rollouts ended."""
     tokens = [rollout.length for rollout in rollouts]
     ends = [rollout.finish for rollout in rollouts]
@@ -85,7 +85,7 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
 
 
-def diversity(rollouts: Sequence[Rollout]) -> dict[str, float]:
+def diversity_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Return how different the rollouts of a round are, by the tokens of the policy.
 
     ``distinct_1`` and ``distinct_2`` are the shares of different tokens and pairs among all, ``self_bleu`` is the mean
@@ -107,13 +107,13 @@ def _unique(rollouts: Sequence[Rollout]) -> list[float]:
     return [len(set(texts)) / len(texts) for texts in by_group.values()]
 
 
-def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:
+def entropy_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Return the exact entropy of the distributions that tokens were drawn from, in nats a token."""
     each = np.concatenate([rollout.entropy for rollout in rollouts])
     return {"entropy": float(each.mean(dtype=np.float64)) if each.size else math.nan}
 
 
-def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:
+def divergence_metrics(prepared: PreparedBatch, logp_old: NDArray[np.float32]) -> dict[str, float]:
     """Return the divergence from the reference, and that of rollouts from the training forward.
 
     ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
@@ -130,7 +130,7 @@ def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]
     return found
 
 
-def advantages(prepared: Prepared) -> dict[str, float]:
+def advantage_metrics(prepared: PreparedBatch) -> dict[str, float]:
     """Return statistics of advantages of tokens that count, and their share of rollouts."""
     found = {"kept": float(prepared.mask.any(1).mean())}
     if prepared.scored.advantages is None or not prepared.mask.any():
@@ -139,7 +139,7 @@ def advantages(prepared: Prepared) -> dict[str, float]:
     return found | {"advantage": float(each.mean()), "advantage_std": float(each.std())}
 
 
-def steps(learned: LearningResult) -> dict[str, float]:
+def step_metrics(learned: LearningResult) -> dict[str, float]:
     """Return mean loss and norm over the steps of a round, and the drift of its last."""
     found: dict[str, float] = {"skipped": learned.skipped}
     if learned.losses:
@@ -151,7 +151,7 @@ def steps(learned: LearningResult) -> dict[str, float]:
     return found
 
 
-def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+def drop_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return metrics without numbers that are not finite, which JSON lacks."""
     return {name: value for name, value in values.items() if not isinstance(value, float) or np.isfinite(value)}
 

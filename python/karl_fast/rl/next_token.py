@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl.compiled import Compiled
-from karl_fast.rl.kv_cache import ragged
+from karl_fast.rl.compiled import CompiledModel
+from karl_fast.rl.kv_cache import accepts_ragged_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Chosen = tuple[mx.array, ...]
     Held = list[tuple[mx.array, mx.array]]
 
-LEAST = -1e30
+SMALLEST = -1e30
 """Replacement for the logarithm of 0, which times 0 is NaN."""
 
 
@@ -48,12 +48,12 @@ class Decoder:
         self.policy, self._inverse, self._places = policy, 1 / (temperature or 1), compile and places
         self._greedy = temperature == 0
         self._choice = mx.compile(self._plain) if compile else self._plain
-        self._compiled = Compiled(policy.model, on=compile)
+        self._compiled = CompiledModel(policy.model, on=compile)
 
     @cached_property
     def ragged(self) -> bool:
         """True if contexts of different lengths go together."""
-        return ragged(self.policy)
+        return accepts_ragged_rows(self.policy)
 
     def logits(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
         """Compute the logits after some tokens, which are added to the caches. [B, T] -> [B, V]
@@ -63,21 +63,21 @@ class Decoder:
         if last is not None or not self._whole:
             return self._behind(tokens, caches, last)
         logits: mx.array
-        logits, held = self._compiled(self._read)(tokens, _held(caches))
-        _put(caches, held)
+        logits, held = self._compiled(self._read)(tokens, _cache_arrays(caches))
+        _store_arrays(caches, held)
         return logits
 
     def choose(self, logits: mx.array, keys: NDArray[np.uint64]) -> Chosen:
         """Start the choice of tokens on the device, without waiting. [B, V], [B] -> [B, 1] each"""
-        return _begun(self._choice(logits, _words(keys)))
+        return _start_together(self._choice(logits, _key_words(keys)))
 
     def follow(self, tokens: mx.array, caches: Sequence[Any], keys: NDArray[np.uint64]) -> Chosen:
         """Start the choice of tokens after some tokens, which are added to the caches. [B, 1], [B] -> [B, 1] each"""
         if not self._whole:
             return self.choose(self._behind(tokens, caches), keys)
-        found, held = self._compiled(self._followed)(tokens, _held(caches), _words(keys))
-        _put(caches, held)
-        return _begun(found)
+        found, held = self._compiled(self._followed)(tokens, _cache_arrays(caches), _key_words(keys))
+        _store_arrays(caches, held)
+        return _start_together(found)
 
     @cached_property
     def _whole(self) -> bool:
@@ -100,8 +100,8 @@ class Decoder:
 
     def _read(self, tokens: mx.array, held: Held) -> tuple[mx.array, Held]:
         caches = self.policy.caches()
-        _put(caches, held)
-        return self._behind(tokens, caches), _held(caches)
+        _store_arrays(caches, held)
+        return self._behind(tokens, caches), _cache_arrays(caches)
 
     def _behind(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
         import mlx.core as mx
@@ -118,21 +118,21 @@ class Decoder:
         if self._inverse != 1:
             scaled = scaled * self._inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
-        noisy = logp if self._greedy else logp + _gumbel(keys, logp.shape[-1])
+        noisy = logp if self._greedy else logp + _gumbel_noise(keys, logp.shape[-1])
         token = mx.argmax(noisy, axis=-1)[:, None]
         taken = mx.take_along_axis(logp, token, axis=-1)
-        negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
+        negentropy = (mx.exp(logp) * mx.maximum(logp, SMALLEST)).sum(axis=-1, keepdims=True)
         return token, taken, negentropy
 
 
-def _words(keys: NDArray[np.uint64]) -> mx.array:
+def _key_words(keys: NDArray[np.uint64]) -> mx.array:
     """Return keys as the pairs of words that MLX takes. [B] -> [B, 2]"""
     import mlx.core as mx
 
     return mx.array(np.ascontiguousarray(keys, dtype=np.uint64).view(np.uint32).reshape(-1, 2))
 
 
-def _gumbel(keys: mx.array, size: int) -> mx.array:
+def _gumbel_noise(keys: mx.array, size: int) -> mx.array:
     """Draw a row of noise by each key. [B, 2] -> [B, V]"""
     import mlx.core as mx
 
@@ -140,7 +140,7 @@ def _gumbel(keys: mx.array, size: int) -> mx.array:
     return noise
 
 
-def _begun(found: Chosen) -> Chosen:
+def _start_together(found: Chosen) -> Chosen:
     """Start all arrays together: otherwise each would keep the logits of its position in memory."""
     import mlx.core as mx
 
@@ -148,11 +148,11 @@ def _begun(found: Chosen) -> Chosen:
     return found
 
 
-def _held(caches: Sequence[Any]) -> Held:
+def _cache_arrays(caches: Sequence[Any]) -> Held:
     """Return keys and values of caches; an empty list while they are empty, which all of them are together."""
     return [(cache.keys, cache.values) for cache in caches if cache.keys is not None]
 
 
-def _put(caches: Sequence[Any], held: Held) -> None:
+def _store_arrays(caches: Sequence[Any], held: Held) -> None:
     for cache, (keys, values) in zip(caches, held, strict=False):
         cache.keys, cache.values = keys, values

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.external_objective import spread
+from karl_fast.modeling.external_objective import scatter_tokens
 from karl_fast.objective.axes.advantage import Anchored, Derived
 from karl_fast.objective.axes.balance import ReferencePolicy
 from karl_fast.objective.axes.empg import EntropyModulated
@@ -34,7 +34,7 @@ def needs_reference(objective: Objective) -> bool:
     )
 
 
-def looks_at_old(objective: Objective) -> bool:
+def reads_old_logp(objective: Objective) -> bool:
     """Return whether credit, a filter or a target depends on log-probabilities of the behaviour policy."""
     if isinstance(objective, TargetPolicy):
         return True
@@ -52,7 +52,7 @@ def _points(objective: Objective) -> Iterator[Any]:
             yield point
 
 
-def batch(
+def build_batch(
     rollouts: Sequence[Rollout],
     packed: Packed,
     logp_old: NDArray[np.float32] | None,
@@ -79,15 +79,15 @@ def batch(
         group_ids=np.array([rollout.group for rollout in rollouts], dtype=np.int64),
         logp_old=logp_old,
         logp_ref=logp_ref,
-        entropies=spread(np.concatenate([rollout.entropy for rollout in rollouts]), packed.mask),
+        entropies=scatter_tokens(np.concatenate([rollout.entropy for rollout in rollouts]), packed.mask),
         truncated=np.array([rollout.truncated for rollout in rollouts]),
         ages=np.array([version - rollout.version for rollout in rollouts], dtype=np.int64),
         seed=seed,
-        **({"turns": packed.turns} | _by_turn(rollouts) if turns else {}),
+        **({"turns": packed.turns} | _join_turns(rollouts) if turns else {}),
     )
 
 
-def _by_turn(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+def _join_turns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Return turns, concatenated; the reward of a rollout is added to its last turn, beside the rewards of turns."""
     rewards, states = [], []
     for rollout in rollouts:
@@ -105,6 +105,6 @@ def _by_turn(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     }
 
 
-def looks_at_turns(objective: Objective) -> bool:
+def reads_turns(objective: Objective) -> bool:
     """Return whether it gives credit by turn, or has a ratio by turn."""
     return any(isinstance(point, Anchored | EntropyModulated | TurnRatio) for point in _points(objective))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PREFILL = 2048
 """Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
 
-FILLED = 0.75
+PREFILL_ROWS = 0.75
 """Least share of a batch of contexts that is no padding, for each row."""
 
 
@@ -115,13 +115,13 @@ class Prefill:
 
     def _parts(self, asks: Sequence[Ask]) -> Iterator[list[int]]:
         """Yield the rows that are computed together: of about one length with attention alone, else of exactly one."""
-        news = [_new(ask) for ask in asks]
+        news = [_num_uncached(ask) for ask in asks]
         ordered = sorted(range(len(asks)), key=lambda row: news[row])
         for _, rows in groupby(ordered, key=lambda row: bool(news[row]) if self._padded else news[row]):
             part: list[int] = []
             for row in rows:
                 width = news[row]
-                if part and ((len(part) + 1) * width > PREFILL or news[part[0]] < FILLED * width):
+                if part and ((len(part) + 1) * width > PREFILL or news[part[0]] < PREFILL_ROWS * width):
                     yield part
                     part = []
                 part.append(row)
@@ -129,14 +129,14 @@ class Prefill:
 
     @cached_property
     def _padded(self) -> bool:
-        return kv_cache.padded(kv_cache.merge([self.policy.caches()]))
+        return kv_cache.accepts_padding(kv_cache.merge([self.policy.caches()]))
 
     def _part(self, asks: Sequence[Ask]) -> Computed:
         """Compute what is new of some contexts in one pass."""
         import mlx.core as mx
 
         caches = kv_cache.merge([self.policy.caches() if ask.prefix is None else ask.prefix.caches for ask in asks])
-        counts = [_new(ask) for ask in asks]
+        counts = [_num_uncached(ask) for ask in asks]
         width = max(counts)
         if not width:
             known: list[Any] = [ask.prefix and ask.prefix.logits for ask in asks]
@@ -175,6 +175,6 @@ class Prefill:
         return CachedPrefix(kv_cache.extract(caches, row), length) if self.decoder.ragged else None
 
 
-def _new(ask: Ask) -> int:
+def _num_uncached(ask: Ask) -> int:
     """Return how many tokens of a context are not cached."""
     return len(ask.tokens) - (0 if ask.prefix is None else ask.prefix.length)

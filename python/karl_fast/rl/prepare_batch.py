@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import DivergedError
-from karl_fast.rl import objective_batch
+from karl_fast.rl.objective_batch import build_batch, needs_reference, reads_old_logp, reads_turns
 from karl_fast.rl.rollout import pack
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Passes:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedBatch:
     """Rollouts on the near side of the gradient line.
 
     Attributes:
@@ -80,7 +80,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, eq=False)
-class _Begun:
+class _StartedPasses:
     """Forward passes over rollouts, some of which may still run on the device.
 
     Attributes:
@@ -103,7 +103,7 @@ class Preparer:
 
     def __init__(self, forward: Forward, objective: Objective, passes: Passes) -> None:
         self.forward, self.objective, self.passes = forward, objective, passes
-        self._begun: _Begun | None = None
+        self._begun: _StartedPasses | None = None
 
     def begin(self, rollouts: Sequence[Rollout], *, version: int) -> None:
         """Start the passes over rollouts that are prepared next, which may have no rewards yet.
@@ -116,11 +116,11 @@ class Preparer:
         fresh = np.array([rollout.version == version for rollout in rollouts])
         found = self._one_step and bool(fresh.all())
         old = None if found else self._pass(packed)
-        looked_at = self.passes.reference or objective_batch.needs_reference(self.objective)
+        looked_at = self.passes.reference or needs_reference(self.objective)
         ref = self._pass(packed, reference=True) if looked_at else None
-        self._begun = _Begun([rollout.id for rollout in rollouts], packed, fresh, old, ref)
+        self._begun = _StartedPasses([rollout.id for rollout in rollouts], packed, fresh, old, ref)
 
-    def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
+    def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> PreparedBatch:
         """Compute log-probabilities by the forward pass of training, then scores: once, before any step.
 
         Where the one step of a batch is made by the policy that drew all of it, its ratio is 1 whatever was computed
@@ -135,8 +135,8 @@ class Preparer:
             # The behaviour policy of replayed rollouts no longer exists; they store its log-probabilities.
             logp_old = np.where(begun.fresh[:, None], begun.old(), packed.logp)
         logp_ref = None if begun.ref is None else begun.ref()
-        turns = objective_batch.looks_at_turns(self.objective)
-        batch = objective_batch.batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
+        turns = reads_turns(self.objective)
+        batch = build_batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
         scored = self.objective.score(batch)
         mask = scored.mask
         objective: Any = self.objective  # each family has a filter
@@ -144,9 +144,9 @@ class Preparer:
         old = self._left_over(packed, mask) if logp_old is None else logp_old
         counts = {type(part).__name__: int((~part(batch)).sum()) for part in objective.filter.parts}
         dropped = {name: count for name, count in counts.items() if count}
-        return Prepared(packed, batch, scored, mask, kept, old, dropped)
+        return PreparedBatch(packed, batch, scored, mask, kept, old, dropped)
 
-    def _taken(self, rollouts: Sequence[Rollout], version: int) -> _Begun:
+    def _taken(self, rollouts: Sequence[Rollout], version: int) -> _StartedPasses:
         """Return the passes begun for exactly these rollouts; begin them now if there are none."""
         if self._begun is None or self._begun.ids != [rollout.id for rollout in rollouts]:
             self.begin(rollouts, version=version)
@@ -157,7 +157,7 @@ class Preparer:
     @property
     def _one_step(self) -> bool:
         alone = self.passes.epochs == self.passes.minibatches == 1
-        return alone and not objective_batch.looks_at_old(self.objective)
+        return alone and not reads_old_logp(self.objective)
 
     def _left_over(self, packed: Packed, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Return the log-probabilities of rollouts that no step computes."""
@@ -175,12 +175,12 @@ class Preparer:
 
         def logp() -> NDArray[np.float32]:
             found = [first(), *(self.forward.logp(part, reference=reference) for part in parts[1:])]
-            return finite(np.concatenate(found))
+            return check_finite(np.concatenate(found))
 
         return logp
 
 
-def finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
+def check_finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return log-probabilities, after a check that they are finite.
 
     Raises:

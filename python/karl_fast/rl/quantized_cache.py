@@ -40,22 +40,22 @@ def group_sizes(kind: str, plain: list[Any], body: Callable[..., mx.array]) -> l
 
     others = sorted({type(cache).__name__ for cache in plain if type(cache) is not KVCache})
     if others:
-        raise _refused(kind, f"has {', '.join(others)}, which cannot be quantised", "KVCache in every layer")
+        raise _refusal(kind, f"has {', '.join(others)}, which cannot be quantised", "KVCache in every layer")
     tokens, fresh = mx.array([[1, 2, 3, 4]]), [KVCache() for _ in plain]  # type: ignore[no-untyped-call]
     wanted = body(tokens, plain)
     sizes = [_group_size(kind, (cache.keys.shape[-1], cache.values.shape[-1])) for cache in plain]
     try:
-        codes = quantized(fresh, sizes)
+        codes = quantize_caches(fresh, sizes)
         body(tokens[:, :3], codes)
         apart = mx.linalg.norm((body(tokens[:, 3:], codes) - wanted[:, 3:]).astype(mx.float32))
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-        raise _refused(kind, f"does not take them: {' '.join(str(error).split())[:200]}", "plain attention") from error
+        raise _refusal(kind, f"does not take them: {' '.join(str(error).split())[:200]}", "plain attention") from error
     if not apart.item() <= NEAR * mx.linalg.norm(wanted[:, 3:].astype(mx.float32)).item():  # type: ignore[operator]
-        raise _refused(kind, "computes other hidden states with them", "plain attention")
+        raise _refusal(kind, "computes other hidden states with them", "plain attention")
     return sizes
 
 
-def quantized(plain: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+def quantize_caches(plain: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     """Return empty quantised caches in the place of plain ones."""
     return [cache.to_quantized(group_size=size, bits=BITS) for cache, size in zip(plain, sizes, strict=True)]
 
@@ -64,10 +64,10 @@ def _group_size(kind: str, heads: tuple[int, int]) -> int:
     for size in GROUP_SIZES:
         if not any(head % size for head in heads):
             return size
-    raise _refused(kind, f"has heads of {' and '.join(map(str, sorted({*heads})))} numbers", "multiples of 32")
+    raise _refusal(kind, f"has heads of {' and '.join(map(str, sorted({*heads})))} numbers", "multiples of 32")
 
 
-def _refused(kind: str, came: str, wanted: str) -> ModelError:
+def _refusal(kind: str, came: str, wanted: str) -> ModelError:
     return ModelError(
         f"kv_cache is 8-bit, and model type {kind} {came}, wanted {wanted}", hint="kv_cache = full takes every model"
     )

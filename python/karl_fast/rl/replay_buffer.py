@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Buffer:
+class ReplayBuffer:
     """Groups of earlier rounds.
 
     Attributes:
@@ -52,9 +52,9 @@ class Buffer:
         for rollout in rollouts:
             fresh.setdefault(rollout.group, []).append(rollout)
         for group, members in fresh.items():
-            if _differ(members):
+            if _have_different_rewards(members):
                 self.groups[group] = members
-                self.errors[group] = _error(members, estimate(members[0].prompt))
+                self.errors[group] = _accuracy_error(members, estimate(members[0].prompt))
         for group in list(self.groups)[: -self.settings.capacity]:
             self._drop(group)
 
@@ -84,12 +84,12 @@ class Buffer:
                 self._drop(group)
 
 
-def _error(members: Sequence[Rollout], estimate: float) -> float:
+def _accuracy_error(members: Sequence[Rollout], estimate: float) -> float:
     """Return the accuracy error of a group, 0 without an outcome."""
     outcomes = [one.outcome for one in members if not np.isnan(one.outcome)]
     return abs(float(np.mean(outcomes)) - estimate) if outcomes else 0.0
 
 
-def _differ(members: Sequence[Rollout]) -> bool:
+def _have_different_rewards(members: Sequence[Rollout]) -> bool:
     rewards = [rollout.reward for rollout in members if not np.isnan(rollout.reward)]
     return len(rewards) > 1 and differ(min(rewards), max(rewards))

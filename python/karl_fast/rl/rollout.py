@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast._safe_text import told
-from karl_fast.rl.compiled import rounded
+from karl_fast.rl.compiled import round_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,7 +149,7 @@ class Packed:
 
 def pack(rollouts: Sequence[Rollout]) -> Packed:
     """Pack rollouts as one padded batch. The first token is never the policy's own, since prompts are not empty."""
-    width = 1 + rounded(max(len(rollout.tokens) for rollout in rollouts) - 1)
+    width = 1 + round_size(max(len(rollout.tokens) for rollout in rollouts) - 1)
     tokens, logp = np.zeros((len(rollouts), width), np.int32), np.zeros((len(rollouts), width), np.float32)
     turns = np.full(tokens.shape, -1, dtype=np.int64)
     for row, rollout in enumerate(rollouts):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.rollout import Prompt
 
-FILE = "rollouts.jsonl"
+ROLLOUTS_FILE = "rollouts.jsonl"
 
 INTEGERS, FLOATS = "<i4", "<f4"
 
@@ -47,7 +47,7 @@ TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True)
-class Line:
+class RolloutLine:
     """Line of a rollout, without its end, which is completed by the results of the steps of its round.
 
     Attributes:
@@ -68,7 +68,7 @@ class Line:
         return f"{self.before}{'true' if learned else 'false'}{self.between}{_packed(logp, FLOATS)}{self.after}"
 
 
-def line(rollout: Rollout, round: int, *, entropy: bool = False) -> Line:
+def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> RolloutLine:
     """Return the line of a rollout, with the entropies of its tokens if asked for."""
     held = {
         "messages": [*rollout.prompt.messages, *rollout.messages],
@@ -89,10 +89,10 @@ def line(rollout: Rollout, round: int, *, entropy: bool = False) -> Line:
     domain = rollout.prompt.columns.get("domain")
     more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
     also = f', "entropy": "{_packed(rollout.entropy, FLOATS)}"' if entropy else ""
-    return Line(before, between, f'", "spans": {[list(span) for span in rollout.spans]}{also}}}{more}}}')
+    return RolloutLine(before, between, f'", "spans": {[list(span) for span in rollout.spans]}{also}}}{more}}}')
 
 
-def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
+def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
     """Parse a rollout from its line.
 
     Raises:
@@ -117,7 +117,7 @@ def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
             **_columns(held["tokens"]),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"a line of {FILE} is damaged, or of other prompts") from error
+        raise CheckpointError(f"a line of {ROLLOUTS_FILE} is damaged, or of other prompts") from error
 
 
 def is_written(path: Path) -> bool:
@@ -134,14 +134,14 @@ def is_written(path: Path) -> bool:
     return False
 
 
-def busy(path: Path) -> OutputExistsError:
+def busy_error(path: Path) -> OutputExistsError:
     """Return the error for a file that another run writes to."""
     return OutputExistsError(
         f"another run writes to {path} at this moment", hint="wait for it, end it, or give another folder"
     )
 
 
-class Journal:
+class RolloutLog:
     """The file of rollouts, appended to, and cut back to where a checkpoint left it."""
 
     def __init__(self, path: Path, size: int) -> None:
@@ -160,7 +160,7 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.close()
-            raise busy(self.path) from None
+            raise busy_error(self.path) from None
         except OSError:
             pass  # a disk without locks
 
@@ -181,24 +181,24 @@ class Journal:
             self._file.close()
 
 
-def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:
+def read_groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:
     """Read the rollouts of some groups from a file."""
     found: dict[int, list[Rollout]] = {group: [] for group in wanted}
     if not wanted:
         return found
     with path.open(encoding="utf-8") as file:
         for text in file:
-            one = rollout(text, prompts)
+            one = parse_rollout(text, prompts)
             if one.group in found:
                 found[one.group].append(one)
     return found
 
 
-BLOCK = 1 << 20
+READ_BLOCK = 1 << 20
 """Bytes that are read at a time from the end of a log."""
 
 
-def last(path: Path, count: int) -> list[str]:
+def read_last_lines(path: Path, count: int) -> list[str]:
     """Read the last whole lines of a log, which a run may be writing to: a line without its end is left out.
 
     Raises:
@@ -209,7 +209,7 @@ def last(path: Path, count: int) -> list[str]:
         with path.open("rb") as file:
             place = file.seek(0, 2)
             while place and tail.count(b"\n") <= count:
-                size = min(BLOCK, place)
+                size = min(READ_BLOCK, place)
                 place -= size
                 file.seek(place)
                 tail = file.read(size) + tail

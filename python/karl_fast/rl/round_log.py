@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl import metrics, rollout_log
+from karl_fast.rl.metrics import advantage_metrics, divergence_metrics, diversity_metrics, drop_non_finite, entropy_metrics, group_metrics, length_metrics, outcome_range, reward_metrics, step_metrics
+from karl_fast.rl.rollout_log import RolloutLine, rollout_line
 
 if TYPE_CHECKING:
-    from karl_fast.rl.dynamic_sampling import Gathered
+    from karl_fast.rl.dynamic_sampling import RoundRollouts
     from karl_fast.rl.learner import LearningResult
-    from karl_fast.rl.prepare_batch import Prepared
+    from karl_fast.rl.prepare_batch import PreparedBatch
     from karl_fast.rl.setup import OnlineRun
 
 
 class RoundLog:
     """Rollouts and metrics of a round, to be logged. Most of it is computed while the device runs the first step."""
 
-    def __init__(self, run: OnlineRun, gathered: Gathered, prepared: Prepared) -> None:
+    def __init__(self, run: OnlineRun, gathered: RoundRollouts, prepared: PreparedBatch) -> None:
         self.run, self.gathered, self.prepared = run, gathered, prepared
 
     def begin(self) -> None:
@@ -30,18 +31,18 @@ class RoundLog:
     @cached_property
     def _outcomes(self) -> list[float]:
         """The lowest and the highest of the run, this round among it."""
-        return metrics.span(self.run.progress.outcomes, self.gathered.rollouts)
+        return outcome_range(self.run.progress.outcomes, self.gathered.rollouts)
 
     @cached_property
     def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Metrics before those of the steps, and after them."""
         rollouts = self.gathered.rollouts
-        first = metrics.rewards(rollouts) | metrics.groups(rollouts, self._outcomes) | metrics.lengths(rollouts)
-        return first, metrics.entropy(rollouts) | metrics.diversity(rollouts)
+        first = reward_metrics(rollouts) | group_metrics(rollouts, self._outcomes) | length_metrics(rollouts)
+        return first, entropy_metrics(rollouts) | diversity_metrics(rollouts)
 
     @cached_property
-    def _lines(self) -> list[rollout_log.Line]:
-        return [rollout_log.line(one, self.run.progress.round) for one in self.gathered.rollouts]
+    def _lines(self) -> list[RolloutLine]:
+        return [rollout_line(one, self.run.progress.round) for one in self.gathered.rollouts]
 
     def _learned(self, learned: LearningResult) -> set[str]:
         """Return the ids of the rollouts of this round that a step that was made had in its loss."""
@@ -62,10 +63,10 @@ class RoundLog:
             "dropped": self.prepared.dropped,
             "learning_rate": self.run.rate(0),
         }
-        values |= first | metrics.steps(learned) | entropy
-        values |= metrics.apart(self.prepared, learned.logp_old) | metrics.advantages(self.prepared)
+        values |= first | step_metrics(learned) | entropy
+        values |= divergence_metrics(self.prepared, learned.logp_old) | advantage_metrics(self.prepared)
         values |= {"unscored": int(self.prepared.unscored.sum())}
-        return metrics.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
+        return drop_non_finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
 
     def keep(self, learned: LearningResult) -> None:
         """Log the rollouts, and update the curriculum and the replay.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Finished:
+class RunResult:
     """Result of a run.
 
     Attributes:
@@ -70,7 +70,7 @@ class LastMetrics:
             self.viewer.noted(remark)
 
 
-def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: OnlineViewer | None = None) -> Finished:
+def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: OnlineViewer | None = None) -> RunResult:
     """Train a policy on the rewards of its rollouts.
 
     The bytes of its weights and of ``rollouts.jsonl`` are a function of the settings, the prompts, the reward functions
@@ -104,19 +104,19 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: O
     from karl_fast.modeling.load import require
 
     require()
-    from karl_fast.modeling.memory_limit import planned
+    from karl_fast.modeling.memory_limit import limit_memory
     from karl_fast.modeling.model_views import checkpointed
     from karl_fast.rl.setup import prepare
-    from karl_fast.rl.trainer import rounds
+    from karl_fast.rl.trainer import run_rounds
 
     run, watch = prepare(settings, resume=resume, force=force), LastMetrics(viewer)
     try:
         room = run.need.total - run.need.weights
-        with checkpointed(run.policy.model, settings.training.grad_checkpoint), planned(room):
-            rounds(run, watch)
+        with checkpointed(run.policy.model, settings.training.grad_checkpoint), limit_memory(room):
+            run_rounds(run, watch)
     finally:
         run.close()
     best = None if run.held_out is None else run.held_out.best
     now = run.progress
     counts = (now.round, now.step, watch.last, best, now.rollouts, now.missing, now.idle_rounds, now.dropped)
-    return Finished(Path(settings.out), *counts)
+    return RunResult(Path(settings.out), *counts)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.log_z_trainer import Partition
 
-FOLDER = "rounds"
+ROUNDS_FOLDER = "rounds"
 
 
 @dataclass
@@ -60,9 +60,9 @@ class Progress:
     held_out: dict[str, Any] = field(default_factory=dict)
 
 
-def save(out: Path, progress: Progress, partition: Partition | None) -> None:
+def save_progress(out: Path, progress: Progress, partition: Partition | None) -> None:
     """Write it whole."""
-    folder = out / FOLDER
+    folder = out / ROUNDS_FOLDER
     with _atomic.refused(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if partition is not None:
@@ -71,13 +71,13 @@ def save(out: Path, progress: Progress, partition: Partition | None) -> None:
     _atomic.write(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
 
 
-def load(out: Path, round: int, partition: Partition | None) -> Progress:
+def load_progress(out: Path, round: int, partition: Partition | None) -> Progress:
     """Load the state beside the checkpoint of a round.
 
     Raises:
         CheckpointError: it is missing or damaged.
     """
-    place = out / FOLDER / f"{round:07d}.json"
+    place = out / ROUNDS_FOLDER / f"{round:07d}.json"
     try:
         found = Progress(**json.loads(place.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -87,9 +87,9 @@ def load(out: Path, round: int, partition: Partition | None) -> Progress:
     return found
 
 
-def forget(out: Path, kept: set[int]) -> None:
+def remove_old_progress(out: Path, kept: set[int]) -> None:
     """Remove files that belong to no checkpoint."""
     for suffix in (".json", ".safetensors"):
-        for place in (out / FOLDER).glob("[0-9]" * 7 + suffix):
+        for place in (out / ROUNDS_FOLDER).glob("[0-9]" * 7 + suffix):
             if int(place.stem) not in kept:
                 place.unlink(missing_ok=True)

@@ -12,25 +12,21 @@ from karl_fast._user_code import here, within
 from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, TrainingState
-from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
-from karl_fast.rl import (
-    curriculum,
-    factory,
-    finished_rollouts,
-    held_out,
-    log_z_estimate,
-    memory,
-    rollout_log,
-    run_dir,
-    run_state,
-)
+from karl_fast.modeling.trackers import METRICS_FILE, ExternalTracker, JsonLines, Tracker
+from karl_fast.rl import curriculum, held_out, memory
+from karl_fast.rl.run_state import Progress, load_progress, remove_old_progress, save_progress
+from karl_fast.rl.run_dir import check_run_dir, remove_run
+from karl_fast.rl.rollout_log import ROLLOUTS_FILE, RolloutLog, read_groups
+from karl_fast.rl.log_z_estimate import estimate_log_z
+from karl_fast.rl.finished_rollouts import FINISHED_FILE
+from karl_fast.rl.factory import build_decoder, build_environment, build_held_out, build_learner, build_recipe, build_reward_functions, build_sampling, describe_start, load_policy, positions_remark, prompt_length, read_seen_hashes, restore_settings, run_identity, unadapted_experts
 from karl_fast.rl.alarms import AlarmMonitor
 from karl_fast.rl.collect_rollouts import Collector
-from karl_fast.rl.config import prompts as read_prompts
+from karl_fast.rl.config import read_prompts
 from karl_fast.rl.finished_rollouts import FinishedRollouts
 from karl_fast.rl.log_z_trainer import learns_log_z
 from karl_fast.rl.logprobs import unshared
-from karl_fast.rl.replay_buffer import Buffer
+from karl_fast.rl.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +57,7 @@ class OnlineViewer(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptSet:
     """Prompts of a policy.
 
     Attributes:
@@ -85,11 +81,11 @@ class OnlineRun:
     settings: Online
     out: Path
     recipe: Recipe
-    asked: Asked
+    asked: PromptSet
     collector: Collector
     learner: PolicyLearner
     curriculum: Curriculum
-    buffer: Buffer
+    buffer: ReplayBuffer
     monitor: AlarmMonitor
     identity: dict[str, Any]
     checkpoints: Checkpoints
@@ -97,9 +93,9 @@ class OnlineRun:
     seen_before: _seen_hashes.Seen
     held_out: held_out.HeldOut | None = None
     remarks: list[str] = field(default_factory=list)
-    progress: run_state.Progress = field(default_factory=run_state.Progress)
+    progress: Progress = field(default_factory=Progress)
     trackers: list[Tracker] = field(init=False)
-    journal: rollout_log.Journal = field(init=False)
+    journal: RolloutLog = field(init=False)
     finished: FinishedRollouts = field(init=False)
 
     @property
@@ -146,23 +142,23 @@ class OnlineRun:
                 stack.callback(self._finish, tracker)
 
     def _finish(self, tracker: Tracker) -> None:
-        with _atomic.refused(self.out / FILE):
+        with _atomic.refused(self.out / METRICS_FILE):
             tracker.finish()
 
     def save(self) -> None:
         """Write a checkpoint, after the state beside it."""
         out, now = self.out, self.progress
         now.flat, now.skipped, now.idle = self.monitor.flat, self.monitor.skipped, self.monitor.idle
-        now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
+        now.metrics_bytes, now.rollouts_bytes = (out / METRICS_FILE).stat().st_size, self.journal.size
         now.curriculum = self.curriculum.state()
         now.replay, now.replay_errors = list(self.buffer.groups), list(self.buffer.errors.values())
         now.held_out = {} if self.held_out is None else self.held_out.state()
-        run_state.save(out, now, self.learner.partition)
+        save_progress(out, now, self.learner.partition)
         self.checkpoints.save(
             self.policy.model, self.learner.optimizer, TrainingState(step=now.round, settings=self.identity)
         )
         self.finished.clear()
-        run_state.forget(out, {int(place.name) for place in self.checkpoints.found()})
+        remove_old_progress(out, {int(place.name) for place in self.checkpoints.found()})
 
 
 def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> OnlineRun:
@@ -171,26 +167,26 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     Raises:
         KarlError: whatever of it is not there or does not fit; nothing is written before all is known to.
     """
-    _refuse_unset(settings)
-    began, recipe, prompts = here(), factory.recipe(settings), read_prompts(settings.prompts)
+    _refuse_missing_settings(settings)
+    began, recipe, prompts = here(), build_recipe(settings), read_prompts(settings.prompts)
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
-    make, reward_functions = factory.environment(settings, began), factory.reward_functions(settings, began)
+    make, reward_functions = build_environment(settings, began), build_reward_functions(settings, began)
     with within(began):  # where paths are relative to, wherever a user's file has gone
-        run_dir.free(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
-        policy, config = factory.policy(settings)
-        start_remark = factory.start_remark(settings, config)
-        settings = factory.stored(settings, config) if resume else settings
-    asked = _fitting(settings, policy, prompts)
-    judged = _fitting(settings, policy, unseen) if unseen else None
+        check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
+        policy, config = load_policy(settings)
+        start_remark = describe_start(settings, config)
+        settings = restore_settings(settings, config) if resume else settings
+    asked = _largest_segment(settings, policy, prompts)
+    judged = _largest_segment(settings, policy, unseen) if unseen else None
     sizes = memory.sizes_of(settings, longest := max(asked.longest, judged.longest if judged else 0))
-    remarks = [factory.positions(policy, settings, sizes), unshared(settings.micro_batch, longest), start_remark]
-    remarks.append(factory.unadapted_experts(policy, settings, config))
-    settings, need = _planned(settings, recipe, policy, config, sizes)
-    decoder, sampling = factory.decoder(settings, policy, asked.prompts), factory.sampling(settings)
+    remarks = [positions_remark(policy, settings, sizes), unshared(settings.micro_batch, longest), start_remark]
+    remarks.append(unadapted_experts(policy, settings, config))
+    settings, need = _plan_memory(settings, recipe, policy, config, sizes)
+    decoder, sampling = build_decoder(settings, policy, asked.prompts), build_sampling(settings)
     collector = Collector(decoder, reward_functions, sampling, make)
     with within(began):
-        identity, seen_before = factory.identity(settings, recipe), factory.seen_before(settings)
-    learner = factory.learner(settings, recipe, policy)
+        identity, seen_before = run_identity(settings, recipe), read_seen_hashes(settings)
+    learner = build_learner(settings, recipe, policy)
     run = OnlineRun(
         settings=settings,
         out=began / settings.out,
@@ -198,29 +194,29 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         asked=asked,
         collector=collector,
         learner=learner,
-        curriculum=curriculum.of(settings, asked.prompts, log_z_estimate.of(settings, learner)),
-        buffer=Buffer(settings.replay),
+        curriculum=curriculum.build_curriculum(settings, asked.prompts, estimate_log_z(settings, learner)),
+        buffer=ReplayBuffer(settings.replay),
         monitor=AlarmMonitor(settings.alarms),
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
         need=need,
         seen_before=seen_before,
-        held_out=None if judged is None else factory.held_out(settings, collector, judged.prompts),
+        held_out=None if judged is None else build_held_out(settings, collector, judged.prompts),
         remarks=[remark for remark in remarks if remark is not None],
     )
     if resume and run.checkpoints.found():
-        _go_on(run)
-    _open(run, anew=not run.progress.round)
+        _restore_checkpoint(run)
+    _open_files(run, anew=not run.progress.round)
     return run
 
 
-def _refuse_unset(settings: Online) -> None:
+def _refuse_missing_settings(settings: Online) -> None:
     for name in ("model", "prompts", "out"):
         if not getattr(settings, name):
             raise UsageError(f"{name} is not set: a run needs one", name)
 
 
-def _planned(
+def _plan_memory(
     settings: Online, recipe: Recipe, policy: Policy, config: Any, sizes: memory.Sizes
 ) -> tuple[Online, RoundNeed]:
     """Return the settings with those that were left to the plan of memory, and what a round needs.
@@ -234,50 +230,50 @@ def _planned(
     return settings, plan.check(sizes, settings)
 
 
-def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
-    lengths = [factory.length(policy, one) for one in prompts]
+def _largest_segment(settings: Online, policy: Policy, prompts: list[Prompt]) -> PromptSet:
+    lengths = [prompt_length(policy, one) for one in prompts]
     kept = [one for one, length in zip(prompts, lengths, strict=True) if length < settings.max_context]
     if not kept:
         shortest = f"the shortest prompt has {min(lengths)} tokens: no room for an answer"
         raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
     longest = max(length for length in lengths if length < settings.max_context)
-    return Asked(kept, len(prompts) - len(kept), longest)
+    return PromptSet(kept, len(prompts) - len(kept), longest)
 
 
-def _go_on(run: OnlineRun) -> None:
+def _restore_checkpoint(run: OnlineRun) -> None:
     """Restore a run from its last checkpoint."""
     out, learner = run.out, run.learner
     state = run.checkpoints.resume(run.policy.model, learner.optimizer, run.identity)
     if run.settings.rounds < state.step:
         raise UsageError(f"rounds is {run.settings.rounds}, and the run has made {state.step}", "rounds")
-    now = run.progress = run_state.load(out, state.step, learner.partition)
+    now = run.progress = load_progress(out, state.step, learner.partition)
     run.monitor.flat, run.monitor.skipped, run.monitor.idle = now.flat, now.skipped, now.idle
     run.curriculum.restore(now.curriculum)
     if run.held_out is not None:
         run.held_out.restore(now.held_out)
-    run.buffer.groups = rollout_log.groups(
-        out / rollout_log.FILE, now.replay, {one.id: one for one in run.asked.prompts}
+    run.buffer.groups = read_groups(
+        out / ROLLOUTS_FILE, now.replay, {one.id: one for one in run.asked.prompts}
     )
     run.buffer.errors = dict(zip(now.replay, now.replay_errors, strict=True))
 
 
-def _open(run: OnlineRun, *, anew: bool) -> None:
+def _open_files(run: OnlineRun, *, anew: bool) -> None:
     """Open the files of a run, cut back to where the checkpoint left them."""
     settings, out, now = run.settings, run.out, run.progress
-    elsewhere = [Elsewhere(library, settings.training, out) for library in settings.training.report_to or ()]
+    elsewhere = [ExternalTracker(library, settings.training, out) for library in settings.training.report_to or ()]
     if anew:
-        run_dir.clear(out)  # the last thing: what can be wrong with the new run has been found
+        remove_run(out)  # the last thing: what can be wrong with the new run has been found
     with _atomic.refused(out):
         out.mkdir(parents=True, exist_ok=True)
     # The journal locks the folder: a second run is refused here.
-    run.journal = rollout_log.Journal(out / rollout_log.FILE, now.rollouts_bytes)
+    run.journal = RolloutLog(out / ROLLOUTS_FILE, now.rollouts_bytes)
     _seen_hashes.write(out, run.seen)
-    with _atomic.refused(out / FILE), (out / FILE).open("ab") as file:
+    with _atomic.refused(out / METRICS_FILE), (out / METRICS_FILE).open("ab") as file:
         if file.tell() < now.metrics_bytes:
             run.journal.finish()
-            raise CheckpointError(f"{out / FILE} is shorter than when the checkpoint was made")
+            raise CheckpointError(f"{out / METRICS_FILE} is shorter than when the checkpoint was made")
         file.truncate(now.metrics_bytes)
     run.finished = FinishedRollouts(
-        out / finished_rollouts.FILE, run.identity, {one.id: one for one in run.asked.prompts}
+        out / FINISHED_FILE, run.identity, {one.id: one for one in run.asked.prompts}
     )
-    run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]
+    run.trackers = [JsonLines(out / METRICS_FILE, run.steps), *elsewhere]

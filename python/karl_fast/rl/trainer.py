@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import counted
 from karl_fast.errors import AlarmError
-from karl_fast.rl.dynamic_sampling import gather
+from karl_fast.rl.dynamic_sampling import draw_round
 from karl_fast.rl.round_log import RoundLog
-from karl_fast.train.data_order import mixed
+from karl_fast.train.data_order import mix_seed
 
 if TYPE_CHECKING:
-    from karl_fast.rl.dynamic_sampling import Gathered
+    from karl_fast.rl.dynamic_sampling import RoundRollouts
     from karl_fast.rl.setup import OnlineRun, OnlineViewer
 
 
-def rounds(run: OnlineRun, viewer: OnlineViewer) -> None:
+def run_rounds(run: OnlineRun, viewer: OnlineViewer) -> None:
     """Make the rounds of a run that are left; every one can be the last, and a resumed run the same."""
     viewer.started(run)
     _evaluate(run, viewer)
     while run.progress.round < run.settings.rounds and not run.stopped:
-        metrics, gathered = _round(run)
-        _close(run, viewer, metrics, gathered)
+        metrics, gathered = _run_round(run)
+        _finish_round(run, viewer, metrics, gathered)
 
 
-def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
+def _run_round(run: OnlineRun) -> tuple[dict[str, Any], RoundRollouts]:
     """Loop of drawing, rewarding, learning and logging; work on the CPU is done while the device computes."""
     begun, settings, now = time.perf_counter(), run.settings, run.progress
-    prepare, seed = run.learner.prepare, mixed(settings.training.seed, now.round)
+    prepare, seed = run.learner.prepare, mix_seed(settings.training.seed, now.round)
     again, replayed = run.buffer.take(now.step, seed)
-    gathered = gather(
+    gathered = draw_round(
         run.collector,
         run.curriculum,
         settings,
@@ -42,7 +42,7 @@ def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
     )
     drawn = time.perf_counter()
     prepared = prepare([*gathered.learned(), *again], version=now.step, seed=seed)
-    gathered.said += _unscored(int(prepared.unscored.sum()))
+    gathered.said += _unscored_warning(int(prepared.unscored.sum()))
     account = RoundLog(run, gathered, prepared)
     learned = run.learner.learn(prepared, seed=seed, aim=run.aim, meanwhile=account.begin)
     metrics = account.metrics(learned) | replayed
@@ -52,13 +52,13 @@ def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
     return metrics | times | {"tokens_per_second": said / times["draw_seconds"]}, gathered
 
 
-def _unscored(count: int) -> list[str]:
+def _unscored_warning(count: int) -> list[str]:
     """Return that rollouts have a reward that nothing can be learned from, where some have."""
     why = "their rewards are outside its range, or their advantages beyond float32"
     return [f"the recipe has no number for {counted(count, 'rollout')}: {why}"] if count else []
 
 
-def _close(run: OnlineRun, viewer: OnlineViewer, metrics: dict[str, Any], gathered: Gathered) -> None:
+def _finish_round(run: OnlineRun, viewer: OnlineViewer, metrics: dict[str, Any], gathered: RoundRollouts) -> None:
     """Report and save, and stop if an alarm fires."""
     for tracker in run.trackers:
         tracker.log(metrics)

@@ -57,7 +57,7 @@ class Ask:
 
 
 @dataclass(frozen=True, eq=False)
-class Later:
+class PendingAnswer:
     """Answer that is computed elsewhere, while other rows go on.
 
     Attributes:
@@ -69,6 +69,6 @@ class Later:
     then: Callable[[], Ask | None]
 
 
-def key(*words: int) -> int:
+def rollout_key(*words: int) -> int:
     """Return the key of a rollout, from a seed and the numbers of its group and of its place in it."""
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])

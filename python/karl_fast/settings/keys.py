@@ -9,7 +9,7 @@ from karl_fast.errors import UsageError
 from karl_fast.settings.schema import Setting, command_of, schema, shown
 
 
-def checked(
+def check_keys(
     kind: type, values: dict[str, Any], also: tuple[str, ...] = (), where: str = "", tables: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Return values by the names of a class of settings, checked for their types; None is left out.
@@ -35,7 +35,7 @@ def checked(
         if name in found:
             raise UsageError(f"{where}{key} is there twice, with - and with _")
         if value is not None:
-            found[name] = converted(known[name], value, f"{where}{key}") if name in known else value
+            found[name] = convert_values(known[name], value, f"{where}{key}") if name in known else value
     return found
 
 
@@ -53,7 +53,7 @@ def flat(kind: type, values: dict[str, Any], where: str = "") -> dict[str, Any]:
     return found
 
 
-def converted(one: Setting, value: Any, key: str) -> Any:
+def convert_values(one: Setting, value: Any, key: str) -> Any:
     """Convert a value of a file to the type of a setting.
 
     Raises:

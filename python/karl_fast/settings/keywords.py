@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Choices(TypedDict, total=False):
+class SampleKeywords(TypedDict, total=False):
     """Settings of `sample` and `inspect` by name."""
 
     format: str | None
@@ -65,7 +65,7 @@ class Choices(TypedDict, total=False):
     threads: int
 
 
-def named(kind: type) -> Callable[[F], F]:
+def show_keywords(kind: type) -> Callable[[F], F]:
     """Show the settings of a class as keywords in the signature of a function that takes them as ``**choices``."""
 
     def decorate(function: F) -> F:

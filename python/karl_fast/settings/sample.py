@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
-from karl_fast.settings.keys import checked
+from karl_fast.settings.keys import check_keys
 from karl_fast.settings.sample_fields import SampleFields
 from karl_fast.settings.toml import load, placed
 from karl_fast.settings.toml_text import dumps
-from karl_fast.settings.validation import check, displaced
+from karl_fast.settings.validation import check_settings, displaced_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,10 +31,10 @@ class Settings(SampleFields):
         UsageError: for settings that contradict each other or lie outside their range.
     """
 
-    _displaced = staticmethod(displaced)
+    _displaced = staticmethod(displaced_settings)
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
 
     @classmethod
     def load(cls, path: str | Path, command: str = "sample") -> Settings:
@@ -57,7 +57,7 @@ class Settings(SampleFields):
         Raises:
             UsageError: an unknown name, or an invalid value.
         """
-        return cls(**checked(cls, values))
+        return cls(**check_keys(cls, values))
 
     def to_toml(
         self, folder: str | Path | None = None, *, logs: Iterable[str | Path] = (), out: str | Path | None = None

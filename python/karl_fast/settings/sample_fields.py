@@ -19,7 +19,7 @@ from karl_fast.settings.types import BaselineBy, BaselineKind, Sampler, Score, S
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from karl_fast.settings.keywords import Choices
+    from karl_fast.settings.keywords import SampleKeywords
 
 READ, TARGET, RULES, DRAW = "Fields of a record", "Target", "Filters", "Draw"
 EXPORT, RUN = "Data set", "Run"
@@ -232,7 +232,7 @@ class SampleFields:
             return kept
         raise UsageError("say how many rows to draw: k or fraction, or take all with the sampler all", "k", "fraction")
 
-    def replace(self, **changes: Unpack[Choices]) -> Self:
+    def replace(self, **changes: Unpack[SampleKeywords]) -> Self:
         """Return a copy with some settings changed.
 
         Raises:

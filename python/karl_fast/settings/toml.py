@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, UsageError
-from karl_fast.settings.keys import checked
+from karl_fast.settings.keys import check_keys
 from karl_fast.settings.sample_fields import SampleFields
 from karl_fast.settings.schema import schema, shown
 from karl_fast.settings.types import Signal, Stored
@@ -184,7 +184,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 def _sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:
     """Return the settings of sampling in a table, and its logs and output."""
-    found = checked(SampleFields, values, PLACES, where, () if where else (*COMMANDS, *OTHERS))
+    found = check_keys(SampleFields, values, PLACES, where, () if where else (*COMMANDS, *OTHERS))
     if "logs" in found:
         found["logs"] = _logs(found["logs"], f"{where}logs")
     if not isinstance(out := found.get("out", "-"), str) or not out:

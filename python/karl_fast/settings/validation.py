@@ -74,7 +74,7 @@ USELESS = {
 """Settings without effect under a choice: a choice in a stronger layer removes them; in the same it is an error."""
 
 
-def displaced(values: dict[str, Any]) -> set[str]:
+def displaced_settings(values: dict[str, Any]) -> set[str]:
     """Return the settings that these override in weaker layers: alternatives to them, and those they make useless."""
     rivals = {name for names in RIVALS if values.keys() & set(names) for name in names}
     return rivals | {
@@ -82,7 +82,7 @@ def displaced(values: dict[str, Any]) -> set[str]:
     }
 
 
-def check(settings: SampleFields) -> None:
+def check_settings(settings: SampleFields) -> None:
     """Raise where settings contradict each other, or lie outside their range.
 
     Raises:
@@ -147,7 +147,7 @@ def _temperature(settings: SampleFields) -> None:
 
 def _baseline(settings: SampleFields) -> None:
     if settings.score != "advantage":
-        if given := _given(settings, BASELINE):
+        if given := _changed_names(settings, BASELINE):
             raise UsageError(f"{given[0]} is of the score advantage, and score is {settings.score}", given[0], "score")
     elif settings.baseline == "partition" and not settings.inverse_temperature:
         raise UsageError(
@@ -155,13 +155,13 @@ def _baseline(settings: SampleFields) -> None:
             "baseline",
             hint="give --inverse-temperature, which is that of the target too",
         )
-    elif settings.baseline != "ema" and (given := _given(settings, EMA)):
+    elif settings.baseline != "ema" and (given := _changed_names(settings, EMA)):
         raise UsageError(
             f"{given[0]} is of the baseline ema, and baseline is {settings.baseline}", given[0], "baseline"
         )
 
 
-def _given(settings: SampleFields, names: Sequence[str]) -> list[str]:
+def _changed_names(settings: SampleFields, names: Sequence[str]) -> list[str]:
     """Return the names of settings that differ from their defaults."""
     return [name for name in names if getattr(settings, name) != getattr(type(settings), name)]
 
@@ -240,15 +240,15 @@ def _strata(settings: SampleFields) -> None:
 
 def _format(settings: SampleFields) -> None:
     if settings.format is not None:
-        among("format", spelled(settings.format), [name for name, _ in formats()])
+        check_choice("format", normalize_format(settings.format), [name for name, _ in formats()])
 
 
-def spelled(format: str) -> str:
+def normalize_format(format: str) -> str:
     """Return the name of a format as listed: `_` and `-`, upper and lower case are equal."""
     return format.lower().replace("_", "-")
 
 
-def among(name: str, value: object, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Raise UsageError for a value of a setting that is none of its words, with the nearest of them."""
     if value not in choices:
         raise UsageError(

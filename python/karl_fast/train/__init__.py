@@ -132,7 +132,7 @@ def train(
     import mlx.core as mx
 
     from karl_fast import _atomic
-    from karl_fast.modeling.memory_limit import planned
+    from karl_fast.modeling.memory_limit import limit_memory
     from karl_fast.modeling.model_views import checkpointed
     from karl_fast.settings.toml_text import TRAIN_FILE, training
     from karl_fast.settings.validation import refuse_empty
@@ -150,7 +150,7 @@ def train(
     said = training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:
         _atomic.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
-        with checkpointed(run.learner.model, settings.grad_checkpoint), planned(run.need.total - run.need.weights):
+        with checkpointed(run.learner.model, settings.grad_checkpoint), limit_memory(run.need.total - run.need.weights):
             adapter_step = trainer.train(run, viewer or _Nobody())
     finally:
         with run.held:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast.modeling.segments import width
+from karl_fast.modeling.segments import used_width
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -20,7 +20,7 @@ MULTIPLE = 8
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddedBatch:
     """A batch. Index t of a row scores its token t + 1.
 
     Attributes:
@@ -38,7 +38,7 @@ class Padded:
     @property
     def inputs(self) -> int:
         """Number of inputs up to the last one that has a target, in the longest row."""
-        return width(self.mask)
+        return used_width(self.mask)
 
     def spread(self, logp: mx.array) -> mx.array:
         """Scatter values of the learned tokens to their places, 0 elsewhere. [N] -> [B, T]"""
@@ -48,7 +48,7 @@ class Padded:
         return flat.reshape(self.mask.shape)
 
 
-def padded(examples: list[Example]) -> Padded:
+def pad_rows(examples: list[Example]) -> PaddedBatch:
     """Pad examples to one array."""
     import mlx.core as mx
 
@@ -60,4 +60,4 @@ def padded(examples: list[Example]) -> Padded:
         tokens[row, : len(example)] = example.text.tokens
         mask[row, : len(example) - 1] = example.text.learned[1:]
     places = np.flatnonzero(mask).astype(np.int32)
-    return Padded(mx.array(tokens), mask, mx.array(places), sum(map(len, examples)))
+    return PaddedBatch(mx.array(tokens), mask, mx.array(places), sum(map(len, examples)))

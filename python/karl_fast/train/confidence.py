@@ -30,7 +30,7 @@ class Difference:
     clusters: int
 
 
-def difference(nats: NDArray[np.float64], counts: NDArray[np.int64], clusters: list[str]) -> Difference:
+def mean_difference(nats: NDArray[np.float64], counts: NDArray[np.int64], clusters: list[str]) -> Difference:
     """Compute the difference a token, and its 95% interval.
 
     ```text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from karl_fast.errors import UsageError
-from karl_fast.settings.keys import checked
+from karl_fast.settings.keys import check_keys
 from karl_fast.settings.schema import schema
 from karl_fast.settings.toml import own_table, parsed, placed, text_of
 from karl_fast.settings.toml_text import TRAIN_FILE
@@ -49,7 +49,7 @@ def load(path: str | Path, _command: str = "train") -> TrainConfig:
     text = text_of(file)
     try:
         table = own_table(parsed(text), "train", {*schema(Training), *PLACES})
-        found = checked(Training, table, PLACES, "[train] ")
+        found = check_keys(Training, table, PLACES, "[train] ")
         places = {name: _place(file.parent, name, found.pop(name)) for name in PLACES if name in found}
     except UsageError as error:
         raise placed(file, error) from error

@@ -25,17 +25,17 @@ GOLDEN = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio: multiples of it are far apart."""
 
 
-def mixed(seed: int, number: int) -> int:
+def mix_seed(seed: int, number: int) -> int:
     """Mix a seed with a number, such as an epoch or a step. 0 <= number"""
     return (seed + (number + 1) * GOLDEN) % (1 << 64)
 
 
-def shuffled(count: int, seed: int, number: int) -> NDArray[np.int64]:
+def shuffle_numbers(count: int, seed: int, number: int) -> NDArray[np.int64]:
     """Shuffle the numbers below `count`, by (seed, number)."""
-    return np.argsort(_core.uniforms(count, seed=mixed(seed, number), purpose="order"), kind="stable")
+    return np.argsort(_core.uniforms(count, seed=mix_seed(seed, number), purpose="order"), kind="stable")
 
 
-def epoch(lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, seed: int, number: int) -> list[list[int]]:
+def epoch_batches(lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, seed: int, number: int) -> list[list[int]]:
     """Return the batches of one epoch.
 
     Args:
@@ -49,12 +49,12 @@ def epoch(lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, see
         Numbers of rows, batch by batch: every row in one of them.
     """
     longest = [max(lengths[row] for row in unit) for unit in units]
-    order = shuffled(len(units), seed, 2 * number)
+    order = shuffle_numbers(len(units), seed, 2 * number)
     found: list[list[int]] = []
     for start in range(0, len(order), POOL * rows):
         pool = sorted(order[start : start + POOL * rows].tolist(), key=lambda unit: longest[unit])
         found += _cut([units[unit] for unit in pool], rows)
-    return [found[batch] for batch in shuffled(len(found), seed, 2 * number + 1)]
+    return [found[batch] for batch in shuffle_numbers(len(found), seed, 2 * number + 1)]
 
 
 def _cut(units: list[Sequence[int]], rows: int) -> Iterator[list[int]]:
@@ -68,7 +68,7 @@ def _cut(units: list[Sequence[int]], rows: int) -> Iterator[list[int]]:
         yield batch
 
 
-def units_of(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
+def row_units(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
     """Return each row by itself, or the rows of each group together; rows without a group are separate."""
     if groups is None:
         return [[row] for row in range(count)]
@@ -78,7 +78,7 @@ def units_of(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
     return list(found.values())
 
 
-class Order:
+class BatchOrder:
     """Batches without end, from any place on.
 
     Attributes:
@@ -101,5 +101,5 @@ class Order:
     def batches(self, number: int) -> list[list[int]]:
         """Return the batches of an epoch."""
         if self._known is None or self._known[0] != number:
-            self._known = number, epoch(self.lengths, self.units, self.rows, self.seed, number)
+            self._known = number, epoch_batches(self.lengths, self.units, self.rows, self.seed, number)
         return self._known[1]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.train.chat_template import Renderer
-from karl_fast.train.data_order import Order, units_of
-from karl_fast.train.examples import Example, RowAccount, groups_of, prepared, rendered
+from karl_fast.train.data_order import BatchOrder, row_units
+from karl_fast.train.examples import Example, RowAccount, group_numbers, prepare_examples, render_rows
 from karl_fast.train.recipe import OfflineObjective
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class Corpus:
     objective: OfflineObjective
     accounts: dict[str, RowAccount]
 
-    def order(self, settings: Training) -> Order:
+    def order(self, settings: Training) -> BatchOrder:
         """Return the order of the examples."""
-        groups = groups_of(self.examples) if self.objective.grouped else None
-        units = units_of(groups, len(self.examples))
-        return Order([len(one) for one in self.examples], units, settings.batch_size, settings.seed)
+        groups = group_numbers(self.examples) if self.objective.grouped else None
+        units = row_units(groups, len(self.examples))
+        return BatchOrder([len(one) for one in self.examples], units, settings.batch_size, settings.seed)
 
 
 def rows_of(source: Source) -> Rows:
@@ -65,7 +65,7 @@ def texts_of(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
         TemplateError: as `rendered`.
     """
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten, settings.tool_format)
-    return {split: rendered(some, renderer) for split, some in rows.items()}
+    return {split: render_rows(some, renderer) for split, some in rows.items()}
 
 
 def longest(texts: Texts) -> int:
@@ -87,7 +87,7 @@ def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
         UsageError: a recipe that compares whole rows, where some are in parts.
     """
     found = {
-        split: prepared(some, texts[split], settings, f"{folder / f'{split}.jsonl'}") for split, some in rows.items()
+        split: prepare_examples(some, texts[split], settings, f"{folder / f'{split}.jsonl'}") for split, some in rows.items()
     }
     accounts = {split: account for split, (_, account) in found.items()}
     examples, objective = _counted(settings, *found["train"])
@@ -112,6 +112,6 @@ def _counted(
     return left, OfflineObjective(settings, left)
 
 
-def sizes(order: Order) -> list[tuple[int, int]]:
+def sizes(order: BatchOrder) -> list[tuple[int, int]]:
     """Return rows and tokens a row, padding included, of each batch in the first epoch; rows in memory at a time."""
     return [(min(len(rows), order.rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]

@@ -17,12 +17,12 @@ from karl_fast.modeling.checkpoint import CONFIG
 from karl_fast.modeling.load import load, require, require_adapter
 from karl_fast.settings.toml_text import TRAIN_FILE
 from karl_fast.settings.validation import refuse_empty
-from karl_fast.train import validation
+from karl_fast.train.validation import validation_batches
 from karl_fast.train.chat_template import Renderer
-from karl_fast.train.confidence import Difference, difference
+from karl_fast.train.confidence import Difference, mean_difference
 from karl_fast.train.config import load as load_settings
 from karl_fast.train.dataset import longest
-from karl_fast.train.examples import Example, prepared, rendered
+from karl_fast.train.examples import Example, prepare_examples, render_rows
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import AUTO, Training
 
@@ -142,7 +142,7 @@ def evaluate(
     return LossEvaluation(
         _loss(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
         {name: _loss(examples, nats, counts, other, names == name) for name in domains},
-        None if other is None else difference(nats - other, counts, _clusters(examples)),
+        None if other is None else mean_difference(nats - other, counts, _clusters(examples)),
         found.account,
         remarks,
     )
@@ -256,11 +256,11 @@ def _scored(
 ) -> _ExampleLosses:
     loaded = load(model, None if adapter_path is None else str(adapter_path))
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten, settings.tool_format)
-    texts = rendered(rows, renderer)
+    texts = render_rows(rows, renderer)
     if settings.max_seq_length == AUTO:
         settings = replace(settings, max_seq_length=max(2, longest({place: texts})))
-    examples, account = prepared(rows, texts, settings, place)
-    chosen = validation.batches(examples, settings.batch_size, -1, settings.seed)
+    examples, account = prepare_examples(rows, texts, settings, place)
+    chosen = validation_batches(examples, settings.batch_size, -1, settings.seed)
     report.begin(sum(map(len, examples)))
     scorer = _scorer(loaded.model, settings, max(map(len, examples)))
     nats, counts = scorer.losses(examples, chosen, report.add)

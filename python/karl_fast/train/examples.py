@@ -14,7 +14,7 @@ from karl_fast.export.training_rows import STAMP, number_of
 from karl_fast.log.field_hints import fitting, held, likeliest
 from karl_fast.reward.validate import shown
 from karl_fast.train.chat_template import Rendering, has_text
-from karl_fast.train.overlong import fitted
+from karl_fast.train.overlong import fit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -129,16 +129,16 @@ class RowAccount:
         return self.rows - sum(self.dropped.values())
 
 
-def rendered(rows: Iterable[dict[str, Any]], renderer: Renderer) -> list[Rendering]:
+def render_rows(rows: Iterable[dict[str, Any]], renderer: Renderer) -> list[Rendering]:
     """Render each row at full length; without texts if the template fails on it.
 
     Raises:
         TemplateError: the template rewrites history where that is to be an error.
     """
-    return [_rendered(row, renderer) for row in rows]
+    return [_render_row(row, renderer) for row in rows]
 
 
-def _rendered(row: dict[str, Any], renderer: Renderer) -> Rendering:
+def _render_row(row: dict[str, Any], renderer: Renderer) -> Rendering:
     try:
         return renderer.rendering(row)
     except TemplateError as error:
@@ -147,7 +147,7 @@ def _rendered(row: dict[str, Any], renderer: Renderer) -> Rendering:
         return Rendering(error=str(error))
 
 
-def prepared(
+def prepare_examples(
     rows: Sequence[dict[str, Any]], renderings: list[Rendering], settings: Training, place: str
 ) -> tuple[list[Example], RowAccount]:
     """Return the examples of a split, in the order of its rows.
@@ -167,13 +167,13 @@ def prepared(
             account.drop_bad_template(rendering.error, number)
             continue
         account.note(rendering)
-        found += _of_row(number, row, rendering.texts, settings, account, place)
+        found += _row_examples(number, row, rendering.texts, settings, account, place)
     if account.rows and not found:
-        raise _none_left(rows[0], account, place)
+        raise _no_rows_error(rows[0], account, place)
     return found, account
 
 
-def _none_left(row: dict[str, Any], account: RowAccount, place: str) -> NothingToTrainError:
+def _no_rows_error(row: dict[str, Any], account: RowAccount, place: str) -> NothingToTrainError:
     """Return the error if no row is left, with the fields of rows without learned tokens."""
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
     sentence = f"no row of {place} is left to learn from: {reasons}"
@@ -186,15 +186,15 @@ def _none_left(row: dict[str, Any], account: RowAccount, place: str) -> NothingT
     return error
 
 
-def _of_row(
+def _row_examples(
     number: int, row: dict[str, Any], texts: list[Text], settings: Training, account: RowAccount, place: str
 ) -> list[Example]:
     limit, overlong = settings.limit_tokens, settings.overlong
     longer = [text for text in texts if len(text.tokens) > limit]
     if longer and overlong == "error":
-        raise _too_long(place, number, len(longer[0].tokens), limit)
+        raise _length_error(place, number, len(longer[0].tokens), limit)
     account.tokens += sum(len(text.tokens) for text in texts)
-    cuts = [fitted(text, limit, overlong) for text in texts]
+    cuts = [fit_text(text, limit, overlong) for text in texts]
     account.left_out += sum(cut.left_out for cut in cuts)
     parts = [part for cut in cuts for part in cut.parts]
     if not parts:
@@ -206,7 +206,7 @@ def _of_row(
     return [_example(part, number, row) for part in parts]
 
 
-def _too_long(place: str, number: int, tokens: int, limit: int) -> NothingToTrainError:
+def _length_error(place: str, number: int, tokens: int, limit: int) -> NothingToTrainError:
     return NothingToTrainError(
         f"{place}, row {number + 1:,} has {tokens:,} tokens, and max_seq_length is {limit:,}",
         hint="--overlong tail keeps the last tokens of such rows, window cuts them, drop leaves them out",
@@ -237,7 +237,7 @@ def _group(value: Any, number: int) -> str | None:
     return None if value is None else str(value)
 
 
-def groups_of(examples: list[Example]) -> NDArray[np.int64]:
+def group_numbers(examples: list[Example]) -> NDArray[np.int64]:
     """Return the number of each example's group, by first appearance; -1 for none."""
     numbers: dict[str, int] = {}
     found = [-1 if one.group is None else numbers.setdefault(one.group, len(numbers)) for one in examples]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karl_fast.modeling.segment_memory import SweepNeed
-    from karl_fast.modeling.stateful_model import Carrier
+    from karl_fast.modeling.stateful_model import StatefulModel
     from karl_fast.train.settings import Training
 
     Sweeps = Callable[[int, int, int], SweepNeed]
@@ -194,7 +194,7 @@ def of_model(
     vocabulary: int,
     settings: Training,
     layers: int,
-    carrier: Callable[[], Carrier] | None = None,
+    carrier: Callable[[], StatefulModel] | None = None,
 ) -> TrainingMemory:
     """Return the estimate for a model with gradients through `layers`, adapted as in training.
 

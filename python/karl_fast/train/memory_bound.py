@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from karl_fast.train.settings import Training
 
 
-def estimate(model: str, settings: Training) -> dict[str, int]:
+def estimate_memory(model: str, settings: Training) -> dict[str, int]:
     """Return the bytes of a batch of ``batch_size`` rows of ``max_seq_length`` tokens, and the limit.
 
     With ``auto`` for the length, a run takes what is below the limit: the estimate is then the limit.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast.train.batching import padded
+from karl_fast.train.batching import pad_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.modeling.external_objective import Columns, Trace
-    from karl_fast.train.batching import Padded
+    from karl_fast.train.batching import PaddedBatch
     from karl_fast.train.examples import Example
     from karl_fast.train.model_logprobs import Scorer
 
@@ -31,10 +31,10 @@ class Parts:
 
     def __init__(self, examples: list[Example], most: int | None) -> None:
         """Split a batch of examples into parts of at most so many, or into one part for None."""
-        self.whole = padded(examples)
+        self.whole = pad_rows(examples)
         most = most or len(examples)
         self.rows = [slice(start, start + most) for start in range(0, len(examples), most)]
-        self.parts = [self.whole] if len(self.rows) == 1 else [padded(examples[rows]) for rows in self.rows]
+        self.parts = [self.whole] if len(self.rows) == 1 else [pad_rows(examples[rows]) for rows in self.rows]
 
     def reference(self, scorer: Scorer) -> NDArray[np.float32]:
         """Compute log-probabilities under the model without its adapters, 0 for tokens not learned. [B, T]"""
@@ -58,7 +58,7 @@ class MicroBatchPass:
     """A part of a batch on its way through the model, with the seed of its dropout."""
 
     scorer: Scorer
-    part: Padded
+    part: PaddedBatch
     seed: int | None
 
     def forward(self) -> Columns:

@@ -10,12 +10,12 @@ import numpy as np
 from karl_fast.errors import ModelError
 from karl_fast.modeling.chunked_logp import backward, chunk_rows, forward
 from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.flat_gradients import join_leaves
 from karl_fast.modeling.layers import drops
 from karl_fast.modeling.model_views import adapters_off, split
-from karl_fast.modeling.segment_support import carried
-from karl_fast.modeling.shared_prefix import Sharing, sweep
-from karl_fast.train.batching import padded
+from karl_fast.modeling.segment_support import carry_states
+from karl_fast.modeling.shared_prefix import PrefixSharing, pass_segments
+from karl_fast.train.batching import pad_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.modeling.external_objective import Trace
-    from karl_fast.modeling.segment_gradients import Sweep
-    from karl_fast.modeling.stateful_model import Carrier
-    from karl_fast.train.batching import Padded
+    from karl_fast.modeling.segment_gradients import SegmentPass
+    from karl_fast.modeling.stateful_model import StatefulModel
+    from karl_fast.train.batching import PaddedBatch
     from karl_fast.train.examples import Example
 
 
@@ -45,16 +45,16 @@ class Scorer:
         self.body, self.head = split(model)
         self.vocabulary = int(model(mx.array([[1]])).shape[-1])  # a shape is known without computing
         self.rows = chunk_rows(self.vocabulary)
-        self.sharing = Sharing(self._obstacle)
+        self.sharing = PrefixSharing(self._obstacle)
 
     @cached_property
-    def carrier(self) -> Carrier:
+    def carrier(self) -> StatefulModel:
         """The model with the states that segments carry on.
 
         Raises:
             ModelError: it has none that can be carried.
         """
-        return carried(self.model, self.body, self.head)
+        return carry_states(self.model, self.body, self.head)
 
     @cached_property
     def uncarried(self) -> str | None:
@@ -65,11 +65,11 @@ class Scorer:
             return str(error)
         return None
 
-    def long(self, batch: Padded) -> bool:
+    def long(self, batch: PaddedBatch) -> bool:
         """Return whether a batch passes in segments."""
         return self.segment_length is not None and batch.inputs > self.segment_length
 
-    def logp(self, batch: Padded) -> mx.array:
+    def logp(self, batch: PaddedBatch) -> mx.array:
         """Compute the log-probability of each learned token, without dropout and without a gradient. [N]"""
         self.model.eval()
         try:
@@ -77,7 +77,7 @@ class Scorer:
         finally:
             self.model.train()
 
-    def reference(self, batch: Padded) -> mx.array:
+    def reference(self, batch: PaddedBatch) -> mx.array:
         """Compute the same under the model without its adapters. [N]"""
         import mlx.core as mx
 
@@ -87,7 +87,7 @@ class Scorer:
             mx.eval(found)
         return found
 
-    def trained_logp(self, batch: Padded, seed: int | None = None) -> mx.array:
+    def trained_logp(self, batch: PaddedBatch, seed: int | None = None) -> mx.array:
         """Compute the same as in training: with the adapters, and with dropout, by the seed in segments. [N]"""
         import mlx.core as mx
 
@@ -95,7 +95,7 @@ class Scorer:
             return mx.array(swept.outputs(keep=False)["logp"])
         return forward(self.body, self.head, batch.tokens, batch.places, self.rows)["logp"]
 
-    def trace(self, batch: Padded, seed: int | None = None) -> Trace:
+    def trace(self, batch: PaddedBatch, seed: int | None = None) -> Trace:
         """Prepare log-probabilities and their gradient in the trainable parameters, joined."""
         if (swept := self._sweep(batch, seed)) is not None:
             return swept
@@ -103,14 +103,14 @@ class Scorer:
         def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
             shared = (self.body, self.head, batch.tokens, batch.places, self.rows)
             values, tree = backward(self.model, *shared, coefficients)
-            return values, joined(tree)
+            return values, join_leaves(tree)
 
         return Traced(["logp"], batch.places.size, gradient)
 
-    def _sweep(self, batch: Padded, seed: int | None) -> Sweep | None:
+    def _sweep(self, batch: PaddedBatch, seed: int | None) -> SegmentPass | None:
         """Return the way of a batch in segments, or with common prefixes; None where it passes whole."""
         shared = (lambda: self.carrier, self.head, self.rows, np.array(batch.tokens), batch.mask)
-        return sweep(*shared, length=self.segment_length, sharing=self.sharing, seed=seed)
+        return pass_segments(*shared, length=self.segment_length, sharing=self.sharing, seed=seed)
 
     def _obstacle(self) -> str | None:
         """Return why rows with a common prefix do not have the same states, or none to carry on; None if they do."""
@@ -129,7 +129,7 @@ class Scorer:
         nats = np.zeros(len(examples))
         counts = np.zeros(len(examples), dtype=np.int64)
         for rows in chosen:
-            batch = padded([examples[row] for row in rows])
+            batch = pad_rows([examples[row] for row in rows])
             nats[rows] = -np.array(batch.spread(self.logp(batch)), dtype=np.float64).sum(1)
             counts[rows] = batch.mask.sum(1)
             on_batch(sum(len(examples[row]) for row in rows))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedText:
     """Parts of a text within the limit.
 
     Attributes:
@@ -28,7 +28,7 @@ class Fitted:
     left_out: int
 
 
-def fitted(text: Text, limit: int, overlong: Overlong) -> Fitted:
+def fit_text(text: Text, limit: int, overlong: Overlong) -> FittedText:
     """Cut a text to the limit: one part, several windows, or none.
 
     ``tail`` keeps the last tokens, where the answer and the end of the turn are. ``window`` cuts windows that begin
@@ -50,7 +50,7 @@ def fitted(text: Text, limit: int, overlong: Overlong) -> Fitted:
         if learned.any():
             parts.append(Text(text.tokens[part], learned))
             there[part] = True
-    return Fitted(parts, tokens - int(there.sum()) if tokens > limit else 0)
+    return FittedText(parts, tokens - int(there.sum()) if tokens > limit else 0)
 
 
 def _starts(tokens: int, limit: int, overlong: Overlong) -> Iterable[int]:

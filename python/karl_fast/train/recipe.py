@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karl_fast.errors import ArgumentError, NothingToTrainError, UsageError
-from karl_fast.train.examples import Example, groups_of
+from karl_fast.train.examples import Example, group_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.export.training_rows import Source
     from karl_fast.objective.batch import Scored
-    from karl_fast.train.batching import Padded
+    from karl_fast.train.batching import PaddedBatch
     from karl_fast.train.settings import Training
 
 WEIGHTED = ("boltzmann", "awr")
@@ -57,7 +57,7 @@ class OfflineObjective:
         self.grouped = settings.recipe in GROUPED
         self.most_rows = settings.batch_size if self.grouped else None
         self.rewards = np.array([one.reward for one in examples])
-        self.groups = groups_of(examples)
+        self.groups = group_numbers(examples)
         self.weights = None if self.grouped else self._weights(settings, examples)
         self.kept = self._kept()
         if not self.kept.any():
@@ -89,7 +89,7 @@ class OfflineObjective:
             return np.asarray(~np.isnan(self.weights))
         return np.asarray(~np.isnan(self.rewards) & (self.groups >= 0))
 
-    def scored(self, rows: list[int], padded: Padded, reference: NDArray[np.float32] | None) -> Scored:
+    def scored(self, rows: list[int], padded: PaddedBatch, reference: NDArray[np.float32] | None) -> Scored:
         """Return the inputs of the loss of a batch beyond log-probabilities.
 
         Args:

@@ -16,10 +16,11 @@ from karl_fast.modeling import optimizer as optimizers
 from karl_fast.modeling.adapters import begin, unadapted_experts, unrecorded
 from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, TrainingState
 from karl_fast.modeling.load import Loaded, adapt, load
-from karl_fast.modeling.position_limits import positions
-from karl_fast.modeling.trackers import FILE, Tracker, trackers
+from karl_fast.modeling.position_limits import position_limit
+from karl_fast.modeling.trackers import METRICS_FILE, Tracker, open_trackers
 from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
-from karl_fast.train import dataset, validation
+from karl_fast.train import dataset
+from karl_fast.train.validation import mean_loss, validation_batches
 from karl_fast.train.length_budget import SHORTEST, LengthBudget, in_segments, settled
 from karl_fast.train.memory import Need, TrainingMemory, limit_bytes, of_model
 from karl_fast.train.model_logprobs import Scorer
@@ -30,7 +31,7 @@ from karl_fast.train.step import Learner
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from karl_fast.train.data_order import Order
+    from karl_fast.train.data_order import BatchOrder
     from karl_fast.train.dataset import Corpus
     from karl_fast.train.examples import Example, RowAccount
     from karl_fast.train.settings import Training
@@ -63,7 +64,7 @@ class OfflineRun:
     settings: Training
     learner: Learner
     optimizer: Any
-    order: Order
+    order: BatchOrder
     batches: int
     state: TrainingState
     checkpoints: Checkpoints
@@ -87,8 +88,8 @@ class OfflineRun:
         if not self.judged:
             return None
         settings = self.settings
-        chosen = validation.batches(self.judged, settings.batch_size, settings.val_batches, settings.seed)
-        return validation.mean_loss(self.learner.scorer, self.judged, chosen)
+        chosen = validation_batches(self.judged, settings.batch_size, settings.val_batches, settings.seed)
+        return mean_loss(self.learner.scorer, self.judged, chosen)
 
     @property
     def stopped(self) -> bool:
@@ -189,7 +190,7 @@ def _placed(run: OfflineRun, resume: bool) -> None:
         run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings, run.state.began)
         upto = run.state.step
     run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
-    run.trackers = trackers(run.settings, path, upto)
+    run.trackers = open_trackers(run.settings, path, upto)
     if upto < 0:
         run.checkpoints.clear()
 
@@ -218,9 +219,9 @@ def _own(path: Path) -> Collection[str]:
     """Return the names that a run killed early leaves: files only beside its settings, and no complete checkpoint."""
     folder = path / FOLDER
     other = folder.is_dir() and any(not one.name.startswith(_atomic.UNFINISHED) for one in folder.iterdir())
-    lone = () if (path / TRAIN_FILE).is_file() else (path / CONFIG, path / FILE)
+    lone = () if (path / TRAIN_FILE).is_file() else (path / CONFIG, path / METRICS_FILE)
     alien = {file.name for file in lone if file.is_file() and file.stat().st_size > 0}
-    return {TRAIN_FILE, CONFIG, FILE, FOLDER, _seen_hashes.FILE} - alien - ({FOLDER} if other else set())
+    return {TRAIN_FILE, CONFIG, METRICS_FILE, FOLDER, _seen_hashes.FILE} - alien - ({FOLDER} if other else set())
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
@@ -249,7 +250,7 @@ def _remarks(loaded: Loaded, run: OfflineRun, weights: str | None) -> list[str]:
 
 def _remark(loaded: Loaded, run: OfflineRun) -> str | None:
     """Return a remark if rows, or the allowed length, are longer than the model's positions."""
-    known = positions(loaded.model, loaded.config)
+    known = position_limit(loaded.model, loaded.config)
     longest = max([*run.order.lengths, *map(len, run.judged)])
     limit = run.settings.limit_tokens
     chosen = limit if run.budget is not None else 0  # a length that the run chose itself needs no remark

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.external_objective import gradient
-from karl_fast.modeling.flat_gradients import Sum, norm
+from karl_fast.modeling.external_objective import objective_gradient
+from karl_fast.modeling.flat_gradients import GradientSum, global_norm
 from karl_fast.train.microbatch import Parts
 from karl_fast.train.model_logprobs import Scorer
 
@@ -73,14 +73,14 @@ class Learner:
 
         scored = [self._scored(rows) for rows in batches]
         count = max(1.0, sum(self.objective.family.denominator(one) for _, one in scored))
-        loss, summed = 0.0, Sum()
+        loss, summed = 0.0, GradientSum()
         for passes, mask, one in chain.from_iterable(starmap(self._units, scored)):
             mx.eval(summed.vectors)  # what is left of a batch, before the next one needs the room
-            evaluation, _, values = gradient(passes, mask, partial(self._evaluated, one, count))
+            evaluation, _, values = objective_gradient(passes, mask, partial(self._evaluated, one, count))
             loss += evaluation.loss
             summed.add(values)
         found = summed.result()
-        size = norm(found)
+        size = global_norm(found)
         mx.eval(found, size)  # at once: each call waits for the device
         wholes = [parts.whole for parts, _ in scored]
         learned, real = sum(one.places.size for one in wholes), sum(one.real for one in wholes)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._signals import Deferred, Stopped
 from karl_fast.errors import DivergedError
-from karl_fast.modeling.flat_gradients import bounded
+from karl_fast.modeling.flat_gradients import clip_norm
 from karl_fast.modeling.optimizer import aim, learning_rate
-from karl_fast.train.data_order import mixed
+from karl_fast.train.data_order import mix_seed
 
 if TYPE_CHECKING:
     from karl_fast.train.setup import OfflineRun, Viewer
@@ -60,7 +60,7 @@ def _make_steps(run: OfflineRun, viewer: Viewer) -> None:
     while state.step < run.steps and not run.stopped:
         begun = time.perf_counter()
         state.step += 1
-        mx.random.seed(mixed(settings.seed, state.step))
+        mx.random.seed(mix_seed(settings.seed, state.step))
         left = run.batches - (state.step - 1) * settings.grad_accumulation_steps
         batches = [next(run.order) for _ in range(min(settings.grad_accumulation_steps, left))]
         gradient = run.learner.gradient(batches)
@@ -94,7 +94,7 @@ def _update(run: OfflineRun, gradient: Gradient) -> float:
     run.state.skipped = 0 if gradient.finite else run.state.skipped + 1
     if gradient.finite:
         aim(run.optimizer, run.settings, rate)
-        run.optimizer.update(run.learner.model, bounded(gradient.values, gradient.norm, run.settings.max_grad_norm))
+        run.optimizer.update(run.learner.model, clip_norm(gradient.values, gradient.norm, run.settings.max_grad_norm))
         mx.eval(run.learner.model.trainable_parameters(), run.optimizer.state)
     elif run.state.skipped >= MOST_SKIPPED:
         raise _diverged(run, f"the gradients of {MOST_SKIPPED} steps in a row are not finite")

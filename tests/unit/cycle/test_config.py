@@ -8,7 +8,7 @@ import pytest
 
 from karl_fast.cycle.checks import check
 from karl_fast.cycle.config import load
-from karl_fast.cycle.plan import plan
+from karl_fast.cycle.plan import plan_run
 from karl_fast.errors import KarlError, UsageError
 
 if TYPE_CHECKING:
@@ -212,4 +212,4 @@ def test_what_a_later_step_cannot_take_is_refused_before_the_first(
 
 def test_a_plan_is_refused_too(sound: Path) -> None:
     with pytest.raises(KarlError, match="wanted log, result"):
-        plan(load(written(sound, SOUND.replace('["sessions"]', '["sessions"]\nrate = "unknown"'))))
+        plan_run(load(written(sound, SOUND.replace('["sessions"]', '["sessions"]\nrate = "unknown"'))))

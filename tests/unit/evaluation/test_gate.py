@@ -222,7 +222,7 @@ def test_processes_at_once_have_looks_of_their_own(runs: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from karl_fast.evaluation import promote, promotions, rollback
+from karl_fast.evaluation import gate, promote, rollback
 runs, place, how = sys.argv[1:]
 calls = 0
 def dies(function):
@@ -233,8 +233,8 @@ def dies(function):
         calls += 1
         return function(*given, **named)
     return call
-promotions._write = dies(promotions._write)
-promotions.PromotionRecords.move = dies(promotions.PromotionRecords.move)
+gate._write = dies(gate._write)
+gate.PromotionRecords.move = dies(gate.PromotionRecords.move)
 if how == "promote":
     promote(f"{runs}/second", over=f"{runs}/first", data=f"{runs}/data", by="rewards")
 else:

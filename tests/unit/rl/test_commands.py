@@ -195,15 +195,15 @@ def test_a_run_that_cannot_be_shown_is_named(place: Path, tmp_path: Path) -> Non
 
 
 def test_a_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.rl import rollout_log
+    from karl_fast.rl import rollout as rollout_log
 
     lines = [f"{number} \u2028" * 9 for number in range(50)]
     (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for block in (1, 7, 1000, 1 << 20):
-        monkeypatch.setattr(rollout_log, "BLOCK", block)
-        assert rollout_log.last(tmp_path / "log", 3) == lines[-3:]
-        assert rollout_log.last(tmp_path / "log", 60) == lines
-        assert rollout_log.last(tmp_path / "log", 0) == []
+        monkeypatch.setattr(rollout_log, "READ_BLOCK", block)
+        assert rollout_log.read_last_lines(tmp_path / "log", 3) == lines[-3:]
+        assert rollout_log.read_last_lines(tmp_path / "log", 60) == lines
+        assert rollout_log.read_last_lines(tmp_path / "log", 0) == []
 
 
 BREVITY = """\

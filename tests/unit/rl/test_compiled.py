@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import ModelError
-from karl_fast.rl import factory as parts
+from karl_fast.rl import setup as parts
 from karl_fast.rl import rl
-from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
-from karl_fast.rl.generate import Generation, draw
+from karl_fast.rl.compiled import MOST_TRACES, CompiledModel, round_size
+from karl_fast.rl.generate import Generation, generate_turns
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rollout import Packed, Prompt
-from karl_fast.rl.turn import Ask, Turn, key
+from karl_fast.rl.turn import Ask, Turn, rollout_key
 from tests.external_gradients import pulled
 from tests.unit.rl.conftest import lines
 
@@ -71,8 +71,8 @@ def assert_same_as_plain(policy: Policy) -> None:
     import mlx.core as mx
 
     given = packed(rows=6, length=41, seed=1, width=44)  # 41 is rounded up to 42, and so are the targets
-    assert rounded(41) == 42
-    assert rounded(int(given.mask.sum())) > given.mask.sum() > 32
+    assert round_size(41) == 42
+    assert round_size(int(given.mask.sum())) > given.mask.sum() > 32
     compiled = pass_of(policy, given)
     mx.disable_compile()
     plain = pass_of(policy, given, compile=False)
@@ -142,9 +142,9 @@ def test_a_draw_says_what_an_uncompiled_one_says(language: Policy) -> None:
     import mlx.core as mx
 
     asked: dict[str, Any] = {"temperature": 0.8, "rows": 4, "seed": 3, "compile": True}
-    compiled = draw(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
+    compiled = generate_turns(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
     mx.disable_compile()
-    plain = draw(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
+    plain = generate_turns(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
     for one, other in zip(compiled, plain, strict=True):
         assert one.tokens.tolist() == other.tokens.tolist()
         np.testing.assert_allclose(one.logp, other.logp, rtol=1e-5, atol=1e-6)
@@ -167,7 +167,7 @@ def test_places_of_a_draw_are_traced_once_and_have_the_weights_of_now(
 
     def drawn() -> list[Turn]:
         found: dict[int, Turn] = {}
-        asks = [Ask(row, context, 4, key(3, row)) for row, context in enumerate(contexts)]
+        asks = [Ask(row, context, 4, rollout_key(3, row)) for row, context in enumerate(contexts)]
         Generation(decoder, 6)(asks, lambda ask, turn: found.update({ask.rollout: turn}))
         return [found[row] for row in range(6)]
 
@@ -179,7 +179,7 @@ def test_places_of_a_draw_are_traced_once_and_have_the_weights_of_now(
     said.append(drawn())
     assert len(traced) == 5
     mx.disable_compile()
-    plain = draw(policy, contexts, [4] * 6, temperature=0.8, rows=6, seed=3)
+    plain = generate_turns(policy, contexts, [4] * 6, temperature=0.8, rows=6, seed=3)
     for first, again, later, one in zip(*said, plain, strict=True):
         assert first.tokens.tolist() == again.tokens.tolist()
         assert later.tokens.tolist() == one.tokens.tolist()
@@ -221,10 +221,10 @@ def test_places_are_compiled_where_the_same_few_come_again(online: Callable[...,
     policy = reversal.policy(seed=1)
     alike = [Prompt(str(n), n, ({"role": "user", "content": f"{n} 2"},)) for n in range(3)]
     longer = Prompt("3", 3, ({"role": "user", "content": "1 2 3"},))
-    whole = lambda prompts, **over: parts.decoder(online(**{"compile": True} | over), policy, prompts)._whole  # noqa: E731
+    whole = lambda prompts, **over: parts.build_decoder(online(**{"compile": True} | over), policy, prompts)._whole  # noqa: E731
     assert whole(alike)
     assert not whole([*alike, longer])
-    assert not whole(alike, max_tokens=parts.SHORT + 1)
+    assert not whole(alike, max_tokens=parts.SHORT_TOKENS + 1)
     assert not whole(alike, compile=False)
 
 
@@ -245,7 +245,7 @@ def test_a_model_that_a_pass_changes_is_refused() -> None:
 
     model = Counted()
     with pytest.raises(ModelError, match=r"changes seen of the model.*compile cannot be true"):
-        Compiled(model, on=True)(lambda x: model(x))(mx.ones((1, 2)))
+        CompiledModel(model, on=True)(lambda x: model(x))(mx.ones((1, 2)))
 
 
 @pytest.mark.usefixtures("compiling")
@@ -282,7 +282,7 @@ def test_traces_are_not_kept_without_end() -> None:
     import mlx.core as mx
     import mlx.nn as nn
 
-    compiled = Compiled(nn.Linear(2, 2), on=True)
+    compiled = CompiledModel(nn.Linear(2, 2), on=True)
     first = compiled(scaled, 2.0)
     for size in range(1, MOST_TRACES + 3):
         assert compiled(scaled, 2.0)(mx.ones(size)).tolist() == [2.0] * size
@@ -291,20 +291,20 @@ def test_traces_are_not_kept_without_end() -> None:
 
 def test_sizes_are_rounded_up_by_a_sixteenth_at_most_to_sixteen_an_octave() -> None:
     sizes = np.arange(1, 5000)
-    found = np.array([rounded(int(size)) for size in sizes])
+    found = np.array([round_size(int(size)) for size in sizes])
     assert (found >= sizes).all()
     assert (found <= sizes * 17 / 16).all()
     assert found[:32].tolist() == sizes[:32].tolist()
     assert len({size for size in found.tolist() if 1024 < size <= 2048}) == 16
-    assert [rounded(size) for size in found.tolist()] == found.tolist()
-    assert rounded(0) == 0
+    assert [round_size(size) for size in found.tolist()] == found.tolist()
+    assert round_size(0) == 0
 
 
 def test_what_is_no_array_has_a_function_of_its_own() -> None:
     import mlx.core as mx
     import mlx.nn as nn
 
-    compiled = Compiled(nn.Linear(2, 2), on=True)
+    compiled = CompiledModel(nn.Linear(2, 2), on=True)
     double, half = compiled(scaled, 2.0), compiled(scaled, 0.5)
     assert compiled(scaled, 2.0) is double
     assert (double(mx.array(3.0)).item(), half(mx.array(3.0)).item()) == (6.0, 1.5)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from karl_fast.rl import metrics, rl
+from karl_fast.rl import rl
+from karl_fast.rl.metrics import diversity_metrics
 from tests.unit.rl.conftest import lines
 from tests.unit.rl.test_reward import rollout
 
@@ -26,12 +27,12 @@ def test_diversity_is_of_the_tokens_of_the_policy() -> None:
         )
         for (group, name), own in texts.items()
     ]
-    found = metrics.diversity(rollouts)
+    found = diversity_metrics(rollouts)
     assert found["distinct_1"] == pytest.approx(5 / 11)  # 4, 5, 7, 8, 9
     assert found["distinct_2"] == pytest.approx(4 / 7)  # 78, 89, 77, 45
     assert found["unique"] == pytest.approx((1 / 2 + 1) / 2)
     assert 0 < found["self_bleu"] < 1
-    same = metrics.diversity([rollouts[0], rollouts[1]])
+    same = diversity_metrics([rollouts[0], rollouts[1]])
     assert same["self_bleu"] == pytest.approx(1)
     assert same["unique"] == 0.5
 

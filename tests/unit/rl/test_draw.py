@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.rl.generate import draw
+from karl_fast.rl.generate import generate_turns
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,7 +31,7 @@ def logits(policy: Any, context: list[int]) -> Any:
 
 def test_first_tokens_follow_the_softmax_at_the_temperature(policy: Any) -> None:
     context, count = [1, 2, 8], 20_000
-    turns = draw(policy, [context] * count, [1] * count, temperature=TEMPERATURE, rows=count, seed=5)
+    turns = generate_turns(policy, [context] * count, [1] * count, temperature=TEMPERATURE, rows=count, seed=5)
     seen = np.bincount([turn.tokens[0] for turn in turns], minlength=10)
     chance = np.exp(logits(policy, context) / TEMPERATURE)
     chance /= chance.sum()
@@ -44,7 +44,7 @@ def test_first_tokens_follow_the_softmax_at_the_temperature(policy: Any) -> None
 
 def test_a_turn_ends_with_its_end_or_with_its_budget(policy: Any) -> None:
     budgets = [1, 3, 6] * 30
-    turns = draw(policy, [[1, 2, 8]] * 90, budgets, temperature=1.0, rows=40, seed=0)
+    turns = generate_turns(policy, [[1, 2, 8]] * 90, budgets, temperature=1.0, rows=40, seed=0)
     for turn, budget in zip(turns, budgets, strict=True):
         ends = np.isin(turn.tokens, list(policy.ends))
         assert not ends[:-1].any()
@@ -56,7 +56,7 @@ def test_a_turn_ends_with_its_end_or_with_its_budget(policy: Any) -> None:
 
 def test_what_is_drawn_is_a_function_of_the_seed(policy: Any) -> None:
     contexts = [[1, 2, 8], [3, 8], [1, 2, 8], [4, 5, 6, 8]] * 4
-    first, again, other = (draw(policy, contexts, [5] * 16, temperature=1.0, rows=64, seed=seed) for seed in (7, 7, 8))
+    first, again, other = (generate_turns(policy, contexts, [5] * 16, temperature=1.0, rows=64, seed=seed) for seed in (7, 7, 8))
     assert all(np.array_equal(a.tokens, b.tokens) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a.tokens, b.tokens) for a, b in zip(first, other, strict=True))
 
@@ -68,7 +68,7 @@ def test_log_probabilities_of_a_draw_are_those_of_the_training_forward(language:
 
     contexts = [language.encode([{"role": "user", "content": text}]) for text in ("flight", "a longer question")]
     contexts = [context for context in contexts for _ in range(4)]
-    turns = draw(language, contexts, [40] * 8, temperature=temperature, rows=8, seed=2)
+    turns = generate_turns(language, contexts, [40] * 8, temperature=temperature, rows=8, seed=2)
     width = max(len(context) + len(turn.tokens) for context, turn in zip(contexts, turns, strict=True))
     tokens, logp = np.zeros((8, width), np.int32), np.zeros((8, width), np.float32)
     mask = np.zeros((8, width), np.bool_)

@@ -9,14 +9,14 @@ import pytest
 
 from karl_fast.rl import rl
 from karl_fast.rl.collect_rollouts import Collector, Sampling
-from karl_fast.rl.config import prompts as read_prompts
+from karl_fast.rl.config import read_prompts
 from karl_fast.rl.episode import RolloutBudget
-from karl_fast.rl.finished_rollouts import FILE, FinishedRollouts
+from karl_fast.rl.finished_rollouts import FINISHED_FILE, FinishedRollouts
 from karl_fast.rl.generate import Generation
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.prepare_batch import Preparer
 from karl_fast.rl.rewards import RewardFunctions
-from karl_fast.rl.rollout_log import Journal, groups, line
+from karl_fast.rl.rollout_log import RolloutLog, read_groups, rollout_line
 from tests.unit.rl.test_run import left
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_whole_draws_are_read_and_the_bytes_are_the_same(
     rl(online(), resume=True)
     assert drawn == again
     assert left(tmp_path / "out") == left(tmp_path / "whole")
-    assert not (tmp_path / "out" / FILE).exists()
+    assert not (tmp_path / "out" / FINISHED_FILE).exists()
 
 
 def test_rollouts_of_a_run_with_other_settings_are_not_taken(
@@ -110,7 +110,7 @@ def test_with_overlap_each_finished_rollout_is_read(
     sampling = Sampling(4, budget=RolloutBudget(6, turns=2, turn_tokens=3), overlap=True)
     collector = Collector(Decoder(reversal.policy(0), 1.0), rewards, sampling, Again)
     how = {"first": 8, "seed": 3, "version": 5}
-    path, by_id = tmp_path / FILE, {one.id: one for one in prompts}
+    path, by_id = tmp_path / FINISHED_FILE, {one.id: one for one in prompts}
     record = FinishedRollouts(path, {"of": 1}, by_id)
     wanted, _ = collector(prompts, finished=record, **how)  # type: ignore[arg-type]
     record.finish()
@@ -149,14 +149,14 @@ def test_half_a_surrogate_pair_is_written_as_its_escape_and_read_back(tmp_path: 
     texts = ["a \ud800 \\ud83d \U0001f600", "\udfff\\"]
     said = [one.but(messages=({"role": "assistant", "content": text},)) for one, text in zip(drawn, texts, strict=True)]
     by_id = {one.id: one for one in prompts}
-    record = FinishedRollouts(tmp_path / FILE, {}, by_id)
+    record = FinishedRollouts(tmp_path / FINISHED_FILE, {}, by_id)
     record.add(said)
     record.finish()
-    journal = Journal(tmp_path / "rollouts.jsonl", 0)
-    journal.write(line(one, 0)(one.logp, learned=True) for one in said)
+    journal = RolloutLog(tmp_path / "rollouts.jsonl", 0)
+    journal.write(rollout_line(one, 0)(one.logp, learned=True) for one in said)
     journal.finish()
-    again = FinishedRollouts(tmp_path / FILE, {}, by_id)
+    again = FinishedRollouts(tmp_path / FINISHED_FILE, {}, by_id)
     assert [again.rollouts[one.id].messages for one in said] == [one.messages for one in said]
-    assert [one.messages for one in groups(journal.path, [0], by_id)[0]] == [one.messages for one in said]
+    assert [one.messages for one in read_groups(journal.path, [0], by_id)[0]] == [one.messages for one in said]
     again.finish()
-    assert "?" not in (tmp_path / FILE).read_text("utf-8") + journal.path.read_text("utf-8")
+    assert "?" not in (tmp_path / FINISHED_FILE).read_text("utf-8") + journal.path.read_text("utf-8")

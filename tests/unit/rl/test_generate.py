@@ -13,13 +13,13 @@ import pytest
 
 from karl_fast.rl.collect_rollouts import Collector, Sampling
 from karl_fast.rl.episode import RolloutBudget
-from karl_fast.rl.generate import Generation, draw
+from karl_fast.rl.generate import Generation, generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.prefill import Prefill
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt
-from karl_fast.rl.turn import Ask, Later, Turn, key
+from karl_fast.rl.turn import Ask, PendingAnswer, Turn, rollout_key
 from tests.unit.train import model_zoo
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_a_rollout_is_the_same_in_any_batch_and_that_of_a_forward_pass(kind: str
     own, asked = policy(kind), [one for one in contexts(6) for _ in range(2)]
     budgets = np.random.default_rng(1).integers(1, 24, len(asked)).tolist()
     assert Decoder(own, 1.0).ragged
-    alone, some, all_ = (draw(own, asked, budgets, temperature=1.0, rows=rows, seed=3) for rows in (1, 5, 32))
+    alone, some, all_ = (generate_turns(own, asked, budgets, temperature=1.0, rows=rows, seed=3) for rows in (1, 5, 32))
     for context, *turns in zip(asked, alone, some, all_, strict=True):
         assert len({turn.tokens.tobytes() for turn in turns}) == 1
         wanted = forward(own, context, turns[0])
@@ -90,14 +90,14 @@ def test_recurrent_states_take_in_no_padding_even_where_their_mask_is_lost(
     own, asked = policy(kind), contexts(6)
 
     def farthest() -> float:
-        turns = draw(own, asked, [8] * 6, temperature=1.0, rows=8, seed=3)
+        turns = generate_turns(own, asked, [8] * 6, temperature=1.0, rows=8, seed=3)
         return float(
             max(np.abs(turn.logp - forward(own, one, turn)).max() for one, turn in zip(asked, turns, strict=True))
         )
 
     monkeypatch.setattr("mlx_lm.models.cache.ArraysCache.make_mask", lambda *_: None)
     assert farthest() < 1e-4
-    monkeypatch.setattr("karl_fast.rl.prefill.FILLED", 0.0)
+    monkeypatch.setattr("karl_fast.rl.prefill.PREFILL_ROWS", 0.0)
     monkeypatch.setattr(Prefill, "_padded", True)
     assert farthest() > 1e-3
 
@@ -106,7 +106,7 @@ def test_recurrent_states_take_in_no_padding_even_where_their_mask_is_lost(
 def test_a_model_that_takes_rows_of_one_length_only_is_found_by_trying(kind: str) -> None:
     own, asked = policy(kind), [one for one in contexts(3) for _ in range(3)]
     assert not Decoder(own, 1.0).ragged
-    for context, turn in zip(asked, draw(own, asked, [9] * 9, temperature=1.0, rows=8, seed=3), strict=True):
+    for context, turn in zip(asked, generate_turns(own, asked, [9] * 9, temperature=1.0, rows=8, seed=3), strict=True):
         assert np.abs(turn.logp - forward(own, context, turn)).max() < 1e-4
 
 
@@ -119,7 +119,7 @@ def test_a_prompt_is_computed_once_for_its_group(rows: int, monkeypatch: pytest.
     assert decoder.ragged
     fed.seen.clear()
     found: dict[int, Turn] = {}
-    asks = [Ask(row, one, 6, key(3, row)) for row, one in enumerate(asked)]
+    asks = [Ask(row, one, 6, rollout_key(3, row)) for row, one in enumerate(asked)]
     Generation(decoder, rows)(asks, lambda ask, turn: found.update({ask.rollout: turn}))
     assert len(found) == 10
     assert fed.prefilled == len(asked[0]) + len(asked[5])
@@ -132,7 +132,7 @@ def test_rows_that_finish_are_replaced_and_draw_little_in_vain(monkeypatch: pyte
     assert decoder.ragged
     fed.seen.clear()
     found: list[Turn] = []
-    asks = [Ask(row, one, budgets[row], key(3, row)) for row, one in enumerate(contexts(24, seed=5))]
+    asks = [Ask(row, one, budgets[row], rollout_key(3, row)) for row, one in enumerate(contexts(24, seed=5))]
     Generation(decoder, 4)(asks, lambda _, turn: found.append(turn))
     assert sorted(len(turn.tokens) for turn in found) == sorted(budgets)
     assert max(rows for rows, _ in fed.seen) == 4
@@ -192,7 +192,7 @@ def test_turns_go_on_from_the_caches_of_the_turn_before(kind: str) -> None:
         drawn = ask.drawn + len(turn.tokens)
         return Ask(ask.rollout, more, 5 + ask.rollout % 3, ask.key, drawn, last=len(told) == 2)
 
-    asks = [Ask(row, one, 4 + row % 5, key(9, row), last=False) for row, one in enumerate(begun)]
+    asks = [Ask(row, one, 4 + row % 5, rollout_key(9, row), last=False) for row, one in enumerate(begun)]
     Generation(Decoder(own, 1.0), 4)(asks, answer)
     for told in said.values():
         assert len(told) == 3
@@ -217,7 +217,7 @@ def test_other_rows_go_on_while_an_answer_is_waited_for(monkeypatch: pytest.Monk
     turns: list[tuple[Ask, Turn]] = []
     with ThreadPoolExecutor(1) as threads:
 
-        def answer(ask: Ask, turn: Turn) -> Later | None:
+        def answer(ask: Ask, turn: Turn) -> PendingAnswer | None:
             turns.append((ask, turn))
             if ask.last:
                 return None
@@ -227,9 +227,9 @@ def test_other_rows_go_on_while_an_answer_is_waited_for(monkeypatch: pytest.Monk
                 waited.append(work.result())
                 return Ask(0, [*ask.tokens, *turn.tokens.tolist(), 9, 9, 9], 4, ask.key, 3)
 
-            return Later(work, then)
+            return PendingAnswer(work, then)
 
-        asks = [Ask(row, one, (3, 60)[row], key(2, row), last=row == 1) for row, one in enumerate(contexts(2))]
+        asks = [Ask(row, one, (3, 60)[row], rollout_key(2, row), last=row == 1) for row, one in enumerate(contexts(2))]
         Generation(decoder, 2, overlap=True)(asks, answer)
     assert waited == [True]
     assert [(ask.rollout, len(turn.tokens)) for ask, turn in turns] == [(0, 3), (0, 4), (1, 60)]
@@ -249,10 +249,10 @@ def test_contexts_that_are_computed_apart_are_those_computed_together(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, asked = policy(kind), contexts(8, longest=9)
-    together = draw(own, asked, [4] * 8, temperature=1.0, rows=16, seed=1)
+    together = generate_turns(own, asked, [4] * 8, temperature=1.0, rows=16, seed=1)
     monkeypatch.setattr("karl_fast.rl.prefill.PREFILL", 16)
     fed = Fed(own, monkeypatch)
-    apart = draw(own, asked, [4] * 8, temperature=1.0, rows=16, seed=1)
+    apart = generate_turns(own, asked, [4] * 8, temperature=1.0, rows=16, seed=1)
     assert all(rows * width <= 16 for rows, width in fed.seen if width > 1)
     for one, other in zip(together, apart, strict=True):
         assert one.tokens.tolist() == other.tokens.tolist()

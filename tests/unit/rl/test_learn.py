@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.modeling import external_objective
+from karl_fast.modeling import chunked_logp
 from karl_fast.objective import names, recipe
 from karl_fast.objective.axes.advantage import Centre
 from karl_fast.objective.axes.empg import EntropyModulated
@@ -20,8 +20,8 @@ from karl_fast.rl.episode import RolloutBudget
 from karl_fast.rl.learner import PolicyLearner
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.objective_batch import batch, looks_at_old, looks_at_turns
-from karl_fast.rl.prepare_batch import Passes, Prepared, Preparer
+from karl_fast.rl.objective_batch import build_batch, reads_old_logp, reads_turns
+from karl_fast.rl.prepare_batch import Passes, PreparedBatch, Preparer
 from karl_fast.rl.rewards import RewardFunctions, Weighted
 from karl_fast.rl.rollout import Prompt, pack
 
@@ -70,7 +70,7 @@ def weights(policy: Any) -> dict[str, Any]:
 
 def learned(
     policy: Any, rollouts: list[Rollout], name: str | Objective, **passes: Any
-) -> tuple[Prepared, Any, dict[str, Any]]:
+) -> tuple[PreparedBatch, Any, dict[str, Any]]:
     """What one batch makes of the policy, which is then as it was."""
     before = policy.model.parameters()
     from mlx.utils import tree_map
@@ -104,14 +104,14 @@ def test_gradients_of_micro_batches_add_up_in_float32(
     policy.model.update(tree_map(lambda one: one.astype(mx.bfloat16), policy.model.parameters()))
     one = learner(policy, "rloo", micro_batch=1)
     prepared = one.prepare(rollouts, version=0, seed=5)
-    sizes, plain, taken = iter([256.0, *[1.0] * len(rollouts)]), external_objective.gradient, dict[str, Any]()
+    sizes, plain, taken = iter([256.0, *[1.0] * len(rollouts)]), chunked_logp.objective_gradient, dict[str, Any]()
 
     def sized(*arguments: Any) -> Any:
         evaluation, columns, values = plain(*arguments)
         size = next(sizes)
         return evaluation, columns, {name: mx.full(value.shape, size, value.dtype) for name, value in values.items()}
 
-    monkeypatch.setattr(external_objective, "gradient", sized)
+    monkeypatch.setattr(chunked_logp, "objective_gradient", sized)
     monkeypatch.setattr(one.optimizer, "update", lambda _, gradient: taken.update(gradient))
     one.learn(prepared, seed=5, aim=lambda _: None)
     assert int(prepared.mask.any(1).sum()) == 18
@@ -206,19 +206,19 @@ def test_what_is_scored_without_old_log_probabilities_does_not_look_at_them(
     policy: Any, rollouts: list[Rollout], name: str
 ) -> None:
     objective = recipe(name).objective
-    if looks_at_old(objective) or name in ("PPO_CLIP", "VPO"):  # a critic, and sets of candidates: not of this loop
+    if reads_old_logp(objective) or name in ("PPO_CLIP", "VPO"):  # a critic, and sets of candidates: not of this loop
         return
     packed = pack(rollouts)
     anything = packed.logp - np.arange(packed.logp.size, dtype=np.float32).reshape(packed.logp.shape) % 7
-    more = {"version": 0, "seed": 0, "turns": looks_at_turns(objective)}
-    one, other = (objective.score(batch(rollouts, packed, given, packed.logp, **more)) for given in (None, anything))
+    more = {"version": 0, "seed": 0, "turns": reads_turns(objective)}
+    one, other = (objective.score(build_batch(rollouts, packed, given, packed.logp, **more)) for given in (None, anything))
     for field, value in vars(one).items():
         if field != "logp_old" and value is not None:
             np.testing.assert_array_equal(np.array(value), np.array(getattr(other, field)))
 
 
 def test_scores_by_old_log_probabilities_are_known_by_name() -> None:
-    assert [name for name in names() if looks_at_old(recipe(name).objective)] == [
+    assert [name for name in names() if reads_old_logp(recipe(name).objective)] == [
         "RLOO",
         "KONDO",
         "REINFORCE_PLUS_PLUS",
@@ -230,8 +230,8 @@ def test_an_advantage_within_another_is_looked_at_too() -> None:
     grpo = recipe("grpo").objective
     gated = replace(grpo, advantage=EntropyModulated(Gated(grpo.advantage)))
     by_turn = replace(grpo, advantage=Gated(EntropyModulated(grpo.advantage)))
-    assert looks_at_old(gated)
-    assert looks_at_turns(by_turn)
+    assert reads_old_logp(gated)
+    assert reads_turns(by_turn)
 
 
 def test_tokens_that_are_not_the_policys_own_have_no_part_in_a_step(policy: Any, rollouts: list[Rollout]) -> None:

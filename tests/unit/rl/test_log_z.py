@@ -14,7 +14,7 @@ pytest.importorskip("mlx.core", reason="pip install '.[train]'")
 import mlx.core as mx
 import mlx.nn as nn
 
-from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.flat_gradients import join_leaves
 from karl_fast.modeling.log_z_head import LogZHead
 from karl_fast.rl.log_z_trainer import Partition, head_parameters
 from karl_fast.rl.logprobs import Forward
@@ -71,7 +71,7 @@ def test_the_gradient_of_log_z_reaches_the_prompts_hidden_states_unless_it_is_de
     found = traced.pull({"log_z": slopes})
     assert set(found) == ({"log_z"} if detached else {"log_z", "policy"})
     for name, module in (("log_z", partition.head), ("policy", policy.model)):
-        wanted = joined(nn.value_and_grad(module, plain)()[1])
+        wanted = join_leaves(nn.value_and_grad(module, plain)()[1])
         for vector, value in wanted.items():
             assert (name == "log_z" or not detached) == (float(mx.abs(value).max()) > 0)
             if name in found:
@@ -92,7 +92,8 @@ def test_log_z_of_prompts_is_that_of_the_trace(reversal: ModuleType) -> None:
 
 def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(reversal: ModuleType) -> None:
     from karl_fast.objective import recipe
-    from karl_fast.rl import Online, log_z_estimate
+    from karl_fast.rl import Online
+    from karl_fast.rl.log_z_estimate import estimate_log_z
 
     policy = reversal.policy(seed=1)
     partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
@@ -101,7 +102,7 @@ def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(re
     def of(name: str = "paced", **choices: Any) -> Any:
         objective, forward = recipe(name).objective, SimpleNamespace(policy=policy)
         learner: Any = SimpleNamespace(objective=objective, partition=partition, forward=forward)
-        return log_z_estimate.of(Online(**{"curriculum": "paced"} | choices), learner)
+        return estimate_log_z(Online(**{"curriculum": "paced"} | choices), learner)
 
     tokens = [policy.encode(prompt.messages) for prompt in prompts]
     assert of()(prompts) == pytest.approx(0.05 * partition.log_z(policy, tokens))
@@ -136,7 +137,7 @@ def test_the_plan_of_a_round_has_the_prompts_pass_and_the_head(reversal: ModuleT
     policy = reversal.policy(seed=1)
     size = policy.body(mx.array([[1]])).shape[-1]
     held: Any = Partition(size, learning_rate=0.1, seed=3).head
-    assert head_parameters(size) == sum(array.size for array in joined(held.parameters()).values())
+    assert head_parameters(size) == sum(array.size for array in join_leaves(held.parameters()).values())
     sizes = replace(sizes_of(Online(), 400), max_tokens=1)
     plain, learned = (of_policy(policy, Online(), {}, log_z=log_z).need(sizes) for log_z in (False, True))
     assert learned.adapter == plain.adapter + 24 * head_parameters(size)

@@ -22,7 +22,7 @@ from karl_fast.rl.memory import RoundMemory, Sizes, of_policy
 from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.settings import Online
 from karl_fast.rl.setup import prepare
-from karl_fast.rl.turn import Ask, Turn, key
+from karl_fast.rl.turn import Ask, Turn, rollout_key
 from karl_fast.train import Training
 from tests.unit.train.parts import built
 
@@ -163,7 +163,7 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
 
     short = rows < len(contexts)  # some, so that rows leave and enter at different times
     budgets = [each // (1 + row % 3) if short else each for row in range(len(contexts))]
-    asks = [Ask(row, one, budgets[row], key(0, row), last=not turns) for row, one in enumerate(contexts)]
+    asks = [Ask(row, one, budgets[row], rollout_key(0, row), last=not turns) for row, one in enumerate(contexts)]
     Generation(decoder, rows)(asks, answer)
     measured = mx.get_peak_memory() - before
     assert measured <= planned <= 4 * measured

@@ -197,9 +197,9 @@ def test_a_step_that_was_not_made_learns_from_nothing(
 
 
 def learn_norm(vectors: Any) -> Any:
-    from karl_fast.modeling.flat_gradients import norm
+    from karl_fast.modeling.flat_gradients import global_norm
 
-    return norm(vectors)
+    return global_norm(vectors)
 
 
 def test_ablations_without_a_reward_have_no_outcome(online: Callable[..., Online], tmp_path: Path) -> None:

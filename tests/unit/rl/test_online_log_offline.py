@@ -11,7 +11,7 @@ import pytest
 
 from karl_fast.modeling.load import load
 from karl_fast.train.chat_template import Renderer
-from karl_fast.train.examples import prepared, rendered
+from karl_fast.train.examples import prepare_examples, render_rows
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from tests.unit.rl.conftest import lines
@@ -108,7 +108,7 @@ def test_what_is_learned_is_what_the_policy_said(
 ) -> None:
     loaded = load(str(place / "tiny"))
     settings = Training(recipe="boltzmann", max_seq_length=2048)
-    examples, account = prepared(rows, rendered(rows, Renderer(loaded.tokenizer, loaded.ends)), settings, "train.jsonl")
+    examples, account = prepare_examples(rows, render_rows(rows, Renderer(loaded.tokenizer, loaded.ends)), settings, "train.jsonl")
     assert account.rows == account.kept == len(drawn)
     weights = OfflineObjective(settings, examples).weights
     assert weights is not None

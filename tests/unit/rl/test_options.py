@@ -12,7 +12,7 @@ import karl_fast.rl.run
 from karl_fast.cli.app import app
 from karl_fast.cli.commands import rl as command  # noqa: F401  (adds itself to the app)
 from karl_fast.errors import UsageError
-from karl_fast.rl import Alarms, Finished, Online, Replay, load
+from karl_fast.rl import Alarms, RunResult, Online, Replay, load
 from karl_fast.settings.toml import load as load_sampling
 from karl_fast.train import Training
 
@@ -43,9 +43,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "there" / "rl.toml").write_text(FILE, "utf-8")
     monkeypatch.chdir(tmp_path)
 
-    def run(settings: Online, **_: Any) -> Finished:
+    def run(settings: Online, **_: Any) -> RunResult:
         found.append(settings)
-        return Finished(Path(settings.out), 1, 1, {})
+        return RunResult(Path(settings.out), 1, 1, {})
 
     def ask(*words: str, **env: str) -> Online:
         done = CliRunner().invoke(app, ["rl", "-q", *words], env=env, standalone_mode=False)

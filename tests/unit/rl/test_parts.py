@@ -13,13 +13,14 @@ import pytest
 from karl_fast._user_code import function
 from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
 from karl_fast.objective.axes import filter as filters
-from karl_fast.rl import load, rollout_log
-from karl_fast.rl import metrics as measure
+from karl_fast.rl import load
+from karl_fast.rl.rollout_log import RolloutLog, parse_rollout, rollout_line
+from karl_fast.rl.metrics import KINDS, group_metrics, outcome_range
 from karl_fast.rl.ablation import arms, interval, student
 from karl_fast.rl.alarms import HINTS, AlarmMonitor
-from karl_fast.rl.config import chosen, prompts
+from karl_fast.rl.config import load_recipe, read_prompts
 from karl_fast.rl.curriculum import Curriculum
-from karl_fast.rl.replay_buffer import Buffer
+from karl_fast.rl.replay_buffer import ReplayBuffer
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Alarms, Online, Replay
 
@@ -121,7 +122,7 @@ def test_few_unseen_prompts_are_guessed_and_others_wait() -> None:
 
 
 def test_replay_keeps_what_differs_and_forgets_what_is_old() -> None:
-    buffer = Buffer(Replay(groups=2, max_age=3, capacity=3))
+    buffer = ReplayBuffer(Replay(groups=2, max_age=3, capacity=3))
     for group in range(5):
         values = (0.0, 0.0) if group == 2 else (0.0, 1.0)
         buffer.add([rollout(asked()[0], group, value, version=group) for value in values], lambda _: 0.5)
@@ -129,7 +130,7 @@ def test_replay_keeps_what_differs_and_forgets_what_is_old() -> None:
     found, report = buffer.take(version=5, seed=0)
     assert {one.group for one in found} == {3, 4}
     assert report == {"replay_groups": 2.0, "replay_age": 1.5, "replay_ess": 2.0}
-    assert Buffer(Replay()).take(version=5, seed=0) == ([], {})
+    assert ReplayBuffer(Replay()).take(version=5, seed=0) == ([], {})
 
 
 def test_replay_by_accuracy_error_takes_what_the_curriculum_was_most_wrong_about() -> None:
@@ -137,7 +138,7 @@ def test_replay_by_accuracy_error_takes_what_the_curriculum_was_most_wrong_about
     estimates = (0.5, 0.5, 0.9, 0.1)  # errors of 0, .45, .8, .4
 
     def taken(seed: int, **choices: Any) -> set[int]:
-        buffer = Buffer(Replay(groups=2, **choices))
+        buffer = ReplayBuffer(Replay(groups=2, **choices))
         for group, values in means.items():
             rollouts = [rollout(asked()[group], group, value) for value in values]
             buffer.add(rollouts, lambda prompt: estimates[prompt.number])
@@ -160,9 +161,9 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     prompt = asked()[1]
     for value in (0.1, float("nan")):
         before = rollout(prompt, 3, value)
-        text = rollout_log.line(before, 2)(before.logp, learned=True)
-        after = rollout_log.rollout(text, {prompt.id: prompt})
-        assert rollout_log.line(after, 2)(after.logp, learned=True) == text
+        text = rollout_line(before, 2)(before.logp, learned=True)
+        after = parse_rollout(text, {prompt.id: prompt})
+        assert rollout_line(after, 2)(after.logp, learned=True) == text
         assert json.dumps(json.loads(text), ensure_ascii=False) == text
         assert before.spans == after.spans
         for name in ("tokens", "logp"):
@@ -174,7 +175,7 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     assert held["reward"] is None
     assert held["tokens"]["spans"] == [[2, 4], [5, 6]]
     with pytest.raises(CheckpointError):
-        rollout_log.rollout(text[:-9], {prompt.id: prompt})
+        parse_rollout(text[:-9], {prompt.id: prompt})
 
 
 @pytest.mark.parametrize(
@@ -199,11 +200,11 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
 def test_spans_that_no_rollout_has_are_damage(spans: Any) -> None:
     prompt = asked()[1]
     one = rollout(prompt, 3, 0.5)
-    held = json.loads(rollout_log.line(one, 2)(one.logp, learned=True))
-    rollout_log.rollout(json.dumps(held), {prompt.id: prompt})
+    held = json.loads(rollout_line(one, 2)(one.logp, learned=True))
+    parse_rollout(json.dumps(held), {prompt.id: prompt})
     held["tokens"]["spans"] = spans
     with pytest.raises(CheckpointError):
-        rollout_log.rollout(json.dumps(held), {prompt.id: prompt})
+        parse_rollout(json.dumps(held), {prompt.id: prompt})
 
 
 def metrics(**over: Any) -> dict[str, Any]:
@@ -305,7 +306,7 @@ def test_a_file_holds_every_setting_and_its_paths_are_its_own(tmp_path: Path) ->
     assert found.model == "model"  # no such folder: a name on the hub
     assert found.rewards == {f"{tmp_path / 'rewards.py'}:one": 0.5}
     assert found.training.lora_keys == ("self_attn.q_proj",)
-    read = prompts(found.prompts)
+    read = read_prompts(found.prompts)
     assert [(one.id, one.number, one.columns) for one in read] == [("0", 0, {"answer": 3}), ("x", 1, {"id": "x"})]
 
 
@@ -353,17 +354,17 @@ def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_file_of_no_prompts_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "p.jsonl").write_text(text)
     with pytest.raises(UsageError):
-        prompts(tmp_path / "p.jsonl")
+        read_prompts(tmp_path / "p.jsonl")
 
 
 def test_a_recipe_has_many_spellings_and_a_file(tmp_path: Path) -> None:
     from karl_fast.objective import to_toml
 
-    assert chosen("DR_GRPO") == chosen("dr-grpo") == chosen("Dr_GRPO")
-    (tmp_path / "mine.toml").write_text(to_toml(chosen("dapo")))
-    assert chosen(str(tmp_path / "mine.toml")) == chosen("dapo")
+    assert load_recipe("DR_GRPO") == load_recipe("dr-grpo") == load_recipe("Dr_GRPO")
+    (tmp_path / "mine.toml").write_text(to_toml(load_recipe("dapo")))
+    assert load_recipe(str(tmp_path / "mine.toml")) == load_recipe("dapo")
     with pytest.raises(UsageError):
-        chosen("no-such-recipe")
+        load_recipe("no-such-recipe")
 
 
 def test_each_arm_is_one_axis_away_from_the_baseline() -> None:
@@ -405,7 +406,7 @@ def test_alarms_count_rounds_as_the_terminal_does() -> None:
 
 
 def test_a_disk_that_is_full_is_named_when_the_journal_closes(tmp_path: Path) -> None:
-    journal = rollout_log.Journal(tmp_path / "rollouts.jsonl", 0)
+    journal = RolloutLog(tmp_path / "rollouts.jsonl", 0)
     journal._file.close()
     journal._file = open("/dev/full", "ab")  # noqa: SIM115, PTH123
     for act in (lambda: journal.write(["x"]), journal.finish):
@@ -432,10 +433,10 @@ def test_where_constant_groups_are_is_told_once_two_outcomes_were_seen() -> None
         ((0.0, 0.5), {"at_bottom": 0.5, "other": 0.5}),
         ((2.0, 1.0), {"at_top": 0.5, "other": 0.5}),
     ):
-        seen = measure.span(seen, of(*values))
-        found = measure.groups(of(*values), seen)
-        assert found == {f"groups_{kind}": wanted.get(kind, 0.0) for kind in measure.KINDS}
-    assert measure.span([], of(math.nan)) == []
+        seen = outcome_range(seen, of(*values))
+        found = group_metrics(of(*values), seen)
+        assert found == {f"groups_{kind}": wanted.get(kind, 0.0) for kind in KINDS}
+    assert outcome_range([], of(math.nan)) == []
 
 
 def test_a_rollout_with_another_field_is_the_same_otherwise_and_has_no_new_fields() -> None:

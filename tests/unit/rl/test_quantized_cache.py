@@ -11,7 +11,7 @@ import pytest
 
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.rl import rl
-from karl_fast.rl.generate import draw
+from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from tests.unit.rl.conftest import lines
 from tests.unit.train.conftest import KINDS, made
@@ -50,7 +50,7 @@ def test_log_probabilities_are_those_of_the_quantised_policy_and_near_the_full_o
     far = {}
     for eight_bits in (False, True):
         one = policy(eight_bits=eight_bits)
-        turns = draw(one, contexts, [12] * 4, temperature=1.0, rows=4, seed=2)
+        turns = generate_turns(one, contexts, [12] * 4, temperature=1.0, rows=4, seed=2)
         known = [forward(one, context, turn.tokens.tolist()) for context, turn in zip(contexts, turns, strict=True)]
         far[eight_bits] = max(np.abs(turn.logp - logp).max() for turn, logp in zip(turns, known, strict=True))
     assert far[False] < 1e-4

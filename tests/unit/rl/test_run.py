@@ -18,7 +18,7 @@ from karl_fast.errors import (
     UsageError,
 )
 from karl_fast.rl import rl
-from karl_fast.rl.generate import draw
+from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.settings import Alarms, Replay
@@ -51,7 +51,7 @@ def test_it_learns_to_reverse(online: Callable[..., Online]) -> None:
     assert done.steps == 150
     run = prepare(settings, resume=True)
     contexts = [run.policy.encode(prompt.messages) for prompt in run.asked.prompts]
-    turns = draw(run.policy, contexts, [4] * len(contexts), temperature=0.01, rows=64, seed=0)
+    turns = generate_turns(run.policy, contexts, [4] * len(contexts), temperature=0.01, rows=64, seed=0)
     exact = [
         turn.tokens.tolist() == [*reversed(context[:-1]), 9] for turn, context in zip(turns, contexts, strict=True)
     ]
@@ -89,7 +89,7 @@ def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
         pass
 
     for at in (3, 5):  # neither is just behind a checkpoint
-        told, kept = [0], measure.finite
+        told, kept = [0], measure.drop_non_finite
 
         def finite(values: Any, told: list[int] = told, at: int = at, kept: Any = kept) -> Any:
             told[0] += 1
@@ -97,10 +97,10 @@ def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
                 raise KeyboardInterrupt
             return kept(values)
 
-        monkeypatch.setattr(measure, "finite", finite)
+        monkeypatch.setattr(measure, "drop_non_finite", finite)
         with pytest.raises(KeyboardInterrupt):
             rl(online(**more, rounds=6, out=str(tmp_path / "cut")), resume=True)
-        monkeypatch.setattr(measure, "finite", kept)
+        monkeypatch.setattr(measure, "drop_non_finite", kept)
     rl(online(**more, rounds=6, out=str(tmp_path / "cut")), resume=True)
     assert left(tmp_path / "whole") == left(tmp_path / "cut")
 

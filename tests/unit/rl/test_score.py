@@ -8,7 +8,7 @@ import numpy as np
 
 from karl_fast.advantage import gigpo
 from karl_fast.objective import recipe
-from karl_fast.rl import objective_batch
+from karl_fast.rl.objective_batch import build_batch, needs_reference, reads_turns
 from karl_fast.rl.rollout import pack
 from tests.unit.rl.test_parts import asked, rollout
 
@@ -19,9 +19,9 @@ def test_credit_by_turn_is_that_of_the_kernel() -> None:
     rollouts = [rollout(prompt, group, value) for group, values in outcomes.items() for value in values]
     rollouts[1] = replace(rollouts[1], states=("s", "other"))
     packed, sampo = pack(rollouts), recipe("sampo").objective
-    assert objective_batch.looks_at_turns(sampo)
-    assert not objective_batch.looks_at_turns(recipe("grpo").objective)
-    given = objective_batch.batch(rollouts, packed, packed.logp, packed.logp, version=3, seed=0, turns=True)
+    assert reads_turns(sampo)
+    assert not reads_turns(recipe("grpo").objective)
+    given = build_batch(rollouts, packed, packed.logp, packed.logp, version=3, seed=0, turns=True)
     # Each rollout has two turns; the second was given 0.5, and has the reward of the whole.
     assert given.turn_rewards is not None
     np.testing.assert_array_equal(given.turn_rewards.reshape(-1, 2)[:, 1], [1.5, 0.5, 1.5, 0.5, 1.5, np.nan])
@@ -43,7 +43,7 @@ def test_credit_by_turn_is_that_of_the_kernel() -> None:
 
 def test_a_reference_is_computed_only_for_those_who_look_at_it() -> None:
     looks = {
-        name: objective_batch.needs_reference(recipe(name).objective)
+        name: needs_reference(recipe(name).objective)
         for name in ("grpo", "dapo", "flowrl", "paced", "rloo")
     }
     assert looks == {"grpo": True, "dapo": False, "flowrl": True, "paced": False, "rloo": True}

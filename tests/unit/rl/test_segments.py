@@ -13,8 +13,8 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 import mlx.core as mx
 
 from karl_fast.cli.reports.rl import RoundLines
-from karl_fast.modeling.flat_gradients import norm
-from karl_fast.modeling.shared_prefix import Sharing
+from karl_fast.modeling.flat_gradients import global_norm
+from karl_fast.modeling.shared_prefix import PrefixSharing
 from karl_fast.objective import recipe
 from karl_fast.rl import rl
 from karl_fast.rl.language_model import LanguageModel
@@ -69,7 +69,7 @@ def test_quantities_and_gradient_are_those_of_whole_rollouts(
     assert set(values) == set(NAMES)
     for name in NAMES:
         np.testing.assert_allclose(values[name], wanted[name], atol=2e-5)
-    far: Any = norm({name: gradient[name] - one for name, one in whole.items()}) / norm(whole)
+    far: Any = global_norm({name: gradient[name] - one for name, one in whole.items()}) / global_norm(whole)
     assert far.item() < of_float32_sums(3 * 50)  # over the tokens of the rollouts
 
 
@@ -106,7 +106,7 @@ def test_a_group_computes_its_prompt_once(
     for name in NAMES:
         np.testing.assert_allclose(values[name], wanted[name], atol=2e-5)
     np.testing.assert_allclose(reference, base, atol=2e-5)
-    far: Any = norm({name: gradient[name] - one for name, one in whole.items()}) / norm(whole)
+    far: Any = global_norm({name: gradient[name] - one for name, one in whole.items()}) / global_norm(whole)
     assert far.item() < of_float32_sums(3 * 50)  # over the tokens of the rollouts
 
 
@@ -125,7 +125,7 @@ def test_the_reason_why_rollouts_share_nothing_is_given(
 def test_a_round_prints_why_its_rollouts_share_nothing(
     online: Callable[..., Online], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sharing, "remark", lambda _: "a reason")
+    monkeypatch.setattr(PrefixSharing, "remark", lambda _: "a reason")
     rl(online(rounds=1), viewer=RoundLines())
     assert "warning   a reason" in capsys.readouterr().err.splitlines()
 
@@ -170,8 +170,8 @@ def test_log_z_has_the_same_gradient_in_segments(policy: LanguageModel, detached
 
     found, wanted = gradients(16), gradients(None)
     for name in ("policy", "log_z"):
-        far: Any = norm({key: found[name][key] - one for key, one in wanted[name].items()}) / norm(wanted[name])
-        assert norm(wanted[name]).item() > 0
+        far: Any = global_norm({key: found[name][key] - one for key, one in wanted[name].items()}) / global_norm(wanted[name])
+        assert global_norm(wanted[name]).item() > 0
         assert far.item() < of_float32_sums(3 * 50)  # over the tokens of the rollouts
 
 

@@ -9,7 +9,7 @@ import pytest
 from karl_fast.errors import UsageError
 from karl_fast.objective import from_toml
 from karl_fast.rl import load
-from karl_fast.rl.config import chosen
+from karl_fast.rl.config import load_recipe
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
 from tests.unit.rl.test_parts import written
@@ -55,7 +55,7 @@ def test_hints_outlive_the_name_of_the_file(tmp_path: Path) -> None:
         load(written(tmp_path, "group_sise = 3"))
     assert raised.value.hint == "did you mean group_size?"
     with pytest.raises(UsageError, match="recipe is 'dappo'") as raised:
-        chosen("dappo")
+        load_recipe("dappo")
     assert raised.value.hint == "did you mean dapo?"
 
 

@@ -10,7 +10,8 @@ import pytest
 import karl_fast
 from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.reward import Composite, compute_reward
-from karl_fast.rl import factory, rl
+from karl_fast.rl import rl
+from karl_fast.rl.factory import build_reward_functions
 from karl_fast.rl.config import load
 from tests.unit.rl.conftest import EXAMPLES, lines
 
@@ -101,7 +102,7 @@ class Again:
 
 def test_a_signal_that_is_not_there_is_refused_with_the_nearest(online: Callable[..., Online], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="rewards: fn is 'lenght'") as caught:
-        factory.reward_functions(online(rewards={"lenght": 1.0}), tmp_path)
+        build_reward_functions(online(rewards={"lenght": 1.0}), tmp_path)
     assert caught.value.hint == "did you mean length?"
 
 
@@ -111,7 +112,7 @@ def test_length_is_refused_where_rows_of_many_groups_are_scored() -> None:
 
 
 def test_the_example_weighs_by_50_30_and_20(tmp_path: Path) -> None:
-    functions = factory.reward_functions(load(EXAMPLES / "composite.toml"), tmp_path)
+    functions = build_reward_functions(load(EXAMPLES / "composite.toml"), tmp_path)
     assert functions._weights == {"environment": 0.5, "karl-v2.process": 0.3, "length": 0.2}
 
 

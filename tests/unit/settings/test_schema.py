@@ -17,8 +17,8 @@ import karl_fast
 from karl_fast.cli import options
 from karl_fast.errors import UsageError
 from karl_fast.rl.settings import Online
-from karl_fast.settings import keywords
-from karl_fast.settings.keys import checked
+from karl_fast.settings.keywords import SampleKeywords, __file__, show_keywords
+from karl_fast.settings.keys import check_keys
 from karl_fast.settings.ranges import Range
 from karl_fast.settings.reference import page
 from karl_fast.settings.sample import Settings
@@ -50,7 +50,7 @@ def command(kind: type) -> Any:
     app, seen = typer.Typer(), list[Any]()
 
     def load(path: str, name: str) -> SettingsFile:
-        return SettingsFile(path, checked(kind, parsed(Path(path).read_text())))
+        return SettingsFile(path, check_keys(kind, parsed(Path(path).read_text())))
 
     @app.command()
     @options.takes(kind, load, "A file.")
@@ -83,8 +83,8 @@ def test_a_setting_that_is_added_in_one_place_is_everywhere(kind: Any, tmp_path:
     with pytest.raises(UsageError, match="KARL_FAST_ZEAL: zeal is 0"):
         call(KARL_FAST_ZEAL="0")
     with pytest.raises(UsageError, match="zeal is 'x', wanted a whole number from 1 on and below 9"):
-        checked(kind, {"zeal": "x"})
-    function = keywords.named(kind)(lambda **_: None)
+        check_keys(kind, {"zeal": "x"})
+    function = show_keywords(kind)(lambda **_: None)
     assert inspect.signature(function).parameters["zeal"].default == 3
 
 
@@ -142,13 +142,13 @@ def test_the_page_has_every_setting_once() -> None:
 
 def test_keywords_of_editors_are_those_of_the_settings() -> None:
     """`KARL_FAST_UPDATE=1` writes them anew."""
-    source, declared = Path(keywords.__file__), [one for one in fields(Settings) if one.name in schema(Settings)]
+    source, declared = Path(__file__), [one for one in fields(Settings) if one.name in schema(Settings)]
     lines = "".join(f"    {one.name}: {one.type}\n" for one in declared)
     if os.environ.get("KARL_FAST_UPDATE"):
         head, _, tail = source.read_text("utf-8").partition('by name."""\n\n')
         source.write_text(f'{head}by name."""\n\n{lines}{tail[tail.index(chr(10) * 2) + 1 :]}', "utf-8")
     assert f'by name."""\n\n{lines}\n\n' in source.read_text("utf-8")
-    assert get_type_hints(keywords.Choices) == {name: one.annotation for name, one in schema(Settings).items()}
+    assert get_type_hints(SampleKeywords) == {name: one.annotation for name, one in schema(Settings).items()}
 
 
 @pytest.mark.parametrize("function", [karl_fast.sample, karl_fast.inspect, karl_fast.read])

@@ -17,20 +17,20 @@ import mlx.nn as nn
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from karl_fast.errors import ModelError, UsageError
-from karl_fast.modeling import memory_limit
+from karl_fast.modeling.memory_limit import limit_memory
 from karl_fast.modeling.adapters import begin, linear_keys, put, unadapted_experts
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import adapt
 from karl_fast.modeling.model_views import checkpointed
 from karl_fast.modeling.parameters import flat
-from karl_fast.rl.generate import draw
+from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.memory import Sizes, of_policy
 from karl_fast.rl.rollout import Packed
 from karl_fast.rl.settings import Online
 from karl_fast.train import Training
-from karl_fast.train.batching import padded
+from karl_fast.train.batching import pad_rows
 from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from tests.external_gradients import pulled
@@ -64,7 +64,7 @@ def language(model: Any) -> LanguageModel:
 def test_its_log_probabilities_and_gradient_are_those_of_the_plain_way(model: Any) -> None:
     rows = examples(2, longest=24)
     scorer = Scorer(model)
-    value, gradient = pulled(scorer.trace(padded(rows)), lambda logp: -logp.sum())
+    value, gradient = pulled(scorer.trace(pad_rows(rows)), lambda logp: -logp.sum())
     model.eval()
     shares = scorer.body.caches() is not None  # what it computes without caches is not what it says
     if not shares:
@@ -78,7 +78,7 @@ def test_its_log_probabilities_and_gradient_are_those_of_the_plain_way(model: An
 def drawn(policy: LanguageModel) -> Packed:
     """Turns to contexts of three lengths, one of which is there twice and one longer than the tiny windows."""
     contexts = [list(range(5, 5 + length)) for length in (4, 4, 20, 7)]
-    turns = draw(policy, contexts, [24] * 4, temperature=0.9, rows=8, seed=1)
+    turns = generate_turns(policy, contexts, [24] * 4, temperature=0.9, rows=8, seed=1)
     tokens, logp = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.float32)
     mask = np.zeros((4, 64), np.bool_)
     for row, (context, turn) in enumerate(zip(contexts, turns, strict=True)):
@@ -120,7 +120,7 @@ def test_the_plan_is_what_is_measured_under_it_as_the_memory_limit(model: Any, g
         with pytest.raises(UsageError, match="layers of model type gemma3n share keys and values"):
             of_model(model, scorer.body, scorer.vocabulary, settings, 4)
         return
-    batch = padded(examples(3, longest=90, seed=1))
+    batch = pad_rows(examples(3, longest=90, seed=1))
     memory = of_model(model, scorer.body, scorer.vocabulary, settings, len(model.layers))
     room = memory.need(3, batch.mask.shape[1]).total
     model.train()
@@ -128,7 +128,7 @@ def test_the_plan_is_what_is_measured_under_it_as_the_memory_limit(model: Any, g
     mx.clear_cache()
     before = mx.get_active_memory() - memory.shape.weights
     mx.reset_peak_memory()
-    with checkpointed(model, grad_checkpoint), memory_limit.planned(room - memory.shape.weights):
+    with checkpointed(model, grad_checkpoint), limit_memory(room - memory.shape.weights):
         mx.eval(pulled(scorer.trace(batch), lambda logp: -logp.sum()))
     measured = mx.get_peak_memory() - before
     above = ABOVE_RWKV7 if grad_checkpoint and model.model_type == "rwkv7" else ABOVE
@@ -147,7 +147,7 @@ def test_a_long_row_is_planned_from_short_ones(kind: str) -> None:
     before = mx.get_active_memory() - need.shape.weights
     mx.reset_peak_memory()
     room = need.need(1, 600).total
-    with memory_limit.planned(room - need.shape.weights):
+    with limit_memory(room - need.shape.weights):
         mx.eval(backward(model, scorer.body, scorer.head, tokens, places, scorer.rows, {"logp": -mx.ones(600)}))
     measured = mx.get_peak_memory() - before
     assert measured / ABOVE <= room <= 2.5 * measured
@@ -172,7 +172,7 @@ def test_the_plan_of_a_round_is_what_is_measured(kind: str) -> None:
     gc.collect()
     before = mx.get_active_memory() - need.weights
     mx.reset_peak_memory()
-    turns = draw(policy, [list(range(5, 21))] * 8, [112] * 8, temperature=1.0, rows=8, seed=1)
+    turns = generate_turns(policy, [list(range(5, 21))] * 8, [112] * 8, temperature=1.0, rows=8, seed=1)
     drawing = mx.get_peak_memory() - before
     assert drawing <= need.weights + need.adapter + need.drawing <= 2.5 * drawing
     tokens = np.stack([np.concatenate([np.arange(5, 21), turn.tokens]) for turn in turns])[:4].astype(np.int32)
@@ -243,7 +243,7 @@ def test_quantized_experts_are_adapted() -> None:
     adapt(model, Training(num_layers=1))
     assert "mlp.switch_mlp.up_proj" in kinds_of(model, "LoRASwitchLinear")
     scorer = Scorer(with_adapters(model))
-    _, gradient = pulled(scorer.trace(padded(examples(2, longest=24))), lambda logp: -logp.sum())
+    _, gradient = pulled(scorer.trace(pad_rows(examples(2, longest=24))), lambda logp: -logp.sum())
     assert all(float(mx.abs(one).max()) > 0 for name, one in gradient.items() if "switch_mlp" in name)
 
 

@@ -14,7 +14,7 @@ from mlx_lm.models.base import create_causal_mask
 
 from karl_fast.modeling import block_attention
 from karl_fast.modeling.block_attention import attention, attention_by_blocks
-from karl_fast.modeling.memory_limit import planned
+from karl_fast.modeling.memory_limit import limit_memory
 
 SHAPES = {
     "queries that share heads of keys": (2, 4, 2, 8, 50, 8, 8),
@@ -85,7 +85,7 @@ def test_a_gradient_holds_the_scores_of_one_block() -> None:
         q, k, v = (mx.random.normal((1, 8, tokens, 8)) for tokens in (64, keys, keys))
         mx.eval(q, k, v)
         before = mx.get_active_memory()
-        with planned(1 << 20):
+        with limit_memory(1 << 20):
             mx.reset_peak_memory()
             mx.eval(mx.grad(lambda *some: attention(*some, 0.3, "causal").sum(), argnums=(0, 1, 2))(q, k, v))
             return int(mx.get_peak_memory()) - before

@@ -20,10 +20,10 @@ from karl_fast.modeling.segment_memory import SweepNeed
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.chat_template import Rendering, Text
 from karl_fast.train.evaluation import trained_length
-from karl_fast.train.examples import prepared
+from karl_fast.train.examples import prepare_examples
 from karl_fast.train.length_budget import chosen, in_segments, lengths
 from karl_fast.train.memory import ModelSizes, TrainingMemory
-from karl_fast.train.overlong import fitted
+from karl_fast.train.overlong import fit_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,20 +97,20 @@ def test_what_is_left_out_is_what_no_part_has(overlong: Any, learned: str) -> No
     mask[LEARNED[learned]] = True
     text = Text(np.arange(100, dtype=np.int32), mask)
     for limit in (2, 3, 30, 99):
-        found = fitted(text, limit, overlong)
+        found = fit_text(text, limit, overlong)
         there = {token for part in found.parts for token in part.tokens.tolist()}
         assert found.left_out == 100 - len(there)
     for limit in (100, 200):
-        assert fitted(text, limit, overlong).left_out == 0
+        assert fit_text(text, limit, overlong).left_out == 0
 
 
 @pytest.mark.parametrize(("overlong", "gone"), [("window", 70), ("tail", 100), ("drop", 100)])
 def test_a_part_of_which_nothing_is_learned_is_left_out(overlong: Any, gone: int) -> None:
     text = Text(np.arange(100, dtype=np.int32), np.arange(100) < 10)
-    assert fitted(text, 30, overlong).left_out == gone
+    assert fit_text(text, 30, overlong).left_out == gone
     settings = Training(max_seq_length=30, overlong=overlong)
     rest = Text(np.arange(20, dtype=np.int32), np.ones(20, dtype=np.bool_))
-    _, account = prepared([{}, {}], [Rendering([text]), Rendering([rest])], settings, "train.jsonl")
+    _, account = prepare_examples([{}, {}], [Rendering([text]), Rendering([rest])], settings, "train.jsonl")
     assert (account.tokens, account.left_out) == (120, gone)
 
 

@@ -14,7 +14,7 @@ import mlx.nn as nn  # isort: skip
 import mlx.optimizers as optim  # isort: skip
 from mlx.utils import tree_flatten, tree_map  # isort: skip
 
-from karl_fast.modeling import flat_gradients, optimizer
+from karl_fast.modeling import chunked_logp, optimizer
 from karl_fast.train import Training
 
 
@@ -35,13 +35,13 @@ def equal(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("longest", [1, 5, 30, 1 << 22])
 def test_what_is_joined_can_be_parted(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flat_gradients, "LONGEST", longest)
-    whole = flat_gradients.joined(tree())
+    monkeypatch.setattr(chunked_logp, "LONGEST_STRETCH", longest)
+    whole = chunked_logp.join_leaves(tree())
     assert sum(one.size for one in whole.values()) == 12 * 8 + 5
     assert {one.dtype for one in whole.values()} == {mx.float32, mx.bfloat16}
     assert max(one.size for one in whole.values()) < longest + 6  # a stretch, and what begins in it
-    assert equal(flat_gradients.joined(whole), whole)
-    parted = flat_gradients.parted(whole, tree())
+    assert equal(chunked_logp.join_leaves(whole), whole)
+    parted = chunked_logp.split_leaves(whole, tree())
     assert parted["layers"][0] == {}
     assert equal(parted, dict(sorted(tree().items())) | {"layers": parted["layers"]})
     assert all(equal(dict(sorted(a.items())), b) for a, b in zip(tree()["layers"], parted["layers"], strict=True))
@@ -49,7 +49,7 @@ def test_what_is_joined_can_be_parted(longest: int, monkeypatch: pytest.MonkeyPa
 
 def test_the_norm_is_of_all_numbers() -> None:
     every = np.concatenate([np.array(one.astype(mx.float32)).ravel() for _, one in tree_flatten(tree())])
-    assert flat_gradients.norm(flat_gradients.joined(tree())).item() == pytest.approx(
+    assert chunked_logp.global_norm(chunked_logp.join_leaves(tree())).item() == pytest.approx(
         float(np.linalg.norm(every)), rel=1e-6
     )
 
@@ -72,13 +72,13 @@ def test_an_update_of_vectors_is_that_of_each_tensor_bit_for_bit(kind: Any) -> N
 
 @pytest.mark.parametrize("longest", [1, 30, 1 << 22])
 def test_what_is_trained_is_joined_as_it_is_now(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flat_gradients, "LONGEST", longest)
+    monkeypatch.setattr(chunked_logp, "LONGEST_STRETCH", longest)
     model = adapted(built())
-    trained = flat_gradients.FlatParameters(model)
-    assert equal(trained.joined(), flat_gradients.joined(model.trainable_parameters()))
+    trained = chunked_logp.FlatParameters(model)
+    assert equal(trained.joined(), chunked_logp.join_leaves(model.trainable_parameters()))
     moved = {name: one + 1 for name, one in trained.joined().items()}
     trained.put(moved)
-    assert equal(flat_gradients.joined(model.trainable_parameters()), moved)
+    assert equal(chunked_logp.join_leaves(model.trainable_parameters()), moved)
     assert trained.joined() is moved
     model.update(tree_map(lambda one: one * 2, model.trainable_parameters()))
     assert equal(trained.joined(), {name: one * 2 for name, one in moved.items()})

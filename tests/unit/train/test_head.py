@@ -17,16 +17,16 @@ from mlx.utils import tree_flatten  # isort: skip
 
 from karl_fast.modeling import chunked_logp
 from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows
-from karl_fast.modeling.flat_gradients import parted
+from karl_fast.modeling.flat_gradients import split_leaves
 from karl_fast.modeling.model_views import adapters_off, checkpointed, split
-from karl_fast.train.batching import padded
+from karl_fast.train.batching import pad_rows
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
 
 def backward(scorer: Scorer, batch: Any, loss: Any) -> tuple[float, Any]:
     value, vectors = pulled(scorer.trace(batch), loss)
-    return value, parted(vectors, scorer.model.trainable_parameters())
+    return value, split_leaves(vectors, scorer.model.trainable_parameters())
 
 
 def naive(model: Any, rows: list[Any], loss: Any) -> tuple[float, dict[str, mx.array]]:
@@ -55,14 +55,14 @@ def test_chunks_have_the_value_and_gradient_of_all_logits_at_once(kind: str, bit
     model, rows = adapted(built(kind, bits)), examples(5)
     scorer = Scorer(model)
     scorer.rows = 7  # several chunks, the last one smaller
-    value, gradient = backward(scorer, padded(rows), LOSSES[loss])
+    value, gradient = backward(scorer, pad_rows(rows), LOSSES[loss])
     wanted, gradients = naive(model, rows, LOSSES[loss])
     assert value == pytest.approx(wanted, rel=1e-4)
     close(gradient, gradients)
 
 
 def test_the_size_of_chunks_changes_nothing_that_counts() -> None:
-    model, rows = adapted(built()), padded(examples(5))
+    model, rows = adapted(built()), pad_rows(examples(5))
     scorer = Scorer(model)
     found = []
     for scorer.rows in (1, 16, 1000):
@@ -77,10 +77,10 @@ def test_a_token_that_is_not_learned_has_no_part_in_the_gradient() -> None:
     for row in rows:
         row.text.learned[-3:] = False
         row.text.learned[1] = True
-    before = backward(Scorer(model), padded(rows), LOSSES["likelihood"])
+    before = backward(Scorer(model), pad_rows(rows), LOSSES["likelihood"])
     for row in rows:
         row.text.tokens[-3:] = 5
-    after = backward(Scorer(model), padded(rows), LOSSES["likelihood"])
+    after = backward(Scorer(model), pad_rows(rows), LOSSES["likelihood"])
     assert before[0] == after[0]
     for (name, one), (_, other) in zip(tree_flatten(before[1]), tree_flatten(after[1]), strict=True):
         assert mx.array_equal(one, other), name
@@ -88,7 +88,7 @@ def test_a_token_that_is_not_learned_has_no_part_in_the_gradient() -> None:
 
 @pytest.mark.parametrize(("kind", "bits"), KINDS)
 def test_without_its_adapters_a_model_is_what_it_was_bit_for_bit(kind: str, bits: int | None) -> None:
-    model, batch = built(kind, bits), padded(examples(4))
+    model, batch = built(kind, bits), pad_rows(examples(4))
     before = mx.array(np.array(Scorer(model).logp(batch)))
     adapted(model)
     assert not mx.array_equal(Scorer(model).logp(batch), before)
@@ -99,7 +99,7 @@ def test_without_its_adapters_a_model_is_what_it_was_bit_for_bit(kind: str, bits
 
 
 def test_dora_stands_aside_too() -> None:
-    model, batch = built(), padded(examples(4))
+    model, batch = built(), pad_rows(examples(4))
     before = mx.array(np.array(Scorer(model).logp(batch)))
     adapted(model, Training(fine_tune_type="dora"))
     with adapters_off(model):
@@ -121,7 +121,7 @@ def test_a_model_whose_logits_are_changed_after_the_head_keeps_that() -> None:
     assert mx.array_equal(head(body(tokens)), model(tokens))
     rows = examples(3)
     adapted(model)
-    _, gradient = backward(Scorer(model), padded(rows), LOSSES["likelihood"])
+    _, gradient = backward(Scorer(model), pad_rows(rows), LOSSES["likelihood"])
     close(gradient, naive(model, rows, LOSSES["likelihood"])[1])
 
 
@@ -151,7 +151,7 @@ def test_the_peak_of_memory_is_a_fraction_of_all_logits(large: Any) -> None:
         parts.Example(parts.Text(np.resize(r.text.tokens, 129), np.resize(r.text.learned, 129) | True), r.row)
         for r in rows
     ]
-    batch, scorer = padded(rows), Scorer(large)
+    batch, scorer = pad_rows(rows), Scorer(large)
     assert batch.places.size == 512
     ours = peak(lambda: backward(scorer, batch, LOSSES["likelihood"]))
     plain = peak(lambda: nn.value_and_grad(large, lambda: plainly(large, batch))())
@@ -173,7 +173,7 @@ def test_chunks_of_a_large_vocabulary_are_small() -> None:
 
 def test_checkpointed_layers_give_the_same_gradient_in_less_memory_and_can_be_undone() -> None:
     model = adapted(built(num_hidden_layers=6, intermediate_size=512))
-    batch, scorer = padded(examples(8, longest=200)), Scorer(model)
+    batch, scorer = pad_rows(examples(8, longest=200)), Scorer(model)
     kinds = [type(layer) for layer in model.layers]
     call = kinds[0].__call__
     plain = peak(lambda: backward(scorer, batch, LOSSES["likelihood"]))
@@ -193,7 +193,7 @@ def test_checkpointed_layers_give_the_same_gradient_in_less_memory_and_can_be_un
 def test_entropy_and_divergence_have_the_value_and_gradient_of_all_logits_at_once(
     names: tuple[str, ...], direction: str
 ) -> None:
-    model, batch = adapted(built()), padded(examples(4))
+    model, batch = adapted(built()), pad_rows(examples(4))
     scorer, random = Scorer(model), np.random.default_rng(2)
     slopes = {name: mx.array(random.normal(size=batch.places.size).astype(np.float32)) for name in names}
     inputs, targets = batch.tokens[:, :-1], batch.tokens[:, 1:].reshape(-1)[batch.places]

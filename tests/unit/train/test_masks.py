@@ -11,8 +11,8 @@ import pytest
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.train import Training, train
 from karl_fast.train.chat_template import Renderer, Text
-from karl_fast.train.examples import prepared, rendered
-from karl_fast.train.overlong import fitted
+from karl_fast.train.examples import prepare_examples, render_rows
+from karl_fast.train.overlong import fit_text
 from tests.unit.train.test_mlx_lm_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def test_content_that_is_no_text_is_dropped_and_never_written_as_python_would(
     row = chat("q", "a")
     row["messages"][at] = {"role": row["messages"][at]["role"]} | MANGLED[case]
     rows = [chat("q", "a"), row]
-    _, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
+    _, account = prepare_examples(rows, render_rows(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"bad_template": 1}
 
 
@@ -148,7 +148,7 @@ def test_a_prompt_and_a_completion_may_be_messages(renderer: Renderer) -> None: 
     mixed = [{"prompt": "q", "completion": talk[3:]}, {"prompt": talk[:3], "completion": "a"}, chat("q", "a")]
     odd = [{"prompt": "q", "completion": 3}, {"prompt": ["q"], "completion": ["a"]}]
     rows = mixed + odd
-    _, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
+    _, account = prepare_examples(rows, render_rows(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"bad_template": 4}
 
 
@@ -156,7 +156,7 @@ def test_a_prompt_and_a_completion_may_be_messages(renderer: Renderer) -> None: 
 def test_a_group_that_is_no_name_is_an_error(renderer: Renderer, group: Any) -> None:  # noqa: F811
     rows = [chat("q", "a"), chat("q", "a") | {"karl_fast": {"group": group}}]
     with pytest.raises(DataSetError, match=r"row 2 has the karl_fast\.group .*, wanted a text or a number"):
-        prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
+        prepare_examples(rows, render_rows(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
 
 
 GLUED = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -201,14 +201,14 @@ def test_a_token_that_holds_text_which_is_not_learned_is_not_learned(
 
 def test_a_row_without_a_learned_turn_and_one_with_another_weight_are_dropped(renderer: Renderer) -> None:  # noqa: F811
     rows = [chat("q", "a"), weighed(0), weighed(0.5), weighed("1")]  # type: ignore[arg-type]
-    _, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
+    _, account = prepare_examples(rows, render_rows(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"nothing_to_learn": 1, "bad_template": 2}
 
 
 def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> None:  # noqa: F811
     odd, asked = given(renderer, OTHER_CALL), [chat("question", "answer")]
     with pytest.raises(NothingToTrainError, match="bad template 1"):
-        prepared(asked, rendered(asked, odd), Training(max_seq_length=2048), "train.jsonl")
+        prepare_examples(asked, render_rows(asked, odd), Training(max_seq_length=2048), "train.jsonl")
 
 
 RAISES = (
@@ -223,7 +223,7 @@ def test_what_a_template_raises_is_counted_by_its_message_with_the_first_row(ren
     rows = [chat("q", "a") for _ in range(5)]
     for at, role in ((1, "wizard"), (2, "king"), (4, "wizard")):
         rows[at]["messages"].insert(0, {"role": role, "content": "x"})
-    _, account = prepared(rows, rendered(rows, given(renderer, RAISES)), Training(max_seq_length=2048), "train.jsonl")
+    _, account = prepare_examples(rows, render_rows(rows, given(renderer, RAISES)), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"bad_template": 3}
     reasons = {reason.rpartition(": ")[2]: found for reason, found in account.bad_templates.items()}
     assert reasons == {"no wizards": (2, 2), "'dict object' has no attribute 'suffix'": (1, 3)}
@@ -246,7 +246,7 @@ def test_the_marker_of_the_next_role_is_learned_if_it_stops_generation(renderer:
     assert learned(stops, chat("q", "a", "r", "b")) == ["a<|im_start|>b<|im_start|>"]
     rows = [chat("q", "a", "r", "b")]
     assert learned(closed, rows[0]) == ["ab<|im_end|>"]  # nothing of the template stops: the last turn is ended
-    _, account = prepared(rows, rendered(rows, closed), Training(max_seq_length=2048), "train.jsonl")
+    _, account = prepare_examples(rows, render_rows(rows, closed), Training(max_seq_length=2048), "train.jsonl")
     assert account.endless == 1
     assert "1 learned turn without a token at the end that stops generation" in " ".join(account.remarks("train"))
 
@@ -394,7 +394,7 @@ def test_all_is_every_token(renderer: Renderer) -> None:  # noqa: F811
 
 def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa: F811
     rows = [chat("q", "a"), {"nothing": 1}, {"messages": []}, {"messages": [{"role": "user", "content": "q"}]}]
-    found, account = prepared(rows, rendered(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
+    found, account = prepare_examples(rows, render_rows(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert len(found) == account.kept == 1
     assert account.rows == account.kept + sum(account.dropped.values())
 
@@ -402,7 +402,7 @@ def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa:
 @pytest.mark.parametrize("length", [10, 17, 40, 41, 100, 200])
 def test_windows_learn_every_token_once_and_see_half_a_window_before_it(length: int) -> None:
     text = Text(np.arange(length, dtype=np.int32), np.arange(length) % 3 == 1)
-    parts = fitted(text, 40, "window").parts
+    parts = fit_text(text, 40, "window").parts
     assert all(len(part.tokens) <= 40 for part in parts)
     seen = [token for part in parts for token in part.tokens[part.learned].tolist()]
     assert sorted(seen) == [token for token in range(length) if token % 3 == 1]

@@ -17,9 +17,9 @@ from karl_fast.modeling.model_views import checkpointed
 from karl_fast.modeling.optimizer import learning_rate
 from karl_fast.modeling.parameters import flat
 from karl_fast.train import Training
-from karl_fast.train.batching import padded
-from karl_fast.train.confidence import difference
-from karl_fast.train.data_order import mixed
+from karl_fast.train.batching import pad_rows
+from karl_fast.train.confidence import mean_difference
+from karl_fast.train.data_order import mix_seed
 from karl_fast.train.memory import ModelSizes, TrainingMemory, of_model
 from karl_fast.train.model_logprobs import Scorer
 
@@ -39,7 +39,7 @@ def test_the_arithmetic_of_memory_is_what_is_measured(
     settings = Training(grad_checkpoint=grad_checkpoint)
     weights = sum(one.nbytes for one in flat(model.parameters()).values())
     rows = examples(count, vocabulary, longest=longest)
-    batch, scorer = padded(rows), Scorer(model)
+    batch, scorer = pad_rows(rows), Scorer(model)
     memory = of_model(model, scorer.body, vocabulary, settings, layers)
     mx.clear_cache()
     before = mx.get_active_memory() - weights
@@ -77,7 +77,7 @@ def test_a_schedule_rises_falls_and_has_no_state() -> None:
 
 
 def test_each_step_has_a_seed_of_its_own() -> None:
-    seeds = {mixed(seed, step) for seed in range(50) for step in range(50)}
+    seeds = {mix_seed(seed, step) for seed in range(50) for step in range(50)}
     assert len(seeds) == 2500
     assert all(0 <= seed < 1 << 64 for seed in seeds)
 
@@ -88,7 +88,7 @@ def test_the_interval_of_a_difference_covers_it_as_often_as_it_says() -> None:
     for _ in range(200):
         of_group = random.normal(0.3, 1.0, 40)
         nats = np.repeat(of_group, 3) + random.normal(0.0, 0.1, 120)
-        found = difference(nats, np.ones(120, dtype=np.int64), [f"g{row // 3}" for row in range(120)])
+        found = mean_difference(nats, np.ones(120, dtype=np.int64), [f"g{row // 3}" for row in range(120)])
         covered += found.low is not None and found.high is not None and found.low <= 0.3 <= found.high
     assert 175 <= covered < 200
 
@@ -99,7 +99,7 @@ def test_a_few_groups_say_better_no_more_often_than_the_level(groups: int) -> No
     random, sure, counts = np.random.default_rng(groups), 0, np.full(4 * groups, 7, dtype=np.int64)
     names = [f"g{row // 4}" for row in range(4 * groups)]
     for _ in range(400):
-        found = difference(np.repeat(random.normal(0.0, 1.0, groups), 4), counts, names)
+        found = mean_difference(np.repeat(random.normal(0.0, 1.0, groups), 4), counts, names)
         assert found.low is not None
         assert found.high is not None
         sure += not found.low <= 0 <= found.high
@@ -110,7 +110,7 @@ def test_the_interval_of_groups_of_one_size_is_that_of_their_means() -> None:
     stats = pytest.importorskip("scipy.stats")
     random = np.random.default_rng(5)
     means = random.normal(0.1, 1.0, 6)
-    found = difference(np.repeat(means, 2) * 3, np.full(12, 3, dtype=np.int64), [f"g{row // 2}" for row in range(12)])
+    found = mean_difference(np.repeat(means, 2) * 3, np.full(12, 3, dtype=np.int64), [f"g{row // 2}" for row in range(12)])
     assert found.value == pytest.approx(means.mean())
     assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 5, means.mean(), stats.sem(means)), rel=1e-5)
 
@@ -119,8 +119,8 @@ def test_rows_of_one_group_are_not_independent() -> None:
     random = np.random.default_rng(1)
     nats = np.repeat(random.normal(0.0, 1.0, 20), 5)
     counts = np.ones(100, dtype=np.int64)
-    grouped = difference(nats, counts, [f"g{row // 5}" for row in range(100)])
-    alone = difference(nats, counts, [f"g{row}" for row in range(100)])
+    grouped = mean_difference(nats, counts, [f"g{row // 5}" for row in range(100)])
+    alone = mean_difference(nats, counts, [f"g{row}" for row in range(100)])
     assert grouped.value == pytest.approx(alone.value)
     assert grouped.high - grouped.low > 1.5 * (alone.high - alone.low)  # type: ignore[operator]
-    assert difference(nats, counts, ["g"] * 100).low is None
+    assert mean_difference(nats, counts, ["g"] * 100).low is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karl_fast.errors import CheckpointError, MissingExtraError
-from karl_fast.modeling.trackers import JsonLines, trackers
+from karl_fast.modeling.trackers import JsonLines, open_trackers
 from karl_fast.train import Training
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_a_tracker_is_told_what_the_file_is(library: str, tmp_path: Path, monkey
     fake.finish = lambda: told.append("finished")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, library, fake)
     settings = Training(report_to=(library,), project_name="p")  # type: ignore[arg-type]
-    for tracker in (found := trackers(settings, tmp_path, 0)):
+    for tracker in (found := open_trackers(settings, tmp_path, 0)):
         tracker.log({"step": 1, "loss": 2.0})
     for tracker in found:
         tracker.finish()
@@ -68,5 +68,5 @@ def test_a_tracker_is_told_what_the_file_is(library: str, tmp_path: Path, monkey
 def test_a_tracker_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(MissingExtraError, match="--report-to wandb needs wandb, which is not installed") as error:
-        trackers(Training(report_to=("wandb",)), tmp_path, 0)
+        open_trackers(Training(report_to=("wandb",)), tmp_path, 0)
     assert error.value.hint.endswith("install wandb")

@@ -35,15 +35,15 @@ import mlx.optimizers as optim  # isort: skip
 from mlx.utils import tree_flatten  # isort: skip
 
 from karl_fast.modeling import optimizer
-from karl_fast.modeling.flat_gradients import parted
+from karl_fast.modeling.flat_gradients import split_leaves
 from karl_fast.modeling.load import load
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.trackers import FILE
+from karl_fast.modeling.trackers import METRICS_FILE
 from karl_fast.train import Training, train
-from karl_fast.train.batching import padded
+from karl_fast.train.batching import pad_rows
 from karl_fast.train.chat_template import Renderer, Text
-from karl_fast.train.data_order import Order, epoch, units_of
-from karl_fast.train.overlong import fitted
+from karl_fast.train.data_order import BatchOrder, epoch_batches, row_units
+from karl_fast.train.overlong import fit_text
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.step import Learner
 
@@ -71,7 +71,7 @@ def chat(*turns: str) -> dict[str, Any]:
 
 
 def lines(adapter: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (adapter / FILE).read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (adapter / METRICS_FILE).read_text("utf-8").splitlines()]
 
 
 def learned(renderer: Renderer, row: dict[str, Any]) -> list[str]:
@@ -93,7 +93,7 @@ LENGTHS = [56, 80, 64, 85, 71, 12, 30, 9, 41, 77, 15, 60, 33, 28, 90, 5]
 
 
 def test_a_batches_hold_rows_of_about_one_length() -> None:
-    batches = epoch(LENGTHS * 8, units_of(None, len(LENGTHS) * 8), 4, seed=0, number=0)
+    batches = epoch_batches(LENGTHS * 8, row_units(None, len(LENGTHS) * 8), 4, seed=0, number=0)
     lengths = [[(LENGTHS * 8)[row] for row in batch] for batch in batches]
     wasted = sum(max(some) * len(some) - sum(some) for some in lengths) / sum(max(some) * len(some) for some in lengths)
     assert wasted < 0.03  # at random, a third
@@ -101,7 +101,7 @@ def test_a_batches_hold_rows_of_about_one_length() -> None:
 
 
 def test_b_every_row_is_seen_in_every_epoch_and_batches_change() -> None:
-    order = Order(LENGTHS + LENGTHS + [7, 8, 9], units_of(None, 35), 4, seed=3)
+    order = BatchOrder(LENGTHS + LENGTHS + [7, 8, 9], row_units(None, 35), 4, seed=3)
     seen = [order.batches(number) for number in range(3)]
     for batches in seen:
         assert sorted(row for batch in batches for row in batch) == list(range(35))
@@ -124,7 +124,7 @@ def test_c_a_prompt_that_fills_the_limit_spoils_nothing(tiny_model: Path, tmp_pa
 
 def test_d_padding_is_never_learned() -> None:
     rows = examples(6)
-    batch = padded(rows)
+    batch = pad_rows(rows)
     assert batch.mask.sum() == sum(row.learned for row in rows) == batch.places.size
     for at, row in enumerate(rows):
         assert not batch.mask[at, len(row) - 1 :].any()
@@ -146,7 +146,7 @@ def test_e_every_turn_of_the_assistant_is_learned_and_no_other(renderer: Rendere
 
 def test_f_a_row_that_is_cut_keeps_its_answer_and_its_end() -> None:
     text = Text(np.arange(100, dtype=np.int32), np.arange(100) >= 90)
-    [cut] = fitted(text, 40, "tail").parts
+    [cut] = fit_text(text, 40, "tail").parts
     assert cut.tokens.tolist() == list(range(60, 100))
     assert cut.tokens[cut.learned].tolist() == list(range(90, 100))
 
@@ -211,7 +211,7 @@ def test_j_accumulated_batches_are_one_batch(tmp_path: Path) -> None:
     of_means = np.mean([learner.gradient([some]).loss for some in ([0, 1, 2], [3], [4, 5, 6, 7])])
     assert split.loss == pytest.approx(whole.loss, rel=1e-5)
     assert abs(of_means - whole.loss) > 1e-3
-    tensors = (tree_flatten(parted(found.values, model.trainable_parameters())) for found in (whole, split))
+    tensors = (tree_flatten(split_leaves(found.values, model.trainable_parameters())) for found in (whole, split))
     for (name, one), (_, other) in zip(*tensors, strict=True):
         assert np.allclose(np.array(one), np.array(other), atol=1e-5 * mx.abs(one).max().item()), name
 

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from karl_fast.errors import UsageError
-from karl_fast.modeling.position_limits import Positions, positions
+from karl_fast.modeling.position_limits import Positions, position_limit
 from tests.unit.train import model_zoo
 
 FOUND = {
@@ -34,7 +34,7 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_positions_of_a_config(name: str) -> None:
     kind, config, wanted = FOUND[name]
-    assert positions(model_zoo.built(kind), config) == wanted
+    assert position_limit(model_zoo.built(kind), config) == wanted
 
 
 SAID: dict[str, tuple[int, int, Any]] = {

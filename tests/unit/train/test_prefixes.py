@@ -15,14 +15,14 @@ from mlx.utils import tree_map
 from karl_fast.cli.commands.eval import _lines
 from karl_fast.cli.reports.train_progress import StepLines
 from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import norm
+from karl_fast.modeling.flat_gradients import global_norm
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.segment_gradients import Sweep
+from karl_fast.modeling.segment_gradients import SegmentPass
 from karl_fast.modeling.segment_states import read
-from karl_fast.modeling.segments import cut, shares
-from karl_fast.modeling.shared_prefix import AtOnce
+from karl_fast.modeling.segments import cut_segments, shares_prefix
+from karl_fast.modeling.shared_prefix import WholePass
 from karl_fast.train import evaluate, train
-from karl_fast.train.batching import Padded, padded
+from karl_fast.train.batching import PaddedBatch, pad_rows
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import Example
 from karl_fast.train.model_logprobs import Scorer
@@ -59,16 +59,16 @@ def families(*, groups: int = 2, rows: int = 3, seed: int = 0) -> list[Example]:
 
 
 @pytest.fixture(scope="module")
-def batch() -> Padded:
-    return padded(families())
+def batch() -> PaddedBatch:
+    return pad_rows(families())
 
 
 @pytest.fixture(scope="module")
-def coefficients(batch: Padded) -> dict[str, np.ndarray]:
+def coefficients(batch: PaddedBatch) -> dict[str, np.ndarray]:
     return {"logp": np.random.default_rng(0).normal(size=batch.places.size).astype(np.float32)}
 
 
-def pulled(model: Any, batch: Padded, coefficients: Any, length: int | None, kind: type) -> tuple[Any, Any]:
+def pulled(model: Any, batch: PaddedBatch, coefficients: Any, length: int | None, kind: type) -> tuple[Any, Any]:
     """Log-probabilities and their gradient, by a way through the model of a kind."""
     scorer = Scorer(model, length)
     if kind is Traced:
@@ -83,23 +83,23 @@ def pulled(model: Any, batch: Padded, coefficients: Any, length: int | None, kin
 
 def distance(found: Any, wanted: Any) -> float:
     wide = {name: one.astype(mx.float32) for name, one in wanted.items()}
-    far: Any = norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()}) / norm(wide)
+    far: Any = global_norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()}) / global_norm(wide)
     return float(far.item())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prefix_that_is_computed_once_gives_the_gradient_of_every_row(
-    kind: str, batch: Padded, coefficients: dict[str, np.ndarray]
+    kind: str, batch: PaddedBatch, coefficients: dict[str, np.ndarray]
 ) -> None:
     model = adapted(model_zoo.built(kind))
     logp, wanted = pulled(model, batch, coefficients, None, Traced)
-    for length, way in ((None, AtOnce), (48, Sweep)):
+    for length, way in ((None, WholePass), (48, SegmentPass)):
         found, gradient = pulled(model, batch, coefficients, length, way)
         assert np.abs(found - logp).max() < 2e-5
         assert distance(gradient, wanted) < of_float32_sums(batch.mask.size), way
 
 
-def test_a_pass_without_a_gradient_shares_prefixes_too(batch: Padded) -> None:
+def test_a_pass_without_a_gradient_shares_prefixes_too(batch: PaddedBatch) -> None:
     model = adapted(built("qwen3"))
     alone = Scorer(model)
     alone.__dict__["uncarried"] = "a reason"
@@ -111,25 +111,25 @@ def test_a_pass_without_a_gradient_shares_prefixes_too(batch: Padded) -> None:
     assert np.abs(reference - wanted).max() > 1e-2
 
 
-def test_recomputed_layers_keep_the_rows_that_they_read(batch: Padded, coefficients: dict[str, np.ndarray]) -> None:
+def test_recomputed_layers_keep_the_rows_that_they_read(batch: PaddedBatch, coefficients: dict[str, np.ndarray]) -> None:
     model = adapted(built("qwen3"))
     _, wanted = pulled(model, batch, coefficients, None, Traced)
     with checkpointed(model, wanted=True):
-        _, gradient = pulled(model, batch, coefficients, None, AtOnce)
+        _, gradient = pulled(model, batch, coefficients, None, WholePass)
     assert distance(gradient, wanted) < of_float32_sums(batch.mask.size)
 
 
-def test_each_distinct_stretch_passes_once(batch: Padded) -> None:
+def test_each_distinct_stretch_passes_once(batch: PaddedBatch) -> None:
     """Two groups: their roots, then the forks and the third row of each, then what is left of the longer rows."""
     tokens = np.array(batch.tokens)
-    _, segments = cut(batch.mask, batch.inputs, tokens)
+    _, segments = cut_segments(batch.mask, batch.inputs, tokens)
     assert [(one.start, one.stop, len(one.rows), len(one.members)) for one in segments] == [
         (0, 89, 2, 6),
         (89, 159, 4, 6),
         (159, 212, 4, 4),
     ]
     assert sorted(np.concatenate([one.numbers for one in segments]).tolist()) == list(range(batch.places.size))
-    _, alone = cut(batch.mask, batch.inputs)
+    _, alone = cut_segments(batch.mask, batch.inputs)
     assert [(one.start, one.stop, len(one.rows)) for one in alone] == [(0, 212, 6)]
 
 
@@ -139,20 +139,20 @@ def test_a_stretch_that_saves_little_is_no_segment() -> None:
     mask = np.ones((3, 400), dtype=np.bool_)
     for common, borders in ((65, []), (200, [199])):
         tokens[1, :common] = tokens[0, :common]  # of 1,200 tokens
-        assert [one.stop for one in cut(mask, 400, tokens)[1]] == [*borders, 400]
-        assert shares(mask, tokens) == bool(borders)
+        assert [one.stop for one in cut_segments(mask, 400, tokens)[1]] == [*borders, 400]
+        assert shares_prefix(mask, tokens) == bool(borders)
 
 
 @pytest.mark.parametrize("kind", ["dropout", "gemma3n"])
-def test_rows_share_nothing_with_dropout_or_without_states_to_carry(batch: Padded, kind: str) -> None:
+def test_rows_share_nothing_with_dropout_or_without_states_to_carry(batch: PaddedBatch, kind: str) -> None:
     model = adapted(built("qwen3"), Training(lora_dropout=0.1)) if kind == "dropout" else adapted(model_zoo.built(kind))
     assert isinstance(Scorer(model).trace(batch), Traced)
     if kind == "dropout":
         swept = Scorer(model, 48).trace(batch, seed=1)
-        assert isinstance(swept, Sweep)
+        assert isinstance(swept, SegmentPass)
         assert [len(one.rows) for one in swept.segments] == [len(one.members) for one in swept.segments]
         model.eval()
-        assert isinstance(Scorer(model).trace(batch), AtOnce)
+        assert isinstance(Scorer(model).trace(batch), WholePass)
 
 
 def test_cotangents_of_rows_that_read_one_state_add_up_in_float32() -> None:
@@ -171,14 +171,14 @@ def test_cotangents_of_rows_that_read_one_state_add_up_in_float32() -> None:
 
 
 def test_a_model_in_bfloat16_is_as_exact_with_shared_prefixes(
-    batch: Padded, coefficients: dict[str, np.ndarray]
+    batch: PaddedBatch, coefficients: dict[str, np.ndarray]
 ) -> None:
     model = adapted(built("qwen3"))
     _, exact = pulled(model, batch, coefficients, None, Traced)
     exact = {name.replace("float32", "bfloat16"): one for name, one in exact.items()}
     model.update(tree_map(lambda one: one.astype(mx.bfloat16), model.parameters()))
     far = distance(pulled(model, batch, coefficients, None, Traced)[1], exact)
-    for length, way in ((None, AtOnce), (48, Sweep)):
+    for length, way in ((None, WholePass), (48, SegmentPass)):
         assert distance(pulled(model, batch, coefficients, length, way)[1], exact) < 1.5 * far < 0.2
 
 
@@ -196,7 +196,7 @@ def test_a_step_is_that_of_rows_that_share_nothing(recipe: str, length: int | No
     assert distance(found.values, wanted.values) < 2e-5
 
 
-def test_the_reason_why_rows_share_nothing_is_given_once(batch: Padded) -> None:
+def test_the_reason_why_rows_share_nothing_is_given_once(batch: PaddedBatch) -> None:
     model = adapted(built("qwen3"), Training(lora_dropout=0.1))
     for length in (None, 48):
         scorer = Scorer(model, length)
@@ -215,7 +215,7 @@ def test_there_is_no_remark_where_rows_have_nothing_in_common(length: int | None
     random, model = np.random.default_rng(2), adapted(built("qwen3"), Training(lora_dropout=0.1))
     texts = [Text(random.integers(4, model_zoo.VOCABULARY, 90).astype(np.int32), np.arange(90) > 0) for _ in range(3)]
     scorer = Scorer(model, length)
-    scorer.trace(padded([Example(text, row) for row, text in enumerate(texts)]), seed=1)
+    scorer.trace(pad_rows([Example(text, row) for row, text in enumerate(texts)]), seed=1)
     assert scorer.sharing.remark() is None
 
 

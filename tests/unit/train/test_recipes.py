@@ -16,12 +16,12 @@ from mlx.utils import tree_flatten  # isort: skip
 
 import karl_fast
 from karl_fast.errors import UsageError
-from karl_fast.modeling.external_objective import gradient
-from karl_fast.modeling.flat_gradients import Sum, bounded, parted
+from karl_fast.modeling.external_objective import objective_gradient
+from karl_fast.modeling.flat_gradients import GradientSum, clip_norm, split_leaves
 from karl_fast.modeling.model_views import adapters_off
 from karl_fast.objective import Evaluation
 from karl_fast.train import Training, train
-from karl_fast.train.data_order import epoch
+from karl_fast.train.data_order import epoch_batches
 from karl_fast.train.microbatch import Parts
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import OfflineObjective
@@ -110,7 +110,7 @@ def test_a_recipe_has_the_loss_and_the_gradient_of_its_formula_and_no_other(reci
         )()
         found[name] = value.item(), dict(tree_flatten(gradient))
     assert ours.loss == pytest.approx(found[recipe][0], rel=1e-4)
-    for name, one in tree_flatten(parted(ours.values, model.trainable_parameters())):
+    for name, one in tree_flatten(split_leaves(ours.values, model.trainable_parameters())):
         scale = mx.abs(found[recipe][1][name]).max().item()
         assert mx.abs(one - found[recipe][1][name]).max().item() <= 5e-4 * scale, name
     norm = np.sqrt(sum(float(mx.square(one).sum().item()) for one in found[recipe][1].values()))
@@ -159,10 +159,10 @@ def test_dropout_leaves_out_the_same_in_both_passes_of_a_part() -> None:
 
     mx.random.seed(11)
     passes = parts.passes(Scorer(model))
-    _, _, joint = gradient(passes, parts.whole.mask, squares)
-    summed = Sum()
+    _, _, joint = objective_gradient(passes, parts.whole.mask, squares)
+    summed = GradientSum()
     for one, part in zip(passes, parts.rows, strict=True):
-        summed.add(gradient([one], parts.whole.mask[part], squares)[2])
+        summed.add(objective_gradient([one], parts.whole.mask[part], squares)[2])
     assert len(set(passed)) == 4
     assert passed[0] == pytest.approx(sum(passed[1:]), rel=1e-6)
     for name, one in joint.items():
@@ -186,7 +186,7 @@ def test_a_large_group_has_a_part_of_its_batch_in_memory() -> None:
 
 def test_batches_of_whole_groups_are_no_larger_than_was_said_but_for_a_larger_group() -> None:
     groups = [[0, 1, 2], [3, 4], [5, 6], [7, 8, 9, 10, 11, 12]]
-    batches = epoch([5] * 13, groups, 4, seed=0, number=0)
+    batches = epoch_batches([5] * 13, groups, 4, seed=0, number=0)
     assert sorted(row for batch in batches for row in batch) == list(range(13))
     assert sorted(map(len, batches)) in ([3, 4, 6], [2, 2, 3, 6])
 
@@ -198,9 +198,9 @@ def test_a_gradient_is_scaled_down_to_its_limit_and_never_up() -> None:
     def norm(values: Any) -> float:
         return float(np.sqrt(sum(float(mx.square(one).sum().item()) for _, one in tree_flatten(values))))
 
-    assert norm(bounded(found.values, found.norm, found.norm / 4)) == pytest.approx(found.norm / 4, rel=1e-5)
-    assert bounded(found.values, found.norm, found.norm * 4) is found.values
-    assert bounded(found.values, found.norm, 0.0) is found.values
+    assert norm(clip_norm(found.values, found.norm, found.norm / 4)) == pytest.approx(found.norm / 4, rel=1e-5)
+    assert clip_norm(found.values, found.norm, found.norm * 4) is found.values
+    assert clip_norm(found.values, found.norm, 0.0) is found.values
 
 
 def test_a_step_that_would_spoil_the_weights_is_not_made() -> None:

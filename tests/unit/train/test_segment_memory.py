@@ -11,10 +11,10 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 
-from karl_fast.modeling.graph_memory import _in_order, _Operation
+from karl_fast.modeling.graph_memory import _evaluation_order, _Operation
 from karl_fast.modeling.layers import computed_again
-from karl_fast.modeling.memory_limit import planned
-from karl_fast.train.batching import Padded
+from karl_fast.modeling.memory_limit import limit_memory
+from karl_fast.train.batching import PaddedBatch
 from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
@@ -34,14 +34,14 @@ def test_the_plan_of_segments_is_what_is_measured(kind: str) -> None:
     memory = of_model(model, scorer.body, scorer.vocabulary, settings, 4, lambda: scorer.carrier)
     need = memory.need(1, tokens)
     mask = np.ones((1, tokens), dtype=np.bool_)
-    batch = Padded(mx.zeros((1, tokens + 1), mx.int32) + 5, mask, mx.arange(tokens, dtype=mx.int32), tokens)
+    batch = PaddedBatch(mx.zeros((1, tokens + 1), mx.int32) + 5, mask, mx.arange(tokens, dtype=mx.int32), tokens)
     sweep = scorer.trace(batch)
     gc.collect()
     mx.clear_cache()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
     plan = need.states + need.activations + need.head
-    with planned(plan):
+    with limit_memory(plan):
         mx.eval(pulled(sweep, lambda logp: -logp.sum()))
     measured = mx.get_peak_memory() - before
     assert 0.8 * measured <= plan <= 1.25 * measured
@@ -63,10 +63,10 @@ def test_operations_are_planned_in_the_order_of_mlx() -> None:
         _Operation("Concatenate", ("q",), (("y", 1),)),
         _Operation("Add", ("x", "y"), (("result", 1),)),
     ]
-    assert [one.makes[0][0] for one in _in_order(operations, ["result"])] == ["q", "p", "y", "x", "result"]
+    assert [one.makes[0][0] for one in _evaluation_order(operations, ["result"])] == ["q", "p", "y", "x", "result"]
     deep = [_Operation("Sin", (f"{n}",), ((f"{n + 1}", 1),)) for n in range(30)]
     many = [*deep, _Operation("Concatenate", tuple(f"{n + 1}" for n in range(30)), (("result", 1),))]
-    assert [one.makes[0][0] for one in _in_order(many, ["result"])] == [*(f"{n + 1}" for n in range(30)), "result"]
+    assert [one.makes[0][0] for one in _evaluation_order(many, ["result"])] == [*(f"{n + 1}" for n in range(30)), "result"]
 
 
 def test_one_layer_is_recomputed_at_a_time() -> None:
@@ -98,7 +98,7 @@ def test_the_memory_limit_of_mlx_is_that_of_the_plan_while_a_run_lasts() -> None
     before = mx.set_memory_limit(1 << 40)
     try:
         active = mx.get_active_memory()
-        with planned(1 << 20):
+        with limit_memory(1 << 20):
             assert mx.set_memory_limit(active + (1 << 20)) == active + (1 << 20)
         assert mx.set_memory_limit(1 << 40) == 1 << 40
     finally:

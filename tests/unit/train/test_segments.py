@@ -14,15 +14,15 @@ import mlx.core as mx
 from mlx.utils import tree_map
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling import segment_boundaries as borders
+from karl_fast.modeling import segments as borders
 from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import FlatParameters, Sum, norm
+from karl_fast.modeling.flat_gradients import FlatParameters, GradientSum, global_norm
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.segment_gradients import Sweep
-from karl_fast.modeling.segment_support import carried
-from karl_fast.modeling.segments import cut
+from karl_fast.modeling.segment_gradients import SegmentPass
+from karl_fast.modeling.segment_support import carry_states
+from karl_fast.modeling.segments import cut_segments
 from karl_fast.train import step as steps
-from karl_fast.train.batching import Padded, padded
+from karl_fast.train.batching import PaddedBatch, pad_rows
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
@@ -37,35 +37,35 @@ Coefficients = dict[str, np.ndarray]
 
 
 @pytest.fixture(scope="module")
-def batch() -> Padded:
+def batch() -> PaddedBatch:
     """Rows of unlike lengths, so that some leave the batch before the last segment."""
-    return padded(examples(4, longest=70, seed=3))
+    return pad_rows(examples(4, longest=70, seed=3))
 
 
 @pytest.fixture(scope="module")
-def coefficients(batch: Padded) -> Coefficients:
+def coefficients(batch: PaddedBatch) -> Coefficients:
     return {"logp": np.random.default_rng(0).normal(size=batch.places.size).astype(np.float32)}
 
 
-def swept(model: Any, batch: Padded, length: int = 16, seed: int | None = None) -> Sweep:
+def swept(model: Any, batch: PaddedBatch, length: int = 16, seed: int | None = None) -> SegmentPass:
     scorer = Scorer(model)
-    carrier = carried(model, scorer.body, scorer.head)
-    return Sweep(carrier, scorer.head, scorer.rows, np.array(batch.tokens), batch.mask, length=length, seed=seed)
+    carrier = carry_states(model, scorer.body, scorer.head)
+    return SegmentPass(carrier, scorer.head, scorer.rows, np.array(batch.tokens), batch.mask, length=length, seed=seed)
 
 
 def distance(found: dict[str, mx.array], wanted: dict[str, mx.array]) -> float:
     """The relative distance of two gradients, in float32."""
     wide = {name: one.astype(mx.float32) for name, one in wanted.items()}
-    far: Any = norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()})
-    return float((far / norm(wide)).item())
+    far: Any = global_norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()})
+    return float((far / global_norm(wide)).item())
 
 
-def over_tokens(batch: Padded) -> float:
+def over_tokens(batch: PaddedBatch) -> float:
     """Of sums over the tokens of a batch, from which a gradient is added up."""
     return of_float32_sums(batch.mask.size)
 
 
-def whole(model: Any, batch: Padded, coefficients: Coefficients) -> dict[str, mx.array]:
+def whole(model: Any, batch: PaddedBatch, coefficients: Coefficients) -> dict[str, mx.array]:
     found: dict[str, mx.array] = Scorer(model).trace(batch).pull(coefficients)
     mx.eval(found)
     return found
@@ -73,17 +73,17 @@ def whole(model: Any, batch: Padded, coefficients: Coefficients) -> dict[str, mx
 
 def by_rows(model: Any, coefficients: Coefficients) -> dict[str, mx.array]:
     """The sum of the gradients of each row alone: float32 rounds it in another order."""
-    summed = Sum()
+    summed = GradientSum()
     at = 0
     for one in examples(4, longest=70, seed=3):
-        row = padded([one])
+        row = pad_rows([one])
         part = slice(at, at := at + row.places.size)
         summed.add(whole(model, row, {"logp": coefficients["logp"][part]}))
     return summed.result()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_segments_have_the_gradient_of_whole_rows(kind: str, batch: Padded, coefficients: Coefficients) -> None:
+def test_segments_have_the_gradient_of_whole_rows(kind: str, batch: PaddedBatch, coefficients: Coefficients) -> None:
     """Within the rounding of sums over the tokens, or of what a batch and its rows one by one differ by."""
     model = adapted(model_zoo.built(kind))
     there, sweep = Scorer(model).trace(batch), swept(model, batch)
@@ -98,7 +98,7 @@ def test_segments_have_the_gradient_of_whole_rows(kind: str, batch: Padded, coef
 
 
 @pytest.mark.parametrize("length", [8, 24, 33, 64])
-def test_any_length_of_a_segment_gives_the_same(length: int, batch: Padded, coefficients: Coefficients) -> None:
+def test_any_length_of_a_segment_gives_the_same(length: int, batch: PaddedBatch, coefficients: Coefficients) -> None:
     """Segments shorter and longer than the window of 16 tokens, and those that do not divide a row."""
     model = adapted(built("gemma3_text"))
     assert distance(swept(model, batch, length).pull(coefficients), whole(model, batch, coefficients)) < over_tokens(
@@ -106,15 +106,15 @@ def test_any_length_of_a_segment_gives_the_same(length: int, batch: Padded, coef
     )
 
 
-def test_untrained_layers_pass_no_cotangents(batch: Padded, coefficients: Coefficients) -> None:
+def test_untrained_layers_pass_no_cotangents(batch: PaddedBatch, coefficients: Coefficients) -> None:
     model = adapted(built("qwen3"), Training(num_layers=1))
     sweep = swept(model, batch)
     assert distance(sweep.pull(coefficients), whole(model, batch, coefficients)) < over_tokens(batch)
-    carrier = carried(model, *[getattr(Scorer(model), half) for half in ("body", "head")])
+    carrier = carry_states(model, *[getattr(Scorer(model), half) for half in ("body", "head")])
     assert carrier.trained == [False, True]
 
 
-def test_whole_layers_train_in_segments(batch: Padded, coefficients: Coefficients) -> None:
+def test_whole_layers_train_in_segments(batch: PaddedBatch, coefficients: Coefficients) -> None:
     model = built("qwen3", bits=None)
     model.freeze()
     for layer in model.layers:
@@ -124,7 +124,7 @@ def test_whole_layers_train_in_segments(batch: Padded, coefficients: Coefficient
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "gemma3_text"])
-def test_a_base_of_four_bits_trains_in_segments(kind: str, batch: Padded, coefficients: Coefficients) -> None:
+def test_a_base_of_four_bits_trains_in_segments(kind: str, batch: PaddedBatch, coefficients: Coefficients) -> None:
     model = adapted(built(kind, bits=4))
     assert distance(swept(model, batch).pull(coefficients), whole(model, batch, coefficients)) < over_tokens(batch)
 
@@ -134,11 +134,11 @@ def test_sums_of_cotangents_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> N
     model = built("qwen3")
     model.update(tree_map(lambda one: one.astype(mx.bfloat16), model.parameters()))
     model = adapted(model)
-    batch = padded(examples(1, longest=400, seed=12))
+    batch = pad_rows(examples(1, longest=400, seed=12))
     ones = {"logp": np.ones(batch.places.size, dtype=np.float32)}
     wide = swept(model, batch, 8).pull(ones)
     assert distance(wide, whole(model, batch, ones)) < 0.03  # whole passes in bfloat16 are as far from float32
-    monkeypatch.setattr(borders, "_added", _added_in_the_type_of_the_model)
+    monkeypatch.setattr(borders, "_add", _added_in_the_type_of_the_model)
     assert distance(swept(model, batch, 8).pull(ones), wide) > 1e-3
 
 
@@ -147,7 +147,7 @@ def _added_in_the_type_of_the_model(before: mx.array | None, more: mx.array) -> 
 
 
 def test_gradients_add_up_in_float32() -> None:
-    total = Sum()
+    total = GradientSum()
     total.add({"a": mx.array([256.0], mx.bfloat16)})
     for _ in range(256):  # in bfloat16, 256 + 1 is 256
         total.add({"a": mx.array([1.0], mx.bfloat16)})
@@ -173,7 +173,7 @@ def test_gradients_of_micro_batches_add_up_in_float32(monkeypatch: pytest.Monkey
     assert {str(one.dtype): float(one.max()) for one in found.values()} == {"mlx.core.bfloat16": 272.0}
 
 
-def test_dropout_leaves_out_the_same_in_both_sweeps(batch: Padded, coefficients: Coefficients) -> None:
+def test_dropout_leaves_out_the_same_in_both_sweeps(batch: PaddedBatch, coefficients: Coefficients) -> None:
     """The log-probabilities of the reverse sweep are those of the forward sweep, and its gradient is theirs."""
     model = adapted(built("qwen3"), Training(lora_dropout=0.3))
     scorer = Scorer(model)
@@ -192,14 +192,14 @@ def test_dropout_leaves_out_the_same_in_both_sweeps(batch: Padded, coefficients:
     there = trained.joined()
 
     def moved(by: float) -> float:
-        trained.put({name: vector + by * gradient[name] / norm(gradient) for name, vector in there.items()})
+        trained.put({name: vector + by * gradient[name] / global_norm(gradient) for name, vector in there.items()})
         return float((logp(5).astype(np.float64) * coefficients["logp"]).sum())
 
     slope = (moved(step) - moved(-step)) / (2 * step)
-    assert slope == pytest.approx(float(norm(gradient).item()), rel=2e-3)
+    assert slope == pytest.approx(float(global_norm(gradient).item()), rel=2e-3)
 
 
-def test_recomputed_layers_leave_out_the_same_as_before(batch: Padded, coefficients: Coefficients) -> None:
+def test_recomputed_layers_leave_out_the_same_as_before(batch: PaddedBatch, coefficients: Coefficients) -> None:
     """`grad_checkpoint` computes a layer twice: its gradient is that of the numbers that the first time left out."""
     model = adapted(built("qwen3"), Training(lora_dropout=0.3))
     trained, step = FlatParameters(model), 1e-3
@@ -210,7 +210,7 @@ def test_recomputed_layers_leave_out_the_same_as_before(batch: Padded, coefficie
 
     with checkpointed(model, wanted=True):
         gradient = traced(5).pull(coefficients)
-        there, size = trained.joined(), float(norm(gradient).item())
+        there, size = trained.joined(), float(global_norm(gradient).item())
 
         def moved(by: float) -> float:
             trained.put({name: vector + by * gradient[name] / size for name, vector in there.items()})
@@ -220,7 +220,7 @@ def test_recomputed_layers_leave_out_the_same_as_before(batch: Padded, coefficie
     assert slope == pytest.approx(size, rel=2e-3)
 
 
-def test_padding_reaches_nothing(batch: Padded, coefficients: Coefficients) -> None:
+def test_padding_reaches_nothing(batch: PaddedBatch, coefficients: Coefficients) -> None:
     model = adapted(model_zoo.built("qwen3_5"))
     other = np.array(batch.tokens)
     for row, count in enumerate(batch.mask.shape[1] - batch.mask[:, ::-1].argmax(1)):
@@ -234,16 +234,16 @@ def test_padding_reaches_nothing(batch: Padded, coefficients: Coefficients) -> N
 
 def test_rows_leave_at_the_segment_in_which_they_end() -> None:
     mask = np.arange(20) < np.array([3, 20, 8])[:, None]
-    order, segments = cut(mask, 8)
+    order, segments = cut_segments(mask, 8)
     assert order.tolist() == [1, 2, 0]
     assert [(one.start, one.stop, len(one.rows)) for one in segments] == [(0, 8, 3), (8, 16, 1), (16, 20, 1)]
     assert sorted(np.concatenate([one.numbers for one in segments])) == list(range(31))
 
 
-def test_a_row_of_one_segment_passes_whole(batch: Padded) -> None:
+def test_a_row_of_one_segment_passes_whole(batch: PaddedBatch) -> None:
     model = adapted(built("qwen3"))
     assert isinstance(Scorer(model, batch.inputs).trace(batch), Traced)
-    assert isinstance(Scorer(model, batch.inputs - 1).trace(batch), Sweep)
+    assert isinstance(Scorer(model, batch.inputs - 1).trace(batch), SegmentPass)
 
 
 @pytest.mark.parametrize("kind", ["gemma3n", "phi3small", "plamo3"])

@@ -15,7 +15,7 @@ from karl_fast.cli.reports import cycle as reports
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
 from karl_fast.cycle.config import STEPS, CycleConfig, load
-from karl_fast.cycle.plan import plan
+from karl_fast.cycle.plan import plan_run
 from karl_fast.cycle.records import CycleRecords
 from karl_fast.cycle.run import run
 from karl_fast.errors import UsageError
@@ -58,7 +58,7 @@ def command(
     if status:
         _status(config, last, json)
     elif dry_run:
-        entries = plan(config, until)
+        entries = plan_run(config, until)
         print(_lines(entries) if json else reports.planned(config, entries))
     else:
         _run(config, until, json, quiet)

@@ -33,9 +33,9 @@ Force = Annotated[bool, typer.Option("--force", help="Begin anew where a run is 
 
 
 def _read(path: str, command: str) -> OnlineConfig:
-    from karl_fast.rl.config import read  # with NumPy and the objectives, which a help does not need
+    from karl_fast.rl.config import read_config  # with NumPy and the objectives, which a help does not need
 
-    return read(path, command)
+    return read_config(path, command)
 
 
 @app.command(
@@ -83,10 +83,10 @@ def _show(run: str, count: int, json: bool) -> None:
     from pathlib import Path
 
     from karl_fast.cli.reports.rollout_text import whole
-    from karl_fast.rl import rollout_log
+    from karl_fast.rl.rollout_log import ROLLOUTS_FILE, read_last_lines
 
-    path = Path(run) / rollout_log.FILE
-    lines = rollout_log.last(path, count)
+    path = Path(run) / ROLLOUTS_FILE
+    lines = read_last_lines(path, count)
     try:
         print("\n".join(lines) if json else "\n\n".join(whole(loads(line)) for line in lines))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -95,9 +95,9 @@ def _show(run: str, count: int, json: bool) -> None:
 
 def _print(name: str, toml: bool) -> None:
     from karl_fast.objective import to_toml
-    from karl_fast.rl.config import chosen
+    from karl_fast.rl.config import load_recipe
 
-    found = chosen(name)
+    found = load_recipe(name)
     print(to_toml(found) if toml else str(found))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karl_fast import _core
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli.reports.sample import counts_of, page, sums_of
-from karl_fast.log.discovery import PARQUET, around
+from karl_fast.log.discovery import PARQUET, neighbours_glob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,7 +93,7 @@ def _refused(account: Conversion) -> Iterable[str]:
         yield f"passed    {are_not}: {clean(others[0])}{more}"
     if parquet:
         files = counted(len(parquet), "file")
-        yield f"passed    {files} of Parquet, which is read where it is named: {clean(around(parquet[0]))}"
+        yield f"passed    {files} of Parquet, which is read where it is named: {clean(neighbours_glob(parquet[0]))}"
 
 
 def _rejected(account: Conversion) -> Iterable[str]:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
 from karl_fast.cli.signals import listen
 from karl_fast.filter.groups import differ
-from karl_fast.modeling.trackers import FILE
+from karl_fast.modeling.trackers import METRICS_FILE
 from karl_fast.rl.alarms import dropped, hint_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from karl_fast.rl.rollout import Rollout
-    from karl_fast.rl.run import Finished
+    from karl_fast.rl.run import RunResult
     from karl_fast.rl.setup import OnlineRun
 
 SEEN = 400
@@ -117,7 +117,7 @@ class Table(RoundLines):
     def started(self, run: OnlineRun) -> None:
         """Take the rounds before the one that the run goes on from."""
         super().started(run)
-        with (run.out / FILE).open(encoding="utf-8") as lines:
+        with (run.out / METRICS_FILE).open(encoding="utf-8") as lines:
             self.history = [json.loads(line) for line in lines]
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
@@ -257,7 +257,7 @@ FEW_STEPS = 0.25
 """Share of rounds without a step from which the report of a run warns of them."""
 
 
-def idle(done: Finished) -> tuple[str, str] | None:
+def idle(done: RunResult) -> tuple[str, str] | None:
     """Return a sentence on the rounds of a run that made no step, and what to change; None where they are few."""
     if not done.idle_rounds or done.idle_rounds < FEW_STEPS * done.rounds:
         return None

@@ -8,7 +8,7 @@ from karl_fast._safe_text import clean, counted
 from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcomes
 from karl_fast.export.message_checks import MESSAGE, beside, messages_from
 from karl_fast.export.write import FEWEST
-from karl_fast.log.discovery import PARQUET, around, why_no_groups
+from karl_fast.log.discovery import PARQUET, neighbours_glob, why_no_groups
 from karl_fast.log.field_hints import (
     CONVERT,
     JOIN,
@@ -184,7 +184,7 @@ def _passed(parquet: list[str]) -> Iterator[str]:
     """Yield a warning about Parquet files of folders that were not read."""
     if parquet:
         files = counted(len(parquet), "Parquet file of a folder was", "Parquet files of folders were")
-        yield clean(f"{files} passed over: Parquet is read where it is named, as by {around(parquet[0])}")
+        yield clean(f"{files} passed over: Parquet is read where it is named, as by {neighbours_glob(parquet[0])}")
 
 
 def _refused(refused: list[dict[str, str]]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast.collection.triggers.hooks import ClaudeCode, Codex
 from karl_fast.collection.triggers.timers import Cron, Launchd, Systemd
-from karl_fast.settings.validation import among
+from karl_fast.settings.validation import check_choice
 
 if TYPE_CHECKING:
     from karl_fast.collection.triggers.trigger import Trigger
@@ -43,7 +43,7 @@ def uninstall(name: str) -> Trigger:
         UsageError: an unknown name.
         FileError: its file cannot be written.
     """
-    among("trigger", name, list(TRIGGERS))
+    check_choice("trigger", name, list(TRIGGERS))
     trigger = TRIGGERS[name]
     if trigger.is_installed():
         trigger.remove()
