@@ -29,7 +29,7 @@ from karl_fast.modeling import graph_memory, model_views
 from karl_fast.modeling.held_activations import parabola
 from karl_fast.modeling.load import adapt
 from karl_fast.modeling.model_views import training
-from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.modeling.stateful_model import StatefulModel
 from karl_fast.train.memory import largest, of_model
 from karl_fast.train.model_logprobs import Scorer
@@ -117,8 +117,8 @@ class Theirs:
 
     def __init__(self, model: Any, scorer: Scorer) -> None:
         self.model, self.scorer = model, scorer
-        trained = flat(model.trainable_parameters()).values()
-        weights = sum(one.nbytes for one in flat(model.parameters()).values())
+        trained = flatten_tree(model.trainable_parameters()).values()
+        weights = sum(one.nbytes for one in flatten_tree(model.parameters()).values())
         self.base = weights + 5 * sum(one.nbytes for one in trained)
         self.size = int(scorer.body(mx.array([[1]])).shape[-1])
         self.layers = {type(getattr(one, "linear_attn", one)).__name__: one for one in model.layers[-16:]}
@@ -139,7 +139,7 @@ class Theirs:
     def traced(self, name: str, tokens: int) -> int:
         if (name, tokens) not in self.known:
             layer = self.layers[name]
-            kept = list(flat(layer.trainable_parameters()).items())
+            kept = list(flatten_tree(layer.trainable_parameters()).items())
 
             def call(hidden: mx.array, *arrays: mx.array) -> mx.array:
                 layer.load_weights([(one, array) for (one, _), array in zip(kept, arrays, strict=True)], strict=False)

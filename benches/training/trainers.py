@@ -16,7 +16,7 @@ from mlx_lm.models import gemma3_text, qwen3
 from mlx_lm.tuner import trainer
 from mlx_lm.tuner.datasets import CacheDataset
 
-from karl_fast.cli.reports.train_progress import Quiet
+from karl_fast.cli.reports.train_progress import Silent
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, TrainingState
 from karl_fast.modeling.load import adapt
@@ -162,4 +162,4 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
             need=Need(0, 0, 0, 0),
             limit_bytes=0,
         )
-        loop.train(run, Quiet())
+        loop.train(run, Silent())

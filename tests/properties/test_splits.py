@@ -111,22 +111,22 @@ def test_a_group_that_is_larger_than_the_quota(tmp_path: Path, sizes: list[int],
 
 
 def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
-    from karl_fast.cli.reports.warnings import sampled
+    from karl_fast.cli.reports.warnings import warn_about_sample
 
     log = rows.write(tmp_path / "log.jsonl", [rows.record(n, "g") for n in range(60)])
-    warned = " ".join(sampled(karl_fast.sample(log, None, k=60).manifest))
+    warned = " ".join(warn_about_sample(karl_fast.sample(log, None, k=60).manifest))
     assert "valid has 0 rows of 6 wanted" in warned
     log = rows.write(tmp_path / "log.jsonl", rows.records(60, groups=30))
-    assert "wanted: the rows" not in " ".join(sampled(karl_fast.sample(log, None, k=60).manifest))
+    assert "wanted: the rows" not in " ".join(warn_about_sample(karl_fast.sample(log, None, k=60).manifest))
 
 
 @pytest.mark.parametrize("k", range(1, 16))
 def test_a_wanted_split_that_stays_empty_is_told_for_every_number_of_rows(tmp_path: Path, k: int) -> None:
-    from karl_fast.cli.reports.warnings import sampled
+    from karl_fast.cli.reports.warnings import warn_about_sample
 
     manifest = karl_fast.sample(rows.write(tmp_path / "log.jsonl", rows.records(40, groups=10)), None, k=k).manifest
     assert manifest["export"]["splits"]["valid"] == 0
-    told = [warning for warning in sampled(manifest) if warning.startswith("valid ")]
+    told = [warning for warning in warn_about_sample(manifest) if warning.startswith("valid ")]
     assert len(told) == 1
     assert "--split" in told[0]
 

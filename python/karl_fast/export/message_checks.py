@@ -21,7 +21,7 @@ def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
     return paths.pop() if len(paths) == 1 else ""
 
 
-def beside(media: Mapping[str, int]) -> Iterator[str]:
+def describe_media(media: Mapping[str, int]) -> Iterator[str]:
     """Yield a sentence for each kind of media beside the conversations of rows."""
     for kind, rows in media.items():
         yield f"{counted(rows, 'row has', 'rows have')} {kind} beside the conversation, and only text is learned"

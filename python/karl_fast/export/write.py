@@ -9,7 +9,7 @@ from karl_fast._output_path import advise, data_set, refuse_read
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.export.message_checks import bad_message_text, beside, messages_from, misread_hint
+from karl_fast.export.message_checks import bad_message_text, describe_media, messages_from, misread_hint
 from karl_fast.export.token_length import RowJudge, length_judge
 from karl_fast.log.field_hints import conversation_hint, lacking, record
 
@@ -154,7 +154,7 @@ def _conversation_error(log: Log, draft: _core.Draft, dropped: dict[str, int]) -
     if "bad_message" in dropped:
         path = messages_from(log.inputs)
         if draft.media:
-            return "".join(f"; {sentence}" for sentence in beside(draft.media)), None
+            return "".join(f"; {sentence}" for sentence in describe_media(draft.media)), None
         told = bad_message_text(record(log), path)
         if not told and (hint := conversation_hint(log)):
             return "; the conversation ends before its answer, which is beside it", hint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import KarlError, ModelError
-from karl_fast.modeling.parameters import flat, read, short
+from karl_fast.modeling.parameters import flatten_tree, read_tensors, truncation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
     weights = tensors(file)
     if (file.parent / CONFIG).is_file():
         _agree(file.parent / CONFIG, config, len(model.layers))
-    fit(weights, flat(model.trainable_parameters()), str(file))
+    fit(weights, flatten_tree(model.trainable_parameters()), str(file))
     model.load_weights(list(weights.items()), strict=False)
 
 
@@ -157,7 +157,7 @@ def put(model: Any, folder: Path) -> None:
             raise _damaged(
                 folder / CONFIG, f"makes no adapter of this model: {type(error).__name__}: {error}"
             ) from error
-    held = flat(model.parameters())
+    held = flatten_tree(model.parameters())
     wanted = {name: value for name, value in held.items() if (name in weights if kind == "full" else _own(name, held))}
     fit(weights, wanted, str(folder / "adapters.safetensors"))
     model.load_weights(list(weights.items()), strict=False)
@@ -221,9 +221,9 @@ def tensors(file: Path, kind: type[KarlError] = ModelError) -> dict[str, mx.arra
         said = "it is a folder, wanted a file" if file.is_dir() else "there is no such file"
         raise _error(kind, f"cannot load {file}: {said}", beside(file) or WHOLE)
     try:
-        if wrong := short(file):
+        if wrong := truncation(file):
             raise _error(kind, f"cannot load {file}: {wrong}", WHOLE)
-        return read(file)
+        return read_tensors(file)
     except (RuntimeError, ValueError, OSError) as error:
         if isinstance(error, KarlError):
             raise

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from karl_fast import _atomic
 from karl_fast.errors import CheckpointError, FileError
 from karl_fast.modeling.adapters import fit, tensors
-from karl_fast.modeling.parameters import flat, write
+from karl_fast.modeling.parameters import flatten_tree, write_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +85,10 @@ class Checkpoints:
     def save(self, model: Any, optimizer: Any, state: TrainingState) -> Path:
         """Write a checkpoint atomically, then the adapter beside it; older checkpoints are removed after both."""
         place = self.path / FOLDER / f"{state.step:07d}"
-        weights = flat(model.trainable_parameters())
+        weights = flatten_tree(model.trainable_parameters())
         with _atomic.folder(place) as draft:
             _atomic.write(draft / ADAPTERS, _tensors(weights))
-            _atomic.write(draft / MOMENTS, _tensors(flat(optimizer.state)))
+            _atomic.write(draft / MOMENTS, _tensors(flatten_tree(optimizer.state)))
             _atomic.write(draft / CONFIG, _json(self.config))
             _atomic.write(draft / STATE, _json(asdict(state)))
         self._follow(state)
@@ -158,7 +158,7 @@ class Checkpoints:
 
 
 def _tensors(tensors: dict[str, Any]) -> Callable[[BinaryIO], object]:
-    return lambda file: write(tensors, file)
+    return lambda file: write_tensors(tensors, file)
 
 
 def _json(value: dict[str, Any]) -> Callable[[BinaryIO], object]:
@@ -203,8 +203,8 @@ def _filled(place: Path, model: Any, optimizer: Any) -> None:
 
     weights, moments = (tensors(place / name, CheckpointError) for name in (ADAPTERS, MOMENTS))
     optimizer.init(model.trainable_parameters())
-    fit(weights, flat(model.trainable_parameters()), str(place / ADAPTERS), CheckpointError)
-    fit(moments, flat(optimizer.state), str(place / MOMENTS), CheckpointError)
+    fit(weights, flatten_tree(model.trainable_parameters()), str(place / ADAPTERS), CheckpointError)
+    fit(moments, flatten_tree(optimizer.state), str(place / MOMENTS), CheckpointError)
     model.load_weights(list(weights.items()), strict=False)
     optimizer.state = tree_unflatten(list(moments.items()))
     mx.eval(model.parameters(), optimizer.state)

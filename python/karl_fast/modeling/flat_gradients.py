@@ -10,7 +10,7 @@ from itertools import accumulate, chain
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.modeling.parameters import flat, place
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ def join_leaves(tree: Any) -> dict[str, mx.array]:
     """
     import mlx.core as mx
 
-    leaves = flat(tree)
+    leaves = flatten_tree(tree)
     return {
         vector: mx.concatenate([leaves[name].reshape(-1) for name in names])
         for vector, names in _names_together(leaves).items()
@@ -40,7 +40,7 @@ def split_leaves(vectors: dict[str, mx.array], like: Any) -> Any:
     import mlx.core as mx
     from mlx.utils import tree_unflatten
 
-    leaves = flat(like)
+    leaves = flatten_tree(like)
     found: list[tuple[str, mx.array]] = []
     for vector, names in _names_together(leaves).items():
         parts = mx.split(vectors[vector], _leaf_bounds(leaves[name] for name in names))
@@ -53,13 +53,13 @@ class FlatParameters:
 
     def __init__(self, model: Any) -> None:
         """Record the trainable parameters; their arrays may be replaced later, but not the set of them."""
-        leaves = flat(model.trainable_parameters())
+        leaves = flatten_tree(model.trainable_parameters())
         self._last: dict[str, mx.array] = {}
         self._arrays: list[mx.array] = []
         self._stretches = [
             (
                 vector,
-                [(*place(model, name), leaves[name].shape) for name in names],
+                [(*locate_leaf(model, name), leaves[name].shape) for name in names],
                 _leaf_bounds(leaves[name] for name in names),
             )
             for vector, names in _names_together(leaves).items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import ModelError
 from karl_fast.modeling.graph_memory import trace_memory
 from karl_fast.modeling.model_views import training
-from karl_fast.modeling.parameters import flat, place
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class Activations:
         """Call `traced`, and restore the parameters of the model."""
         import mlx.core as mx
 
-        there = [(*place(self._model, name), array) for name, array in flat(self._model.parameters()).items()]
+        there = [(*locate_leaf(self._model, name), array) for name, array in flatten_tree(self._model.parameters()).items()]
         try:
             return trace_memory(function, mx.zeros((rows, tokens), mx.int32), backward=backward)
         finally:
@@ -104,7 +104,7 @@ class Activations:
             return hidden.astype(mx.float32).sum()
 
         value, gradient = nn.value_and_grad(self._model, total)()
-        return [value, *flat(gradient).values()]
+        return [value, *flatten_tree(gradient).values()]
 
 
 class _Graph:

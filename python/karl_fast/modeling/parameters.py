@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
 
 
-def flat(tree: Any) -> dict[str, mx.array]:
+def flatten_tree(tree: Any) -> dict[str, mx.array]:
     """Return the leaves of a tree by their dotted names, sorted."""
     from mlx.utils import tree_flatten
 
@@ -20,21 +20,21 @@ def flat(tree: Any) -> dict[str, mx.array]:
     return dict(sorted(leaves))
 
 
-def place(model: Any, name: str) -> tuple[Any, Any]:
+def locate_leaf(model: Any, name: str) -> tuple[Any, Any]:
     """Return the module, list or dictionary of a model that has a leaf, and its key; a repeated search is slower."""
     first, _, rest = name.partition(".")
     key = int(first) if isinstance(model, list | tuple) else first
-    return place(model[key], rest) if rest else (model, key)
+    return locate_leaf(model[key], rest) if rest else (model, key)
 
 
-def write(tensors: dict[str, mx.array], file: BinaryIO) -> None:
+def write_tensors(tensors: dict[str, mx.array], file: BinaryIO) -> None:
     """Write tensors as mlx-lm reads them."""
     import mlx.core as mx
 
     mx.save_safetensors(file, tensors, {"format": "mlx"})
 
 
-def short(path: Path) -> str | None:
+def truncation(path: Path) -> str | None:
     """Return how a file of safetensors is damaged, by its header and its size; None where it is whole."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -50,7 +50,7 @@ def short(path: Path) -> str | None:
     return None if wanted == size else f"it has {size:,} bytes, and its header says {wanted:,}"
 
 
-def read(path: Path) -> dict[str, mx.array]:
+def read_tensors(path: Path) -> dict[str, mx.array]:
     """Read the tensors of a file.
 
     Raises:

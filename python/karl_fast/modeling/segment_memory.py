@@ -22,7 +22,7 @@ from karl_fast.modeling.graph_memory import trace_memory
 from karl_fast.modeling.held_activations import parabola
 from karl_fast.modeling.layers import arrays_of, replaced
 from karl_fast.modeling.model_views import training
-from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.modeling.segment_boundaries import SegmentBoundaries
 from karl_fast.modeling.segment_states import leaves
 from karl_fast.modeling.segments import cut_segments
@@ -63,7 +63,7 @@ class _LayerCall:
         import mlx.core as mx
 
         hidden, rest = self.arguments[0], self.arguments[1:]
-        parameters = list(flat(self.module.trainable_parameters()).items())
+        parameters = list(flatten_tree(self.module.trainable_parameters()).items())
         there = [array for _, arrays, _ in self.states for array in arrays]
 
         def layer(*arrays: mx.array) -> list[mx.array]:
@@ -144,7 +144,7 @@ class SweepMemory:
             def noted(*arguments: Any, **named: Any) -> Any:
                 states = [leaf for one in (*arguments, *named.values()) for leaf in leaves(one)]
                 before = [(state, state.before, getattr(state, "offset", 0)) for state in states]
-                if flat(layer.trainable_parameters()):
+                if flatten_tree(layer.trainable_parameters()):
                     found.append(_LayerCall(layer, call, arguments, named, before))
                 return call(*arguments, **named)
 
@@ -174,7 +174,7 @@ class SweepMemory:
 
 def _kind(layer: _LayerCall) -> tuple[Any, ...]:
     """Return equal keys for layers that take the same memory."""
-    shapes = tuple(array.shape for array in flat(layer.module.parameters()).values())
+    shapes = tuple(array.shape for array in flatten_tree(layer.module.parameters()).values())
     before = tuple(array.shape for _, arrays, _ in layer.states for array in arrays)
     return type(layer.module), shapes, before
 

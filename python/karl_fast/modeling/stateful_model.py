@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.modeling.layers import replaced
-from karl_fast.modeling.parameters import flat, place
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 from karl_fast.modeling.segment_states import leaves, states
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class StatefulModel:
             ModelError: the model has caches that cannot be carried.
         """
         self.model, self.body = model, body
-        self.parameters = [(name, *place(model, name)) for name in flat(model.trainable_parameters())]
+        self.parameters = [(name, *locate_leaf(model, name)) for name in flatten_tree(model.trainable_parameters())]
         self.trained = self._trained()
 
     def states(self) -> list[Layered]:
@@ -53,7 +53,7 @@ class StatefulModel:
         import mlx.core as mx
 
         caches, untrained = self.states(), set[int]()
-        first = next((at for at, layer in enumerate(self.model.layers) if flat(layer.trainable_parameters())), 0)
+        first = next((at for at, layer in enumerate(self.model.layers) if flatten_tree(layer.trainable_parameters())), 0)
 
         def noting(number: int, _: Any, call: Call) -> Call:
             def noted(*arguments: Any, **named: Any) -> Any:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.parameters import flat, place
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,8 +67,8 @@ def _restore_arrays(model: Any) -> Iterator[None]:
     Raises:
         ModelError: other arrays of the model changed, which a compiled function would do once and never again.
     """
-    there = {name: (*place(model, name), array) for name, array in flat(model.parameters()).items()}
-    trained = flat(model.trainable_parameters()).keys()
+    there = {name: (*locate_leaf(model, name), array) for name, array in flatten_tree(model.parameters()).items()}
+    trained = flatten_tree(model.trainable_parameters()).keys()
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ import numpy as np
 
 from karl_fast import _atomic
 from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG
-from karl_fast.modeling.parameters import flat, write
+from karl_fast.modeling.parameters import flatten_tree, write_tensors
 from karl_fast.resampling import Attempts, measure
 
 if TYPE_CHECKING:
@@ -165,4 +165,4 @@ def keep_best(folder: Path, model: Any, config: dict[str, Any]) -> None:
         folder.mkdir(exist_ok=True)
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
     _atomic.write(folder / CONFIG, lambda file: file.write(text.encode()))
-    _atomic.write(folder / ADAPTERS, lambda file: write(flat(model.trainable_parameters()), file))
+    _atomic.write(folder / ADAPTERS, lambda file: write_tensors(flatten_tree(model.trainable_parameters()), file))

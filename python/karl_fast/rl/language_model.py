@@ -200,10 +200,10 @@ class Snapshot:
     def __init__(self, model: Any) -> None:
         import mlx.core as mx
 
-        from karl_fast.modeling.parameters import flat, place
+        from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 
-        trained = flat(model.trainable_parameters())
-        self._places = [place(model, name) for name in trained]
+        trained = flatten_tree(model.trainable_parameters())
+        self._places = [locate_leaf(model, name) for name in trained]
         self._kept = [mx.array(array) for array in trained.values()]
 
     @contextlib.contextmanager

@@ -11,7 +11,7 @@ from karl_fast.errors import CheckpointError
 from karl_fast.modeling.adapters import fit, tensors
 from karl_fast.modeling.external_objective import Traced
 from karl_fast.modeling.flat_gradients import join_leaves, split_leaves
-from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.parameters import flatten_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -119,7 +119,7 @@ class Partition:
         module: Any = self.head
         self.optimizer.init(module.trainable_parameters())
         held = tensors(path, CheckpointError)
-        fit(held, flat({"head": module.parameters(), "optimizer": self.optimizer.state}), str(path), CheckpointError)
+        fit(held, flatten_tree({"head": module.parameters(), "optimizer": self.optimizer.state}), str(path), CheckpointError)
         tree: Any = tree_unflatten(list(held.items()))
         self.head.update(tree["head"])
         self.optimizer.state = tree["optimizer"]

@@ -27,7 +27,7 @@ from karl_fast._safe_text import in_gigabytes
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, chunk_rows
 from karl_fast.modeling.held_activations import Activations
-from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.modeling.segment_memory import SweepMemory
 from karl_fast.train.batching import MULTIPLE
 from karl_fast.train.settings import GB
@@ -210,8 +210,8 @@ def of_model(
     if settings.grad_checkpoint and (why := no_checkpoints(model)):
         raise UsageError(f"grad_checkpoint is true, and {why}", "grad_checkpoint")
     size = int(body(mx.array([[1]])).shape[-1])  # a shape is known without computing
-    trained = flat(model.trainable_parameters()).values()
-    weights, trainable = (sum(value.nbytes for value in some) for some in (flat(model.parameters()).values(), trained))
+    trained = flatten_tree(model.trainable_parameters()).values()
+    weights, trainable = (sum(value.nbytes for value in some) for some in (flatten_tree(model.parameters()).values(), trained))
     activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
     shape = ModelSizes(size, vocabulary, weights, trainable, sum(4 * value.size for value in trained) - trainable)
     sweeps = None if carrier is None else cache(lambda: SweepMemory(carrier()))

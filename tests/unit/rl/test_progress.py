@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli.reports.rl import RoundLines, Silent, Table, curve, shown
+from karl_fast.cli.reports.rl import RoundLines, Silent, Table, curve, describe_sample_rollout
 from tests.unit.rl.test_parts import asked, metrics, rollout
 
 
@@ -63,7 +63,7 @@ def test_a_first_round_of_equal_rewards_is_told(
 def test_a_control_character_of_a_rollout_takes_one_place() -> None:
     said = "".join(map(chr, [*range(32), *range(127, 160)]))
     one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "a", "content": said + "\u202e\ud800"},))
-    text = shown(one).removeprefix("p0 [0.5] a: ")
+    text = describe_sample_rollout(one).removeprefix("p0 [0.5] a: ")
     assert text == "".join(map(chr, range(0x2400, 0x2420))) + "\u2421" + 32 * "·" + r"\u202e\ud800"
 
 

@@ -14,7 +14,7 @@ import pytest
 import karl_fast
 from karl_fast import _seen_hashes
 from karl_fast.errors import CheckpointError, ModelError, UsageError
-from karl_fast.modeling.parameters import flat, read, write
+from karl_fast.modeling.parameters import flatten_tree, read_tensors, write_tensors
 from karl_fast.rl.rollout import Packed
 from karl_fast.rl.run import rl
 from karl_fast.rl.settings import Online
@@ -71,10 +71,10 @@ def first(asked: Callable[..., Online]) -> Callable[[str], str]:
 def rewrite(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     import mlx.core as mx
 
-    weights = change(read(path))
+    weights = change(read_tensors(path))
     mx.eval(weights)  # MLX reads a file when its arrays are wanted
     with path.open("wb") as file:
-        write(weights, file)
+        write_tensors(weights, file)
 
 
 def logp(policy: Any, *, reference: bool) -> Any:
@@ -93,7 +93,7 @@ def test_a_run_goes_on_from_the_adapter_of_another(
     start = first(kind)
     run = prepare(asked("second", adapter=start, training={"fine_tune_type": kind}))
     run.close()
-    wanted, there = read(Path(start) / WEIGHTS), flat(run.policy.model.trainable_parameters())
+    wanted, there = read_tensors(Path(start) / WEIGHTS), flatten_tree(run.policy.model.trainable_parameters())
     assert wanted.keys() == there.keys()
     assert all(np.array_equal(np.array(wanted[name]), np.array(there[name])) for name in wanted)
 
@@ -110,7 +110,7 @@ def test_the_reference_is_the_start_or_the_base(
     assert np.abs(start - plain).max() > 1e-3
     for name, wanted in (("start", start), ("base", plain)):
         run = prepare(asked(f"run-{name}", reference=name, **how))
-        moved = {key: value + 0.05 for key, value in flat(run.policy.model.trainable_parameters()).items()}
+        moved = {key: value + 0.05 for key, value in flatten_tree(run.policy.model.trainable_parameters()).items()}
         run.policy.model.load_weights(list(moved.items()), strict=False)
         assert np.array_equal(logp(run.policy, reference=True), wanted)
         assert np.abs(logp(run.policy, reference=False) - wanted).max() > 1e-3
@@ -153,7 +153,7 @@ def test_an_adapter_that_does_not_fit_is_refused_by_name(
     assert error.value.hint == "--lora-rank 4 goes on with that adapter"
     lacking = tmp_path / "lacking"
     shutil.copytree(start, lacking)
-    gone = sorted(read(lacking / WEIGHTS))[3]
+    gone = sorted(read_tensors(lacking / WEIGHTS))[3]
     rewrite(lacking / WEIGHTS, lambda weights: {name: one for name, one in weights.items() if name != gone})
     with pytest.raises(ModelError, match=f"lacks {gone}"):
         prepare(asked("other", adapter=str(lacking)))

@@ -13,7 +13,7 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 
-from karl_fast.cli.reports.train import opening
+from karl_fast.cli.reports.train import describe_start
 from karl_fast.errors import CheckpointError, ModelError
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.setup import prepare
@@ -217,7 +217,7 @@ def test_weights_without_a_configuration_are_taken_where_they_fit(
     )
     said = f"there is no {CONFIG} beside {copy / ADAPTERS}: lora_scale 20 of this run is taken for that of the weights"
     assert run.remarks == [said]
-    assert f"warning   {said}" in list(opening(run))
+    assert f"warning   {said}" in list(describe_start(run))
     for tracker in run.trackers:
         tracker.finish()
     with pytest.raises(ModelError, match=r"adapter_config.json is not there"):

@@ -22,7 +22,7 @@ from karl_fast.modeling.adapters import begin, linear_keys, put, unadapted_exper
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import adapt
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
@@ -264,7 +264,7 @@ def by_mlx_lm(folder: Path, **parameters: Any) -> dict[str, mx.array]:
     how = {"rank": 4, "scale": 10.0, "dropout": 0.0} | parameters
     model.freeze()
     linear_to_lora_layers(model, 2, how)
-    weights = {name: mx.random.normal(one.shape) for name, one in flat(model.trainable_parameters()).items()}
+    weights = {name: mx.random.normal(one.shape) for name, one in flatten_tree(model.trainable_parameters()).items()}
     mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
     (folder / "adapter_config.json").write_text(
         json.dumps({"fine_tune_type": "lora", "num_layers": 2, "lora_parameters": how})
@@ -276,11 +276,11 @@ def test_an_adapter_of_mlx_lm_with_routed_experts_is_judged_and_continued(tmp_pa
     weights = by_mlx_lm(tmp_path)
     assert "model.layers.3.mlp.switch_mlp.down_proj.lora_b" in weights
     put(model := model_zoo.built("qwen3_moe"), tmp_path)
-    held = flat(model.parameters())
+    held = flatten_tree(model.parameters())
     assert all(mx.array_equal(held[name], one) for name, one in weights.items())
     model = model_zoo.built("qwen3_moe")
     begin(model, tmp_path / "adapters.safetensors", adapt(model, Training(num_layers=2, lora_rank=4, lora_scale=10.0)))
-    assert flat(model.trainable_parameters()).keys() == weights.keys()
+    assert flatten_tree(model.trainable_parameters()).keys() == weights.keys()
 
 
 def test_an_adapter_of_another_model_names_its_keys(tmp_path: Path) -> None:

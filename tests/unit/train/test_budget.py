@@ -14,7 +14,7 @@ import pytest
 from tests.unit.train import parts
 from tests.unit.train.test_mlx_lm_defects import chat, write
 
-from karl_fast.cli.reports.train import opening  # isort: skip
+from karl_fast.cli.reports.train import describe_start  # isort: skip
 from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.modeling.segment_memory import SweepNeed
 from karl_fast.train import Training, evaluate, train
@@ -127,7 +127,7 @@ class Told:
         self.lines: list[str] = []
 
     def started(self, run: Any) -> None:
-        self.lines = list(opening(run))
+        self.lines = list(describe_start(run))
 
     def said(self, values: dict[str, Any]) -> None: ...
     def saved(self, place: Path) -> None: ...

@@ -18,7 +18,7 @@ from mlx_lm.models import gated_delta as theirs
 from karl_fast.modeling.chunked_logp import backward, forward
 from karl_fast.modeling.gated_delta import gated_delta
 from karl_fast.modeling.model_views import chunkwise, gated_deltas_by
-from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.train.model_logprobs import Scorer
 from tests.tolerances import LARGEST_ROUNDING, SPARE, of_float32_sums
 from tests.unit.train import model_zoo
@@ -150,7 +150,7 @@ def gradient(scorer: Scorer) -> dict[str, mx.array]:
     shared = (scorer.body, scorer.head, tokens, places, scorer.rows)
     logp, tree = forward(*shared)["logp"], backward(scorer.model, *shared, {"logp": mx.ones(140)})[1]
     assert float(mx.abs(logp).min()) > 0
-    return flat(tree)
+    return flatten_tree(tree)
 
 
 def distance(found: dict[str, mx.array], wanted: dict[str, mx.array]) -> float:

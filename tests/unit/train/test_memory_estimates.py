@@ -15,7 +15,7 @@ import mlx.core as mx  # isort: skip
 from karl_fast.errors import UsageError
 from karl_fast.modeling.model_views import checkpointed
 from karl_fast.modeling.optimizer import learning_rate
-from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.train import Training
 from karl_fast.train.batching import pad_rows
 from karl_fast.train.confidence import mean_difference
@@ -37,7 +37,7 @@ def test_the_arithmetic_of_memory_is_what_is_measured(
     """Never below what is measured, and not above three times that: of short rows, and of long ones with few layers."""
     model = adapted(built(vocabulary=vocabulary, num_hidden_layers=layers, max_position_embeddings=2048, **SHAPE))
     settings = Training(grad_checkpoint=grad_checkpoint)
-    weights = sum(one.nbytes for one in flat(model.parameters()).values())
+    weights = sum(one.nbytes for one in flatten_tree(model.parameters()).values())
     rows = examples(count, vocabulary, longest=longest)
     batch, scorer = pad_rows(rows), Scorer(model)
     memory = of_model(model, scorer.body, vocabulary, settings, layers)

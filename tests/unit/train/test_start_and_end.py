@@ -14,8 +14,8 @@ from tests.unit.train.test_mlx_lm_defects import chat, lines, write
 import mlx.core as mx  # isort: skip
 
 from karl_fast import _atomic
-from karl_fast.cli.reports.train import trained
-from karl_fast.cli.reports.train_progress import Quiet
+from karl_fast.cli.reports.train import describe_training
+from karl_fast.cli.reports.train_progress import Silent
 from karl_fast.errors import (
     CheckpointError,
     DivergedError,
@@ -183,7 +183,7 @@ def test_an_early_end_leaves_the_best_weights(data: Path, tiny_model: Path, tmp_
     assert 0 < found.best[1] == found.adapter_step < found.steps[0] < 30
     assert weights(tmp_path) == weights(tmp_path / "checkpoints" / f"{found.adapter_step:07d}")
     assert weights(tmp_path) != weights(tmp_path / "checkpoints" / f"{found.steps[0]:07d}")
-    assert f"the adapter is that of step {found.adapter_step}\n" in trained(found)
+    assert f"the adapter is that of step {found.adapter_step}\n" in describe_training(found)
 
 
 def test_an_early_end_says_where_the_best_has_no_checkpoint(data: Path, tiny_model: Path, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_an_early_end_says_where_the_best_has_no_checkpoint(data: Path, tiny_mod
     assert found.best[1] < found.adapter_step == found.steps[0] < 30
     assert weights(tmp_path) == weights(tmp_path / "checkpoints" / f"{found.steps[0]:07d}")
     said = f"the adapter is that of step {found.steps[0]}, for step {found.best[1]} has no checkpoint\n"
-    assert said in trained(found)
+    assert said in describe_training(found)
 
 
 def test_a_place_that_is_a_file_is_refused(data: Path, tiny_model: Path, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_weights_that_are_not_finite_are_no_matter_of_the_model_type() -> None:
 def test_a_run_without_a_checkpoint_says_so_when_it_is_interrupted(
     data: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
-    class Stopped(Quiet):
+    class Stopped(Silent):
         def said(self, values: dict[str, Any]) -> None:
             if values["step"] == 1:
                 raise SystemExit(130)
@@ -252,7 +252,7 @@ def test_a_run_without_a_checkpoint_says_so_when_it_is_interrupted(
 def test_a_second_run_into_one_folder_is_refused(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     settings, refusals = Training(**QUICK), []
 
-    class Second(Quiet):
+    class Second(Silent):
         def started(self, run: Any) -> None:
             for how in ({}, {"resume": True}, {"force": True}):
                 with pytest.raises(OutputExistsError, match="another run writes to") as refused:
@@ -277,7 +277,7 @@ def test_what_a_run_that_was_killed_held_holds_nobody(data: Path, tiny_model: Pa
 def test_a_link_in_the_place_of_a_file_of_a_run_is_left(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("theirs", "utf-8")
 
-    class Linking(Quiet):
+    class Linking(Silent):
         def started(self, run: Any) -> None:
             (tmp_path / "a" / "adapters.safetensors").symlink_to(tmp_path / "theirs")
 

@@ -84,10 +84,10 @@ def command(
         if json:
             print(dumps(dict(shown), plain=True))
         elif not quiet:
-            from karl_fast.cli.reports.collect import states
+            from karl_fast.cli.reports.collect import describe_sources
 
             sys.stderr.write(
-                states(shown, [one["name"] for one in shown["triggers"] if one["installed"] != before[one["name"]]])
+                describe_sources(shown, [one["name"] for one in shown["triggers"] if one["installed"] != before[one["name"]]])
                 + "\n"
             )
         return
@@ -99,9 +99,9 @@ def command(
     if json:
         print(dumps(dataclasses.asdict(collected), plain=True))
     elif not quiet or collected.failed:
-        from karl_fast.cli.reports.collect import reported
+        from karl_fast.cli.reports.collect import describe_collection
 
-        sys.stderr.write(reported(collected) + "\n")
+        sys.stderr.write(describe_collection(collected) + "\n")
     if collected.failed:
         raise typer.Exit(1)
 

@@ -21,7 +21,7 @@ B = Annotated[str, typer.Argument(metavar="B", help="Another.")]
 @app.command("compare", short_help=COMMANDS["compare"], epilog="Example: karl-fast compare data-raw data-zscore")
 def command(*, a: A, b: B, json: options.Json = False) -> None:
     """Two data sets side by side: rows, rewards, targets, groups, domains, lengths, what is in both, and settings."""
-    from karl_fast.cli.reports.compare import compared
+    from karl_fast.cli.reports.compare import describe_comparison
 
     found = compare(a, b)
-    print(dumps(found, plain=True) if json else compared(found))
+    print(dumps(found, plain=True) if json else describe_comparison(found))

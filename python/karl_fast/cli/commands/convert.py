@@ -133,9 +133,9 @@ def command(
     if json:
         print(dumps(dataclasses.asdict(found), plain=True))
     elif not quiet:
-        from karl_fast.cli.reports.convert import converted
+        from karl_fast.cli.reports.convert import describe_conversion
 
-        sys.stderr.write(converted(found, clean(out), rate, allowed=allow_secrets) + "\n")
+        sys.stderr.write(describe_conversion(found, clean(out), rate, allowed=allow_secrets) + "\n")
 
 
 def _of_commits(rate: str, to: str) -> dict[str, Any]:

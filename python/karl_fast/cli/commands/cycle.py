@@ -11,7 +11,7 @@ import typer
 from karl_fast._safe_text import clean
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.reports import cycle as reports
+from karl_fast.cli.reports.cycle import describe_event, describe_plan, describe_runs
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
 from karl_fast.cycle.config import STEPS, CycleConfig, load
@@ -59,7 +59,7 @@ def command(
         _status(config, last, json)
     elif dry_run:
         entries = plan_run(config, until)
-        print(_lines(entries) if json else reports.planned(config, entries))
+        print(_lines(entries) if json else describe_plan(config, entries))
     else:
         _run(config, until, json, quiet)
 
@@ -81,7 +81,7 @@ def _lines(objects: list[dict[str, Any]]) -> str:
 
 def _status(config: CycleConfig, last: int, json: bool) -> None:
     runs = CycleRecords(config.folder).runs()[-last:]
-    print(_lines(runs) if json else reports.table(runs))
+    print(_lines(runs) if json else describe_runs(runs))
 
 
 def _run(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> None:
@@ -90,7 +90,7 @@ def _run(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> Non
     def tell(event: dict[str, Any]) -> None:
         if json:
             print(_lines([event]), flush=True)
-        elif not quiet and (line := reports.line(event)):
+        elif not quiet and (line := describe_event(event)):
             sys.stderr.write(line + "\n")
 
     def say(line: str) -> None:

@@ -158,7 +158,7 @@ def _attempt(
     json: bool,
     quiet: bool,
 ) -> None:
-    from karl_fast.cli.reports.evaluation import Chunks, table
+    from karl_fast.cli.reports.evaluation import Chunks, describe_evaluation
     from karl_fast.evaluation import evaluate_rollouts
 
     if out is None:
@@ -169,7 +169,7 @@ def _attempt(
         asked, adapter_path, out=out, against=against, resume=resume, force=force, progress=progress
     )
     listen(partial(written, out))
-    print(dumps(found.to_dict(), plain=True) if json else table(found))
+    print(dumps(found.to_dict(), plain=True) if json else describe_evaluation(found))
 
 
 def _lines(found: LossEvaluation) -> Iterator[str]:

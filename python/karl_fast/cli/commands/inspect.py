@@ -11,7 +11,7 @@ from karl_fast._safe_text import counted
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.progress import progress
-from karl_fast.cli.reports.sample import inspected
+from karl_fast.cli.reports.sample import describe_inspection
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.sample_body import given_logs
 from karl_fast.errors import NothingToSampleError
@@ -53,7 +53,7 @@ def command(
     if json:
         print(dumps(found.report | {"ladder": found.ladder}, plain=True))
     else:
-        print(inspected(found.report, found.ladder))
+        print(describe_inspection(found.report, found.ladder))
     if not first(files := found.report["inputs"]):
         where, read = recordless(files), counted(found.report["accounting"]["rows_read"], "row")
         raise NothingToSampleError((f"{where}: " if where else "") + f"{read} read, and not one is a record")

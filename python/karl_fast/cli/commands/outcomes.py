@@ -107,6 +107,6 @@ def command(
     if json:
         print(dumps(dataclasses.asdict(found), plain=True))
     elif not quiet:
-        from karl_fast.cli.reports.outcomes import earned
+        from karl_fast.cli.reports.outcomes import describe_outcomes
 
-        sys.stderr.write(earned(found, clean(out)) + "\n")
+        sys.stderr.write(describe_outcomes(found, clean(out)) + "\n")

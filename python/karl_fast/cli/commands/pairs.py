@@ -73,6 +73,6 @@ def command(
     if json:
         print(dumps(dataclasses.asdict(found), plain=True))
     elif not quiet:
-        from karl_fast.cli.reports.pairs import paired
+        from karl_fast.cli.reports.pairs import describe_pairs
 
-        sys.stderr.write(paired(found, clean(out)) + "\n")
+        sys.stderr.write(describe_pairs(found, clean(out)) + "\n")

@@ -82,13 +82,13 @@ def _run_of(words: list[str]) -> str:
 def _show(run: str, count: int, json: bool) -> None:
     from pathlib import Path
 
-    from karl_fast.cli.reports.rollout_text import whole
+    from karl_fast.cli.reports.rollout_text import describe_rollout
     from karl_fast.rl.rollout_log import ROLLOUTS_FILE, read_last_lines
 
     path = Path(run) / ROLLOUTS_FILE
     lines = read_last_lines(path, count)
     try:
-        print("\n".join(lines) if json else "\n\n".join(whole(loads(line)) for line in lines))
+        print("\n".join(lines) if json else "\n\n".join(describe_rollout(loads(line)) for line in lines))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} has a line that is not a rollout of a run") from error
 
@@ -110,10 +110,10 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
     from karl_fast._extras import require_mlx
 
     require_mlx()
-    from karl_fast.cli.reports.rl import idle, reasons, watching
+    from karl_fast.cli.reports.rl import describe_idle, describe_missing, watch_rounds
     from karl_fast.rl import rl
 
-    with watching(settings.show, quiet) as viewer:
+    with watch_rounds(settings.show, quiet) as viewer:
         done = rl(settings, resume=resume, force=force, viewer=viewer)
     listen(partial(written, str(done.out)))
     if json:
@@ -122,9 +122,9 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         made = f"{counted(done.rounds, 'round')}, {counted(done.steps, 'step')}"
         if done.missing:
             missing = f"{sum(done.missing.values()):,} of {counted(done.rollouts, 'reward')}"
-            sys.stderr.write(f"missing   {missing}: {reasons(done.missing)}\n")
-        remark = idle(done) if done.steps else None
+            sys.stderr.write(f"missing   {missing}: {describe_missing(done.missing)}\n")
+        remark = describe_idle(done) if done.steps else None
         warning = "" if remark is None else f"warning   {remark[0]}; {remark[1]}\n"
         sys.stderr.write(f"{warning}trained   {made}\nwritten   {clean(str(done.out))}\n")
-    if not done.steps and (remark := idle(done)) is not None:
+    if not done.steps and (remark := describe_idle(done)) is not None:
         raise AlarmError(f"nothing was learned: {remark[0]}", hint=remark[1])

@@ -9,7 +9,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.reports import skills as reports
+from karl_fast.cli.reports.skills import describe_routing, describe_skills
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -80,4 +80,4 @@ def command(
     if json:
         print(dumps({"skills": found and asdict(found), "router": routed and asdict(routed)}, plain=True))
     else:
-        print("\n".join([*(reports.table(found) if found else ()), *(reports.routed(routed) if routed else ())]))
+        print("\n".join([*(describe_skills(found) if found else ()), *(describe_routing(routed) if routed else ())]))

@@ -12,8 +12,8 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.reports.sample import page
-from karl_fast.cli.reports.train import trained
-from karl_fast.cli.reports.train_progress import watching
+from karl_fast.cli.reports.train import describe_training
+from karl_fast.cli.reports.train_progress import watch_training
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
 from karl_fast.errors import UsageError
@@ -66,7 +66,7 @@ def command(
         raise UsageError("no data set given: wanted a folder with train.jsonl, as DATA or in the file of --config")
     if not model:
         raise UsageError("no model given: wanted a folder or a name on the Hugging Face hub, as --model")
-    with watching(settings, quiet) as viewer:
+    with watch_training(settings, quiet) as viewer:
         result = train(
             data,
             model,
@@ -81,7 +81,7 @@ def command(
     if json:
         print(dumps(asdict(result) | {"adapter_path": str(result.adapter_path)}, plain=True))
     elif not quiet:
-        sys.stderr.write(page([trained(result)]) + "\n")
+        sys.stderr.write(page([describe_training(result)]) + "\n")
 
 
 def _first(*paths: str | None) -> str | None:

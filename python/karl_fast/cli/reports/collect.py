@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FAILED_SHOWN = 10
 
 
-def reported(collected: Collection) -> str:
+def describe_collection(collected: Collection) -> str:
     """Return the report of `collect`."""
     agents = f": {counts_of(collected.agents)}" if collected.agents else ""
     reread = (
@@ -36,7 +36,7 @@ def reported(collected: Collection) -> str:
     )
 
 
-def states(shown: CollectionState, changed: Names[str]) -> str:
+def describe_sources(shown: CollectionState, changed: Names[str]) -> str:
     """Return the report of `collect status`; a trigger in `changed` was just installed or removed."""
     archive = shown["archive"]
     lines = [

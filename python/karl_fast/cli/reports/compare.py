@@ -30,7 +30,7 @@ LABELS = {
 """Words of the other reports for names that are not words."""
 
 
-def compared(found: dict[str, Any]) -> str:
+def describe_comparison(found: dict[str, Any]) -> str:
     """Return the text that `compare` prints."""
     a, b = found["a"], found["b"]
     sections = [

@@ -29,7 +29,7 @@ SYNTHETIC = "rewards   none: the rows are synthetic, and sample --reward synthet
 """Rewards of rows that are made of commits."""
 
 
-def converted(account: Conversion, out: str, rate: Rate, *, allowed: bool = False) -> str:
+def describe_conversion(account: Conversion, out: str, rate: Rate, *, allowed: bool = False) -> str:
     """Return the report of `convert`; ``rate`` is the source of its rewards, and secrets may be allowed."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
     lines = [

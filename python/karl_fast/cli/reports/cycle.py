@@ -22,7 +22,7 @@ STATES = {"runs": "runs", "waits": "runs if the steps before it change its input
 """Words of a plan for the state of a step."""
 
 
-def planned(config: CycleConfig, entries: list[dict[str, Any]]) -> str:
+def describe_plan(config: CycleConfig, entries: list[dict[str, Any]]) -> str:
     """Return the plan: a step a line, with sizes, memory, and the command of a step whose inputs are known."""
     lines = [f"folder    {clean(str(config.folder))}"]
     for entry in entries:
@@ -42,7 +42,7 @@ def _costs(entry: dict[str, Any]) -> Iterator[str]:
         yield f"last time {entry['seconds']:,.1f} s, {in_gigabytes(entry['peak_bytes'])}"
 
 
-def line(event: dict[str, Any]) -> str:
+def describe_event(event: dict[str, Any]) -> str:
     """Return the line of an event as it happens; empty if it has none."""
     if event["event"] == "run":
         return _end(event)
@@ -64,7 +64,7 @@ def _end(run: dict[str, Any]) -> str:
 HEADS = ("run", "started", "state", "rows", "reward", "held out", "decision")
 
 
-def table(runs: list[dict[str, Any]]) -> str:
+def describe_runs(runs: list[dict[str, Any]]) -> str:
     """Return the runs as a table: rows of the log and of the data set, mean rewards of both, the adapter in use and the
     new one on held-out data, and what became of the new one.
     """

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from karl_fast._safe_text import counted, decimal, in_time
-from karl_fast.cli.reports.rl import reasons, summed
+from karl_fast.cli.reports.rl import describe_missing, sum_failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Chunks:
 
     def __call__(self, log: str, done: int, prompts: int, failures: list[str]) -> None:
         """Print the progress, and each failure once."""
-        for sentence in summed(failures):
+        for sentence in sum_failures(failures):
             sys.stderr.write(sentence + "\n")
         if log != self.log:
             self.log = log
@@ -73,7 +73,7 @@ class Tokens:
             sys.stderr.write(f"judged {done:,} of {counted(all, 'token')}{left}\n")
 
 
-def table(found: RolloutEvaluation) -> str:
+def describe_evaluation(found: RolloutEvaluation) -> str:
     """Return the measures as a table, one a line."""
     return "\n".join(_lines(found))
 
@@ -82,7 +82,7 @@ def _lines(found: RolloutEvaluation) -> Iterator[str]:
     left = f", {counted(found.too_long, 'prompt')} too long" if found.too_long else ""
     yield f"prompts   {counted(found.prompts, 'prompt')}, {counted(found.attempts, 'attempt')} each{left}"
     if found.missing:
-        yield f"missing   {sum(found.missing.values()):,}: {reasons(found.missing)}"
+        yield f"missing   {sum(found.missing.values()):,}: {describe_missing(found.missing)}"
     if found.truncated:
         yield f"truncated {counted(found.truncated, 'attempt')}"
     head = f"{'':12}{'value':>10}{'interval':>22}"

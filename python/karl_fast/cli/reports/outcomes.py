@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PLACES_SHOWN = 10
 
 
-def earned(account: Outcomes, out: str) -> str:
+def describe_outcomes(account: Outcomes, out: str) -> str:
     """Return the report of `outcomes`."""
     lines = [
         *_read(account),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from karl_fast.pairing import Pairs
 
 
-def paired(found: Pairs, out: str) -> str:
+def describe_pairs(found: Pairs, out: str) -> str:
     """Return the report of `pairs`."""
     converted = found.converted
     dropped = f"; dropped: {counts_of(found.dropped)}" if found.dropped else ""

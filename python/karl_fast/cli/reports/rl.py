@@ -74,19 +74,19 @@ class RoundLines(Silent):
         """Print the model, data and settings of the run."""
         super().started(run)
         self.rounds = run.settings.rounds
-        for line in opening(run):
+        for line in describe_start(run):
             self.say(line)
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Print a round."""
-        self.say(line(metrics))
+        self.say(describe_round(metrics))
         self._remarked(metrics, rollouts, failures)
 
     def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
         """Print an evaluation of held-out prompts."""
-        for sentence in summed(failures):
+        for sentence in sum_failures(failures):
             self.say(sentence)
-        self.say(held_out(line))
+        self.say(describe_held_out(line))
 
     def noted(self, remark: str) -> None:
         """Print a remark."""
@@ -94,7 +94,7 @@ class RoundLines(Silent):
 
     def _remarked(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Print the remarks on a round beside its numbers."""
-        for sentence in summed(failures):
+        for sentence in sum_failures(failures):
             self.say(sentence)
         if metrics["round"] == 0 and (note := alike(rollouts)):
             self.say(note)
@@ -135,7 +135,7 @@ class Table(RoundLines):
         head = f"round {metrics['round'] + 1} of {self.rounds}, step {metrics['step']}, {metrics['seconds']:.1f} s"
         rounds = Column(counted(len(self.history), "round"), ratio=1)
         grid = Grid("", "now", "least", "most", rounds, expand=True)
-        names = [name for name in [*SHOWN, *sorted(components(metrics))] if name in metrics]
+        names = [name for name in [*SHOWN, *sorted(describe_components(metrics))] if name in metrics]
         # What the names, the numbers and the lines of the grid leave of the width.
         width = max(8, self.live.console.width - max(map(len, map(clean, names)), default=0) - 3 * 10 - 16)
         for name in names:
@@ -144,7 +144,7 @@ class Table(RoundLines):
             grid.add_row(clean(name), *numbers, curve(values, width))
         if missing := sum(metrics["missing"].values()):
             grid.add_row("missing", f"{missing} of {metrics['rollouts']}")
-        return Group(Text(head), grid, *(Text(shown(rollout)) for rollout in rollouts[: self.show]))
+        return Group(Text(head), grid, *(Text(describe_sample_rollout(rollout)) for rollout in rollouts[: self.show]))
 
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -162,7 +162,7 @@ def curve(values: Sequence[float], width: int) -> str:
 
 
 @contextlib.contextmanager
-def watching(show: int, quiet: bool) -> Iterator[Silent]:
+def watch_rounds(show: int, quiet: bool) -> Iterator[Silent]:
     """Yield the viewer: silent, lines, or a table at a terminal; a signal that ends the run prints how far it got."""
     with _viewer(show, quiet) as viewer:
         listen(viewer.stopped)
@@ -181,7 +181,7 @@ def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
         yield Table(live, show)
 
 
-def opening(run: OnlineRun) -> Iterator[str]:
+def describe_start(run: OnlineRun) -> Iterator[str]:
     """Yield the lines printed before the first round."""
     settings = run.settings
     left_out = f", {counted(run.asked.too_long, 'prompt')} too long" if run.asked.too_long else ""
@@ -202,13 +202,13 @@ def opening(run: OnlineRun) -> Iterator[str]:
     yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}{kept}"
 
 
-def line(metrics: dict[str, Any]) -> str:
+def describe_round(metrics: dict[str, Any]) -> str:
     """Format a round in a line."""
     parts = [
         f"round {metrics['round'] + 1:>5}",
         f"outcome {decimal(metrics['outcome'])}" if "outcome" in metrics else "outcome missing",
     ]
-    parts += [f"{clean(name[7:])} {decimal(metrics[name], 3)}" for name in sorted(components(metrics))]
+    parts += [f"{clean(name[7:])} {decimal(metrics[name], 3)}" for name in sorted(describe_components(metrics))]
     parts += [f"mixed {metrics['groups_mixed']:.0%}", f"tokens {metrics['tokens']:.1f}"]
     parts += [f"entropy {metrics['entropy']:.3f}"] if "entropy" in metrics else []
     parts += [f"kl {decimal(metrics['kl'])}"] if "kl" in metrics else []
@@ -216,7 +216,7 @@ def line(metrics: dict[str, Any]) -> str:
     return "  ".join([*parts, f"{metrics['seconds']:.2f} s"])
 
 
-def held_out(line: dict[str, Any]) -> str:
+def describe_held_out(line: dict[str, Any]) -> str:
     """Format an evaluation of held-out prompts in a line."""
     if "reward" not in line:
         return f"held out  after {counted(line['round'], 'round')}: every reward is missing"
@@ -226,20 +226,20 @@ def held_out(line: dict[str, Any]) -> str:
     return f"held out  after {counted(line['round'], 'round')}: reward {decimal(line['reward'])}{between}{solved}"
 
 
-def components(metrics: dict[str, Any]) -> list[str]:
+def describe_components(metrics: dict[str, Any]) -> list[str]:
     """Return the names of rewards by component, if there are several."""
     found = [name for name in metrics if name.startswith("reward.")]
     return found if len(found) > 1 else []
 
 
-def summed(failures: Sequence[str]) -> Iterator[str]:
+def sum_failures(failures: Sequence[str]) -> Iterator[str]:
     """Yield each failure once, with its count."""
     for sentence in dict.fromkeys(failures):
         times = failures.count(sentence)
         yield f"missing   {clean(sentence)}" + (f" ({times} times)" if times > 1 else "")
 
 
-def reasons(missing: Mapping[str, int]) -> str:
+def describe_missing(missing: Mapping[str, int]) -> str:
     """Format the counts of missing rewards by why."""
     return ", ".join(f"{clean(why)} {count:,}" for why, count in missing.items())
 
@@ -257,7 +257,7 @@ FEW_STEPS = 0.25
 """Share of rounds without a step from which the report of a run warns of them."""
 
 
-def idle(done: RunResult) -> tuple[str, str] | None:
+def describe_idle(done: RunResult) -> tuple[str, str] | None:
     """Return a sentence on the rounds of a run that made no step, and what to change; None where they are few."""
     if not done.idle_rounds or done.idle_rounds < FEW_STEPS * done.rounds:
         return None
@@ -276,7 +276,7 @@ def alike(rollouts: Sequence[Rollout]) -> str | None:
     return f"note      {told}: rollouts.jsonl has what was said, and what each reward function gave"
 
 
-def shown(rollout: Rollout) -> str:
+def describe_sample_rollout(rollout: Rollout) -> str:
     """Return a rollout as text without control characters."""
     said = " | ".join(f"{one['role']}: {one.get('content') or ''}" for one in rollout.messages)
     reward = "missing" if math.isnan(rollout.outcome) else f"{rollout.outcome:.3g}"

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def whole(line: Mapping[str, Any]) -> str:
+def describe_rollout(line: Mapping[str, Any]) -> str:
     """Format a line of ``rollouts.jsonl``: its numbers, and every message, without control characters."""
-    return "\n".join(_lines(line))
+    return "\n".join(_rollout_lines(line))
 
 
-def _lines(line: Mapping[str, Any]) -> Iterator[str]:
+def _rollout_lines(line: Mapping[str, Any]) -> Iterator[str]:
     reward = f"reward {line['reward']:.4g}" if line["reward"] is not None else f"missing: {clean(line['missing'])}"
     learned = "learned" if line["learned"] else "not learned"
     yield f"rollout   {clean(str(line['id']))}, round {line['round'] + 1}, prompt {clean(line['prompt_id'])}"
@@ -23,10 +23,10 @@ def _lines(line: Mapping[str, Any]) -> Iterator[str]:
     if line["components"]:
         yield "rewards   " + ", ".join(f"{clean(name)} {value:.4g}" for name, value in line["components"].items())
     for message in line["messages"]:
-        yield from _message(message)
+        yield from _describe_message(message)
 
 
-def _message(message: Mapping[str, Any]) -> Iterator[str]:
+def _describe_message(message: Mapping[str, Any]) -> Iterator[str]:
     content = message.get("content")
     yield f"[{clean(str(message['role']))}]"
     yield from (pictured(text) for text in (content if isinstance(content, str) else str(content or "")).split("\n"))

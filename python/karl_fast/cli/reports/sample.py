@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from karl_fast._safe_text import clean, counted, decimal, in_bytes
 from karl_fast.cli.reports import warnings as run_warnings
 from karl_fast.cli.reports.outcome_table import outcome_table
-from karl_fast.cli.reports.target import scores
+from karl_fast.cli.reports.target import describe_target
 from karl_fast.log.field_hints import shortened
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _broken(line: str, seen: bool) -> str:
     )
 
 
-def sampled(manifest: Manifest, out: str | None) -> str:
+def describe_sample(manifest: Manifest, out: str | None) -> str:
     """Return the report of `sample`."""
     draw, splits = manifest["draw"], manifest["export"]["splits"]
     law = f"{draw['sampler']}, seed {manifest['seed']}"
@@ -67,11 +67,11 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         if out
         else f"dry run   {rows}; nothing written",
     ]
-    warnings = [WARNING + warning for warning in run_warnings.sampled(manifest)]
+    warnings = [WARNING + warning for warning in run_warnings.warn_about_sample(manifest)]
     return page([*lines, *warnings])
 
 
-def changed(config: SettingsFile, manifest: Manifest, *, reread: bool) -> Iterable[str]:
+def describe_settings_change(config: SettingsFile, manifest: Manifest, *, reread: bool) -> Iterable[str]:
     """Yield a warning for each file that changed since the manifest of a repeated run was written.
 
     Inputs are compared only where the logs of the manifest are ``reread``.
@@ -92,7 +92,7 @@ def _digest(function: object) -> object:
     return function.get("sha256") if isinstance(function, dict) else None
 
 
-def inspected(report: Manifest, ladder: list[Tempered]) -> str:
+def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
     """Return the report of `inspect`."""
     lines = [
         _input(report),
@@ -108,7 +108,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         *outcome_table(report.get("outcomes")),
         *_ladder(ladder, report["target"]),
         *_bad_rows(report["inputs"]),
-        *(WARNING + warning for warning in run_warnings.inspected(report)),
+        *(WARNING + warning for warning in run_warnings.warn_about_inspection(report)),
     ]
     return page(lines, sys.stdout)
 
@@ -168,7 +168,7 @@ def _target(target: dict[str, Any]) -> str:
     wanted = f" (wanted {target['ess_wanted_share']:.1%})" if target["ess_wanted_share"] is not None else ""
     if (recency := target.get("recency")) is not None:
         wanted = f", {recency['ess_share_before']:.1%} without age{wanted}"
-    head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {scores(target)}"
+    head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {describe_target(target)}"
     ess = f"ESS {target['ess_rows']:,.1f} rows = {target['ess_reached_share']:.1%}{wanted}"
     return f"{head}{_z(target['log_z'])}\n          {ess}, top row {target['largest_weight_share']:.2%}"
 
@@ -298,7 +298,7 @@ def _bar(share: float) -> str:
 
 def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
     if ladder:
-        yield f"target    on {scores(target)}; the marked line is what sample takes"
+        yield f"target    on {describe_target(target)}; the marked line is what sample takes"
         yield f"  {'inverse temperature':>20} {'ESS rows':>12} {'ESS':>7} {'top row':>8} {'expected reward':>16}"
     for rung in ladder:
         mark = " <-" if rung["inverse_temperature"] == target["inverse_temperature"] else ""

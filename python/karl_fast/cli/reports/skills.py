@@ -21,7 +21,7 @@ DEFINITIONS = {
 NONE = "-"
 
 
-def table(found: Skills) -> Iterator[str]:
+def describe_skills(found: Skills) -> Iterator[str]:
     """Yield the table of skills, and what is left out of it."""
     rows = [HEADS, *map(_row, found.skills)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
@@ -52,7 +52,7 @@ def _number(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f}"
 
 
-def routed(found: Routing) -> Iterator[str]:
+def describe_routing(found: Routing) -> Iterator[str]:
     """Yield the shares of a shadow router."""
     yield f"router    {counted(found.rows, 'row')} with the skill that was used"
     yield f"agree     {_number(found.agreement)} of both routers"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from karl_fast.export.manifest import Manifest
 
 
-def scores(target: Manifest) -> str:
+def describe_target(target: Manifest) -> str:
     """Return the kind of scores, such as `raw scores`, and their source if not the plain reward."""
     baseline, shaping = target.get("baseline"), target.get("shaping")
     over = "" if baseline is None else f" over the {baseline['kind']} of each {baseline['by']}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from karl_fast.train.setup import OfflineRun
 
 
-def opening(run: OfflineRun) -> Iterator[str]:
+def describe_start(run: OfflineRun) -> Iterator[str]:
     """Yield the lines printed before the first step."""
     for split, account in run.accounts.items():
         if account.rows:
@@ -65,7 +65,7 @@ def _account(account: Any) -> str:
     return said + (f"; too long: {share}" if account.left_out else "")
 
 
-def line_of(values: dict[str, Any]) -> str:
+def describe_metrics(values: dict[str, Any]) -> str:
     """Format a step in a line."""
     return (
         f"step {values['step']:>6}  loss {decimal(values['loss'])}  grad norm {values['grad_norm']:.3g}"
@@ -73,7 +73,7 @@ def line_of(values: dict[str, Any]) -> str:
     )
 
 
-def trained(result: Trained) -> str:
+def describe_training(result: Trained) -> str:
     """Return the lines printed at the end of a run."""
     made, wanted = result.steps
     early = f" of {wanted:,}, for nothing got better" if made < wanted else ""

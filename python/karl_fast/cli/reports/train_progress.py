@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli.reports.sample import page
-from karl_fast.cli.reports.train import line_of, opening
+from karl_fast.cli.reports.train import describe_metrics, describe_start
 from karl_fast.cli.signals import listen
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from karl_fast.train.setup import OfflineRun
 
 
-class Quiet:
+class Silent:
     """Only remembers the run, to say where it was if a signal ends it."""
 
     run: OfflineRun | None = None
@@ -49,7 +49,7 @@ class Quiet:
         return f"{word} at step {self.run.state.step}; {left}"
 
 
-class StepLines(Quiet):
+class StepLines(Silent):
     """A line on stderr every few steps."""
 
     def __init__(self, every: int) -> None:
@@ -59,7 +59,7 @@ class StepLines(Quiet):
         """Print the data of the run and the memory it will need."""
         super().started(run)
         self.steps = run.steps
-        for line in opening(run):
+        for line in describe_start(run):
             self.say(line)
 
     def said(self, values: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ class StepLines(Quiet):
         elif values["skipped"]:
             self.say(f"step {step:>6}  skipped: its gradient is not finite")
         elif step % self.every == 0 or step == self.steps:
-            self.say(line_of(values))
+            self.say(describe_metrics(values))
 
     def noted(self, remark: str) -> None:
         """Print a remark."""
@@ -103,7 +103,7 @@ class Bar(StepLines):
 
 
 @contextlib.contextmanager
-def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
+def watch_training(settings: Training, quiet: bool) -> Iterator[Silent]:
     """Yield the viewer; a signal that ends the run prints how far it got."""
     with _looking(settings, quiet) as viewer:
         listen(viewer.stopped)
@@ -111,10 +111,10 @@ def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
 
 
 @contextlib.contextmanager
-def _looking(settings: Training, quiet: bool) -> Iterator[Quiet]:
+def _looking(settings: Training, quiet: bool) -> Iterator[Silent]:
     """Yield a viewer: silent, lines, or a bar at a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield Quiet() if quiet else StepLines(settings.steps_per_report)
+        yield Silent() if quiet else StepLines(settings.steps_per_report)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

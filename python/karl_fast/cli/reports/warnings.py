@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli.reports.outcome_table import outcome_warnings, unknown_outcomes
-from karl_fast.export.message_checks import MESSAGE, beside, messages_from
+from karl_fast.export.message_checks import MESSAGE, describe_media, messages_from
 from karl_fast.export.write import FEWEST
 from karl_fast.log.discovery import PARQUET, neighbours_glob, why_no_groups
 from karl_fast.log.field_hints import (
@@ -60,7 +60,7 @@ NOTES = {
 }
 
 
-def inspected(report: Manifest) -> Iterator[str]:
+def warn_about_inspection(report: Manifest) -> Iterator[str]:
     """Yield the warnings of `inspect`."""
     yield from _unread(report)
     yield from outcome_warnings(report.get("outcomes"))
@@ -230,7 +230,7 @@ def _first(manifest: Manifest, reason: str) -> str:
     return f", the first at byte {found['offset']:,} of {clean(found['path'])}"
 
 
-def sampled(manifest: Manifest) -> Iterator[str]:
+def warn_about_sample(manifest: Manifest) -> Iterator[str]:
     """Yield the warnings of `sample`."""
     yield from _unread(manifest)
     yield from map(clean, manifest["run"].get("bad_templates", ()))
@@ -256,7 +256,7 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         if bad := draw["failed"].get(reason):
             yield f"{counted(bad, 'row has', 'rows have')} {what}{_first(manifest, reason)}"
     media = manifest["run"].get("media_beside", {})
-    yield from beside(media)
+    yield from describe_media(media)
     if bad := draw["failed"].get("bad_message", 0) - sum(media.values()):
         path = messages_from(manifest["inputs"])
         where = f" in {clean(path)}" if path else ""
