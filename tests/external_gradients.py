@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karl_fast.modeling.external_objective import Traced
+    from karl_fast.modeling.chunked_logp import Traced
 
 
 def pulled(traced: Traced, loss: Callable[[Any], Any]) -> tuple[float, dict[str, Any]]:

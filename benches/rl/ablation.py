@@ -37,7 +37,7 @@ SETTING = (
 
 def said(folder: Path) -> dict[str, Any]:
     """Some numbers of each round of a run."""
-    from karl_fast.modeling.trackers import METRICS_FILE
+    from karl_fast.modeling.checkpoint import METRICS_FILE
 
     lines = [json.loads(line) for line in (folder / METRICS_FILE).read_text("utf-8").splitlines()]
     return {name: np.array([line.get(name, np.nan) for line in lines]) for name in SAID}

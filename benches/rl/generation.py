@@ -104,10 +104,8 @@ def built(sizes: dict[str, int], vocabulary: int) -> Any:
 
 def ours(model: Any) -> Callable[[Job], int]:
     """Return a function that makes a job, and returns the number of tokens."""
-    from karl_fast.rl.generate import Generation
+    from karl_fast.rl.generate import Ask, Decoder, Generation, Turn, rollout_key
     from karl_fast.rl.language_model import LanguageModel
-    from karl_fast.rl.next_token import Decoder
-    from karl_fast.rl.turn import Ask, Turn, rollout_key
 
     policy = LanguageModel(SimpleNamespace(model=model, tokenizer=None, ends=frozenset(), config={}))
     decoder = Decoder(policy, 1.0)

@@ -35,7 +35,9 @@ def main() -> None:
     random = np.random.default_rng(3)
     contexts = [random.integers(8, 512, length).tolist() for length in random.integers(16, 64, given.rollouts)]
     budgets = [given.tokens] * given.rollouts
-    alone, together = (generate_turns(policy, contexts, budgets, temperature=1.0, rows=rows, seed=5) for rows in (1, 32))
+    alone, together = (
+        generate_turns(policy, contexts, budgets, temperature=1.0, rows=rows, seed=5) for rows in (1, 32)
+    )
     pairs = list(zip(alone, together, strict=True))
     equal = [(one, other) for one, other in pairs if np.array_equal(one.tokens, other.tokens)]
     found = {

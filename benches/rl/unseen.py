@@ -71,8 +71,7 @@ def prepared(folder: Path, rounds: int) -> OnlineRun:
 
 def measured(run: OnlineRun) -> dict[str, Any]:
     """Make all rounds, and return the errors."""
-    from karl_fast.rl.run import LastMetrics
-    from karl_fast.rl.trainer import run_rounds
+    from karl_fast.rl.run import LastMetrics, run_rounds
 
     run_rounds(run, LastMetrics())
     run.close()

@@ -28,7 +28,7 @@ from tests.unit.train.parts import adapted
 import record
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
-from karl_fast.modeling.memory_limit import limit_memory
+from karl_fast.modeling.memory import limit_memory
 from karl_fast.modeling.model_views import checkpointed
 from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel

@@ -25,12 +25,12 @@ import mlx.nn as nn
 from mlx.utils import tree_map
 
 import record
-from karl_fast.modeling import graph_memory, model_views
-from karl_fast.modeling.held_activations import parabola
+from karl_fast.modeling import memory, model_views
 from karl_fast.modeling.load import adapt
+from karl_fast.modeling.memory import parabola
 from karl_fast.modeling.model_views import training
 from karl_fast.modeling.parameters import flatten_tree
-from karl_fast.modeling.stateful_model import StatefulModel
+from karl_fast.modeling.segments import StatefulModel
 from karl_fast.train.memory import largest, of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import GB, Training
@@ -103,11 +103,11 @@ def built(config: dict[str, Any]) -> Any:
 
 def ours(model: Any, scorer: Scorer, limit: int, length: int) -> int:
     """Tokens of the longest row in segments: the plan is a straight line of them."""
-    memory = of_model(model, scorer.body, scorer.vocabulary, Training(), 16, lambda: StatefulModel(model, scorer.body))
+    plan = of_model(model, scorer.body, scorer.vocabulary, Training(), 16, lambda: StatefulModel(model, scorer.body))
     low, high = 8192, 16_384
-    first, second = (memory.swept(1, tokens, length).total for tokens in (low, high))
+    first, second = (plan.swept(1, tokens, length).total for tokens in (low, high))
     if first > limit:
-        return largest(low // length, lambda count: memory.swept(1, count * length, length).total <= limit) * length
+        return largest(low // length, lambda count: plan.swept(1, count * length, length).total <= limit) * length
     slope = (second - first) / (high - low)
     return int((limit - first) / slope + low) // length * length
 
@@ -152,7 +152,7 @@ class Theirs:
 
             hidden = mx.zeros((1, tokens, self.size), mx.bfloat16)
             with training(self.model):
-                self.known[name, tokens] = graph_memory._trace(gradient, hidden, *(array for _, array in kept))[0]
+                self.known[name, tokens] = memory._trace(gradient, hidden, *(array for _, array in kept))[0]
             layer.load_weights(kept, strict=False)
         return self.known[name, tokens]
 
@@ -164,9 +164,7 @@ class Theirs:
             entropy: mx.array = nn.losses.cross_entropy(self.scorer.head(hidden), targets)
             return entropy.astype(mx.float32).sum()
 
-        return graph_memory._trace(
-            lambda hidden: mx.grad(loss)(hidden), mx.zeros((1, tokens, self.size), mx.bfloat16)
-        )[0]
+        return memory._trace(lambda hidden: mx.grad(loss)(hidden), mx.zeros((1, tokens, self.size), mx.bfloat16))[0]
 
 
 def main() -> None:
@@ -181,9 +179,9 @@ def main() -> None:
         model = built(config)
         scorer = Scorer(model)
         theirs = Theirs(model, scorer)
-        for memory in MEMORIES:
-            limit = int(SHARE * memory * GB)
-            line: dict[str, Any] = {"model": name, "memory_gb": memory}
+        for memory_gb in MEMORIES:
+            limit = int(SHARE * memory_gb * GB)
+            line: dict[str, Any] = {"model": name, "memory_gb": memory_gb}
             line |= {f"segments_{length}": ours(model, scorer, limit, length) for length in SEGMENTS}
             line["mlx_lm"] = 64 * largest(MOST // 64, lambda count: theirs.need(64 * count) <= limit)  # noqa: B023
             table.append(line)

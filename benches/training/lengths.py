@@ -33,7 +33,7 @@ from tests.unit.train.parts import adapted
 from trainers import Cached, Rows
 
 import record
-from karl_fast.modeling.memory_limit import limit_memory
+from karl_fast.modeling.memory import limit_memory
 from karl_fast.train.chat_template import Text
 
 SEGMENT = 256

@@ -23,8 +23,7 @@ from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted, examples
 
 from karl_fast.errors import KarlError, ModelError
-from karl_fast.modeling.segment_gradients import SegmentPass
-from karl_fast.modeling.segment_support import carry_states
+from karl_fast.modeling.segments import SegmentPass, carry_states
 from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.train.batching import pad_rows

@@ -31,14 +31,14 @@ from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
-from karl_fast.modeling.flat_gradients import global_norm
+from karl_fast.modeling.chunked_logp import global_norm
 from karl_fast.modeling.load import load
 from karl_fast.modeling.segments import cut_segments
 from karl_fast.rl import Online, rl
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
+from karl_fast.train.batching import BatchOrder, row_units
 from karl_fast.train.chat_template import Renderer
-from karl_fast.train.data_order import BatchOrder, row_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

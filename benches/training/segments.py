@@ -27,8 +27,8 @@ from tests.unit.train import model_zoo
 from tests.unit.train.parts import adapted
 
 import record
-from karl_fast.modeling.memory_limit import limit_memory
-from karl_fast.modeling.flat_gradients import global_norm
+from karl_fast.modeling.chunked_logp import global_norm
+from karl_fast.modeling.memory import limit_memory
 from karl_fast.train.batching import PaddedBatch
 from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
@@ -47,7 +47,9 @@ RECORD = record.RECORD / "segments.json"
 def row_of(tokens: int) -> PaddedBatch:
     """A row of random tokens."""
     random = np.random.default_rng(0).integers(4, model_zoo.VOCABULARY, (1, tokens + 1)).astype(np.int32)
-    return PaddedBatch(mx.array(random), np.ones((1, tokens), dtype=np.bool_), mx.arange(tokens, dtype=mx.int32), tokens)
+    return PaddedBatch(
+        mx.array(random), np.ones((1, tokens), dtype=np.bool_), mx.arange(tokens, dtype=mx.int32), tokens
+    )
 
 
 def step(model: Any, row: PaddedBatch, length: int | None) -> tuple[dict[str, mx.array], int, float]:

@@ -16,15 +16,14 @@ from mlx_lm.models import gemma3_text, qwen3
 from mlx_lm.tuner import trainer
 from mlx_lm.tuner.datasets import CacheDataset
 
-from karl_fast.cli.reports.train_progress import Silent
+from karl_fast.cli.reports.train import Silent
 from karl_fast.modeling import optimizer
-from karl_fast.modeling.checkpoint import Checkpoints, TrainingState
+from karl_fast.modeling.checkpoint import Checkpoints, TrainingState, open_trackers
 from karl_fast.modeling.load import adapt
-from karl_fast.modeling.trackers import open_trackers
 from karl_fast.train import Training
 from karl_fast.train import trainer as loop
+from karl_fast.train.batching import BatchOrder, row_units
 from karl_fast.train.chat_template import Text
-from karl_fast.train.data_order import BatchOrder, row_units
 from karl_fast.train.examples import Example
 from karl_fast.train.memory import Need
 from karl_fast.train.recipe import OfflineObjective

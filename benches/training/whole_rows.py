@@ -35,8 +35,7 @@ from karl_fast.modeling import optimizer
 from karl_fast.modeling.load import adapt, load
 from karl_fast.modeling.optimizer import aim
 from karl_fast.train.chat_template import Renderer
-from karl_fast.train.examples import Example
-from karl_fast.train.overlong import fit_text
+from karl_fast.train.examples import Example, fit_text
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner

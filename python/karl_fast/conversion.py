@@ -13,7 +13,7 @@ from karl_fast._output_path import advise, check_around, refuse_link, refuse_rea
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, RewardError, TranscriptError, UsageError
 from karl_fast.karl_record_settings import check_to, transcripts_wanted
-from karl_fast.log.discovery import PACKED, PARQUET, resolve_logs, as_list, with_packed_suffixes, path_of, skip_reason
+from karl_fast.log.discovery import PACKED, PARQUET, as_list, path_of, resolve_logs, skip_reason, with_packed_suffixes
 from karl_fast.log.spool import COPIES
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.validation import check_choice, normalize_format
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karl_fast.log.discovery import ResolvedLogs
-    from karl_fast.settings.types import Rate, To
+    from karl_fast.settings.schema import Rate, To
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,11 @@ def convert(
         with advised(out, format):
             place = _core.Target.karl_records if to == "karl" else _core.Target.trajectories
             target = place(Path(out), force=force)
-        with advised(out, format), resolve_logs(expanded, SUFFIXES, rewarded=rate != "log") as found, transcripts_wanted(to):
+        with (
+            advised(out, format),
+            resolve_logs(expanded, SUFFIXES, rewarded=rate != "log") as found,
+            transcripts_wanted(to),
+        ):
             # What a conversion wrote is passed over in a folder, unless a format is given.
             refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             if rate == "outcomes":

@@ -12,7 +12,7 @@ from karl_fast._output_path import check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import names
 from karl_fast.conversion import AFTER_DAYS, SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import UsageError
-from karl_fast.log.discovery import resolve_logs, as_list, path_of
+from karl_fast.log.discovery import as_list, path_of, resolve_logs
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.validation import check_choice, normalize_format
 

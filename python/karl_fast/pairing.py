@@ -13,7 +13,7 @@ from karl_fast._pseudonyms import names
 from karl_fast._safe_text import counted
 from karl_fast.conversion import SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import NothingToSampleError
-from karl_fast.log.discovery import resolve_logs, as_list, path_of
+from karl_fast.log.discovery import as_list, path_of, resolve_logs
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.validation import check_choice, normalize_format
 

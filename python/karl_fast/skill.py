@@ -11,7 +11,7 @@ from karl_fast import _core
 from karl_fast.advantage import ema_baseline
 from karl_fast.errors import UsageError
 from karl_fast.log import Log, read
-from karl_fast.settings.types import STARTED_AT, Weighting
+from karl_fast.settings.schema import STARTED_AT, Weighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karl_fast.export.message_checks import MESSAGE
+from karl_fast.export.write import MESSAGE
 from karl_fast.log import field_hints
-from karl_fast.log.message_hints import SPEAKERS
+from karl_fast.log.field_hints import SPEAKERS
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_exits import refused

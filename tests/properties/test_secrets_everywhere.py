@@ -190,7 +190,7 @@ def test_convert_says_which_secrets_it_leaves_in(tmp_path: Path, capsys: pytest.
     account = karl_fast.convert([log], tmp_path / "t.jsonl", force=True)
     assert account.secrets == {"github": 2}
     assert secret not in (tmp_path / "t.jsonl").read_text("utf-8")
-    from karl_fast.cli.reports.convert import describe_conversion
+    from karl_fast.cli.commands.convert import describe_conversion
 
     said = [line for line in describe_conversion(account, "t.jsonl", "log").splitlines() if "secret" in line]
     assert len(said) == 1 or said[0].startswith("warning   2 secrets stand in it (github 2)")

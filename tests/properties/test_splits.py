@@ -9,7 +9,7 @@ import pytest
 
 import karl_fast
 from karl_fast.export.training_rows import empty_split, open_source
-from karl_fast.settings.types import Shape
+from karl_fast.settings.schema import Shape
 from tests import rows
 from tests.cli.run import karl
 
@@ -111,7 +111,7 @@ def test_a_group_that_is_larger_than_the_quota(tmp_path: Path, sizes: list[int],
 
 
 def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
-    from karl_fast.cli.reports.warnings import warn_about_sample
+    from karl_fast.cli.reports.sample import warn_about_sample
 
     log = rows.write(tmp_path / "log.jsonl", [rows.record(n, "g") for n in range(60)])
     warned = " ".join(warn_about_sample(karl_fast.sample(log, None, k=60).manifest))
@@ -122,7 +122,7 @@ def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("k", range(1, 16))
 def test_a_wanted_split_that_stays_empty_is_told_for_every_number_of_rows(tmp_path: Path, k: int) -> None:
-    from karl_fast.cli.reports.warnings import warn_about_sample
+    from karl_fast.cli.reports.sample import warn_about_sample
 
     manifest = karl_fast.sample(rows.write(tmp_path / "log.jsonl", rows.records(40, groups=10)), None, k=k).manifest
     assert manifest["export"]["splits"]["valid"] == 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Annotated
 
 import typer
 
+from karl_fast._core import VERSION, build_facts
 from karl_fast.cli.root_help import DESCRIPTION, OPTIONS, WIDEST
-from karl_fast.cli.version_line import line
 
 NAME = "karl-fast"
 
@@ -35,3 +36,13 @@ def _root(
     ] = False,
 ) -> None:
     """Agent logs to training sets, drawn in proportion to reward."""
+
+
+# The line that `karl-fast --version` prints.
+
+
+def line() -> str:
+    """Return version, target, profile and compiler in one line."""
+    built = build_facts()
+    what = f"{built['target']}, {built['profile']}, rustc {built['rustc']}, {built['abi']}"
+    return f"karl-fast {VERSION} ({what}, Python {platform.python_version()})"

@@ -55,7 +55,10 @@ def draw(
     if json:
         print(dumps(result.manifest, plain=True))
     elif not quiet:
-        from karl_fast.cli.reports.sample import describe_settings_change, describe_sample  # 10 ms, only if reports are printed
+        from karl_fast.cli.reports.sample import (  # 10 ms, only if reports are printed
+            describe_sample,
+            describe_settings_change,
+        )
 
         report = describe_sample(result.manifest, None if dry_run else out)
         warnings = describe_settings_change(config, result.manifest, reread=not logs) if config else []

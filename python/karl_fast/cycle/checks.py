@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from karl_fast._suggest import beside
 from karl_fast.cycle.tasks import LINK
 from karl_fast.errors import FileError, KarlError, MissingExtraError, ModelError, UsageError
+from karl_fast.settings.schema import Rate
 from karl_fast.settings.toml import placed
-from karl_fast.settings.types import Rate
 from karl_fast.settings.validation import check_choice
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _check_sample(config: CycleConfig) -> None:
-    from karl_fast.export.token_length import length_judge
+    from karl_fast.export.write import length_judge
     from karl_fast.log.reward_functions import loaded
     from karl_fast.settings.sample import Settings
 
@@ -230,9 +230,9 @@ def _require_model(model: str) -> None:
 def _check_eval(config: CycleConfig) -> None:
     table = config.tables["eval"]
     if config.by == "rollouts":
-        from karl_fast.evaluation.settings import RolloutSettings
-        from karl_fast.rl.factory import build_environment, build_reward_functions
-        from karl_fast.rl.config import load, read_prompts
+        from karl_fast.evaluation.rollouts import RolloutSettings
+        from karl_fast.rl.settings import load, read_prompts
+        from karl_fast.rl.setup import build_environment, build_reward_functions
 
         own = {name: value for name, value in table.items() if name not in ("by", "data")}
         settings = RolloutSettings(load(config.file, model=config.model), table["data"], **own).settings
@@ -250,7 +250,7 @@ def _check_eval(config: CycleConfig) -> None:
 
 
 def _check_promote(config: CycleConfig) -> None:
-    from karl_fast.evaluation.promotions import PromotionRecords
+    from karl_fast.evaluation.gate import PromotionRecords
 
     table = config.tables["promote"]
     margin, confidence = table.get("margin", 0.0), table.get("confidence", 0.95)

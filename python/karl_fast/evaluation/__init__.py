@@ -14,7 +14,6 @@ Needs the extra ``train`` where a model is loaded.
 from __future__ import annotations
 
 from karl_fast.evaluation.gate import Decision, promote, rollback
-from karl_fast.evaluation.rollouts import RolloutEvaluation, evaluate_rollouts
-from karl_fast.evaluation.settings import RolloutSettings
+from karl_fast.evaluation.rollouts import RolloutEvaluation, RolloutSettings, evaluate_rollouts
 
 __all__ = ["Decision", "RolloutEvaluation", "RolloutSettings", "evaluate_rollouts", "promote", "rollback"]

@@ -10,16 +10,22 @@ from karl_fast._safe_text import counted
 from karl_fast._user_code import here
 from karl_fast.errors import UsageError
 from karl_fast.rl import held_out, memory
-from karl_fast.rl.rollout_log import RolloutLog, parse_rollout, rollout_line
-from karl_fast.rl.factory import build_environment, build_reward_functions, build_sampling, load_evaluated_policy, prompt_length
-from karl_fast.rl.collect_rollouts import Collector
-from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.episode import Collector
+from karl_fast.rl.generate import Decoder
+from karl_fast.rl.rollout import RolloutLog, parse_rollout, rollout_line
+from karl_fast.rl.setup import (
+    build_environment,
+    build_reward_functions,
+    build_sampling,
+    load_evaluated_policy,
+    prompt_length,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from karl_fast.evaluation.settings import RolloutSettings
+    from karl_fast.evaluation.rollouts import RolloutSettings
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Prompt, Rollout
 

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic
 from karl_fast._user_code import here, within
-from karl_fast.errors import CheckpointError, OutputExistsError
+from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
 from karl_fast.modeling.checkpoint import ADAPTERS
 from karl_fast.modeling.load import require, require_adapter
 from karl_fast.resampling import Measure, PairedDifference, measure, paired_differences
 from karl_fast.rl import held_out
-from karl_fast.rl.config import read_prompts
 from karl_fast.rl.rewards import count_missing
+from karl_fast.rl.settings import read_prompts
 from karl_fast.settings.validation import refuse_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karl_fast.evaluation.settings import RolloutSettings
     from karl_fast.rl.rollout import Rollout
+    from karl_fast.rl.settings import Online
 
 BASE = "base"
 """The model without an adapter, as something to compare with."""
@@ -223,3 +223,39 @@ def _result(rollouts: RolloutSettings, logs: list[list[Rollout]], too_long: int,
     text = json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n"
     _atomic.write(folder / RESULT, lambda file: file.write(text.encode()))
     return found
+
+
+# Settings of an evaluation by rollouts.
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """Settings of attempts at held-out prompts.
+
+    Attributes:
+        settings: of an online run: its model, rewards, environment and budgets are used.
+        prompts: a file of held-out prompts, like those of a run.
+        attempts: n, attempts at each prompt.
+        temperature: of the attempts; 0 takes the likeliest token.
+        solved_at: the least reward of a solved attempt.
+        confidence: level of the intervals.
+        seed: of the attempts, and of the resamples.
+    """
+
+    settings: Online
+    prompts: str
+    attempts: int = 8
+    temperature: float = 1.0
+    solved_at: float = 1.0
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise UsageError(f"attempts is {self.attempts}, wanted 1 or more", "attempts")
+        if not 0 <= self.temperature < float("inf"):
+            raise UsageError(f"temperature is {self.temperature}, wanted a number from 0 on", "temperature")
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"confidence is {self.confidence}, wanted a number between 0 and 1", "confidence")
+        if self.seed < 0:
+            raise UsageError(f"seed is {self.seed}, wanted 0 or more", "seed")

@@ -14,7 +14,7 @@ from karl_fast import _core
 from karl_fast._suggest import beside
 from karl_fast.errors import DataSetError, FileError, KarlError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
-from karl_fast.log.written_data_sets import is_output
+from karl_fast.log.discovery import is_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

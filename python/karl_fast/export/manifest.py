@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._pseudonyms import names
-from karl_fast.export.draw_record import count_drawn, sampler_law, draw_threshold
-from karl_fast.export.name_counts import LISTED, count_domains, mixed_numbers, redact_names, count_strata
-from karl_fast.export.provenance import describe_inputs, describe_run
+from karl_fast.log.discovery import PARQUET, skip_reason
+from karl_fast.log.field_hints import fitting, left_beside, named, records
 from karl_fast.log.order import newest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from karl_fast.log import Log
+    from karl_fast.log.parquet_in import LeftOut
     from karl_fast.settings.sample import Settings
 
 Manifest = dict[str, Any]
@@ -294,3 +296,178 @@ def _shortened(manifest: Manifest) -> Manifest:
     short = {name: lists[name][:LISTED] for name in more}
     first = {"inputs": short.pop("inputs")} if "inputs" in short else {}
     return manifest | first | {"run": run_ | short | {"not_listed": more}}
+
+
+# Record of a draw: its law, and the rows drawn.
+
+
+LAWS = {
+    "gumbel": "without replacement, Plackett-Luce: each next row in proportion to weight among those left",
+    "weighted-reservoir": "without replacement, Plackett-Luce: each next row in proportion to weight among those left",
+    "reservoir": "without replacement, every set of rows alike; weights are not looked at",
+    "systematic": "with replacement: a row of probability p is drawn k p times, rounded up or down",
+    "multinomial": "with replacement: k independent draws in proportion to weight",
+    "all": "every kept row once, weights in log_weight",
+}
+
+
+def sampler_law(log: Log) -> dict[str, Any]:
+    """Return the sampler and its law of probabilities."""
+    said = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]}
+    if not log.core.streamed:
+        return said
+    held, _ = log.core.streamed
+    return said | {"law": f"{said['law']}; streamed, in one pass", "rows_held": held}
+
+
+def count_drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
+    """Return the number of rows wanted and drawn, of their groups, and of rows that could not be written."""
+    rows = written["rows"]
+    groups, without = log.core.count_of("group", rows)
+    return {
+        "rows_wanted": wanted if wanted is not None else len(rows) + sum(dict(written["dropped"]).values()),
+        "rows": len(rows),
+        "distinct_rows": len(set(rows)),
+        "duplicate_rows": written["duplicates"],
+        "distinct_groups": len(groups),
+        "rows_without_group": without,
+        "failed": dict(written["dropped"]),
+        "over_group_cap": written["over_group_cap"],
+    }
+
+
+def draw_threshold(log: Log, written: _core.DraftFacts) -> float | None:
+    """Return the key of the first row not drawn.
+
+    Row i was among the drawn with probability 1 - exp(-exp(log w_i - threshold)), given the keys of the others. An
+    estimate over drawn rows that divides by it is unbiased. A cap per group breaks it: there is none then.
+    """
+    settings = log.settings
+    plain = settings.sampler in ("gumbel", "weighted-reservoir") and settings.per is None
+    capped = settings.max_per_group is not None or not plain
+    return None if capped else written["threshold"]
+
+
+# Counts by names that come from a log.
+
+
+LISTED = 10_000
+"""Maximum names or files of a list in a manifest; the extension uses the same limit."""
+
+
+def count_strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
+    """List each stratum: the rows that may be drawn, those it was to have, those it has; of many the largest."""
+    counts = [
+        (one["name"] or "", {"kept": one["kept"], "asked": one["budget"], "drawn": one["drawn"]})
+        for one in written["strata"]
+    ]
+    [(field, deal)] = per.items()
+    return {"field": field, "deal": deal, "count": written["strata_count"], "by_name": redact_names(counts)}
+
+
+def count_domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
+    """Count the rows of each domain in the log, and among drawn rows where there are some; of many the largest."""
+    found = log.core.domains(rows)
+    drawn = rows is not None
+    counts = ((name, {"before": all_} | ({"after": after} if drawn else {})) for name, all_, after in found["listed"])
+    rest = {"other_domains": found["others"], "rows_of_other_domains": found["other_rows"]}
+    return {"domains": redact_names(counts)} | (rest if found["other_rows"] else {})
+
+
+def mixed_numbers(log: Log) -> dict[str, Any]:
+    """List the columns that spell one number in several ways, with the first such number; usually empty."""
+    found = {field: log.core.mixed_numbers(field) for field in ("group", "domain", "partition")}
+    told = {
+        field: {"numbers": mixed[0], "first": [_core.redacted(name) for name in mixed[1]]}
+        for field, mixed in found.items()
+        if mixed
+    }
+    return {"mixed_numbers": told} if told else {}
+
+
+def redact_names(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Map names from the log, redacted, to values; names that become equal get a number."""
+    told: dict[str, Any] = {}
+    alike: dict[str, int] = {}
+    for name, value in values:
+        clean = first = _core.redacted(name)
+        while clean in told:
+            alike[first] = alike.get(first, 1) + 1
+            clean = f"{first}+{alike[first]}"
+        told[clean] = value
+    return told
+
+
+# Origin of a data set: the files that were read, and the run that read them.
+
+
+def describe_inputs(log: Log) -> list[dict[str, Any]]:
+    """Return facts about each file: path, hash and counts."""
+    hashes = log.core.hashes(log.settings.hash_inputs)
+    covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
+    if log.core.streamed:
+        covers = "whole stream"
+    sums = {path: {summed.name: summed.columns} for path, summed in log.summed}
+    return [
+        {
+            **{name: fact for name, fact in file.items() if name != "orders"},
+            "fields": dict(file["fields"]),
+            "dropped": dict(file["dropped"]),
+            "xxh3_128": digest,
+            "hash_covers": covers,
+        }
+        | ({"summed_columns": sums[file["path"]]} if file["path"] in sums else {})
+        for file, digest in zip(log.inputs, hashes, strict=True)
+    ]
+
+
+def describe_run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
+    """Return facts about the run itself: place, time, skipped files and failed rows; no other part depends on them."""
+    return (
+        {
+            "seconds": seconds,
+            "threads": log.settings.threads,
+            "settings_from": log.settings.chosen(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "platform": f"{os.uname().sysname}-{os.uname().machine}",
+            "streamed": log.core.streamed is not None,
+            "skipped": [{"path": path, "reason": reason} for path, reason in (*log.core.skipped(), *log.skipped)],
+            "refused": [{"path": path, "reason": reason} for path, reason in _refused_files(log)],
+            "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
+            "columns_left_out": _left_out(log),
+            "failed_rows": list(failed),
+        }
+        | ({"missing_rewards": list(log.unrewarded)} if log.unrewarded else {})
+        | _left_beside(log)
+    )
+
+
+def _left_beside(log: Log) -> dict[str, list[str]]:
+    """Return the fields that belong to prompts and are in no row; those of the first records, empty for a stream."""
+    if not log.inputs or any(file["format"] != "generic" for file in log.inputs):
+        return {}
+    left = left_beside(records(log), dict(log.inputs[0]["fields"]))
+    return {"left_beside": left} if left else {}
+
+
+def _left_out(log: Log) -> list[dict[str, Any]]:
+    """Return the columns of Parquet files that are in no record: the first file, and how many have such a one."""
+    found: dict[LeftOut, list[str]] = {}
+    for path, column in log.left_out:
+        found.setdefault(column, []).append(path)
+    return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in found.items()]
+
+
+def field_hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return a likely field for the reward if no record has one; empty if one has, or if it was named."""
+    settings, account = log.settings, report["accounting"]
+    damaged = sum(sum(file["dropped"].values()) for file in report["inputs"])
+    if settings.reward is None and 0 < account["dropped"].get("missing_reward", 0) == account["rows_read"] - damaged:
+        return {"hints": {"reward": named("reward", fitting(records(log), "reward"))}}
+    return {}
+
+
+def _refused_files(log: Log) -> list[tuple[str, str]]:
+    """Return files of folders in unsupported formats, by their names or first bytes."""
+    named = [(path, skip_reason(path)) for path in log.passed if not path.endswith(PARQUET)]
+    return sorted(log.core.refused() + named)

@@ -31,7 +31,7 @@ from karl_fast.reward.validate import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from karl_fast.settings.types import ToolFormat
+    from karl_fast.settings.schema import ToolFormat
 
     Message = dict[str, Any]
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
 from karl_fast.errors import BadRowError
-from karl_fast.log.discovery import resolve_logs, as_list
+from karl_fast.log.discovery import as_list, resolve_logs
 from karl_fast.log.log import Log, columns
 from karl_fast.log.order import refuse_unordered
-from karl_fast.settings.keywords import show_keywords
 from karl_fast.settings.sample import Settings
+from karl_fast.settings.sample_fields import show_keywords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
     from typing import Unpack
 
-    from karl_fast.log.parquet_columns import Needed
+    from karl_fast.log.parquet_in import Needed
     from karl_fast.log.reward_functions import Scorers
-    from karl_fast.settings.keywords import SampleKeywords
+    from karl_fast.settings.sample_fields import SampleKeywords
 
 __all__ = ["Log", "columns", "read", "refuse_bad_rows"]
 
@@ -63,7 +63,9 @@ def read(
     with contextlib.ExitStack() as undo:
         undo.push(spool)
         with within():
-            found = spool.enter_context(resolve_logs(as_list(logs), needed=_needed(settings), rewarded=_is_rewarded(settings)))
+            found = spool.enter_context(
+                resolve_logs(as_list(logs), needed=_needed(settings), rewarded=_is_rewarded(settings))
+            )
             core = _core.read(
                 found.files,
                 **columns(settings),

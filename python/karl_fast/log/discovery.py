@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import shlex
 import stat
+from errno import EISDIR
+from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -14,13 +17,11 @@ from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.foreign_files import foreign_kind, refused, saved
-from karl_fast.log.temporary_copies import NOWHERE, keep_input
-from karl_fast.log.written_data_sets import is_output, data_set_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from karl_fast.log.parquet_columns import LeftOut, Needed, SummedReward
+    from karl_fast.log.parquet_in import LeftOut, Needed, SummedReward
 
 PACKED = (".gz", ".zst", ".zstd")
 """Suffixes of packed files."""
@@ -127,7 +128,11 @@ def resolve_logs(
         skipped = [(path, why) for path, why in others.items() if why is not None]
         logs_only, foreign = _without_foreign([*taken.values()])
         copies = [
-            (keep_input(path, stack, table=path.endswith(PARQUET), needed=needed, rewarded=rewarded), path_text(path), inside)
+            (
+                keep_input(path, stack, table=path.endswith(PARQUET), needed=needed, rewarded=rewarded),
+                path_text(path),
+                inside,
+            )
             for path, inside in logs_only
         ]
         for copy, name, _ in copies:
@@ -268,7 +273,11 @@ def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], in
             passed += 1
         else:
             paths = [Path(here, name) for name in sorted(names) if name.endswith(ends)]
-            found += [Candidate(str(path), True, _skip_reason_of_name(path, folder)) for path in paths if not _is_special(path)]
+            found += [
+                Candidate(str(path), True, _skip_reason_of_name(path, folder))
+                for path in paths
+                if not _is_special(path)
+            ]
     return found, passed
 
 
@@ -326,3 +335,92 @@ def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:
     first, more = without[0], f" of {len(without)} files" if len(without) > 1 else ""
     why = f"{first['path']}: {first['problem']}"
     return f"no {first['key']}, so no groups{more}: {why}; name them with --group"
+
+
+# Temporary copies of inputs that cannot be read twice from their place, line by line.
+
+
+NOWHERE = "it is a link to what is not there"
+"""Reason to skip a broken link."""
+
+
+class ReadableTwice(NamedTuple):
+    """A file that can be read twice, line by line.
+
+    Attributes:
+        path: the file itself, or a copy of a pipe or of the rows of a table of Parquet.
+        left_out: columns of the table that are not in it.
+        summed: reward that is the sum of columns of the table.
+    """
+
+    path: str
+    left_out: Sequence[LeftOut] = ()
+    summed: SummedReward | None = None
+
+
+def keep_input(
+    path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None, rewarded: bool
+) -> ReadableTwice:
+    """Return a file that can be read twice, line by line; ``rewarded`` as for :func:`parquet_in.lines`."""
+    # Imported here: most runs need neither, and the import delays their start.
+    if _is_stream(path):
+        from karl_fast.log.spool import spool
+
+        return ReadableTwice(stack.enter_context(spool(path)))
+    if table:
+        from karl_fast.log.parquet_in import lines
+
+        return ReadableTwice(*stack.enter_context(lines(path, needed, rewarded=rewarded)))
+    return ReadableTwice(path)
+
+
+def _is_stream(name: str) -> bool:
+    try:
+        mode = 0 if name == "-" else Path(name).stat().st_mode
+        if stat.S_ISDIR(mode):  # a file when the logs were resolved
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        return not stat.S_ISREG(mode)
+    except OSError as error:
+        why = NOWHERE if Path(name).is_symlink() and not Path(name).exists() else error.strerror
+        raise FileError(f"cannot open {name}: {why}", error.errno, name) from error
+
+
+# Data sets that karl-fast wrote, which are found among logs and are none.
+
+
+MANIFEST_MAX = 1 << 28
+"""The largest file that is looked into for a manifest of ours, in bytes."""
+
+
+def is_output(folder: str) -> bool:
+    """Return whether a folder is a data set that karl-fast wrote, and so not a log.
+
+    Raises:
+        FileError: its manifest exists and cannot be read.
+    """
+    return _read_manifest(folder) is not None
+
+
+def _read_manifest(folder: str) -> dict[str, Any] | None:
+    path = Path(folder, "manifest.json")
+    try:
+        facts = path.stat()
+        # Somebody else's may be a pipe that never ends, or larger than memory.
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MANIFEST_MAX:
+            return None
+        manifest = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
+    ours = isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
+    return manifest if ours else None
+
+
+def data_set_hint(folder: str) -> str:
+    """Return a hint for a data set given as a log, with the inputs in its manifest."""
+    inputs = (_read_manifest(folder) or {}).get("inputs")
+    files = [file for file in inputs if isinstance(file, dict)] if isinstance(inputs, list) else []
+    paths = [file["path"] for file in files if isinstance(file.get("path"), str)]
+    others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+    return "give what it was drawn from" + (f": {paths[0]}{others}" if paths else "")

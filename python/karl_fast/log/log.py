@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.log.parquet_columns import LeftOut, SummedReward
+    from karl_fast.log.parquet_in import LeftOut, SummedReward
     from karl_fast.settings.sample import Settings
     from karl_fast.typing import ArrowArray, ArrowStream
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import BadRowError, UsageError
 from karl_fast.log.field_hints import top
-from karl_fast.settings.half_life import half_life
+from karl_fast.settings.values import half_life
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def half_life_of(log: Log) -> float | None:
 
 def newest(log: Log) -> float | str | None:
     """Return the order of the newest record, a time as text in UTC; None of an empty log."""
-    from karl_fast.log.arrow_time import moment  # with datetime, which most runs have no use for
+    from karl_fast.log.parquet_in import moment  # with datetime, which most runs have no use for
 
     order = log.core.order()
     if order is None or not len(order):

@@ -19,7 +19,7 @@ from karl_fast.reward.composite import weighed
 from karl_fast.reward.functions import Function, judged
 from karl_fast.reward.signals import GROUPWISE
 from karl_fast.reward.validate import CAME, LENGTH, RAISED, NoReward
-from karl_fast.settings.types import Stored
+from karl_fast.settings.schema import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

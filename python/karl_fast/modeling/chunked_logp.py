@@ -1,4 +1,4 @@
-r"""Log-probabilities, entropies and divergences of tokens and their slopes in the hidden states, without all logits.
+"""Log-probabilities, entropies and divergences of tokens and their slopes in the hidden states, without all logits.
 
 The log-probability of a token depends on the hidden state in front of it and on no other:
 
@@ -14,17 +14,28 @@ backwards, for tokens that are learned from and no others, and at no time is the
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, chain
+from operator import is_
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from karl_fast.modeling.model_views import chunkwise
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import mlx.core as mx
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.evaluation import Evaluation
 
     Arrays = dict[str, mx.array]
+    Tree = Any
+    Columns = dict[str, NDArray[np.float32]]
 
 CHUNK_BYTES = 8 << 20
 """Logits of one chunk in float32."""
@@ -278,3 +289,265 @@ def surrogate(
     terms = [slope[:, None] * slopes[name].astype(mx.float32) for name, slope in coefficients.items()]
     wanted = mx.stop_gradient(sum(terms[1:], start=terms[0]).astype(hidden.dtype))
     return (hidden * wanted).astype(mx.float32).sum(), values
+
+
+# A forward pass, the objective outside of MLX, and the backward pass: one of each.
+#
+# An objective is a function of a few numbers a token, so its gradient factors:
+#
+#     dL/dtheta = sum_t dL/dlogp_t * dlogp_t/dtheta
+#
+# `karl_fast.objective` computes the first factor, the coefficients, in NumPy; MLX pulls them back through the model.
+# MLX is lazy: it builds the graph of the whole gradient before it computes anything, with an array in the place of
+# the coefficients. To evaluate the log-probabilities runs the forward part, and keeps of it what the rest of the
+# graph still refers to; then the coefficients are written into their array, and the backward part runs. To evaluate
+# within `mx.grad` instead would keep every array of the forward part, 2 to 6 times the memory; a second call would be
+# a second forward pass.
+
+
+class Traced:
+    """Outputs of a forward pass, and the backward pass that waits for a coefficient of each."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        size: int,
+        gradient: Callable[[Arrays], tuple[Arrays, Tree]],
+        count: int | None = None,
+    ) -> None:
+        """Build the graph.
+
+        Args:
+            names: of the outputs.
+            size: numbers in each.
+            gradient: coefficients to the outputs, and to the gradient of ``sum(coefficient * output)``.
+            count: numbers that are meant, if others fill the end up.
+        """
+        import mlx.core as mx
+
+        self._coefficients = {name: mx.array(np.zeros(size, dtype=np.float32)) for name in names}
+        self._outputs, self._gradient = gradient(self._coefficients)
+        self._count = size if count is None else count
+
+    def outputs(self) -> Columns:
+        """Run the forward pass, and return its outputs. [N]"""
+        import mlx.core as mx
+
+        mx.eval(self._outputs)
+        return {name: np.array(array[: self._count]) for name, array in self._outputs.items()}
+
+    def pull(self, coefficients: Columns) -> Tree:
+        """Return the gradient, which is not computed yet, for the coefficients of each output. [N]"""
+        for name, values in coefficients.items():
+            array: Any = self._coefficients[name]
+            np.asarray(memoryview(array))[: self._count] = values  # the memory that the graph reads, and has not read
+        return self._gradient
+
+
+class Trace(Protocol):
+    """A forward pass, and a backward pass that waits for the coefficients: `Traced`, or a sweep over segments."""
+
+    def outputs(self) -> Columns:
+        """Run the forward pass, and return its outputs. [N]"""
+
+    def pull(self, coefficients: Columns) -> Tree:
+        """Return the gradient for the coefficients of each output. [N]"""
+
+
+class ModelPass(Protocol):
+    """Pass of the rows that are in memory at a time through the model."""
+
+    def forward(self) -> Columns:
+        """Compute the outputs alone; those of each token are in the order of rows and tokens. [N]"""
+
+    def trace(self) -> Trace:
+        """Prepare the outputs and the gradient."""
+
+
+def objective_gradient(
+    parts: Sequence[ModelPass], mask: NDArray[np.bool_], loss: Callable[[Columns], Evaluation]
+) -> tuple[Evaluation, Columns, Arrays]:
+    """Return a loss of all rows, the outputs it is computed from, and its gradient in the trainable parameters, joined.
+
+    One part takes one forward and one backward pass. Several are of a loss that looks at all their rows at once: a
+    first pass keeps nothing but its outputs, and a second forward pass comes with the backward pass of each.
+
+    Args:
+        parts: the rows, in order.
+        mask: which tokens have outputs. [B, T]
+        loss: outputs of tokens to their coefficients. [B, T]
+    """
+    import mlx.core as mx
+
+    if len(parts) == 1:
+        traced = parts[0].trace()
+        found = [traced.outputs()]
+        evaluation, shares, columns = _evaluate_objective(found, mask, loss)
+        return evaluation, columns, traced.pull(shares[0])
+    evaluation, shares, columns = _evaluate_objective([part.forward() for part in parts], mask, loss)
+    summed = GradientSum()
+    for part, share in zip(parts, shares, strict=True):
+        summed.add(part.trace().pull(share))
+        mx.eval(summed.vectors)  # before the next part needs the room
+    return evaluation, columns, summed.result()
+
+
+def _evaluate_objective(
+    outputs: list[Columns], mask: NDArray[np.bool_], loss: Callable[[Columns], Evaluation]
+) -> tuple[Evaluation, list[Columns], Columns]:
+    """Return a loss, the coefficients of each part, and the outputs of all parts. [N] each, [B, T]"""
+    sizes = [len(one["logp"]) for one in outputs]
+    columns = {name: scatter_tokens(np.concatenate([one[name] for one in outputs]), mask) for name in outputs[0]}
+    evaluation = loss(columns)
+    ends = list(accumulate(sizes))[:-1]
+    flat = {name: np.split(values[mask], ends) for name, values in _coefficients(evaluation).items()}
+    return evaluation, [{name: some[part] for name, some in flat.items()} for part in range(len(sizes))], columns
+
+
+def _coefficients(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
+    """Return the coefficients of tokens by the name of their output. [B, T]"""
+    found = {
+        "logp": evaluation.coefficients,
+        "entropy": evaluation.entropy_coefficients,
+        "divergence": evaluation.divergence_coefficients,
+    }
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def scatter_tokens(flat: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return values of the tokens of a mask at their places, 0 elsewhere. [N] -> [B, T]"""
+    found = np.zeros(mask.shape, dtype=np.float32)
+    found[mask] = flat
+    return found
+
+
+# Many small tensors as a few long vectors: an elementwise operation then runs once for all of them.
+#
+# A LoRA of four layers is 56 tensors, and an update by Adam of each is a dozen operations, none of them worth its call.
+
+
+LONGEST_STRETCH = 1 << 22
+"""Numbers that are put together: a tensor that is larger is worth operations of its own, and no copy."""
+
+
+def join_leaves(tree: Any) -> dict[str, mx.array]:
+    """Concatenate the leaves of a tree in the order of their names, to a vector for each type and stretch.
+
+    Vectors that are joined again are themselves.
+    """
+    import mlx.core as mx
+
+    leaves = flatten_tree(tree)
+    return {
+        vector: mx.concatenate([leaves[name].reshape(-1) for name in names])
+        for vector, names in _names_together(leaves).items()
+    }
+
+
+def split_leaves(vectors: dict[str, mx.array], like: Any) -> Any:
+    """Split vectors into the tree they were joined from, in the shapes of another such tree."""
+    import mlx.core as mx
+    from mlx.utils import tree_unflatten
+
+    leaves = flatten_tree(like)
+    found: list[tuple[str, mx.array]] = []
+    for vector, names in _names_together(leaves).items():
+        parts = mx.split(vectors[vector], _leaf_bounds(leaves[name] for name in names))
+        found += [(name, part.reshape(leaves[name].shape)) for name, part in zip(names, parts, strict=True)]
+    return tree_unflatten(found)
+
+
+class FlatParameters:
+    """Trainable parameters of a model as flat vectors, without a walk through its tree each time."""
+
+    def __init__(self, model: Any) -> None:
+        """Record the trainable parameters; their arrays may be replaced later, but not the set of them."""
+        leaves = flatten_tree(model.trainable_parameters())
+        self._last: dict[str, mx.array] = {}
+        self._arrays: list[mx.array] = []
+        self._stretches = [
+            (
+                vector,
+                [(*locate_leaf(model, name), leaves[name].shape) for name in names],
+                _leaf_bounds(leaves[name] for name in names),
+            )
+            for vector, names in _names_together(leaves).items()
+        ]
+
+    def joined(self) -> dict[str, mx.array]:
+        """Return the trainable parameters joined; the vectors put last, if the model still has them."""
+        import mlx.core as mx
+
+        there = [[holder[key] for holder, key, _ in places] for _, places, _ in self._stretches]
+        if self._last and all(map(is_, chain.from_iterable(there), self._arrays)):
+            return self._last
+        each = zip(self._stretches, there, strict=True)
+        return {vector: mx.concatenate([leaf.reshape(-1) for leaf in leaves]) for (vector, *_), leaves in each}
+
+    def put(self, vectors: dict[str, mx.array]) -> list[mx.array]:
+        """Set the values of the model, and return them as stored."""
+        import mlx.core as mx
+
+        self._last, self._arrays = vectors, []
+        for vector, places, ends in self._stretches:
+            for (holder, key, shape), part in zip(places, mx.split(vectors[vector], ends), strict=True):
+                holder[key] = part.reshape(shape)
+                self._arrays.append(holder[key])
+        return self._arrays
+
+
+class GradientSum:
+    """Sum of joined gradients, in float32 whatever the types of the parameters; a single one stays as it is.
+
+    Attributes:
+        vectors: what there is of the sum; to be evaluated before the next gradient needs the room.
+    """
+
+    def __init__(self) -> None:
+        self.vectors: dict[str, mx.array] = {}
+        self._types: dict[str, Any] = {}
+
+    def add(self, gradient: dict[str, mx.array]) -> None:
+        """Add a gradient, joined."""
+        import mlx.core as mx
+
+        if not self.vectors:
+            self.vectors, self._types = gradient, {name: one.dtype for name, one in gradient.items()}
+            return
+        there = self.vectors.items()
+        self.vectors = {name: one.astype(mx.float32) + gradient[name].astype(mx.float32) for name, one in there}
+
+    def result(self) -> dict[str, mx.array]:
+        """Return the sum in the types of the parameters."""
+        return {name: one.astype(self._types[name]) for name, one in self.vectors.items()}
+
+
+def global_norm(vectors: dict[str, mx.array]) -> mx.array:
+    """Return the Euclidean norm of all vectors together, in float32."""
+    import mlx.core as mx
+
+    wide = [one.astype(mx.float32) for one in vectors.values()]
+    return mx.sqrt(sum((mx.inner(one, one) for one in wide), start=mx.array(0.0)))
+
+
+def clip_norm(vectors: dict[str, mx.array], size: float, limit: float) -> dict[str, mx.array]:
+    """Return the vectors, scaled down if their norm is above the limit; 0 for no limit."""
+    if not limit or size <= limit:
+        return vectors
+    return {name: one * (limit / size) for name, one in vectors.items()}
+
+
+def _names_together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
+    """Return the names of the leaves that begin in one stretch of their type."""
+    before: Counter[str] = Counter()
+    found: dict[str, list[str]] = {}
+    for name, leaf in leaves.items():
+        kind = str(leaf.dtype).rpartition(".")[2]
+        found.setdefault(f"{kind}-{before[kind] // LONGEST_STRETCH:06d}", []).append(name)
+        before[kind] += leaf.size
+    return found
+
+
+def _leaf_bounds(leaves: Iterable[mx.array]) -> list[int]:
+    """Return the bounds between concatenated leaves."""
+    return list(accumulate(leaf.size for leaf in leaves))[:-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.modeling.flat_gradients import FlatParameters, join_leaves
+from karl_fast.modeling.chunked_logp import FlatParameters, join_leaves
 
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.modeling.prefixes import LEAST_TOKENS, Prefixes
+from karl_fast.errors import KarlError, ModelError
+from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.block_attention import attention_by_blocks
+from karl_fast.modeling.chunked_logp import GradientSum, Traced, backward, forward, global_norm, join_leaves, scored
+from karl_fast.modeling.layers import derived, recomputing, replaced, seeding
+from karl_fast.modeling.model_views import DIFFERENT, chunkwise, training
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
+from karl_fast.modeling.segment_states import leaves, states
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    import mlx.core as mx
     from numpy.typing import NDArray
+
+    from karl_fast.modeling.chunked_logp import Arrays, Columns
+    from karl_fast.modeling.layers import Call
+    from karl_fast.modeling.segment_states import Layered, Rows
+
+    Key = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -101,3 +122,659 @@ def shares_prefix(mask: NDArray[np.bool_], tokens: NDArray[np.int32]) -> bool:
     """Return whether rows that pass whole have a common prefix that is worth a segment of its own."""
     inputs = used_width(mask)
     return len(mask) > 1 and inputs > LEAST_TOKENS and len(cut_segments(mask, inputs, tokens)[1]) > 1
+
+
+# States of a batch at the borders of its segments, and their cotangents.
+
+
+class SegmentBoundaries:
+    """The arrays that each segment made, and what a later segment reads of them.
+
+    An array is known by the segment that made it, by the number of its state, and by its place there. It has the rows
+    of that segment; a later one has fewer of them, or several that begin like one.
+
+    Attributes:
+        caches: the states, in the form that the model takes as its caches.
+    """
+
+    def __init__(self, caches: list[Layered], segments: Sequence[Segment]) -> None:
+        self.caches, self._segments = caches, segments
+        self._states = [leaf for one in caches for leaf in leaves(one)]
+        self._made: dict[Key, mx.array] = {}
+        self._arrays = [0] * len(self._states)
+
+    @property
+    def growing(self) -> list[bool]:
+        """For each state, whether it grows with every segment."""
+        return [state.grows for state in self._states]
+
+    def begin(self, number: int, changed: dict[Key, mx.array] | None = None) -> None:
+        """Set the states to the start of a segment.
+
+        Args:
+            number: of the segment.
+            changed: arrays in the place of those that were made.
+        """
+        there, start = changed or {}, self._segments[number].start
+        for state_number, state in enumerate(self._states):
+            keys = self.read_by(number, state_number)
+            rows = [self._rows(key[0], number) for key in keys]
+            state.begin([there[key] if key in there else self.array(key) for key in keys], start, rows)
+
+    def read_by(self, number: int, state: int) -> list[Key]:
+        """Return the arrays that a segment reads of a state, in turn."""
+        return [key for maker in self._makers(number, state) for key in self._keys(maker, state)]
+
+    def _makers(self, number: int, state: int) -> range:
+        """Return the segments that made what a segment reads of a state."""
+        if number == 0 or not self._states[state].grows:
+            return range(max(0, number - 1), number)
+        reach, start = self._states[state].reach, self._segments[number].start
+        first = 0 if reach is None else next(at for at, one in enumerate(self._segments) if one.stop > start - reach)
+        return range(first, number)
+
+    def _keys(self, maker: int, state: int) -> list[Key]:
+        return [(maker, state, place) for place in range(self._arrays[state])]
+
+    def array(self, key: Key) -> mx.array:
+        """Return an array with all of its rows."""
+        return self._made[key]
+
+    def _rows(self, maker: int, number: int) -> Rows:
+        """Return the rows of a segment in what an earlier one made: those that are still there, or runs of one row."""
+        members = self._segments[maker].members[self._segments[number].rows]
+        if (members == np.arange(len(members))).all():
+            return slice(0, len(members))
+        starts = np.flatnonzero(np.diff(members, prepend=-1))
+        counts = np.diff(starts, append=len(members))
+        return list(zip(members[starts].tolist(), counts.tolist(), strict=True))
+
+    def made(self, number: int) -> dict[Key, mx.array]:
+        """Return what the states made of a segment that has passed."""
+        return {
+            (number, state_number, place): array
+            for state_number, state in enumerate(self._states)
+            for place, array in enumerate(state.made)
+        }
+
+    def kept(self, number: int) -> dict[Key, mx.array]:
+        """Return what is kept of a segment."""
+        return {key: array for key, array in self._made.items() if key[0] == number}
+
+    def keep(self, number: int) -> list[mx.array]:
+        """Keep what a segment made, and return it."""
+        import mlx.core as mx
+
+        # A view, such as the tail of a convolution's input, would keep all of the array it shows.
+        found = {key: mx.contiguous(array) for key, array in self.made(number).items()}
+        self.fill(found)
+        return list(found.values())
+
+    def fill(self, made: dict[Key, mx.array]) -> None:
+        """Take arrays as those that segments made."""
+        self._made |= made
+        for _, state, place in made:
+            self._arrays[state] = max(self._arrays[state], place + 1)
+
+    def forget(self, number: int) -> None:
+        """Let go of what a segment made."""
+        self._made = {key: array for key, array in self._made.items() if key[0] != number}
+        for state in self._states:
+            state.begin([], 0)
+
+    def forget_replaced(self, number: int) -> None:
+        """Let go of what recurrent layers made before a segment, which a forward sweep alone reads no more."""
+        self._made = {key: array for key, array in self._made.items() if key[0] >= number or self._states[key[1]].grows}
+
+
+class Cotangents:
+    """Sums of cotangents of states, in float32, until the segment that made them is reached."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Key, mx.array] = {}
+
+    def add(self, cotangents: dict[Key, mx.array]) -> None:
+        """Add cotangents and empty their dictionary, those of the last layer first: before the next layer has any."""
+        import mlx.core as mx
+
+        by_state: dict[int, list[mx.array]] = defaultdict(list)
+        for key in list(cotangents):
+            self._sums[key] = _add(self._sums.pop(key, None), cotangents.pop(key))
+            by_state[key[1]].append(self._sums[key])
+        for state in sorted(by_state, reverse=True):
+            mx.eval(by_state[state])
+
+    def take(self, made: dict[Key, mx.array]) -> list[mx.array]:
+        """Return the sums of what a segment made, in its types, and let go of them; 0 for what nothing has read."""
+        import mlx.core as mx
+
+        found = []
+        for key, array in made.items():
+            one = self._sums.pop(key, None)
+            found.append(mx.zeros_like(array) if one is None else one.astype(array.dtype))
+        return found
+
+
+def _add(before: mx.array | None, more: Any) -> mx.array:
+    import mlx.core as mx
+
+    wide: mx.array = more.astype(mx.float32)
+    return wide if before is None else before + wide
+
+
+# Exact gradients of long rows: a forward sweep over segments, the objective, and a reverse sweep.
+#
+# For a causal model cut into segments s = 1 .. S, with states c_0 empty, (logp_s, c_s) = f(theta, x_s, c_{s-1}):
+#
+#     forward:   s = 1 .. S:   keep logp_s and c_s, no graph
+#     reverse:   s = S .. 1:   (dtheta_s, dc_{s-1}) = vjp of f at (theta, c_{s-1}), cotangents (coefficients_s, dc_s)
+#                              dtheta += dtheta_s
+#
+# No graph is longer than a segment. In the reverse sweep each layer is recomputed alone, and its attention is
+# computed by blocks of keys, so that the scores of one block (heads x segment x keys) are in memory at a time.
+# Cotangents of states and gradients add up in float32, whatever the type of the model. Dropout draws from (seed,
+# segment, layer), the same in both sweeps.
+
+
+@dataclass(frozen=True)
+class ReferenceModel:
+    """Another model in the place of the one that is trained, for the divergence from it.
+
+    Attributes:
+        context: turns the model into the reference.
+        head: hidden states to its logits.
+        direction: ``reverse`` or ``forward``.
+    """
+
+    context: Callable[[], AbstractContextManager[None]]
+    head: Any
+    direction: str
+
+
+class SegmentPass:
+    """The way of one batch through a model, segment by segment.
+
+    Attributes:
+        segments: of the batch.
+        borders: the states between them.
+    """
+
+    def __init__(
+        self,
+        carrier: StatefulModel,
+        head: Any,
+        chunk_rows: int,
+        tokens: NDArray[np.int32],
+        mask: NDArray[np.bool_],
+        *,
+        length: int,
+        names: Sequence[str] = ("logp",),
+        seed: int | None = None,
+        reference: ReferenceModel | None = None,
+        share: bool = False,
+    ) -> None:
+        """Cut a batch into segments.
+
+        Args:
+            carrier: the model.
+            head: hidden states to logits; without trainable parameters.
+            chunk_rows: hidden states of a chunk.
+            tokens: padded on the right. [B, T + 1]
+            mask: which targets are computed. [B, T]
+            length: tokens of a segment.
+            names: of the quantities of each target.
+            seed: of dropout; None without.
+            reference: another model, for the divergence from it.
+            share: True to compute a common prefix of rows once; not with dropout, which is not the same in two rows.
+        """
+        self._carrier, self._head, self._chunk_rows, self._names = carrier, head, chunk_rows, tuple(names)
+        order, self.segments = cut_segments(mask, length, tokens if share else None)
+        self._tokens, self._count, self._seed = tokens[order], int(mask.sum()), seed
+        self.borders = SegmentBoundaries(carrier.states(), self.segments)
+        self._reference, self._others = reference, dict[int, chunked.ReferenceLogits]()
+        self._swept = False
+
+    def outputs(self, *, keep: bool = True) -> Columns:
+        """Run the forward sweep, and return the quantities of the targets. [N]
+
+        Args:
+            keep: False if no reverse sweep follows.
+        """
+        import mlx.core as mx
+
+        found = {name: np.zeros(self._count, dtype=np.float32) for name in self._names}
+        others = None if self._reference is None else SegmentBoundaries(self._carrier.states(), self.segments)
+        for number, segment in enumerate(self.segments):
+            if others is not None:
+                self._refer(others, number)
+            values = self.passed(number)
+            made = [] if number + 1 == len(self.segments) else self.borders.keep(number)
+            mx.eval(values, made)
+            for name, array in values.items():
+                found[name][segment.numbers] = np.array(array)[segment.which]
+            if not keep:
+                self.borders.forget_replaced(number)
+        self._swept = keep
+        return found
+
+    @attention_by_blocks(forward_only=True)
+    def passed(self, number: int) -> Arrays:
+        """Build the forward pass of a segment, and return its quantities."""
+        segment = self.segments[number]
+        self.borders.begin(number)
+        with self._layers(seeding, number):
+            hidden = self._hidden(self.borders, segment)
+        if not segment.places.size:
+            return {}
+        still, targets = self._chosen(hidden, segment)
+        other = self._others.get(number)
+        return scored(self._head, still, targets, self._chunk_rows, self._names, other, slopes=False)[0]
+
+    def _hidden(self, borders: SegmentBoundaries, segment: Segment) -> mx.array:
+        import mlx.core as mx
+
+        tokens = mx.array(self._tokens[segment.rows, segment.start : segment.stop])
+        hidden: mx.array = self._carrier.body(tokens, cache=borders.caches)
+        return hidden
+
+    def _chosen(self, hidden: mx.array, segment: Segment) -> tuple[mx.array, mx.array]:
+        import mlx.core as mx
+
+        tokens = mx.array(self._tokens[segment.rows, segment.start : segment.stop + 1])
+        return chunked.chosen(hidden, tokens, mx.array(segment.places))
+
+    def _layers(self, how: Any, number: int) -> AbstractContextManager[None]:
+        seed = None if self._seed is None else derived(self._seed, number)
+        return replaced(self._carrier.model, partial(how, seed=seed))
+
+    @attention_by_blocks(forward_only=True)
+    def _refer(self, borders: SegmentBoundaries, number: int) -> None:
+        """Compute the hidden states of the reference in a segment."""
+        import mlx.core as mx
+
+        reference, segment = self._reference, self.segments[number]
+        assert reference is not None
+        borders.begin(number)
+        with reference.context(), self._layers(seeding, number):
+            hidden, _ = self._chosen(self._hidden(borders, segment), segment)
+        mx.eval(hidden, borders.keep(number))
+        borders.forget_replaced(number)
+        self._others[number] = chunked.ReferenceLogits(hidden, reference.head, reference.direction)
+
+    def pull(self, coefficients: Columns) -> Arrays:
+        """Run the reverse sweep, and return the gradient of ``sum(coefficient * quantity)``, joined.
+
+        Args:
+            coefficients: the slope of a loss in each quantity, by its name. [N]
+        """
+        import mlx.core as mx
+
+        if not self._swept:
+            self.outputs()
+        self._swept = False
+        summed, cotangents = GradientSum(), Cotangents()
+        with self._carrier.unchanged():
+            for number in reversed(range(len(self.segments))):
+                gradient, read = self.pulled(number, coefficients, cotangents)
+                summed.add(join_leaves(gradient))
+                cotangents.add(read)
+                mx.eval(summed.vectors)
+                self.borders.forget(number)
+        return summed.result()
+
+    @chunkwise()
+    @attention_by_blocks()
+    def pulled(
+        self, number: int, coefficients: Columns, cotangents: Cotangents
+    ) -> tuple[dict[str, mx.array], dict[Key, mx.array]]:
+        """Build the backward pass of a segment: the gradient by name, and the cotangents of the states it read."""
+        import mlx.core as mx
+
+        names = [name for name, _, _ in self._carrier.parameters]
+        read = [key for state in self._trained() for key in self.borders.read_by(number, state)]
+        there = [holder[key] for _, holder, key in self._carrier.parameters]
+        there += [self.borders.array(key) for key in read]
+        made = {} if number + 1 == len(self.segments) else self._made(number)
+
+        def function(*arrays: mx.array) -> list[mx.array]:
+            self._put(arrays)
+            self.borders.begin(number, dict(zip(read, arrays[len(names) :], strict=True)))
+            return self._weighed(number, coefficients, made)
+
+        given = [mx.array(1.0)] if self.segments[number].places.size else []
+        found = mx.vjp(function, there, [*given, *cotangents.take(made)])[1]
+        return dict(zip(names, found, strict=False)), dict(zip(read, found[len(names) :], strict=True))
+
+    def _trained(self) -> list[int]:
+        return [number for number, trained in enumerate(self._carrier.trained) if trained]
+
+    def _made(self, number: int) -> dict[Key, mx.array]:
+        """Return the arrays of trained states that a segment made in the forward sweep."""
+        return {key: array for key, array in self.borders.kept(number).items() if self._carrier.trained[key[1]]}
+
+    def _put(self, arrays: Sequence[mx.array]) -> None:
+        for (_, holder, key), array in zip(self._carrier.parameters, arrays, strict=False):
+            holder[key] = array
+
+    def _weighed(self, number: int, coefficients: Columns, made: dict[Key, mx.array]) -> list[mx.array]:
+        """Return the weighted sum of the quantities of a segment, if it has any, and the states that it makes."""
+        import mlx.core as mx
+
+        segment = self.segments[number]
+        with self._layers(recomputing, number):
+            hidden = self._hidden(self.borders, segment)
+        states = self.borders.made(number)
+        found = [states[key] for key in made]
+        if not segment.places.size:
+            return found
+        slopes = {name: mx.array(segment.gathered(values)) for name, values in coefficients.items()}
+        some, targets = self._chosen(hidden, segment)
+        total, _ = chunked.surrogate(self._head, some, targets, self._chunk_rows, slopes, self._others.get(number))
+        return [total, *found]
+
+
+# Models whose rows can pass in segments: found by trying, and refused with the reason.
+
+
+PROBE = np.array([[1, 2, 3, 1, 3, 2, 2, 1, 3, 1]], dtype=np.int32)
+"""Tokens of a row that passes whole, and in three segments."""
+
+LENGTH = 4
+"""Tokens of a segment of it: not fewer than a convolution looks back."""
+
+
+def carry_states(model: Any, body: Any, head: Any) -> StatefulModel:
+    """Return a model with the states that segments carry on.
+
+    Raises:
+        ModelError: its gradient by segments is not that of whole rows, or a cache of it cannot be carried.
+    """
+    try:
+        if getattr(model, "shares_caches", False):
+            raise ModelError("its layers share keys and values")
+        if not isinstance(getattr(model, "layers", None), list | tuple):
+            raise ModelError("it has no list `layers`")
+        carrier = StatefulModel(model, body)
+        with training(model):
+            far = _relative_distance(carrier, head)
+    except ModelError as error:
+        raise _refusal(model, str(error)) from error
+    except KarlError:
+        raise
+    except Exception as error:  # of a model's own code, which was not written for these caches
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise _refusal(model, f"its caches cannot be carried: {said}") from error
+    if not far < DIFFERENT:
+        raise _refusal(model, f"its gradient by segments differs by {far:.2g} from that of a whole row")
+    return carrier
+
+
+def _refusal(model: Any, why: str) -> ModelError:
+    kind = getattr(model, "model_type", type(model).__name__)
+    return ModelError(
+        f"a model of type {kind} cannot be trained in segments: {why}",
+        hint="segment_length auto takes whole rows for it",
+    )
+
+
+def _relative_distance(carrier: StatefulModel, head: Any) -> float:
+    """Return the relative distance of the gradients, or of the log-probabilities of a model that is frozen."""
+    import mlx.core as mx
+
+    tokens, mask = PROBE, np.ones((1, PROBE.shape[1] - 1), dtype=np.bool_)
+    shared = (carrier.body, head, mx.array(tokens), mx.arange(mask.size, dtype=mx.int32), mask.size)
+    sweep = SegmentPass(carrier, head, mask.size, tokens, mask, length=LENGTH)
+    if not carrier.parameters:
+        return _relative({"logp": mx.array(sweep.outputs(keep=False)["logp"])}, forward(*shared))
+    ones = np.ones(mask.size, dtype=np.float32)
+    with carrier.unchanged():
+        whole = join_leaves(backward(carrier.model, *shared, {"logp": mx.array(ones)})[1])
+    return _relative(sweep.pull({"logp": ones}), whole)
+
+
+def _relative(found: Arrays, wanted: Arrays) -> float:
+    import mlx.core as mx
+
+    wide = {name: vector.astype(mx.float32) for name, vector in wanted.items()}
+    size: Any = global_norm(wide).item()
+    far: Any = global_norm({name: found[name].astype(mx.float32) - vector for name, vector in wide.items()}).item()
+    return float(far / max(size, 1e-30))
+
+
+# A model with states that segments carry on, and which of them have a gradient.
+
+
+class StatefulModel:
+    """A model, its trainable parameters, and its states.
+
+    Attributes:
+        model, body: the model, and its tokens to hidden states.
+        parameters: name, holder and key of each trainable parameter.
+        trained: for each single state, True if its layer, or one below it, has trainable parameters.
+    """
+
+    def __init__(self, model: Any, body: Any) -> None:
+        """Note which layer has which states.
+
+        Raises:
+            ModelError: the model has caches that cannot be carried.
+        """
+        self.model, self.body = model, body
+        self.parameters = [(name, *locate_leaf(model, name)) for name in flatten_tree(model.trainable_parameters())]
+        self.trained = self._trained()
+
+    def states(self) -> list[Layered]:
+        """Return empty states, one for each cache of the model."""
+        return states(self.model)
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Restore the parameters that tracing a gradient replaces."""
+        there = [holder[key] for _, holder, key in self.parameters]
+        try:
+            yield
+        finally:
+            for (_, holder, key), array in zip(self.parameters, there, strict=True):
+                holder[key] = array
+
+    def _trained(self) -> list[bool]:
+        import mlx.core as mx
+
+        caches, untrained = self.states(), set[int]()
+        first = next(
+            (at for at, layer in enumerate(self.model.layers) if flatten_tree(layer.trainable_parameters())), 0
+        )
+
+        def noting(number: int, _: Any, call: Call) -> Call:
+            def noted(*arguments: Any, **named: Any) -> Any:
+                if number < first:
+                    untrained.update(id(leaf) for one in (*arguments, *named.values()) for leaf in leaves(one))
+                return call(*arguments, **named)
+
+            return noted
+
+        with replaced(self.model, noting):
+            self.body(mx.array([[1, 2, 3]]), cache=caches)  # lazy: nothing is computed
+        return [id(leaf) not in untrained for one in caches for leaf in leaves(one)]
+
+
+# Common prefixes of the rows of a batch: which rows begin alike, and how far.
+
+
+LEAST_TOKENS = 64
+"""Tokens of the shortest stretch that is computed by itself because rows share it."""
+
+LEAST_SHARE = 1 / 8
+"""Share of a segment's tokens that a border within it has to save: another call of the model has a cost of its own."""
+
+
+class Prefixes:
+    """Rows of a batch beside the rows before them.
+
+    A stretch of inputs is shared if its targets are the same, too: then its states, its hidden states and its
+    log-probabilities are.
+
+    Attributes:
+        reach: inputs that a row shares with the row before it that is most like it; -1 for the first. [B]
+        nearest: the number of that row. [B]
+    """
+
+    def __init__(self, tokens: NDArray[np.int32]) -> None:
+        """Compare each row with those before it. [B, T + 1]"""
+        self.reach = np.full(len(tokens), -1)
+        self.nearest = np.zeros(len(tokens), dtype=np.int64)
+        for row in range(1, len(tokens)):
+            other = tokens[:row] != tokens[row]
+            alike = np.where(other.any(1), other.argmax(1), tokens.shape[1])
+            self.nearest[row] = alike.argmax()
+            self.reach[row] = alike.max() - 1
+
+    def distinct(self, rows: int, stop: int) -> int:
+        """Return how many of the first rows differ in the inputs up to `stop`, or their targets."""
+        return int((self.reach[:rows] < stop).sum())
+
+    def members(self, rows: int, stop: int) -> NDArray[np.int64]:
+        """Return the number of the distinct row that each of the first rows is up to `stop`. [rows]"""
+        found = np.zeros(rows, dtype=np.int64)
+        count = 0
+        for row in range(rows):
+            alike = self.reach[row] >= stop
+            found[row] = found[self.nearest[row]] if alike else count
+            count += not alike
+        return found
+
+    def border(self, rows: int, start: int, stop: int) -> int:
+        """Return the end of a segment of the first rows: where most tokens are saved by it, or `stop`."""
+        least = start + min(LEAST_TOKENS, stop - start)
+        places = [end for end in np.unique(self.reach[:rows]).tolist() if least <= end < stop]
+        whole = self.distinct(rows, stop)
+        saved = {end: (whole - self.distinct(rows, end)) * (end - start) for end in places}
+        best = max(saved, key=saved.__getitem__, default=stop)
+        return best if saved.get(best, 0) >= LEAST_SHARE * whole * (stop - start) else stop
+
+
+# Rows that are in memory at once, with a graph in which each common prefix of rows is computed once.
+
+
+class PrefixSharing:
+    """Decision to compute common prefixes once, and the remark of the first batch that has one and may not."""
+
+    def __init__(self, obstacle: Callable[[], str | None]) -> None:
+        """Take a function that returns the reason why prefixes cannot be shared; asked where rows have one."""
+        self._obstacle = obstacle
+        self._why: str | None = None
+        self._remarked = False
+
+    def __call__(self) -> bool:
+        """Return whether the rows of a batch that have a common prefix may share it."""
+        self._why = self._obstacle()
+        return self._why is None
+
+    def remark(self) -> str | None:
+        """Return the remark once; None where there is none, or it was returned before."""
+        if self._why is None or self._remarked:
+            return None
+        self._remarked = True
+        return f"each row computes by itself the prefix that it has in common with others: {self._why}"
+
+
+def pass_segments(
+    carrier: Callable[[], StatefulModel],
+    head: Any,
+    chunk_rows: int,
+    tokens: NDArray[np.int32],
+    mask: NDArray[np.bool_],
+    *,
+    length: int | None,
+    sharing: PrefixSharing,
+    **how: Any,
+) -> SegmentPass | None:
+    """Return the way of a batch in segments, or at once with common prefixes; None for whole rows without any.
+
+    Args:
+        carrier: the model with the states that segments carry on.
+        head, chunk_rows, tokens, mask: as for `Sweep`.
+        length: tokens of a segment; None for whole rows.
+        sharing: of common prefixes.
+        how: further arguments of `Sweep`.
+    """
+    shared = (head, chunk_rows, tokens, mask)
+    if length is not None and used_width(mask) > length:
+        return SegmentPass(
+            carrier(), *shared, length=length, share=pass_alike(mask, length, tokens) and sharing(), **how
+        )
+    if shares_prefix(mask, tokens) and sharing():
+        return WholePass(carrier(), *shared, length=used_width(mask), share=True, **how)
+    return None
+
+
+class WholePass(SegmentPass):
+    """The way of a batch through a model, all segments in one graph.
+
+    A segment ends where rows part, and nowhere else. MLX differentiates through the states: the cotangents of the rows
+    that read one add up in float32. A pass without a gradient is that of `Sweep`.
+    """
+
+    def outputs(self, *, keep: bool = True) -> Columns:
+        """Run the forward pass, and return the quantities of the targets. [N]
+
+        Args:
+            keep: False if no backward pass follows.
+        """
+        if not keep:
+            return super().outputs(keep=False)
+        self._traced = Traced(self._names, sum(len(one.places) for one in self.segments), self._gradient)
+        values = self._traced.outputs()
+        return {name: self._spread(array) for name, array in values.items()}
+
+    def pull(self, coefficients: Columns) -> Arrays:
+        """Return the gradient of ``sum(coefficient * quantity)``, joined, which is not computed yet."""
+        gathered = {
+            name: np.concatenate([one.gathered(values) for one in self.segments])
+            for name, values in coefficients.items()
+        }
+        gradient: Arrays = self._traced.pull(gathered)
+        return gradient
+
+    def _spread(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the values of places for the targets that share them. [N'] -> [N]"""
+        found = np.zeros(self._count, dtype=np.float32)
+        ends = list(accumulate(len(one.places) for one in self.segments))[:-1]
+        for segment, part in zip(self.segments, np.split(values, ends), strict=True):
+            found[segment.numbers] = part[segment.which]
+        return found
+
+    @chunkwise()
+    def _gradient(self, coefficients: Arrays) -> tuple[Arrays, Arrays]:
+        import mlx.nn as nn
+
+        other = self._at_reference()
+
+        def weighed() -> tuple[mx.array, Arrays]:
+            hidden, targets = self._passed()
+            return chunked.surrogate(self._head, hidden, targets, self._chunk_rows, coefficients, other)
+
+        (_, values), gradient = nn.value_and_grad(self._carrier.model, weighed)()
+        return values, join_leaves(gradient)
+
+    def _passed(self) -> tuple[mx.array, mx.array]:
+        """Return the hidden states in front of the targets of all segments, and the targets. [N, E], [N]"""
+        import mlx.core as mx
+
+        borders, found = SegmentBoundaries(self._carrier.states(), self.segments), []
+        for number, segment in enumerate(self.segments):
+            borders.begin(number)
+            hidden = self._hidden(borders, segment)
+            borders.fill(borders.made(number))
+            found.append(self._chosen(hidden, segment))
+        return mx.concatenate([hidden for hidden, _ in found]), mx.concatenate([targets for _, targets in found])
+
+    def _at_reference(self) -> chunked.ReferenceLogits | None:
+        """Return the reference at the targets, if the divergence from it is wanted."""
+        import mlx.core as mx
+
+        if self._reference is None:
+            return None
+        with self._reference.context():
+            hidden, _ = self._passed()
+        return chunked.ReferenceLogits(mx.stop_gradient(hidden), self._reference.head, self._reference.direction)

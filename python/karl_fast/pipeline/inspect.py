@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.export.manifest import SPLITS, describe_selection
-from karl_fast.export.provenance import field_hints, describe_inputs, describe_run
+from karl_fast.export.manifest import SPLITS, describe_inputs, describe_run, describe_selection, field_hints
 from karl_fast.log import Log
-from karl_fast.log.discovery import as_list, path_of
+from karl_fast.log.discovery import as_list, is_output, path_of
 from karl_fast.log.field_hints import STAMP, drawn, records
-from karl_fast.log.written_data_sets import is_output
-from karl_fast.pipeline.open_log import open_log, merge_settings
-from karl_fast.pipeline.select import select
-from karl_fast.settings.keywords import show_keywords
+from karl_fast.pipeline.sample import merge_settings, open_log, select
 from karl_fast.settings.sample import Settings
+from karl_fast.settings.sample_fields import show_keywords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     from karl_fast.export.manifest import Manifest
     from karl_fast.export.write import Progress
-    from karl_fast.settings.keywords import SampleKeywords
+    from karl_fast.settings.sample_fields import SampleKeywords
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""

@@ -10,8 +10,7 @@
 """
 
 from karl_fast._core import bootstrap_mean, sign_flip, sign_flip_limit
-from karl_fast.resampling.attempts import Attempts, Measure, measure
-from karl_fast.resampling.comparison import PairedDifference, paired_differences
+from karl_fast.resampling.comparison import Attempts, Measure, PairedDifference, measure, paired_differences
 
 __all__ = [
     "Attempts",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karl_fast import _core
-from karl_fast.resampling.attempts import finite
+from karl_fast.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,3 +90,137 @@ def _compared(difference: Column, level: float, resamples: int, seed: int) -> Pa
     low = _core.sign_flip_limit(difference, ones, alpha=tail)
     high = 0.0 - _core.sign_flip_limit(-difference, ones, alpha=tail)  # not -0.0
     return PairedDifference(value, finite(low), finite(high), p, len(difference), "sign-flip")
+
+
+# Measures of n attempts at each prompt, with intervals over prompts.
+
+
+@dataclass(frozen=True, eq=False)
+class Attempts:
+    """Attempts at P prompts in columns, prompt after prompt.
+
+    Attributes:
+        prompts: the name of each prompt. [P]
+        offsets: where the attempts at each prompt begin, and where the last ones end. [P + 1]
+        rewards: of each attempt; NaN where missing. [B]
+        tokens: number of tokens of each attempt. [B]
+        distinct: number of different attempts at each prompt, among those with a reward. [P]
+    """
+
+    prompts: tuple[str, ...]
+    offsets: NDArray[np.int64]
+    rewards: Column
+    tokens: NDArray[np.int64]
+    distinct: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if len(self.offsets) != len(self.prompts) + 1 or len(self.distinct) != len(self.prompts):
+            wanted = f"{len(self.prompts) + 1} and {len(self.prompts)}"
+            raise ArgumentError(
+                f"offsets and distinct have lengths {len(self.offsets)} and {len(self.distinct)}, wanted {wanted}"
+            )
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of attempts with a reward at each prompt. [P]"""
+        return self._sums(~np.isnan(self.rewards)).astype(np.int64)
+
+    def _sums(self, values: NDArray[np.generic]) -> Column:
+        """Return the sum over the attempts at each prompt. [B] -> [P]"""
+        ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+        found: Column = ends[self.offsets[1:]] - ends[self.offsets[:-1]]
+        return found
+
+    def columns(self, *, solved_at: float = 1.0) -> dict[str, Column]:
+        """Return each measure of each prompt; NaN where it has too few attempts with a reward.
+
+        ```text
+        reward      mean reward
+        solved      share of attempts with a reward of at least solved_at (pass@1)
+        solved_once 1 if any attempt has one, else 0
+        pass@k      chance that one of k attempts has one, unbiased;   k = 2, 4, ... up to the attempts
+        best@k      expected largest reward of k attempts, unbiased
+        distinct    different attempts among those with a reward
+        tokens      mean length
+        ```
+
+        Args:
+            solved_at: the least reward of a solved attempt.
+
+        Reference: Chen et al. 2021 (arXiv:2107.03374) for pass@k.
+        """
+        counts = self.counts
+        solved = self._sums(self.rewards >= solved_at).astype(np.int64)
+        some = np.where(counts > 0, counts, 1)
+        missing = np.where(counts > 0, 0.0, np.nan)
+        sizes = np.diff(self.offsets)
+        found: dict[str, Column] = {
+            "reward": _core.best_at_k(self.rewards, offsets=self.offsets, k=1),
+            "solved": solved / some + missing,
+            "solved_once": (solved > 0).astype(np.float64) + missing,
+        }
+        for k in powers(int(counts.max(initial=0))):
+            found[f"pass@{k}"] = _core.pass_at_k(counts, solved, k)
+            found[f"best@{k}"] = _core.best_at_k(self.rewards, offsets=self.offsets, k=k)
+        found["distinct"] = self.distinct / some + missing
+        found["tokens"] = np.where(sizes > 0, self._sums(self.tokens) / np.maximum(sizes, 1), np.nan)
+        return found
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A mean over prompts.
+
+    Attributes:
+        value: the mean.
+        low, high: its bootstrap interval over prompts; None with fewer than two prompts.
+        prompts: number of prompts with the measure.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    prompts: int
+
+
+def powers(count: int) -> list[int]:
+    """Return the powers of two from 2 up to a count, and the count itself."""
+    found = [1 << power for power in range(1, count.bit_length()) if 1 << power <= count]
+    return found if count < 2 or found[-1:] == [count] else [*found, count]
+
+
+def measure(
+    columns: Mapping[str, Column], *, level: float = 0.95, resamples: int = 9999, seed: int = 0
+) -> dict[str, Measure]:
+    """Compute the mean of each measure over prompts, with its bootstrap interval.
+
+    ```text
+    value = mean over prompts;   prompts are drawn with replacement, attempts stay with their prompt
+    ```
+
+    Args:
+        columns: values by measure, such as `Attempts.columns` gives; NaN is left out. [P] each
+        level: of confidence.
+        resamples: of the bootstrap.
+        seed: of the resamples.
+
+    Returns:
+        The measures with at least one prompt.
+
+    Raises:
+        ArgumentError: a level outside 0 to 1, or no resample.
+
+    Reference: `bootstrap_mean`.
+    """
+    found = {}
+    for name, column in columns.items():
+        there = np.ascontiguousarray(column[~np.isnan(column)])
+        if len(there):
+            low, high = _core.bootstrap_mean(there, level=level, resamples=resamples, seed=seed)
+            found[name] = Measure(float(there.mean()), finite(low), finite(high), len(there))
+    return found
+
+
+def finite(value: float) -> float | None:
+    """Return a number; None if it is NaN or infinite."""
+    return value if np.isfinite(value) else None

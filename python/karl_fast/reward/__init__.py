@@ -30,10 +30,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from karl_fast.reward.baselines.files import load, save
+from karl_fast.reward.baselines.files import MeanBaseline, PartitionBaseline, ShrunkBaseline, SkillWeights, load, save
 from karl_fast.reward.baselines.moving import EmaBaseline, FixedBaseline
-from karl_fast.reward.baselines.sharded import MeanBaseline, PartitionBaseline, ShrunkBaseline
-from karl_fast.reward.baselines.skills import SkillWeights
 from karl_fast.reward.composite import Composite, Part, Rewards
 from karl_fast.reward.engine.backfill import backfill
 from karl_fast.reward.engine.columns import Calls, compute_call_rewards
@@ -52,7 +50,7 @@ from karl_fast.reward.engine.store import store_path
 from karl_fast.reward.groups import GroupScorer, score_groups
 from karl_fast.reward.shaped import Shaped
 from karl_fast.reward.signals import SIGNALS, shorter_is_better
-from karl_fast.settings.shaping import AsymmetricScale
+from karl_fast.settings.values import AsymmetricScale
 
 __all__ = [
     "SIGNALS",

@@ -12,7 +12,7 @@ from karl_fast.errors import ArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.settings.shaping import AsymmetricScale
+    from karl_fast.settings.values import AsymmetricScale
 
 
 @dataclass(frozen=True, eq=False)

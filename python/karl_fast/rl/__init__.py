@@ -19,19 +19,19 @@ from karl_fast.rl.settings import Alarms, Online, Replay
 
 if TYPE_CHECKING:
     from karl_fast.rl.ablation import ablate
-    from karl_fast.rl.config import load
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.run import RunResult, rl
+    from karl_fast.rl.settings import load
 
-__all__ = ["Alarms", "Environment", "RunResult", "Online", "Policy", "Replay", "ablate", "load", "rl"]
+__all__ = ["Alarms", "Environment", "Online", "Policy", "Replay", "RunResult", "ablate", "load", "rl"]
 
 HOMES = {
     "Environment": "environment",
     "RunResult": "run",
     "Policy": "policy",
     "ablate": "ablation",
-    "load": "config",
+    "load": "settings",
     "rl": "run",
 }
 """Home modules of public names that need NumPy; loaded on first use."""

@@ -31,7 +31,7 @@ from karl_fast.objective.axes.clip import Clip
 from karl_fast.objective.axes.kl import K3, NoKL
 from karl_fast.rl.run import rl
 from karl_fast.settings.validation import refuse_empty
-from karl_fast.train.confidence import student
+from karl_fast.train.evaluation import student
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -158,7 +158,7 @@ def outcome(folder: Path) -> float:
     """Return the mean outcome of the last rounds of a run, from its metrics; NaN where every reward was missing."""
     import json
 
-    from karl_fast.modeling.trackers import METRICS_FILE
+    from karl_fast.modeling.checkpoint import METRICS_FILE
 
     lines = [json.loads(text) for text in (folder / METRICS_FILE).read_text("utf-8").splitlines()]
     found = [line["outcome"] for line in lines[-LAST:] if "outcome" in line]

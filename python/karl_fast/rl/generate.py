@@ -22,26 +22,29 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.prefill import Prefill
-from karl_fast.rl.turn import Ask, PendingAnswer, Turn, rollout_key
+from karl_fast.rl import kv_cache
+from karl_fast.rl.compiled import CompiledModel
+from karl_fast.rl.kv_cache import CachedPrefix, accepts_ragged_rows, arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.rl.kv_cache import CachedPrefix
-    from karl_fast.rl.next_token import Chosen
     from karl_fast.rl.policy import Policy
 
     Answer = Callable[["Ask", "Turn"], "Ask | PendingAnswer | None"]
-
+    Computed = tuple[mx.array, list[Any]]
+    Chosen = tuple[mx.array, ...]
+    Held = list[tuple[mx.array, mx.array]]
 
 ARRIVALS = 16
 """Tokens after which a batch looks for answers that came meanwhile, with `schedule = "overlap"`."""
@@ -270,3 +273,365 @@ class _Ends:
     def cut(self, place: int) -> None:
         """Set the lengths of rows that are not finished to that of the stretch."""
         self.lengths[~self.finished] = place
+
+
+# Computation of the contexts of new rows, each distinct one once, and the caches of rows on their way.
+
+
+PREFILL = 2048
+"""Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
+
+PREFILL_ROWS = 0.75
+"""Least share of a batch of contexts that is no padding, for each row."""
+
+
+class Prefill:
+    """Contexts of a decoder's policy."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder, self.policy = decoder, decoder.policy
+
+    def choose(self, waiting: deque[Ask], places: int, *, alone: bool) -> list[Ask]:
+        """Take the contexts that enter next out of those that wait.
+
+        Args:
+            waiting: in their order.
+            places: number of free rows.
+            alone: True if the batch is empty; a policy that takes rows of one length only gets some then.
+        """
+        if self.decoder.ragged:
+            return [waiting.popleft() for _ in range(min(places, len(waiting)))]
+        if not alone or not waiting:
+            return []
+        shortest = min(len(ask.tokens) for ask in waiting)
+        chosen = [ask for ask in waiting if len(ask.tokens) == shortest][: max(0, places)]
+        for ask in chosen:
+            waiting.remove(ask)
+        return chosen
+
+    def __call__(self, asks: Sequence[Ask], waiting: deque[Ask]) -> Computed:
+        """Return the logits after each context, [B, V], and its caches; members that still wait get a copy of these."""
+        import mlx.core as mx
+
+        places: dict[tuple[int, ...], int] = {}
+        members = [places.setdefault(tuple(ask.tokens), len(places)) for ask in asks]
+        distinct = [asks[members.index(place)] for place in range(len(places))]
+        compute = self._ragged if self.decoder.ragged else self._alike
+        logits, caches = compute(distinct)
+        if self.decoder.ragged:
+            self._share(places, logits, caches, waiting)
+        if members != list(range(len(distinct))):
+            logits = logits[mx.array(members)]
+            caches = self.taken(caches, len(distinct), members)
+        return logits, caches
+
+    def _share(
+        self, places: dict[tuple[int, ...], int], logits: mx.array, caches: list[Any], waiting: deque[Ask]
+    ) -> None:
+        """Give the caches of a context to the members of its group that wait for a free row."""
+        found: dict[int, CachedPrefix] = {}
+        for number, ask in enumerate(waiting):
+            place = None if ask.prefix else places.get(tuple(ask.tokens))
+            if place is None:
+                continue
+            if place not in found:
+                row = kv_cache.extract(caches, place)
+                found[place] = CachedPrefix(row, len(ask.tokens), logits[place : place + 1])
+            waiting[number] = replace(ask, prefix=found[place])
+
+    def _alike(self, asks: Sequence[Ask]) -> Computed:
+        """Compute contexts of one length, `PREFILL` tokens at a time."""
+        import mlx.core as mx
+
+        count, found = max(1, PREFILL // len(asks[0].tokens)), []
+        for start in range(0, len(asks), count):
+            caches = self.policy.caches()
+            tokens = mx.array([list(ask.tokens) for ask in asks[start : start + count]], dtype=mx.int32)
+            found.append((self.decoder.logits(tokens, caches), caches))
+            if count < len(asks):
+                mx.eval(found[-1][0], list(arrays(caches)))
+        logits = found[0][0] if len(found) == 1 else mx.concatenate([logits for logits, _ in found])
+        return logits, kv_cache.stack([caches for _, caches in found], count)
+
+    def _ragged(self, asks: Sequence[Ask]) -> Computed:
+        """Compute what is new of contexts of any length, part by part."""
+        import mlx.core as mx
+
+        order: list[int] = []
+        found: list[Computed] = []
+        for part in self._parts(asks):
+            order += part
+            found.append(self._part([asks[place] for place in part]))
+            mx.eval(found[-1][0], list(arrays(found[-1][1])))
+        logits, caches = mx.concatenate([one for one, _ in found]), kv_cache.join([one for _, one in found])
+        if order != sorted(order):
+            back = [order.index(place) for place in range(len(order))]
+            logits = logits[mx.array(back)]
+            kv_cache.take(caches, back)
+        return logits, caches
+
+    def _parts(self, asks: Sequence[Ask]) -> Iterator[list[int]]:
+        """Yield the rows that are computed together: of about one length with attention alone, else of exactly one."""
+        news = [_num_uncached(ask) for ask in asks]
+        ordered = sorted(range(len(asks)), key=lambda row: news[row])
+        for _, rows in groupby(ordered, key=lambda row: bool(news[row]) if self._padded else news[row]):
+            part: list[int] = []
+            for row in rows:
+                width = news[row]
+                if part and ((len(part) + 1) * width > PREFILL or news[part[0]] < PREFILL_ROWS * width):
+                    yield part
+                    part = []
+                part.append(row)
+            yield part
+
+    @cached_property
+    def _padded(self) -> bool:
+        return kv_cache.accepts_padding(kv_cache.merge([self.policy.caches()]))
+
+    def _part(self, asks: Sequence[Ask]) -> Computed:
+        """Compute what is new of some contexts in one pass."""
+        import mlx.core as mx
+
+        caches = kv_cache.merge([self.policy.caches() if ask.prefix is None else ask.prefix.caches for ask in asks])
+        counts = [_num_uncached(ask) for ask in asks]
+        width = max(counts)
+        if not width:
+            known: list[Any] = [ask.prefix and ask.prefix.logits for ask in asks]
+            return mx.concatenate(known), caches
+        right = [width - count for count in counts]
+        tokens = mx.array(
+            [[*ask.tokens[-count:], *[0] * more] for ask, count, more in zip(asks, counts, right, strict=True)]
+        )
+        if max(right):
+            for cache in caches:
+                cache.prepare(lengths=counts, right_padding=right)
+        logits = self.decoder.logits(tokens, caches, [count - 1 for count in counts])
+        kv_cache.finish(caches)
+        return logits, caches
+
+    def taken(self, caches: list[Any], count: int, rows: Sequence[int]) -> list[Any]:
+        """Return caches with some of their `count` rows, in place."""
+        import mlx.core as mx
+
+        if self.decoder.ragged:
+            kv_cache.take(caches, rows)
+        else:
+            kv_cache.repeat(caches, count, mx.array(list(rows)))
+        return caches
+
+    def joined(self, caches: list[Any], more: list[Any]) -> list[Any]:
+        """Return the caches of a batch with new rows; the memory of the old ones is freed."""
+        import mlx.core as mx
+
+        found = kv_cache.join([caches, more])
+        mx.eval(list(arrays(found)))
+        return found
+
+    def kept(self, caches: list[Any], row: int, length: int) -> CachedPrefix | None:
+        """Return the caches of one row with so many tokens; None where they cannot be carried on."""
+        return CachedPrefix(kv_cache.extract(caches, row), length) if self.decoder.ragged else None
+
+
+def _num_uncached(ask: Ask) -> int:
+    """Return how many tokens of a context are not cached."""
+    return len(ask.tokens) - (0 if ask.prefix is None else ask.prefix.length)
+
+
+# Choice of the next token from the logits after some tokens.
+#
+# ```text
+# p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p; T = 0 takes the likeliest
+# token = argmax(log p + g)      g of Gumbel's distribution, by the key of the row and the number of its token
+# ```
+#
+# The noise of a row does not depend on the rows beside it, so that a rollout is the same in every batch, unless
+# rounding decides between two tokens.
+
+
+SMALLEST = -1e30
+"""Replacement for the logarithm of 0, which times 0 is NaN."""
+
+
+class Decoder:
+    """Sampler of a token a row, with its log-probability and the entropy of its distribution."""
+
+    def __init__(self, policy: Policy, temperature: float, *, compile: bool = False, places: bool = False) -> None:
+        """Set a temperature from 0 on; `compile` fuses each choice, and whole `places` if asked to.
+
+        At 0 the likeliest token is taken, and log-probabilities are those of temperature 1. A place is traced for
+        each number of rows and of tokens before it.
+        """
+        import mlx.core as mx
+
+        self.policy, self._inverse, self._places = policy, 1 / (temperature or 1), compile and places
+        self._greedy = temperature == 0
+        self._choice = mx.compile(self._plain) if compile else self._plain
+        self._compiled = CompiledModel(policy.model, on=compile)
+
+    @cached_property
+    def ragged(self) -> bool:
+        """True if contexts of different lengths go together."""
+        return accepts_ragged_rows(self.policy)
+
+    def logits(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
+        """Compute the logits after some tokens, which are added to the caches. [B, T] -> [B, V]
+
+        `last` has the place of the last token of each row, where rows are padded.
+        """
+        if last is not None or not self._whole:
+            return self._behind(tokens, caches, last)
+        logits: mx.array
+        logits, held = self._compiled(self._read)(tokens, _cache_arrays(caches))
+        _store_arrays(caches, held)
+        return logits
+
+    def choose(self, logits: mx.array, keys: NDArray[np.uint64]) -> Chosen:
+        """Start the choice of tokens on the device, without waiting. [B, V], [B] -> [B, 1] each"""
+        return _start_together(self._choice(logits, _key_words(keys)))
+
+    def follow(self, tokens: mx.array, caches: Sequence[Any], keys: NDArray[np.uint64]) -> Chosen:
+        """Start the choice of tokens after some tokens, which are added to the caches. [B, 1], [B] -> [B, 1] each"""
+        if not self._whole:
+            return self.choose(self._behind(tokens, caches), keys)
+        found, held = self._compiled(self._followed)(tokens, _cache_arrays(caches), _key_words(keys))
+        _store_arrays(caches, held)
+        return _start_together(found)
+
+    @cached_property
+    def _whole(self) -> bool:
+        """True if a position is one compiled function, which needs caches with keys and values only.
+
+        Caches of mlx-lm count their tokens in a Python number, which a trace would freeze.
+        """
+        import mlx.core as mx
+
+        if not self._places:
+            return False
+        caches = self.policy.caches()
+        self.policy.body(mx.array([[0]]), cache=caches)
+        held = [getattr(cache, "__dict__", {}) for cache in caches]
+        return all(one.keys() == {"keys", "values"} and one["keys"] is not None for one in held)
+
+    def _followed(self, tokens: mx.array, held: Held, keys: mx.array) -> tuple[Chosen, Held]:
+        logits, held = self._read(tokens, held)
+        return self._plain(logits, keys), held
+
+    def _read(self, tokens: mx.array, held: Held) -> tuple[mx.array, Held]:
+        caches = self.policy.caches()
+        _store_arrays(caches, held)
+        return self._behind(tokens, caches), _cache_arrays(caches)
+
+    def _behind(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
+        import mlx.core as mx
+
+        hidden = self.policy.body(tokens, cache=list(caches))
+        if last is None:
+            return self.policy.head(hidden[:, -1:])[:, -1]
+        return self.policy.head(mx.take_along_axis(hidden, mx.array(list(last))[:, None, None], axis=1))[:, -1]
+
+    def _plain(self, logits: mx.array, keys: mx.array) -> Chosen:
+        import mlx.core as mx
+
+        scaled = logits.astype(mx.float32)
+        if self._inverse != 1:
+            scaled = scaled * self._inverse
+        logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
+        noisy = logp if self._greedy else logp + _gumbel_noise(keys, logp.shape[-1])
+        token = mx.argmax(noisy, axis=-1)[:, None]
+        taken = mx.take_along_axis(logp, token, axis=-1)
+        negentropy = (mx.exp(logp) * mx.maximum(logp, SMALLEST)).sum(axis=-1, keepdims=True)
+        return token, taken, negentropy
+
+
+def _key_words(keys: NDArray[np.uint64]) -> mx.array:
+    """Return keys as the pairs of words that MLX takes. [B] -> [B, 2]"""
+    import mlx.core as mx
+
+    return mx.array(np.ascontiguousarray(keys, dtype=np.uint64).view(np.uint32).reshape(-1, 2))
+
+
+def _gumbel_noise(keys: mx.array, size: int) -> mx.array:
+    """Draw a row of noise by each key. [B, 2] -> [B, V]"""
+    import mlx.core as mx
+
+    noise: mx.array = mx.vmap(lambda key: mx.random.gumbel((size,), key=key))(keys)
+    return noise
+
+
+def _start_together(found: Chosen) -> Chosen:
+    """Start all arrays together: otherwise each would keep the logits of its position in memory."""
+    import mlx.core as mx
+
+    mx.async_eval(*found)
+    return found
+
+
+def _cache_arrays(caches: Sequence[Any]) -> Held:
+    """Return keys and values of caches; an empty list while they are empty, which all of them are together."""
+    return [(cache.keys, cache.values) for cache in caches if cache.keys is not None]
+
+
+def _store_arrays(caches: Sequence[Any], held: Held) -> None:
+    for cache, (keys, values) in zip(caches, held, strict=False):
+        cache.keys, cache.values = keys, values
+
+
+# Turns of a policy: the request for one, what was drawn, and an answer that comes later.
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Turn of the policy in one context.
+
+    Attributes:
+        tokens: ids, including the end token, if any. int32, [T]
+        logp: of each under softmax(logits / T). float32, [T]
+        entropy: of each token's distribution, in nats. float32, [T]
+        ended: True if a token ended it; False if the budget did.
+    """
+
+    tokens: NDArray[np.int32]
+    logp: NDArray[np.float32]
+    entropy: NDArray[np.float32]
+    ended: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """Request for a turn of the policy.
+
+    Attributes:
+        rollout: number of its rollout in the call.
+        tokens: ids of its context, one or more.
+        budget: maximum tokens of the turn, 1 or more.
+        key: of the random numbers of its rollout, as `key` makes it.
+        drawn: tokens that its rollout has drawn before.
+        last: True if no turn follows, so that its caches are not kept.
+        prefix: caches of the beginning of the context, if they were kept.
+    """
+
+    rollout: int
+    tokens: Sequence[int]
+    budget: int
+    key: int
+    drawn: int = 0
+    last: bool = True
+    prefix: CachedPrefix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PendingAnswer:
+    """Answer that is computed elsewhere, while other rows go on.
+
+    Attributes:
+        work: what is waited for.
+        then: called when it is done; returns the next turn, or None.
+    """
+
+    work: Future[Any]
+    then: Callable[[], Ask | None]
+
+
+def rollout_key(*words: int) -> int:
+    """Return the key of a rollout, from a seed and the numbers of its group and of its place in it."""
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from karl_fast.rl.collect_rollouts import Collector
+    from karl_fast.rl.episode import Collector
     from karl_fast.rl.rollout import Prompt, Rollout
 
 FILE, BEST = "held_out.jsonl", "best"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._extras import missing_mlx
+from karl_fast.errors import ModelError
 from karl_fast.modeling.model_views import same
 
 if TYPE_CHECKING:
@@ -55,8 +57,6 @@ def merge(rows: Sequence[list[Any]]) -> list[Any]:
     """Make batch caches of the caches of single rows, which may be empty, and of different lengths."""
     from mlx_lm.models.cache import KVCache
 
-    from karl_fast.rl.ragged_kv_cache import RowsKVCache  # with mlx-lm, which a policy of one's own may not need
-
     kinds = (RowsKVCache if type(row) is KVCache else type(row) for row in rows[0])
     return [kind.merge(list(layer)) for kind, layer in zip(kinds, zip(*rows, strict=True), strict=True)]
 
@@ -102,8 +102,6 @@ def finish(caches: Sequence[Any]) -> None:
 
 def accepts_padding(caches: Sequence[Any]) -> bool:
     """Return whether contexts may be padded on the right while they are computed: attention never looks ahead."""
-    from karl_fast.rl.ragged_kv_cache import RowsKVCache
-
     return all(type(cache) is RowsKVCache for cache in caches)
 
 
@@ -173,3 +171,130 @@ def _map_content(there: list[Any], count: int, change: Callable[[list[mx.array]]
     if hasattr(held, "update_and_fetch") or hasattr(held, "make_mask"):  # a cache in a list of caches
         _map_arrays(there, count, change)
     return held
+
+
+# Keys and values of rows of different lengths, which cost no more than those of one length while none is padded.
+
+
+try:
+    from mlx_lm.models import cache
+except ImportError as error:
+    raise missing_mlx() from error
+
+
+BASE: Any = cache.BatchKVCache
+
+
+class RowsKVCache(BASE):  # type: ignore[misc]
+    """Batch cache of mlx-lm, without a mask and with one offset for all rows while no row is padded on the left."""
+
+    def __init__(self, left_padding: list[int]) -> None:
+        super().__init__(left_padding)
+        self._settle()
+
+    @classmethod
+    def merge(cls, caches: Sequence[Any]) -> RowsKVCache:
+        """Join the caches of single rows, which may be empty."""
+        found = cls([0] * len(caches)) if all(one.empty() for one in caches) else super().merge(caches)
+        found._settle()
+        return found
+
+    def make_mask(self, N: int, return_array: bool = False, **kwargs: Any) -> Any:  # noqa: N803  (as models call it)
+        """Return the mask of N new tokens: that of plain keys and values while no row is padded."""
+        if not self._even:
+            return super().make_mask(N, return_array, **kwargs)
+        window = kwargs.get("window_size")
+        return cache.create_attention_mask(N, offset=self._idx, return_array=return_array, window_size=window)
+
+    def filter(self, batch_indices: mx.array) -> None:
+        """Keep some rows, in place."""
+        self._spread()
+        super().filter(batch_indices)
+        self._settle()
+
+    def extend(self, other: RowsKVCache) -> None:
+        """Add the rows of another, in place."""
+        self._spread()
+        other._spread()
+        super().extend(other)
+        self._settle()
+
+    def finalize(self) -> None:
+        """Move the tokens of each row to the right, over its padding."""
+        self._spread()
+        super().finalize()
+        self._settle()
+
+    def _spread(self) -> None:
+        """Give each row an offset of its own."""
+        self.offset = self._idx - self.left_padding
+
+    def _settle(self) -> None:
+        """Take one offset for all rows if they have one."""
+        self._even = not any(self.left_padding.tolist())
+        self.offset = self._idx if self._even else self._idx - self.left_padding
+
+
+# Caches of keys and values in 8 bits, where every layer of a model has plain ones.
+#
+# Quantised caches of mlx-lm count the tokens of all rows in one number: contexts are generated in batches of one
+# length.
+
+
+BITS = 8
+
+GROUP_SIZES = (64, 32)
+"""Numbers that share a scale and a bias, the larger first; a head has to be a multiple of one."""
+
+NEAR = 0.1
+"""Maximum distance of hidden states from those with plain caches, relative to their norm: a model that takes the codes
+for numbers is far beyond it."""
+
+
+def group_sizes(kind: str, plain: list[Any], body: Callable[..., mx.array]) -> list[int]:
+    """Return the group size of each layer, after a trial.
+
+    Args:
+        kind: type of the model, for errors.
+        plain: empty caches of the model.
+        body: maps tokens and caches to hidden states.
+
+    Raises:
+        ModelError: a layer has another cache, heads that have no group size, or does not take quantised caches.
+    """
+    import mlx.core as mx
+    from mlx_lm.models.cache import KVCache
+
+    others = sorted({type(cache).__name__ for cache in plain if type(cache) is not KVCache})
+    if others:
+        raise _refusal(kind, f"has {', '.join(others)}, which cannot be quantised", "KVCache in every layer")
+    tokens, fresh = mx.array([[1, 2, 3, 4]]), [KVCache() for _ in plain]  # type: ignore[no-untyped-call]
+    wanted = body(tokens, plain)
+    sizes = [_group_size(kind, (cache.keys.shape[-1], cache.values.shape[-1])) for cache in plain]
+    try:
+        codes = quantize_caches(fresh, sizes)
+        body(tokens[:, :3], codes)
+        apart = mx.linalg.norm((body(tokens[:, 3:], codes) - wanted[:, 3:]).astype(mx.float32))
+    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise _refusal(kind, f"does not take them: {' '.join(str(error).split())[:200]}", "plain attention") from error
+    if not apart.item() <= NEAR * mx.linalg.norm(wanted[:, 3:].astype(mx.float32)).item():  # type: ignore[operator]
+        raise _refusal(kind, "computes other hidden states with them", "plain attention")
+    return sizes
+
+
+def quantize_caches(plain: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Return empty quantised caches in the place of plain ones."""
+    return [cache.to_quantized(group_size=size, bits=BITS) for cache, size in zip(plain, sizes, strict=True)]
+
+
+def _group_size(kind: str, heads: tuple[int, int]) -> int:
+    for size in GROUP_SIZES:
+        if not any(head % size for head in heads):
+            return size
+    raise _refusal(kind, f"has heads of {' and '.join(map(str, sorted({*heads})))} numbers", "multiples of 32")
+
+
+def _refusal(kind: str, came: str, wanted: str) -> ModelError:
+    return ModelError(
+        f"kv_cache is 8-bit, and model type {kind} {came}, wanted {wanted}", hint="kv_cache = full takes every model"
+    )

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import ModelError
 from karl_fast.export.template_form import ChatTemplate, calls_as_text
+from karl_fast.modeling.load import position_limit
 from karl_fast.modeling.model_views import adapters_off, same, split
-from karl_fast.modeling.position_limits import position_limit
-from karl_fast.rl.kv_cache import repeat
-from karl_fast.rl.quantized_cache import group_sizes, quantize_caches
+from karl_fast.rl.kv_cache import group_sizes, quantize_caches, repeat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,8 +9,7 @@ import numpy as np
 
 from karl_fast.errors import CheckpointError
 from karl_fast.modeling.adapters import fit, tensors
-from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import join_leaves, split_leaves
+from karl_fast.modeling.chunked_logp import Traced, join_leaves, split_leaves
 from karl_fast.modeling.parameters import flatten_tree
 
 if TYPE_CHECKING:
@@ -119,7 +118,12 @@ class Partition:
         module: Any = self.head
         self.optimizer.init(module.trainable_parameters())
         held = tensors(path, CheckpointError)
-        fit(held, flatten_tree({"head": module.parameters(), "optimizer": self.optimizer.state}), str(path), CheckpointError)
+        fit(
+            held,
+            flatten_tree({"head": module.parameters(), "optimizer": self.optimizer.state}),
+            str(path),
+            CheckpointError,
+        )
         tree: Any = tree_unflatten(list(held.items()))
         self.head.update(tree["head"])
         self.optimizer.state = tree["optimizer"]

@@ -11,14 +11,16 @@ import numpy as np
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import chunked_logp as chunked
-from karl_fast.modeling.external_objective import Traced, scatter_tokens
-from karl_fast.modeling.flat_gradients import join_leaves
+from karl_fast.modeling.chunked_logp import Traced, join_leaves, scatter_tokens
 from karl_fast.modeling.model_views import training
-from karl_fast.modeling.prefixes import LEAST_TOKENS
-from karl_fast.modeling.segment_gradients import ReferenceModel
-from karl_fast.modeling.segment_support import carry_states
-from karl_fast.modeling.segments import used_width
-from karl_fast.modeling.shared_prefix import PrefixSharing, pass_segments
+from karl_fast.modeling.segments import (
+    LEAST_TOKENS,
+    PrefixSharing,
+    ReferenceModel,
+    carry_states,
+    pass_segments,
+    used_width,
+)
 from karl_fast.rl.compiled import CompiledModel, round_size
 from karl_fast.rl.language_model import LanguageModel
 
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.external_objective import Arrays, Columns, Trace
-    from karl_fast.modeling.segment_gradients import SegmentPass
-    from karl_fast.modeling.stateful_model import StatefulModel
+    from karl_fast.modeling.chunked_logp import Arrays, Columns, Trace
+    from karl_fast.modeling.segments import SegmentPass, StatefulModel
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
 

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._safe_text import in_gigabytes
 from karl_fast.errors import UsageError
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
-from karl_fast.modeling.held_activations import Activations
-from karl_fast.modeling.segment_support import carry_states
+from karl_fast.modeling.memory import Activations
+from karl_fast.modeling.segments import carry_states
+from karl_fast.rl.generate import PREFILL
 from karl_fast.rl.kv_cache import arrays
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.log_z_trainer import head_parameters
-from karl_fast.rl.prefill import PREFILL
 from karl_fast.train.length_budget import SHORTEST, in_segments
 from karl_fast.train.memory import largest, limit_bytes, of_model
 
@@ -290,7 +290,9 @@ def of_policy(
 
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
     layers = config.get("num_layers") or len(getattr(policy.model, "layers", ())) or 1
-    carrier = partial(carry_states, policy.model, policy.body, policy.head) if isinstance(policy, LanguageModel) else None
+    carrier = (
+        partial(carry_states, policy.model, policy.body, policy.head) if isinstance(policy, LanguageModel) else None
+    )
     memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers, carrier)
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
     own = "num_layers" not in config or getattr(policy, "kept", None) is not None

@@ -19,7 +19,7 @@ from karl_fast._safe_text import counted
 from karl_fast.reward.composite import weighed
 from karl_fast.reward.functions import answers
 from karl_fast.reward.validate import CAME, INFINITE, LENGTH, RAISED, NoReward
-from karl_fast.rl.timeouts import CallError, Guard
+from karl_fast.rl.environment import CallError, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -3,41 +3,142 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from karl_fast import _atomic, _seen_hashes
-from karl_fast._user_code import here, within
-from karl_fast.errors import CheckpointError, UsageError
-from karl_fast.modeling import optimizer
-from karl_fast.modeling.checkpoint import Checkpoints, TrainingState
-from karl_fast.modeling.trackers import METRICS_FILE, ExternalTracker, JsonLines, Tracker
+from karl_fast._safe_text import told
+from karl_fast._user_code import function, here, within
+from karl_fast.errors import CheckpointError, OutputExistsError, TemplateError, UsageError
+from karl_fast.modeling import adapters, checkpoint, load, optimizer
+from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
+from karl_fast.objective.axes.advantage import Raw
+from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
+from karl_fast.reward.engine.records import overrides
+from karl_fast.reward.functions import Function
 from karl_fast.rl import curriculum, held_out, memory
-from karl_fast.rl.run_state import Progress, load_progress, remove_old_progress, save_progress
-from karl_fast.rl.run_dir import check_run_dir, remove_run
-from karl_fast.rl.rollout_log import ROLLOUTS_FILE, RolloutLog, read_groups
-from karl_fast.rl.log_z_estimate import estimate_log_z
-from karl_fast.rl.finished_rollouts import FINISHED_FILE
-from karl_fast.rl.factory import build_decoder, build_environment, build_held_out, build_learner, build_recipe, build_reward_functions, build_sampling, describe_start, load_policy, positions_remark, prompt_length, read_seen_hashes, restore_settings, run_identity, unadapted_experts
-from karl_fast.rl.alarms import AlarmMonitor
-from karl_fast.rl.collect_rollouts import Collector
-from karl_fast.rl.config import read_prompts
-from karl_fast.rl.finished_rollouts import FinishedRollouts
-from karl_fast.rl.log_z_trainer import learns_log_z
-from karl_fast.rl.logprobs import unshared
-from karl_fast.rl.replay_buffer import ReplayBuffer
+from karl_fast.rl.curriculum import ReplayBuffer
+from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
+from karl_fast.rl.generate import Decoder
+from karl_fast.rl.held_out import HeldOut
+from karl_fast.rl.language_model import LanguageModel, Snapshot
+from karl_fast.rl.learner import Passes, PolicyLearner
+from karl_fast.rl.log_z_trainer import Partition, learns_log_z
+from karl_fast.rl.logprobs import Forward, unshared
+from karl_fast.rl.metrics import AlarmMonitor
+from karl_fast.rl.rewards import ENVIRONMENT, RewardFunctions, Weighted
+from karl_fast.rl.rollout import (
+    FINISHED_FILE,
+    ROLLOUTS_FILE,
+    FinishedRollouts,
+    RolloutLog,
+    busy_error,
+    is_written,
+    read_groups,
+)
+from karl_fast.rl.settings import Online, load_recipe, read_prompts
+from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from karl_fast.objective import Recipe
+    from karl_fast.objective.base import Objective
+    from karl_fast.reward.scorer import Scorer
     from karl_fast.rl.curriculum import Curriculum
-    from karl_fast.rl.learner import PolicyLearner
-    from karl_fast.rl.memory import RoundNeed
+    from karl_fast.rl.environment import Environment
+    from karl_fast.rl.memory import RoundNeed, Sizes
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Prompt, Rollout
-    from karl_fast.rl.settings import Online
+
+# State of a run beyond the checkpoint of the offline trainer: round, prompts, replay, head of log Z.
+#
+# It is beside the checkpoints, in ``rounds/``, and is written before them: every complete checkpoint has it.
+
+
+ROUNDS_FOLDER = "rounds"
+
+
+@dataclass
+class Progress:
+    """Progress of an online run.
+
+    Attributes:
+        round: number of rounds done.
+        step: number of updates made.
+        group: the number of the next group.
+        flat, skipped, idle: of the alarms.
+        outcomes: the lowest and the highest until now.
+        rollouts: number of rollouts until now.
+        missing: number of missing rewards until now, by why.
+        idle_rounds: number of rounds without a step until now.
+        dropped: number of rollouts that each filter of the recipe dropped in those rounds.
+        metrics_bytes, rollouts_bytes: how long the two files were.
+        curriculum: its state.
+        replay: the groups that may come back.
+        replay_errors: the accuracy error of each.
+        held_out: the curve of the held-out prompts.
+    """
+
+    round: int = 0
+    step: int = 0
+    group: int = 0
+    flat: int = 0
+    skipped: int = 0
+    idle: int = 0
+    outcomes: list[float] = field(default_factory=list)
+    rollouts: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+    idle_rounds: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    metrics_bytes: int = 0
+    rollouts_bytes: int = 0
+    curriculum: dict[str, Any] = field(default_factory=dict)
+    replay: list[int] = field(default_factory=list)
+    replay_errors: list[float] = field(default_factory=list)
+    held_out: dict[str, Any] = field(default_factory=dict)
+
+
+def save_progress(out: Path, progress: Progress, partition: Partition | None) -> None:
+    """Write it whole."""
+    folder = out / ROUNDS_FOLDER
+    with _atomic.refused(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if partition is not None:
+        partition.save(folder / f"{progress.round:07d}.safetensors")
+    text = json.dumps(asdict(progress), indent=1, sort_keys=True) + "\n"
+    _atomic.write(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
+
+
+def load_progress(out: Path, round: int, partition: Partition | None) -> Progress:
+    """Load the state beside the checkpoint of a round.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+    place = out / ROUNDS_FOLDER / f"{round:07d}.json"
+    try:
+        found = Progress(**json.loads(place.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{place} is damaged or gone") from error
+    if partition is not None:
+        partition.load(place.with_suffix(".safetensors"))
+    return found
+
+
+def remove_old_progress(out: Path, kept: set[int]) -> None:
+    """Remove files that belong to no checkpoint."""
+    for suffix in (".json", ".safetensors"):
+        for place in (out / ROUNDS_FOLDER).glob("[0-9]" * 7 + suffix):
+            if int(place.stem) not in kept:
+                place.unlink(missing_ok=True)
 
 
 class OnlineViewer(Protocol):
@@ -251,9 +352,7 @@ def _restore_checkpoint(run: OnlineRun) -> None:
     run.curriculum.restore(now.curriculum)
     if run.held_out is not None:
         run.held_out.restore(now.held_out)
-    run.buffer.groups = read_groups(
-        out / ROLLOUTS_FILE, now.replay, {one.id: one for one in run.asked.prompts}
-    )
+    run.buffer.groups = read_groups(out / ROLLOUTS_FILE, now.replay, {one.id: one for one in run.asked.prompts})
     run.buffer.errors = dict(zip(now.replay, now.replay_errors, strict=True))
 
 
@@ -273,7 +372,405 @@ def _open_files(run: OnlineRun, *, anew: bool) -> None:
             run.journal.finish()
             raise CheckpointError(f"{out / METRICS_FILE} is shorter than when the checkpoint was made")
         file.truncate(now.metrics_bytes)
-    run.finished = FinishedRollouts(
-        out / FINISHED_FILE, run.identity, {one.id: one for one in run.asked.prompts}
-    )
+    run.finished = FinishedRollouts(out / FINISHED_FILE, run.identity, {one.id: one for one in run.asked.prompts})
     run.trackers = [JsonLines(out / METRICS_FILE, run.steps), *elsewhere]
+
+
+# The parts of a run, each made from its settings and checked.
+
+
+def build_recipe(settings: Online) -> Recipe:
+    """Return the recipe, if rollouts suffice for it."""
+    found = load_recipe(settings.recipe)
+    for why, hint in _unavailable_inputs(found.objective):
+        raise UsageError(f"{found.name} {why}", "recipe", hint=hint)
+    if settings.group_size == 1 and any(point.of_groups for point in found.objective.axes().values()):
+        why = f"group_size is 1, and {found.name} compares the rollouts of a group"
+        raise UsageError(
+            why, "group_size", "recipe", hint="with 2 or more a rollout has others to be better than; 8 is the default"
+        )
+    return found
+
+
+def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
+    """Yield inputs of an objective that this loop does not provide, each with an alternative."""
+    from karl_fast.objective import WeightedLikelihood
+    from karl_fast.objective.axes.advantage import Given
+    from karl_fast.objective.axes.set_score import SetScore
+
+    kinds = {type(point) for point in objective.axes().values()}
+    if isinstance(objective, WeightedLikelihood):
+        yield "learns from logged rows", "it is a recipe of karl-fast train"
+    if Given in kinds:
+        yield (
+            "takes the advantages of a critic, which this loop does not train",
+            "reinforce-plus-plus has the same ratio, clip and mean, and advantages of rewards alone; grpo those of a "
+            "group",
+        )
+    if SetScore in kinds:
+        yield (
+            "learns from rollouts that are sets of candidates with a vector of rewards each; here a rollout is one "
+            "candidate, with one reward",
+            "grpo learns from the weighted sum of several rewards",
+        )
+
+
+def build_environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
+    """Return a function that makes an environment for each rollout."""
+    return None if settings.environment is None else _load_function(settings.environment, began)
+
+
+def _load_function(place: str, began: Path) -> Callable[..., Any]:
+    """Load a function by its name, relative to where the run began: the file of another may have left that folder."""
+    with within(began):
+        return function(place)
+
+
+def build_reward_functions(settings: Online, began: Path) -> RewardFunctions:
+    """Return the reward functions with their weights, and the environment's reward."""
+    functions = [
+        Weighted(_component_name(name), _load_scorer(name, began), weight) for name, weight in settings.rewards.items()
+    ]
+    if not functions and settings.environment is None:
+        raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
+    names = [one.name for one in functions]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"rewards names two functions {twice}: a component needs a name of its own", "rewards")
+    there = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
+    if settings.outcome is not None and settings.outcome not in there:
+        raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(there)}", "outcome")
+    return RewardFunctions(
+        functions,
+        timeout_seconds=settings.timeout_seconds,
+        environment=None if settings.environment is None else settings.environment_weight,
+        outcome=settings.outcome,
+    )
+
+
+def _load_scorer(named: str, began: Path) -> Scorer:
+    """Return a reward function by its name, or a built-in signal.
+
+    Raises:
+        UsageError: it names neither.
+    """
+    try:
+        with within(began):
+            return Function.of(named).call
+    except UsageError as error:
+        raise UsageError(f"rewards: {error}", "rewards", hint=error.hint) from error
+
+
+def _component_name(place: str) -> str:
+    """Return the name of a component: the function's without its file, or the signal's."""
+    return place.rpartition(":")[2]
+
+
+def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
+    """Return the policy, and the configuration of its adapter."""
+    import mlx.core as mx
+
+    mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
+    mx.random.seed(settings.training.seed)
+    if ".py:" in settings.model:
+        if settings.adapter:
+            raise UsageError(f"{settings.model} makes its own weights: adapter needs a model of mlx-lm", "adapter")
+        if settings.kv_cache != "full":
+            raise UsageError(f"{settings.model} makes its own caches: kv_cache needs a model of mlx-lm", "kv_cache")
+        own = function(settings.model)(seed=settings.training.seed)
+        own.model.eval()
+        mx.eval(own.model.parameters())
+        return own, {"fine_tune_type": "full", "model": settings.model}
+    loaded = load.load(settings.model)
+    config = load.adapt(loaded.model, settings.training)
+    kept = _load_start_adapter(loaded.model, settings, config)
+    loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
+    mx.eval(loaded.model.parameters())
+    return LanguageModel(loaded, kept, eight_bits=settings.kv_cache == "8-bit"), config | {"model": settings.model}
+
+
+def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:
+    """Return a remark on routed experts without an adapter; None where there are none."""
+    if settings.training.lora_keys is not None:
+        return None  # whoever names the layers knows which are left out
+    return adapters.unadapted_experts(policy.model, config)
+
+
+def _load_start_adapter(model: Any, settings: Online, config: dict[str, Any]) -> Snapshot | None:
+    """Load the adapter that a run starts from; return the reference, None for the model without adapters."""
+    base = Snapshot(model) if config["fine_tune_type"] == "full" else None
+    if not settings.adapter:
+        return base
+    adapters.begin(model, adapter_weights(settings.adapter), config)
+    return base if settings.reference == "base" else Snapshot(model)
+
+
+def describe_start(settings: Online, config: dict[str, Any]) -> str | None:
+    """Return the assumptions about an adapter without a configuration, if the run starts from one."""
+    return adapters.unrecorded(adapter_weights(settings.adapter), config) if settings.adapter else None
+
+
+def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
+    """Return the hashes of what the adapter that a run starts from was trained on."""
+    return (_seen_hashes.read(Path(settings.adapter)) if settings.adapter else None) or _seen_hashes.Seen()
+
+
+def load_evaluated_policy(settings: Online, adapter: str | None) -> Policy:
+    """Return the policy of a run with the weights of an adapter, or with those that it begins with, to be evaluated."""
+    import mlx.core as mx
+
+    from karl_fast.modeling.adapters import put
+
+    mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
+    if ".py:" not in settings.model:
+        loaded = load.load(settings.model, adapter or settings.adapter or None)
+        loaded.model.eval()
+        return LanguageModel(loaded)
+    mx.random.seed(settings.training.seed)
+    own: Policy = function(settings.model)(seed=settings.training.seed)
+    if adapter is not None:
+        put(own.model, Path(adapter))
+    own.model.eval()
+    mx.eval(own.model.parameters())
+    return own
+
+
+def prompt_length(policy: Policy, prompt: Prompt) -> int:
+    """Return how many tokens a prompt has.
+
+    Raises:
+        TemplateError: the chat template does not take it.
+    """
+    try:
+        return len(policy.encode(prompt.messages))
+    except Exception as error:  # of a template
+        raise TemplateError(f"the chat template does not take the prompt {prompt.id}: {told(error)}") from error
+
+
+def build_learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
+    """Return the learner that takes the steps."""
+    adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
+    direction = recipe.objective.reads_divergence
+    how: Any = {"divergence": direction, "segment_length": settings.training.segment_tokens}
+    forward = Forward(policy, settings.temperature, compile=settings.compile, **how)
+    adam.init(policy.model.trainable_parameters())
+    passes = Passes(
+        settings.epochs,
+        settings.minibatches,
+        settings.micro_batch,
+        settings.training.max_grad_norm,
+        reference=settings.alarms.kl_ceiling is not None,
+    )
+    return PolicyLearner(forward, recipe.objective, adam, passes, _build_partition(settings, recipe, policy))
+
+
+def _build_partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
+    import mlx.core as mx
+
+    if not learns_log_z(recipe):
+        return None
+    size = int(policy.body(mx.array([[0]])).shape[-1])
+    return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
+
+
+def positions_remark(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
+    """Return a remark if rollouts may be longer than the model's positions, or `max_context` is.
+
+    Raises:
+        UsageError: the positions are learned, and rollouts may go beyond them.
+    """
+    known = getattr(policy, "positions", None)
+    if known is None:
+        return None
+    # MLX gathers past the end of an embedding without an error.
+    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
+    return remark
+
+
+SHORT_TOKENS = 32
+"""Maximum turn length for compiled positions: twice as many traces are kept, for full draws and remainders."""
+
+
+def build_decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
+    """Return the decoder; compile whole positions if few occur each round: short answers to prompts of one length."""
+    short = settings.compile and settings.max_tokens <= SHORT_TOKENS and settings.environment is None
+    alike = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
+    return Decoder(policy, settings.temperature, compile=settings.compile, places=alike)
+
+
+def build_sampling(settings: Online) -> Sampling:
+    """Return the settings of the generation of rollouts."""
+    turn = settings.max_turn_tokens or settings.max_tokens
+    budget = RolloutBudget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
+    return Sampling(
+        settings.group_size,
+        budget,
+        settings.rollouts_in_flight,
+        settings.timeout_seconds,
+        settings.schedule == "overlap",
+    )
+
+
+def build_held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> HeldOut:
+    """Return the evaluation of held-out prompts by the policy of a run."""
+    temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
+    attempts = replace(collector.sampling, group_size=settings.eval_attempts)
+    own = replace(collector, decoder=Decoder(collector.policy, temperature), sampling=attempts)
+    asked = json.dumps([[one.messages, dict(one.columns)] for one in prompts], default=str, sort_keys=True)
+    identity = hashlib.sha256(f"{settings.eval_attempts} {temperature} {asked}".encode()).hexdigest()[:16]
+    return HeldOut(own, prompts, settings.eval_every, settings.patience, settings.training.seed, identity)
+
+
+def restore_settings(settings: Online, config: dict[str, Any]) -> Online:
+    """Return the settings of a resumed run, with the length of segments that it found before in place of ``auto``."""
+    before = Checkpoints(Path(settings.out), config, settings.training.keep).settings().get("segment_length")
+    if settings.training.segment_length != AUTO or before is None:
+        return settings
+    return replace(settings, training=replace(settings.training, segment_length=before))
+
+
+def run_identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
+    """Return the settings that a resumed run must share with the run before."""
+    same = settings.to_dict() | {"axes": str(recipe)} | hash_inputs(settings)
+    same |= overrides() if "karl-v1" in settings.rewards else {}
+    return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]
+
+
+# Folder of a run: whether it may be written, its own files, and the files that a run depends on.
+
+
+RUN_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, METRICS_FILE, ROLLOUTS_FILE, held_out.FILE, _seen_hashes.FILE)
+"""Files of a run beside its folders."""
+
+BEST_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen_hashes.FILE)
+"""Files of the best adapter."""
+
+OWN_NAMES = (*RUN_FILES, FINISHED_FILE, checkpoint.FOLDER, ROUNDS_FOLDER, held_out.BEST)
+
+
+def check_run_dir(out: Path, *, resume: bool, force: bool, adapter: str = "") -> None:
+    """Raise if the folder has a run or other content that may not be resumed or replaced.
+
+    A run that was killed in its first round may always be replaced.
+
+    Raises:
+        OutputForeignError: the path is a file, or a folder with other content than a run.
+        OutputExistsError: there is a run, and neither `resume` nor `force`.
+        CheckpointError: there is a run to resume, and no checkpoint of it.
+        UsageError: the adapter to start from is in the folder.
+    """
+    _atomic.refuse_file(out)
+    _refuse_own(out, adapter)
+    going_on = any(_checkpoints(out))
+    if force or (resume and going_on):
+        return
+    if going_on or not _is_barely_begun(out):
+        raise _existing_run_error(out, resume=resume, going_on=going_on)
+    if not resume:
+        _atomic.refuse_other(out, OWN_NAMES)
+
+
+def _refuse_own(out: Path, adapter: str) -> None:
+    """Raise if the adapter to start from would be replaced by the run itself."""
+    if adapter and Path(adapter).resolve().is_relative_to(out.resolve()):
+        raise UsageError(
+            f"the adapter {adapter} is in the folder of the run, which writes its own there",
+            "adapter",
+            hint="--out with another folder keeps both; --resume goes on with a run and needs no --adapter",
+        )
+
+
+def _existing_run_error(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | OutputExistsError:
+    """Return the error for an existing run."""
+    if resume:
+        return CheckpointError(
+            f"there is no checkpoint in {out} to go on from", hint="--force begins anew in the place of what is there"
+        )
+    error = OutputExistsError(f"{out} has a run already")
+    there = "--resume goes on from its last checkpoint, " if going_on else "it has no checkpoint: "
+    error.hint = f"{there}--force begins anew in its place"
+    return error
+
+
+def _is_barely_begun(out: Path) -> bool:
+    """Return whether a folder has only what a run leaves that ended before its first round did."""
+    files = (out / name for name in (checkpoint.ADAPTERS, METRICS_FILE, ROLLOUTS_FILE))
+    holds = any(file.is_file() and file.stat().st_size > 0 for file in files)
+    return not holds and not is_written(out / ROLLOUTS_FILE)
+
+
+def _checkpoints(out: Path) -> Iterator[Path]:
+    return (place.parent for place in (out / checkpoint.FOLDER).glob("[0-9]*/state.json"))
+
+
+def remove_run(out: Path) -> None:
+    """Remove a run, and nothing that is not of one.
+
+    Raises:
+        OutputExistsError: it is still running.
+    """
+    if is_written(out / ROLLOUTS_FILE):
+        raise busy_error(out / ROLLOUTS_FILE)
+    with _atomic.refused(out):
+        for place in list(_checkpoints(out)):
+            _atomic.remove(place, checkpoint.FILES)
+        for folder in (out, out / checkpoint.FOLDER, out / ROUNDS_FOLDER):
+            _atomic.sweep(folder)
+        remove_old_progress(out, set())
+        if (out / held_out.BEST).is_dir():
+            _atomic.sweep(out / held_out.BEST)
+            _atomic.remove(out / held_out.BEST, BEST_FILES)
+        for name in RUN_FILES:
+            (out / name).unlink(missing_ok=True)
+    for name in (checkpoint.FOLDER, ROUNDS_FOLDER):
+        with contextlib.suppress(OSError):  # something else is in it
+            (out / name).rmdir()
+
+
+def adapter_weights(adapter: str) -> Path:
+    """Return the file of weights of an adapter."""
+    return Path(adapter, checkpoint.ADAPTERS)
+
+
+def hash_inputs(settings: Online) -> dict[str, str]:
+    """Return the SHA-256 of the prompts, of the adapter to start from, and of each file with a function."""
+    named = [settings.model, settings.environment or "", *settings.rewards]
+    files = [settings.prompts, *(place.rpartition(":")[0] for place in named if ".py:" in place)]
+    files += [str(adapter_weights(settings.adapter))] if settings.adapter else []
+    return {f"file {file}": _hash_file(Path(file)) for file in files}
+
+
+def _hash_file(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()[:16]
+
+
+# Estimates of the mean outcome of prompts by the learned log Z of a recipe.
+
+
+INTERCEPT = {"reward": Raw, "anchor": BehaviourPolicy, "length": TokenSumLength, "scale": Temperature}
+"""Axes of the regression whose intercept is log Z."""
+
+
+def estimate_log_z(
+    settings: Online, learner: PolicyLearner
+) -> Callable[[Sequence[Prompt]], NDArray[np.float64]] | None:
+    """Return the estimate t log Z of the mean outcome of prompts; None where log Z is no such estimate.
+
+    It is one where log Z is regressed on r / t - (logp - logp_old) of whole rollouts, with the outcome itself as r: its
+    optimum is then the mean outcome over t, plus a divergence from the policy that drew, which is small (PACED-RL,
+    proposition 4.1). A log Z of scores within groups, as FlowRL has, says nothing of how hard a prompt is.
+    """
+    partition, policy, axes = learner.partition, learner.forward.policy, dict[str, Any](learner.objective.axes())
+    shaped = settings.outcome is not None or settings.overlong_tokens
+    if partition is None or settings.curriculum != "paced" or shaped or not _is_intercept(learner.objective):
+        return None
+
+    def estimate(prompts: Sequence[Prompt]) -> NDArray[np.float64]:
+        found = partition.log_z(policy, (policy.encode(prompt.messages) for prompt in prompts))
+        return np.asarray(axes["scale"].value * found)
+
+    return estimate
+
+
+def _is_intercept(objective: Objective) -> bool:
+    return all(isinstance(objective.axes().get(axis), kind) for axis, kind in INTERCEPT.items())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from karl_fast import _core
 from karl_fast.errors import ArgumentError, UsageError
-from karl_fast.settings.types import Sampler
+from karl_fast.settings.schema import Sampler
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
-from karl_fast.settings.keys import check_keys
 from karl_fast.settings.sample_fields import SampleFields
+from karl_fast.settings.schema import check_keys
 from karl_fast.settings.toml import load, placed
 from karl_fast.settings.toml_text import dumps
 from karl_fast.settings.validation import check_settings, displaced_settings

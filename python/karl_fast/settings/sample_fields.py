@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
 from karl_fast.settings import values
-from karl_fast.settings.ranges import COUNT, FROM_ZERO, SEED, SHARE, Range
-from karl_fast.settings.schema import setting
-from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
-from karl_fast.settings.types import BaselineBy, BaselineKind, Sampler, Score, Shape, Signal, weight_of
+from karl_fast.settings.schema import (
+    COUNT,
+    FROM_ZERO,
+    MISSING,
+    SEED,
+    SHARE,
+    BaselineBy,
+    BaselineKind,
+    Range,
+    Sampler,
+    Score,
+    Shape,
+    Signal,
+    schema,
+    setting,
+    weight_of,
+)
+from karl_fast.settings.values import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Unpack
-
-    from karl_fast.settings.keywords import SampleKeywords
 
 READ, TARGET, RULES, DRAW = "Fields of a record", "Target", "Filters", "Draw"
 EXPORT, RUN = "Data set", "Run"
@@ -258,3 +272,80 @@ class SampleFields:
         """Return all settings that can change the outcome; :meth:`from_dict` is the inverse."""
         held = asdict(self) | {"split": list(self.split)}
         return {name: value for name, value in held.items() if name not in PLACES}
+
+
+# Keywords of the functions that take settings, for type checkers and editors.
+#
+# Written from the declarations of :class:`karl_fast.Settings` by ``KARL_FAST_UPDATE=1 pytest tests/unit/settings``; a
+# test compares both.
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class SampleKeywords(TypedDict, total=False):
+    """Settings of `sample` and `inspect` by name."""
+
+    format: str | None
+    id: str | None
+    group: str | None
+    reward: dict[str, float | Signal] | None
+    messages: str | None
+    prompt: str | None
+    completion: str | None
+    domain: str | None
+    order_by: str | None
+    shaping: AsymmetricScale | None
+    score: Score
+    baseline: BaselineKind
+    baseline_by: BaselineBy
+    ema_alpha: float
+    ema_start: float
+    ddof: int
+    eps: float
+    ess: float | None
+    inverse_temperature: float | None
+    recency_half_life: str | None
+    partition_by: str
+    min_reward: float | None
+    drop_constant_groups: bool
+    variance_top_p: float | None
+    max_per_group: int | None
+    dedup: bool
+    sampler: Sampler
+    per: dict[str, str] | None
+    k: int | None
+    fraction: float | None
+    seed: int
+    shape: Shape
+    split: tuple[float, float, float]
+    allow_secrets: bool
+    pseudonyms: str | None
+    max_tokens: int | None
+    tokenizer: str | None
+    hash_inputs: bool
+    strict: bool
+    max_line_bytes: int
+    threads: int
+
+
+def show_keywords(kind: type) -> Callable[[F], F]:
+    """Show the settings of a class as keywords in the signature of a function that takes them as ``**choices``."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        *own, _ = signature.parameters.values()
+        keywords = [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=... if one.default is MISSING else one.default,
+                annotation=one.annotation,
+            )
+            for name, one in schema(kind).items()
+            if "." not in name  # settings in a table are passed as one
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *keywords])  # type: ignore[attr-defined]
+        return function
+
+    return decorate

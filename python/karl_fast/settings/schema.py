@@ -7,17 +7,92 @@ texts, the reference page, the keywords of Python functions and validation are d
 from __future__ import annotations
 
 import functools
+import math
+import sys
 from dataclasses import MISSING as MISSING
 from dataclasses import dataclass, field, fields, replace
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    TypedDict,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
-from karl_fast.settings.ranges import NO_BOUNDS, Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+# Ranges of numbers.
+
+
+class Range(NamedTuple):
+    """Range of a number, which is finite.
+
+    Attributes:
+        low, high: smallest and largest value.
+        above, below: limits that are no values themselves.
+        also: a value outside of the range, such as -1 for all.
+        words: description of the range; made from the limits where it is empty.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    also: int | None = None
+    words: str = ""
+
+    def hold(self, value: float) -> bool:
+        """Return True for a finite number in the range."""
+        if value == self.also:
+            return True
+        return _is_finite(value) and not (
+            (self.low is not None and value < self.low)
+            or (self.high is not None and value > self.high)
+            or (self.above is not None and value <= self.above)
+            or (self.below is not None and value >= self.below)
+        )
+
+    def of(self, kind: type) -> str:
+        """Return the allowed numbers of a type in words."""
+        if self.words:
+            return self.words
+        limits = {"from {} on": self.low, "above {}": self.above, "up to {}": self.high, "below {}": self.below}
+        given = [text.format(_short(limit)) for text, limit in limits.items() if limit is not None]
+        number = "a whole number" if kind is int else "a number" if self.high or self.below else "a finite number"
+        also = "" if self.also is None else f", or {self.also} for all"
+        return " ".join([number, " and ".join(given)]).rstrip() + also
+
+
+def _is_finite(value: float) -> bool:
+    """Return True for a finite number: an int up to 2**64, for larger ones overflow in a run."""
+    return abs(value) <= (1 << 64 if isinstance(value, int) else sys.float_info.max)
+
+
+def _short(limit: float) -> str:
+    """Write a large power of two as one."""
+    exponent = math.log2(limit) if limit > 0 else 0.0
+    return f"2**{exponent:.0f}" if exponent >= 16 and exponent.is_integer() else f"{limit:g}"
+
+
+NO_BOUNDS = Range()
+POSITIVE = Range(above=0)
+FROM_ZERO = Range(low=0)
+FROM_ONE = Range(low=1)
+COUNT = Range(low=1, below=1 << 32)
+SEED = Range(low=0, below=1 << 64)
+SHARE = Range(above=0, high=1)
+
 
 S = TypeVar("S")
 
@@ -280,3 +355,108 @@ def shown(value: Any) -> str:
     """Return a wrong value for an error, shortened."""
     text = repr(value)
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+
+
+# Keys and values of a file, or of a dictionary, as settings by name.
+
+
+def check_keys(
+    kind: type, values: dict[str, Any], also: tuple[str, ...] = (), where: str = "", tables: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return values by the names of a class of settings, checked for their types; None is left out.
+
+    Args:
+        kind: the class.
+        values: values by key; a table of settings is a dictionary.
+        also: further keys, with values of any type.
+        where: prefix of keys in errors.
+        tables: names of tables that may stand beside the keys, which an unknown table is compared with.
+
+    Raises:
+        UsageError: a key that no setting has, the same one twice, or a value of another type.
+    """
+    known = {one.key: one for one in schema(kind).values()} | schema(kind)
+    found: dict[str, Any] = {}
+    for key, value in flat(kind, values, where).items():
+        name = key.replace("-", "_")
+        if name not in known and name not in also:
+            near = nearest(name, tables) if isinstance(value, dict) else []
+            raise _unknown(kind, f"{where}{key}", name, also, near)
+        name = known[name].name if name in known else name
+        if name in found:
+            raise UsageError(f"{where}{key} is there twice, with - and with _")
+        if value is not None:
+            found[name] = convert_values(known[name], value, f"{where}{key}") if name in known else value
+    return found
+
+
+def flat(kind: type, values: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """Return values with those of tables beside the others, named with the table in front."""
+    tables = {one.part for name, one in schema(kind).items() if "." in name}
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in tables:
+            found[key] = value
+        elif isinstance(value, dict):
+            found |= {f"{key}.{name}": one for name, one in value.items()}
+        else:
+            raise UsageError(f"{where}{key} is {shown(value)}, wanted a table", key)
+    return found
+
+
+def convert_values(one: Setting, value: Any, key: str) -> Any:
+    """Convert a value of a file to the type of a setting.
+
+    Raises:
+        UsageError: another type; the message names the key.
+    """
+    try:
+        return one.from_toml(value)
+    except ValueError as error:
+        raise one.wrong(value, key, str(error)) from error
+
+
+def _unknown(kind: Any, key: str, name: str, also: tuple[str, ...], near: list[str]) -> UsageError:
+    """Return the error for a key of no setting; ``near`` are the tables that were most likely meant, if any."""
+    error = UsageError(f"the key {key} is unknown, wanted the name of an option")
+    known = [*schema(kind), *(one.key for one in schema(kind).values()), *also]
+    meant = [f"[{table}]" for table in near] or nearest(name, known)
+    error.hint = question(meant) or f"karl-fast {command_of(kind)} --help lists the options"
+    return error
+
+
+# Types of the values of settings.
+
+
+Weighting = Literal["ema", "karl"]
+"""How the weight of a skill follows its rewards."""
+
+STARTED_AT = "started_at"
+"""Field of a trajectory with the time at which it began."""
+
+Score = Literal["raw", "centre", "zscore", "leave-one-out", "advantage"]
+BaselineKind = Literal["mean", "partition", "ema"]
+BaselineBy = Literal["group", "domain"]
+Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
+Shape = Literal["chat", "prompt-completion", "text", "raw"]
+Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
+To = Literal["trajectory", "karl"]
+ToolFormat = Literal["auto", "template", "text"]
+
+
+class Signal(TypedDict):
+    """A component of the reward that a function makes: ``my.py:score``, or one of ``karl_fast.reward.SIGNALS``."""
+
+    fn: str
+    weight: NotRequired[float]
+
+
+class Stored(str):
+    """The name of a function in a manifest: it is run only if the user names it again."""
+
+    __slots__ = ()
+
+
+def weight_of(component: float | Signal) -> float:
+    """Return the weight of a component, 1 for a function without one."""
+    return component.get("weight", 1.0) if isinstance(component, dict) else component

@@ -47,10 +47,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, UsageError
-from karl_fast.settings.keys import check_keys
 from karl_fast.settings.sample_fields import SampleFields
-from karl_fast.settings.schema import schema, shown
-from karl_fast.settings.types import Signal, Stored
+from karl_fast.settings.schema import Signal, Stored, check_keys, schema, shown
 from karl_fast.settings.validation import FILES
 
 if TYPE_CHECKING:

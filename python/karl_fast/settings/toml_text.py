@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.settings.types import Signal
+from karl_fast.settings.schema import Signal
 from karl_fast.settings.validation import FILES
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
-from karl_fast.settings.half_life import half_life
-from karl_fast.settings.schema import is_a, validate
-from karl_fast.settings.types import STARTED_AT, Signal, weight_of
+from karl_fast.settings.schema import STARTED_AT, Signal, is_a, validate, weight_of
+from karl_fast.settings.values import half_life
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

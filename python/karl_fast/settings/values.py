@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from karl_fast import _core
 from karl_fast.errors import UsageError
-from karl_fast.settings.half_life import WANTED, half_life
-from karl_fast.settings.schema import Form, is_a
-from karl_fast.settings.shaping import AsymmetricScale
-from karl_fast.settings.types import Signal
+from karl_fast.settings.schema import Form, Signal, is_a
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karl_fast.typing import Floats
+
+# Half-lives as text: a number with a unit of time, or without one.
+
+
+WANTED = "a time like 14d (s, m, h, d or w), or a number in the unit of order_by"
+
+UNITS = {"": None, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+"""Seconds of each unit."""
+
+
+def half_life(text: str) -> tuple[float, int | None]:
+    """Parse `14d` as a number and the seconds of its unit, and `30` as a number without one.
+
+    Raises:
+        ValueError: it is something else; the message says what was wanted.
+    """
+    unit = text[-1:] if text[-1:] in UNITS else ""
+    try:
+        number = float(text.removesuffix(unit))
+    except ValueError as error:
+        raise ValueError(WANTED) from error
+    if not 0 < number < math.inf:
+        raise ValueError(WANTED)
+    return number, UNITS[unit]
 
 
 def _number(value: Any) -> float:
@@ -178,3 +208,48 @@ PER = Form("FIELD=HOW", DEAL, deal, _deal)
 SPLIT = Form("A,B,C", "three shares, like (0.8, 0.1, 0.1)", shares, _shares)
 NAMES = Form("NAME,...", "a list of names", names, _names)
 FUNCTIONS = Form("FUNCTION[=WEIGHT],...", "a table of functions and weights", functions, _functions)
+
+
+# Shaping of a reward before it is scored.
+
+
+@dataclass(frozen=True)
+class AsymmetricScale:
+    """Separate scales for good and bad rewards.
+
+        s(r) = up * (r - centre) + centre for r > centre, down * (r - centre) + centre below
+
+    Both scales are above 0, so that the order of rewards is kept.
+
+    Attributes:
+        up: the scale above the centre.
+        down: the scale below it.
+        centre: the fixed point.
+
+    Raises:
+        UsageError: a scale that is not a finite number above 0, or a centre that is not finite.
+
+    Reference: Archer222arc/LLM-for-OR, ``scripts/training/train_grpo_ablation.py``, run ``asym_clip`` with up 1.4.
+    """
+
+    up: float = 1.4
+    down: float = 1.0
+    centre: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.up < math.inf and 0 < self.down < math.inf and math.isfinite(self.centre)):
+            raise UsageError(f"up, down and centre are {self.up}, {self.down} and {self.centre}, wanted scales above 0")
+
+    def __call__(self, rewards: Floats) -> NDArray[np.float64]:
+        """Return the shaped rewards; missing ones stay missing. [B]
+
+        Raises:
+            ArgumentError: an infinite reward, or a shaped one beyond float64.
+            DTypeError, LayoutError: rewards that are no contiguous column of float64.
+        """
+        return _core.shaped(rewards, up=self.up, down=self.down, centre=self.centre)
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """Up, down and centre, as the extension takes them."""
+        return self.up, self.down, self.centre

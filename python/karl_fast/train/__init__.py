@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.train.settings import GB, Training
 
 if TYPE_CHECKING:
-    from karl_fast.train.confidence import Difference
-    from karl_fast.train.evaluation import Loss, LossEvaluation, evaluate
+    from karl_fast.train.evaluation import Difference, Loss, LossEvaluation, evaluate
     from karl_fast.train.setup import OfflineRun, Viewer
 
 __all__ = ["Difference", "Loss", "LossEvaluation", "Trained", "Training", "evaluate", "train"]
 
-HOMES = {"Difference": "confidence", "LossEvaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
+HOMES = {"Difference": "evaluation", "LossEvaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
 """Home modules of public names that need NumPy; loaded on first use."""
 
 
@@ -132,7 +131,7 @@ def train(
     import mlx.core as mx
 
     from karl_fast import _atomic
-    from karl_fast.modeling.memory_limit import limit_memory
+    from karl_fast.modeling.memory import limit_memory
     from karl_fast.modeling.model_views import checkpointed
     from karl_fast.settings.toml_text import TRAIN_FILE, training
     from karl_fast.settings.validation import refuse_empty

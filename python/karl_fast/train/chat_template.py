@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.export.template_form import Form, Message
-    from karl_fast.settings.types import ToolFormat
+    from karl_fast.settings.schema import ToolFormat
     from karl_fast.train.settings import Rewritten, TrainOn
 
 MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")

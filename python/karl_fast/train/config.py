@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from karl_fast.errors import UsageError
-from karl_fast.settings.keys import check_keys
-from karl_fast.settings.schema import schema
+from karl_fast.settings.schema import check_keys, schema
 from karl_fast.settings.toml import own_table, parsed, placed, text_of
 from karl_fast.settings.toml_text import TRAIN_FILE
 from karl_fast.settings.validation import refuse_empty

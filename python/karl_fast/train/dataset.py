@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import NothingToTrainError, UsageError
+from karl_fast.train.batching import BatchOrder, row_units
 from karl_fast.train.chat_template import Renderer
-from karl_fast.train.data_order import BatchOrder, row_units
 from karl_fast.train.examples import Example, RowAccount, group_numbers, prepare_examples, render_rows
 from karl_fast.train.recipe import OfflineObjective
 
@@ -87,7 +87,8 @@ def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
         UsageError: a recipe that compares whole rows, where some are in parts.
     """
     found = {
-        split: prepare_examples(some, texts[split], settings, f"{folder / f'{split}.jsonl'}") for split, some in rows.items()
+        split: prepare_examples(some, texts[split], settings, f"{folder / f'{split}.jsonl'}")
+        for split, some in rows.items()
     }
     accounts = {split: account for split, (_, account) in found.items()}
     examples, objective = _counted(settings, *found["train"])

@@ -9,9 +9,9 @@ head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
 
 Rows that pass in segments take activations and head of one segment, and the states of all of them with their
-cotangents (`karl_fast.modeling.segment_memory`).
+cotangents (`karl_fast.modeling.memory`).
 
-Activations come from `karl_fast.modeling.held_activations`, which has MLX build the graph of a batch without
+Activations come from `karl_fast.modeling.memory`, which has MLX build the graph of a batch without
 computing it. The graph holds the states that a recurrent layer leaves for each token, attention's scores and the width
 of a feed-forward part, for any architecture.
 """
@@ -26,17 +26,18 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._safe_text import in_gigabytes
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, chunk_rows
-from karl_fast.modeling.held_activations import Activations
+from karl_fast.modeling.load import adapt, load, require
+from karl_fast.modeling.memory import Activations, SweepMemory
 from karl_fast.modeling.parameters import flatten_tree
-from karl_fast.modeling.segment_memory import SweepMemory
 from karl_fast.train.batching import MULTIPLE
-from karl_fast.train.settings import GB
+from karl_fast.train.model_logprobs import Scorer
+from karl_fast.train.settings import AUTO, GB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from karl_fast.modeling.segment_memory import SweepNeed
-    from karl_fast.modeling.stateful_model import StatefulModel
+    from karl_fast.modeling.memory import SweepNeed
+    from karl_fast.modeling.segments import StatefulModel
     from karl_fast.train.settings import Training
 
     Sweeps = Callable[[int, int, int], SweepNeed]
@@ -211,7 +212,9 @@ def of_model(
         raise UsageError(f"grad_checkpoint is true, and {why}", "grad_checkpoint")
     size = int(body(mx.array([[1]])).shape[-1])  # a shape is known without computing
     trained = flatten_tree(model.trainable_parameters()).values()
-    weights, trainable = (sum(value.nbytes for value in some) for some in (flatten_tree(model.parameters()).values(), trained))
+    weights, trainable = (
+        sum(value.nbytes for value in some) for some in (flatten_tree(model.parameters()).values(), trained)
+    )
     activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
     shape = ModelSizes(size, vocabulary, weights, trainable, sum(4 * value.size for value in trained) - trainable)
     sweeps = None if carrier is None else cache(lambda: SweepMemory(carrier()))
@@ -250,3 +253,26 @@ def limit_bytes(settings: Training) -> int:
 
     recommended = mx.device_info().get("max_recommended_working_set_size") if mx.metal.is_available() else None
     return int(recommended or 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+# The memory that training may take at most, known before there is a data set.
+
+
+def estimate_memory(model: str, settings: Training) -> dict[str, int]:
+    """Return the bytes of a batch of ``batch_size`` rows of ``max_seq_length`` tokens, and the limit.
+
+    With ``auto`` for the length, a run takes what is below the limit: the estimate is then the limit.
+
+    Raises:
+        ModelError: the model is missing or cannot be trained.
+    """
+    require()
+    limit = limit_bytes(settings)
+    if settings.max_seq_length == AUTO:
+        return {"memory_bytes": limit, "memory_limit_bytes": limit}
+    loaded = load(model)
+    config, scorer = adapt(loaded.model, settings), Scorer(loaded.model)
+    loaded.model.train()
+    memory = of_model(loaded.model, scorer.body, scorer.vocabulary, settings, config["num_layers"])
+    need = memory.need(settings.batch_size, settings.limit_tokens)
+    return {"memory_bytes": need.total, "memory_limit_bytes": limit}

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.chunked_logp import backward, chunk_rows, forward
-from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import join_leaves
+from karl_fast.modeling.chunked_logp import Traced, backward, chunk_rows, forward, join_leaves
 from karl_fast.modeling.layers import drops
 from karl_fast.modeling.model_views import adapters_off, split
-from karl_fast.modeling.segment_support import carry_states
-from karl_fast.modeling.shared_prefix import PrefixSharing, pass_segments
+from karl_fast.modeling.segments import PrefixSharing, carry_states, pass_segments
 from karl_fast.train.batching import pad_rows
 
 if TYPE_CHECKING:
@@ -23,9 +20,8 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.external_objective import Trace
-    from karl_fast.modeling.segment_gradients import SegmentPass
-    from karl_fast.modeling.stateful_model import StatefulModel
+    from karl_fast.modeling.chunked_logp import Trace
+    from karl_fast.modeling.segments import SegmentPass, StatefulModel
     from karl_fast.train.batching import PaddedBatch
     from karl_fast.train.examples import Example
 

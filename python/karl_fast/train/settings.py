@@ -7,9 +7,17 @@ from typing import Any, Literal, get_args
 
 from karl_fast.errors import UsageError
 from karl_fast.settings import values
-from karl_fast.settings.ranges import FROM_ONE, FROM_ZERO, POSITIVE, SEED, Range
-from karl_fast.settings.schema import documented, setting, validate
-from karl_fast.settings.types import ToolFormat  # noqa: TC001  (a type that settings are checked by)
+from karl_fast.settings.schema import (
+    FROM_ONE,
+    FROM_ZERO,
+    POSITIVE,
+    SEED,
+    Range,
+    ToolFormat,
+    documented,
+    setting,
+    validate,
+)
 
 LOSS, DATA, ADAPTER, OPTIMIZER = "Loss", "Data", "Adapter", "Optimizer"
 VALIDATION, RUN = "Validation", "Run"

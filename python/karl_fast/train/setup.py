@@ -14,13 +14,21 @@ from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.export.training_rows import open_source
 from karl_fast.modeling import optimizer as optimizers
 from karl_fast.modeling.adapters import begin, unadapted_experts, unrecorded
-from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, TrainingState
-from karl_fast.modeling.load import Loaded, adapt, load
-from karl_fast.modeling.position_limits import position_limit
-from karl_fast.modeling.trackers import METRICS_FILE, Tracker, open_trackers
+from karl_fast.modeling.checkpoint import (
+    ADAPTERS,
+    CONFIG,
+    FOLDER,
+    METRICS_FILE,
+    ROWS,
+    Checkpoints,
+    Tracker,
+    TrainingState,
+    open_trackers,
+)
+from karl_fast.modeling.load import Loaded, adapt, load, position_limit
 from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
 from karl_fast.train import dataset
-from karl_fast.train.validation import mean_loss, validation_batches
+from karl_fast.train.evaluation import mean_loss, validation_batches
 from karl_fast.train.length_budget import SHORTEST, LengthBudget, in_segments, settled
 from karl_fast.train.memory import Need, TrainingMemory, limit_bytes, of_model
 from karl_fast.train.model_logprobs import Scorer
@@ -31,7 +39,7 @@ from karl_fast.train.step import Learner
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from karl_fast.train.data_order import BatchOrder
+    from karl_fast.train.batching import BatchOrder
     from karl_fast.train.dataset import Corpus
     from karl_fast.train.examples import Example, RowAccount
     from karl_fast.train.settings import Training

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._signals import Deferred, Stopped
 from karl_fast.errors import DivergedError
-from karl_fast.modeling.flat_gradients import clip_norm
+from karl_fast.modeling.chunked_logp import clip_norm
 from karl_fast.modeling.optimizer import aim, learning_rate
-from karl_fast.train.data_order import mix_seed
+from karl_fast.train.batching import mix_seed
 
 if TYPE_CHECKING:
     from karl_fast.train.setup import OfflineRun, Viewer

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from karl_fast.collection.triggers.json_text import add, find, remove
+from karl_fast.collection.triggers.hooks import add, find, remove
 
 TEXTS = [
     "{}",

@@ -8,7 +8,7 @@ import pytest
 
 from karl_fast.cycle.checks import check
 from karl_fast.cycle.config import load
-from karl_fast.cycle.plan import plan_run
+from karl_fast.cycle.run import plan_run
 from karl_fast.errors import KarlError, UsageError
 
 if TYPE_CHECKING:

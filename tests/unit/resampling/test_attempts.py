@@ -9,7 +9,7 @@ import pytest
 
 from karl_fast.errors import ArgumentError
 from karl_fast.resampling import Attempts, measure, paired_differences
-from karl_fast.resampling.attempts import powers
+from karl_fast.resampling.comparison import powers
 
 
 def attempts(*groups: list[float]) -> Attempts:

@@ -11,7 +11,7 @@ import pytest
 from karl_fast.cli.reports.rl import RoundLines
 from karl_fast.errors import AlarmError, TemplateError, UsageError
 from karl_fast.rl import rl
-from karl_fast.rl.alarms import HINTS, MISSING
+from karl_fast.rl.metrics import HINTS, MISSING
 from karl_fast.rl.settings import Alarms
 from tests.unit.rl.conftest import EXAMPLES, lines
 

@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import ModelError
-from karl_fast.rl import setup as parts
 from karl_fast.rl import rl
+from karl_fast.rl import setup as parts
 from karl_fast.rl.compiled import MOST_TRACES, CompiledModel, round_size
-from karl_fast.rl.generate import Generation, generate_turns
+from karl_fast.rl.generate import Ask, Decoder, Generation, Turn, generate_turns, rollout_key
 from karl_fast.rl.logprobs import Forward
-from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rollout import Packed, Prompt
-from karl_fast.rl.turn import Ask, Turn, rollout_key
 from tests.external_gradients import pulled
 from tests.unit.rl.conftest import lines
 

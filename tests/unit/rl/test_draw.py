@@ -56,7 +56,9 @@ def test_a_turn_ends_with_its_end_or_with_its_budget(policy: Any) -> None:
 
 def test_what_is_drawn_is_a_function_of_the_seed(policy: Any) -> None:
     contexts = [[1, 2, 8], [3, 8], [1, 2, 8], [4, 5, 6, 8]] * 4
-    first, again, other = (generate_turns(policy, contexts, [5] * 16, temperature=1.0, rows=64, seed=seed) for seed in (7, 7, 8))
+    first, again, other = (
+        generate_turns(policy, contexts, [5] * 16, temperature=1.0, rows=64, seed=seed) for seed in (7, 7, 8)
+    )
     assert all(np.array_equal(a.tokens, b.tokens) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a.tokens, b.tokens) for a, b in zip(first, other, strict=True))
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.rl.collect_rollouts import Collector, Sampling
-from karl_fast.rl.episode import RolloutBudget
-from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
+from karl_fast.rl.generate import Decoder
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt, pack
 

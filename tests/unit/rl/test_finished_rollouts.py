@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 
 from karl_fast.rl import rl
-from karl_fast.rl.collect_rollouts import Collector, Sampling
-from karl_fast.rl.config import read_prompts
-from karl_fast.rl.episode import RolloutBudget
-from karl_fast.rl.finished_rollouts import FINISHED_FILE, FinishedRollouts
-from karl_fast.rl.generate import Generation
-from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.prepare_batch import Preparer
+from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
+from karl_fast.rl.generate import Decoder, Generation
+from karl_fast.rl.learner import Preparer
 from karl_fast.rl.rewards import RewardFunctions
-from karl_fast.rl.rollout_log import RolloutLog, read_groups, rollout_line
+from karl_fast.rl.rollout import FINISHED_FILE, FinishedRollouts, RolloutLog, read_groups, rollout_line
+from karl_fast.rl.settings import read_prompts
 from tests.unit.rl.test_run import left
 
 if TYPE_CHECKING:

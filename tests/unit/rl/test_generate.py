@@ -11,15 +11,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from karl_fast.rl.collect_rollouts import Collector, Sampling
-from karl_fast.rl.episode import RolloutBudget
-from karl_fast.rl.generate import Generation, generate_turns
+from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
+from karl_fast.rl.generate import Ask, Decoder, Generation, PendingAnswer, Prefill, Turn, generate_turns, rollout_key
 from karl_fast.rl.language_model import LanguageModel
-from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.prefill import Prefill
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt
-from karl_fast.rl.turn import Ask, PendingAnswer, Turn, rollout_key
 from tests.unit.train import model_zoo
 
 if TYPE_CHECKING:
@@ -97,7 +93,7 @@ def test_recurrent_states_take_in_no_padding_even_where_their_mask_is_lost(
 
     monkeypatch.setattr("mlx_lm.models.cache.ArraysCache.make_mask", lambda *_: None)
     assert farthest() < 1e-4
-    monkeypatch.setattr("karl_fast.rl.prefill.PREFILL_ROWS", 0.0)
+    monkeypatch.setattr("karl_fast.rl.generate.PREFILL_ROWS", 0.0)
     monkeypatch.setattr(Prefill, "_padded", True)
     assert farthest() > 1e-3
 
@@ -250,7 +246,7 @@ def test_contexts_that_are_computed_apart_are_those_computed_together(
 ) -> None:
     own, asked = policy(kind), contexts(8, longest=9)
     together = generate_turns(own, asked, [4] * 8, temperature=1.0, rows=16, seed=1)
-    monkeypatch.setattr("karl_fast.rl.prefill.PREFILL", 16)
+    monkeypatch.setattr("karl_fast.rl.generate.PREFILL", 16)
     fed = Fed(own, monkeypatch)
     apart = generate_turns(own, asked, [4] * 8, temperature=1.0, rows=16, seed=1)
     assert all(rows * width <= 16 for rows, width in fed.seen if width > 1)

@@ -114,7 +114,7 @@ def test_a_run_keeps_the_hashes_of_what_it_learned_from_and_chose_on(online: Cal
     done = rl(given)
     seen = _seen_hashes.read(done.out)
     assert seen is not None
-    from karl_fast.rl.config import read_prompts
+    from karl_fast.rl.settings import read_prompts
 
     wanted = _seen_hashes.of(one.messages for path in (given.prompts, held) for one in read_prompts(path))
     assert seen == wanted == _seen_hashes.read(done.out / BEST)

@@ -15,13 +15,18 @@ from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.entropy import EntropyBonus
 from karl_fast.objective.axes.kl import ForwardKL, NoKL, ReverseKL
 from karl_fast.objective.axes.kondo_gate import Gated
-from karl_fast.rl.collect_rollouts import Collector, Sampling
-from karl_fast.rl.episode import RolloutBudget
-from karl_fast.rl.learner import PolicyLearner
+from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
+from karl_fast.rl.generate import Decoder
+from karl_fast.rl.learner import (
+    Passes,
+    PolicyLearner,
+    PreparedBatch,
+    Preparer,
+    build_batch,
+    reads_old_logp,
+    reads_turns,
+)
 from karl_fast.rl.logprobs import Forward
-from karl_fast.rl.next_token import Decoder
-from karl_fast.rl.objective_batch import build_batch, reads_old_logp, reads_turns
-from karl_fast.rl.prepare_batch import Passes, PreparedBatch, Preparer
 from karl_fast.rl.rewards import RewardFunctions, Weighted
 from karl_fast.rl.rollout import Prompt, pack
 
@@ -211,7 +216,9 @@ def test_what_is_scored_without_old_log_probabilities_does_not_look_at_them(
     packed = pack(rollouts)
     anything = packed.logp - np.arange(packed.logp.size, dtype=np.float32).reshape(packed.logp.shape) % 7
     more = {"version": 0, "seed": 0, "turns": reads_turns(objective)}
-    one, other = (objective.score(build_batch(rollouts, packed, given, packed.logp, **more)) for given in (None, anything))
+    one, other = (
+        objective.score(build_batch(rollouts, packed, given, packed.logp, **more)) for given in (None, anything)
+    )
     for field, value in vars(one).items():
         if field != "logp_old" and value is not None:
             np.testing.assert_array_equal(np.array(value), np.array(getattr(other, field)))

@@ -14,7 +14,7 @@ pytest.importorskip("mlx.core", reason="pip install '.[train]'")
 import mlx.core as mx
 import mlx.nn as nn
 
-from karl_fast.modeling.flat_gradients import join_leaves
+from karl_fast.modeling.chunked_logp import join_leaves
 from karl_fast.modeling.log_z_head import LogZHead
 from karl_fast.rl.log_z_trainer import Partition, head_parameters
 from karl_fast.rl.logprobs import Forward
@@ -93,7 +93,7 @@ def test_log_z_of_prompts_is_that_of_the_trace(reversal: ModuleType) -> None:
 def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(reversal: ModuleType) -> None:
     from karl_fast.objective import recipe
     from karl_fast.rl import Online
-    from karl_fast.rl.log_z_estimate import estimate_log_z
+    from karl_fast.rl.setup import estimate_log_z
 
     policy = reversal.policy(seed=1)
     partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)

@@ -16,13 +16,11 @@ import pytest
 from karl_fast.errors import UsageError
 from karl_fast.modeling.load import adapt
 from karl_fast.rl import rl
-from karl_fast.rl.generate import Generation
+from karl_fast.rl.generate import Ask, Decoder, Generation, Turn, rollout_key
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.memory import RoundMemory, Sizes, of_policy
-from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.settings import Online
 from karl_fast.rl.setup import prepare
-from karl_fast.rl.turn import Ask, Turn, rollout_key
 from karl_fast.train import Training
 from tests.unit.train.parts import built
 

@@ -108,7 +108,9 @@ def test_what_is_learned_is_what_the_policy_said(
 ) -> None:
     loaded = load(str(place / "tiny"))
     settings = Training(recipe="boltzmann", max_seq_length=2048)
-    examples, account = prepare_examples(rows, render_rows(rows, Renderer(loaded.tokenizer, loaded.ends)), settings, "train.jsonl")
+    examples, account = prepare_examples(
+        rows, render_rows(rows, Renderer(loaded.tokenizer, loaded.ends)), settings, "train.jsonl"
+    )
     assert account.rows == account.kept == len(drawn)
     weights = OfflineObjective(settings, examples).weights
     assert weights is not None

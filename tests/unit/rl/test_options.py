@@ -12,7 +12,7 @@ import karl_fast.rl.run
 from karl_fast.cli.app import app
 from karl_fast.cli.commands import rl as command  # noqa: F401  (adds itself to the app)
 from karl_fast.errors import UsageError
-from karl_fast.rl import Alarms, RunResult, Online, Replay, load
+from karl_fast.rl import Alarms, Online, Replay, RunResult, load
 from karl_fast.settings.toml import load as load_sampling
 from karl_fast.train import Training
 

@@ -14,15 +14,11 @@ from karl_fast._user_code import function
 from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
 from karl_fast.objective.axes import filter as filters
 from karl_fast.rl import load
-from karl_fast.rl.rollout_log import RolloutLog, parse_rollout, rollout_line
-from karl_fast.rl.metrics import KINDS, group_metrics, outcome_range
 from karl_fast.rl.ablation import arms, interval, student
-from karl_fast.rl.alarms import HINTS, AlarmMonitor
-from karl_fast.rl.config import load_recipe, read_prompts
-from karl_fast.rl.curriculum import Curriculum
-from karl_fast.rl.replay_buffer import ReplayBuffer
-from karl_fast.rl.rollout import Prompt, Rollout
-from karl_fast.rl.settings import Alarms, Online, Replay
+from karl_fast.rl.curriculum import Curriculum, ReplayBuffer
+from karl_fast.rl.metrics import HINTS, KINDS, AlarmMonitor, group_metrics, outcome_range
+from karl_fast.rl.rollout import Prompt, Rollout, RolloutLog, parse_rollout, rollout_line
+from karl_fast.rl.settings import Alarms, Online, Replay, load_recipe, read_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

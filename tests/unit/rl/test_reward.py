@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from karl_fast.rl.environment import CallError, Guard
 from karl_fast.rl.rewards import RewardFunctions, Weighted, count_missing
 from karl_fast.rl.rollout import Prompt, Rollout
-from karl_fast.rl.timeouts import CallError, Guard
 
 NAN = float("nan")
 

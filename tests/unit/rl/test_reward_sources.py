@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast.rl.environment import GuardedEnvironment
+from karl_fast.rl.environment import Guard, GuardedEnvironment
 from karl_fast.rl.rewards import RewardFunctions, Weighted
-from karl_fast.rl.timeouts import Guard
 from tests.unit.rl.test_reward import rollout
 
 if TYPE_CHECKING:

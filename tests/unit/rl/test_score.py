@@ -8,7 +8,7 @@ import numpy as np
 
 from karl_fast.advantage import gigpo
 from karl_fast.objective import recipe
-from karl_fast.rl.objective_batch import build_batch, needs_reference, reads_turns
+from karl_fast.rl.learner import build_batch, needs_reference, reads_turns
 from karl_fast.rl.rollout import pack
 from tests.unit.rl.test_parts import asked, rollout
 
@@ -42,8 +42,5 @@ def test_credit_by_turn_is_that_of_the_kernel() -> None:
 
 
 def test_a_reference_is_computed_only_for_those_who_look_at_it() -> None:
-    looks = {
-        name: needs_reference(recipe(name).objective)
-        for name in ("grpo", "dapo", "flowrl", "paced", "rloo")
-    }
+    looks = {name: needs_reference(recipe(name).objective) for name in ("grpo", "dapo", "flowrl", "paced", "rloo")}
     assert looks == {"grpo": True, "dapo": False, "flowrl": True, "paced": False, "rloo": True}

@@ -13,16 +13,15 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 import mlx.core as mx
 
 from karl_fast.cli.reports.rl import RoundLines
-from karl_fast.modeling.flat_gradients import global_norm
-from karl_fast.modeling.shared_prefix import PrefixSharing
+from karl_fast.modeling.chunked_logp import global_norm
+from karl_fast.modeling.segments import PrefixSharing
 from karl_fast.objective import recipe
 from karl_fast.rl import rl
 from karl_fast.rl.language_model import LanguageModel
-from karl_fast.rl.learner import PolicyLearner
+from karl_fast.rl.learner import Passes, PolicyLearner
 from karl_fast.rl.log_z_trainer import Partition
 from karl_fast.rl.logprobs import Forward, unshared
 from karl_fast.rl.memory import Sizes, of_policy
-from karl_fast.rl.prepare_batch import Passes
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
@@ -170,7 +169,9 @@ def test_log_z_has_the_same_gradient_in_segments(policy: LanguageModel, detached
 
     found, wanted = gradients(16), gradients(None)
     for name in ("policy", "log_z"):
-        far: Any = global_norm({key: found[name][key] - one for key, one in wanted[name].items()}) / global_norm(wanted[name])
+        far: Any = global_norm({key: found[name][key] - one for key, one in wanted[name].items()}) / global_norm(
+            wanted[name]
+        )
         assert global_norm(wanted[name]).item() > 0
         assert far.item() < of_float32_sums(3 * 50)  # over the tokens of the rollouts
 

@@ -9,8 +9,7 @@ import pytest
 from karl_fast.errors import UsageError
 from karl_fast.objective import from_toml
 from karl_fast.rl import load
-from karl_fast.rl.config import load_recipe
-from karl_fast.rl.settings import Online
+from karl_fast.rl.settings import Online, load_recipe
 from karl_fast.train.settings import Training
 from tests.unit.rl.test_parts import written
 

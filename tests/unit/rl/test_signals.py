@@ -11,8 +11,8 @@ import karl_fast
 from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.reward import Composite, compute_reward
 from karl_fast.rl import rl
-from karl_fast.rl.factory import build_reward_functions
-from karl_fast.rl.config import load
+from karl_fast.rl.settings import load
+from karl_fast.rl.setup import build_reward_functions
 from tests.unit.rl.conftest import EXAMPLES, lines
 
 if TYPE_CHECKING:

@@ -17,12 +17,10 @@ import karl_fast
 from karl_fast.cli import options
 from karl_fast.errors import UsageError
 from karl_fast.rl.settings import Online
-from karl_fast.settings.keywords import SampleKeywords, __file__, show_keywords
-from karl_fast.settings.keys import check_keys
-from karl_fast.settings.ranges import Range
 from karl_fast.settings.reference import page
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.schema import build, schema, setting
+from karl_fast.settings.sample_fields import SampleKeywords, __file__, show_keywords
+from karl_fast.settings.schema import Range, build, check_keys, schema, setting
 from karl_fast.settings.toml import SettingsFile, parsed
 from karl_fast.train.settings import Training
 

@@ -17,10 +17,10 @@ import mlx.nn as nn
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from karl_fast.errors import ModelError, UsageError
-from karl_fast.modeling.memory_limit import limit_memory
 from karl_fast.modeling.adapters import begin, linear_keys, put, unadapted_experts
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import adapt
+from karl_fast.modeling.memory import limit_memory
 from karl_fast.modeling.model_views import checkpointed
 from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.rl.generate import generate_turns

@@ -14,7 +14,7 @@ from mlx_lm.models.base import create_causal_mask
 
 from karl_fast.modeling import block_attention
 from karl_fast.modeling.block_attention import attention, attention_by_blocks
-from karl_fast.modeling.memory_limit import limit_memory
+from karl_fast.modeling.memory import limit_memory
 
 SHAPES = {
     "queries that share heads of keys": (2, 4, 2, 8, 50, 8, 8),

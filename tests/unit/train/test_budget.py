@@ -16,14 +16,13 @@ from tests.unit.train.test_mlx_lm_defects import chat, write
 
 from karl_fast.cli.reports.train import describe_start  # isort: skip
 from karl_fast.errors import NothingToTrainError, UsageError
-from karl_fast.modeling.segment_memory import SweepNeed
+from karl_fast.modeling.memory import SweepNeed
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.chat_template import Rendering, Text
 from karl_fast.train.evaluation import trained_length
-from karl_fast.train.examples import prepare_examples
+from karl_fast.train.examples import fit_text, prepare_examples
 from karl_fast.train.length_budget import chosen, in_segments, lengths
 from karl_fast.train.memory import ModelSizes, TrainingMemory
-from karl_fast.train.overlong import fit_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,7 @@ import mlx.nn as nn  # isort: skip
 from mlx.utils import tree_flatten  # isort: skip
 
 from karl_fast.modeling import chunked_logp
-from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows
-from karl_fast.modeling.flat_gradients import split_leaves
+from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows, split_leaves
 from karl_fast.modeling.model_views import adapters_off, checkpointed, split
 from karl_fast.train.batching import pad_rows
 from karl_fast.train.model_logprobs import Scorer

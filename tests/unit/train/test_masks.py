@@ -11,8 +11,7 @@ import pytest
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.train import Training, train
 from karl_fast.train.chat_template import Renderer, Text
-from karl_fast.train.examples import prepare_examples, render_rows
-from karl_fast.train.overlong import fit_text
+from karl_fast.train.examples import fit_text, prepare_examples, render_rows
 from tests.unit.train.test_mlx_lm_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
@@ -223,7 +222,9 @@ def test_what_a_template_raises_is_counted_by_its_message_with_the_first_row(ren
     rows = [chat("q", "a") for _ in range(5)]
     for at, role in ((1, "wizard"), (2, "king"), (4, "wizard")):
         rows[at]["messages"].insert(0, {"role": role, "content": "x"})
-    _, account = prepare_examples(rows, render_rows(rows, given(renderer, RAISES)), Training(max_seq_length=2048), "train.jsonl")
+    _, account = prepare_examples(
+        rows, render_rows(rows, given(renderer, RAISES)), Training(max_seq_length=2048), "train.jsonl"
+    )
     assert account.dropped == {"bad_template": 3}
     reasons = {reason.rpartition(": ")[2]: found for reason, found in account.bad_templates.items()}
     assert reasons == {"no wizards": (2, 2), "'dict object' has no attribute 'suffix'": (1, 3)}

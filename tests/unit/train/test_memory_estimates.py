@@ -17,9 +17,8 @@ from karl_fast.modeling.model_views import checkpointed
 from karl_fast.modeling.optimizer import learning_rate
 from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.train import Training
-from karl_fast.train.batching import pad_rows
-from karl_fast.train.confidence import mean_difference
-from karl_fast.train.data_order import mix_seed
+from karl_fast.train.batching import mix_seed, pad_rows
+from karl_fast.train.evaluation import mean_difference
 from karl_fast.train.memory import ModelSizes, TrainingMemory, of_model
 from karl_fast.train.model_logprobs import Scorer
 
@@ -110,7 +109,9 @@ def test_the_interval_of_groups_of_one_size_is_that_of_their_means() -> None:
     stats = pytest.importorskip("scipy.stats")
     random = np.random.default_rng(5)
     means = random.normal(0.1, 1.0, 6)
-    found = mean_difference(np.repeat(means, 2) * 3, np.full(12, 3, dtype=np.int64), [f"g{row // 2}" for row in range(12)])
+    found = mean_difference(
+        np.repeat(means, 2) * 3, np.full(12, 3, dtype=np.int64), [f"g{row // 2}" for row in range(12)]
+    )
     assert found.value == pytest.approx(means.mean())
     assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 5, means.mean(), stats.sem(means)), rel=1e-5)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karl_fast.errors import CheckpointError, MissingExtraError
-from karl_fast.modeling.trackers import JsonLines, open_trackers
+from karl_fast.modeling.checkpoint import JsonLines, open_trackers
 from karl_fast.train import Training
 
 if TYPE_CHECKING:

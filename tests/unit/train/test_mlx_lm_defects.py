@@ -35,15 +35,14 @@ import mlx.optimizers as optim  # isort: skip
 from mlx.utils import tree_flatten  # isort: skip
 
 from karl_fast.modeling import optimizer
-from karl_fast.modeling.flat_gradients import split_leaves
+from karl_fast.modeling.checkpoint import METRICS_FILE
+from karl_fast.modeling.chunked_logp import split_leaves
 from karl_fast.modeling.load import load
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.trackers import METRICS_FILE
 from karl_fast.train import Training, train
-from karl_fast.train.batching import pad_rows
+from karl_fast.train.batching import BatchOrder, epoch_batches, pad_rows, row_units
 from karl_fast.train.chat_template import Renderer, Text
-from karl_fast.train.data_order import BatchOrder, epoch_batches, row_units
-from karl_fast.train.overlong import fit_text
+from karl_fast.train.examples import fit_text
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.step import Learner
 

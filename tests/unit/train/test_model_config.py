@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.config import wrong_field
 from karl_fast.modeling.load import load
+from karl_fast.modeling.parameters import wrong_field
 from karl_fast.train.model_logprobs import Scorer
 from tests.unit.train import model_zoo
 

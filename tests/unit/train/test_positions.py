@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from karl_fast.errors import UsageError
-from karl_fast.modeling.position_limits import Positions, position_limit
+from karl_fast.modeling.load import Positions, position_limit
 from tests.unit.train import model_zoo
 
 FOUND = {

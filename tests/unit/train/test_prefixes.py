@@ -13,14 +13,11 @@ import mlx.core as mx
 from mlx.utils import tree_map
 
 from karl_fast.cli.commands.eval import _lines
-from karl_fast.cli.reports.train_progress import StepLines
-from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import global_norm
+from karl_fast.cli.reports.train import StepLines
+from karl_fast.modeling.chunked_logp import Traced, global_norm
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.segment_gradients import SegmentPass
 from karl_fast.modeling.segment_states import read
-from karl_fast.modeling.segments import cut_segments, shares_prefix
-from karl_fast.modeling.shared_prefix import WholePass
+from karl_fast.modeling.segments import SegmentPass, WholePass, cut_segments, shares_prefix
 from karl_fast.train import evaluate, train
 from karl_fast.train.batching import PaddedBatch, pad_rows
 from karl_fast.train.chat_template import Text
@@ -83,7 +80,9 @@ def pulled(model: Any, batch: PaddedBatch, coefficients: Any, length: int | None
 
 def distance(found: Any, wanted: Any) -> float:
     wide = {name: one.astype(mx.float32) for name, one in wanted.items()}
-    far: Any = global_norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()}) / global_norm(wide)
+    far: Any = global_norm({name: found[name].astype(mx.float32) - one for name, one in wide.items()}) / global_norm(
+        wide
+    )
     return float(far.item())
 
 
@@ -111,7 +110,9 @@ def test_a_pass_without_a_gradient_shares_prefixes_too(batch: PaddedBatch) -> No
     assert np.abs(reference - wanted).max() > 1e-2
 
 
-def test_recomputed_layers_keep_the_rows_that_they_read(batch: PaddedBatch, coefficients: dict[str, np.ndarray]) -> None:
+def test_recomputed_layers_keep_the_rows_that_they_read(
+    batch: PaddedBatch, coefficients: dict[str, np.ndarray]
+) -> None:
     model = adapted(built("qwen3"))
     _, wanted = pulled(model, batch, coefficients, None, Traced)
     with checkpointed(model, wanted=True):

@@ -16,22 +16,20 @@ from mlx.utils import tree_flatten  # isort: skip
 
 import karl_fast
 from karl_fast.errors import UsageError
-from karl_fast.modeling.external_objective import objective_gradient
-from karl_fast.modeling.flat_gradients import GradientSum, clip_norm, split_leaves
+from karl_fast.modeling.chunked_logp import GradientSum, clip_norm, objective_gradient, split_leaves
 from karl_fast.modeling.model_views import adapters_off
 from karl_fast.objective import Evaluation
 from karl_fast.train import Training, train
-from karl_fast.train.data_order import epoch_batches
-from karl_fast.train.microbatch import Parts
+from karl_fast.train.batching import epoch_batches
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.recipe import OfflineObjective
-from karl_fast.train.step import Learner
+from karl_fast.train.step import Learner, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from karl_fast.modeling.external_objective import Columns
+    from karl_fast.modeling.chunked_logp import Columns
 
 COUNT = 8
 REWARDS = [1.0, 0.0, 0.5, 0.25, 0.75, 1.0, 0.0, 0.1]

@@ -11,9 +11,8 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 
-from karl_fast.modeling.graph_memory import _evaluation_order, _Operation
 from karl_fast.modeling.layers import computed_again
-from karl_fast.modeling.memory_limit import limit_memory
+from karl_fast.modeling.memory import _evaluation_order, _Operation, limit_memory
 from karl_fast.train.batching import PaddedBatch
 from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
@@ -66,7 +65,10 @@ def test_operations_are_planned_in_the_order_of_mlx() -> None:
     assert [one.makes[0][0] for one in _evaluation_order(operations, ["result"])] == ["q", "p", "y", "x", "result"]
     deep = [_Operation("Sin", (f"{n}",), ((f"{n + 1}", 1),)) for n in range(30)]
     many = [*deep, _Operation("Concatenate", tuple(f"{n + 1}" for n in range(30)), (("result", 1),))]
-    assert [one.makes[0][0] for one in _evaluation_order(many, ["result"])] == [*(f"{n + 1}" for n in range(30)), "result"]
+    assert [one.makes[0][0] for one in _evaluation_order(many, ["result"])] == [
+        *(f"{n + 1}" for n in range(30)),
+        "result",
+    ]
 
 
 def test_one_layer_is_recomputed_at_a_time() -> None:

@@ -15,12 +15,9 @@ from mlx.utils import tree_map
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import segments as borders
-from karl_fast.modeling.external_objective import Traced
-from karl_fast.modeling.flat_gradients import FlatParameters, GradientSum, global_norm
+from karl_fast.modeling.chunked_logp import FlatParameters, GradientSum, Traced, global_norm
 from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.segment_gradients import SegmentPass
-from karl_fast.modeling.segment_support import carry_states
-from karl_fast.modeling.segments import cut_segments
+from karl_fast.modeling.segments import SegmentPass, carry_states, cut_segments
 from karl_fast.train import step as steps
 from karl_fast.train.batching import PaddedBatch, pad_rows
 from karl_fast.train.model_logprobs import Scorer

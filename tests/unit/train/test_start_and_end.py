@@ -14,8 +14,7 @@ from tests.unit.train.test_mlx_lm_defects import chat, lines, write
 import mlx.core as mx  # isort: skip
 
 from karl_fast import _atomic
-from karl_fast.cli.reports.train import describe_training
-from karl_fast.cli.reports.train_progress import Silent
+from karl_fast.cli.reports.train import Silent, describe_training
 from karl_fast.errors import (
     CheckpointError,
     DivergedError,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.progress import progress
+from karl_fast.cli.reports.sample import counts_of, page
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
 from karl_fast.collection import collect
@@ -18,6 +20,12 @@ from karl_fast.collection.status import state
 from karl_fast.collection.triggers import TRIGGERS, install, uninstall
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Collection as Names
+
+    from karl_fast.collection import Collection
+    from karl_fast.collection.status import CollectionState
 
 Action = Annotated[
     Literal["install", "uninstall", "status"] | None,
@@ -84,10 +92,10 @@ def command(
         if json:
             print(dumps(dict(shown), plain=True))
         elif not quiet:
-            from karl_fast.cli.reports.collect import describe_sources
-
             sys.stderr.write(
-                describe_sources(shown, [one["name"] for one in shown["triggers"] if one["installed"] != before[one["name"]]])
+                describe_sources(
+                    shown, [one["name"] for one in shown["triggers"] if one["installed"] != before[one["name"]]]
+                )
                 + "\n"
             )
         return
@@ -99,8 +107,6 @@ def command(
     if json:
         print(dumps(dataclasses.asdict(collected), plain=True))
     elif not quiet or collected.failed:
-        from karl_fast.cli.reports.collect import describe_collection
-
         sys.stderr.write(describe_collection(collected) + "\n")
     if collected.failed:
         raise typer.Exit(1)
@@ -113,3 +119,43 @@ CHANGES = {"install": install, "uninstall": lambda name, _: uninstall(name)}
 def _kept(word: str) -> str:
     """Return the last line of a collection that a signal ends."""
     return f"{word}; what was collected is kept, and the next collection goes on"
+
+
+# The account of a collection as plain text.
+
+
+FAILED_SHOWN = 10
+
+
+def describe_collection(collected: Collection) -> str:
+    """Return the report of `collect`."""
+    agents = f": {counts_of(collected.agents)}" if collected.agents else ""
+    reread = (
+        f"; read again {counted(collected.reread, 'file')}, with {counted(collected.duplicates, 'known line')}"
+        if collected.reread
+        else ""
+    )
+    return page(
+        [
+            f"found     {counted(collected.files, 'file')}{agents}",
+            f"new       in {counted(collected.grown, 'file')}; nothing in {collected.unchanged:,}{reread}",
+            f"added     {counted(collected.lines, 'line')}, {in_bytes(collected.size_bytes)}, packed "
+            f"{in_bytes(collected.written_bytes)}, to {clean(collected.archive)}",
+            *(f"failed    {clean(path)}: {clean(why)}" for path, why in collected.failed[:FAILED_SHOWN]),
+            f"failed    {len(collected.failed) - FAILED_SHOWN:,} more" if len(collected.failed) > FAILED_SHOWN else "",
+        ]
+    )
+
+
+def describe_sources(shown: CollectionState, changed: Names[str]) -> str:
+    """Return the report of `collect status`; a trigger in `changed` was just installed or removed."""
+    archive = shown["archive"]
+    lines = [
+        f"archive   {clean(archive['path'])}: {counted(archive['files'], 'file')}, {in_bytes(archive['bytes'])}"
+        + (f", last collected {archive['collected_at']}" if archive["collected_at"] else "")
+    ]
+    for trigger in shown["triggers"]:
+        was, is_now = ("installed", "installed now") if trigger["installed"] else ("not installed", "removed now")
+        state = is_now if trigger["name"] in changed else was
+        lines.append(f"  {trigger['name']:<12}{state:<19}{clean(trigger['place'])}")
+    return page(lines)

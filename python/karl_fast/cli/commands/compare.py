@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karl_fast._safe_text import clean, counted, decimal
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.export.compare import compare
 from karl_fast.export.manifest import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Line = tuple[str, str, str]
 
 DataSet = "A data set: the folder that sample wrote, or one .jsonl file out of it."
 
@@ -21,7 +28,193 @@ B = Annotated[str, typer.Argument(metavar="B", help="Another.")]
 @app.command("compare", short_help=COMMANDS["compare"], epilog="Example: karl-fast compare data-raw data-zscore")
 def command(*, a: A, b: B, json: options.Json = False) -> None:
     """Two data sets side by side: rows, rewards, targets, groups, domains, lengths, what is in both, and settings."""
-    from karl_fast.cli.reports.compare import describe_comparison
-
     found = compare(a, b)
     print(dumps(found, plain=True) if json else describe_comparison(found))
+
+
+# Text report of two data sets in columns, a hundred characters wide; values from logs and files are escaped.
+
+
+LABEL, CELL = 30, 32
+"""Maximum columns of a label, and of the value beside it."""
+
+SHOWN = 12
+"""Maximum domains, settings and files in a list."""
+
+NONE = "-"
+
+LABELS = {
+    "ess_rows": "ESS rows",
+    "ess_reached_share": "ESS",
+    "largest_weight_share": "top row",
+    "log_z": "log Z",
+    "largest_share": "largest, share of rows",
+}
+"""Words of the other reports for names that are not words."""
+
+
+def describe_comparison(found: dict[str, Any]) -> str:
+    """Return the text that `compare` prints."""
+    a, b = found["a"], found["b"]
+    sections = [
+        ("", [("", "A", "B"), ("data set", _end(a["path"]), _end(b["path"])), *_rows(a, b)]),
+        ("reward", _pairs(a["reward"], b["reward"], _number)),
+        ("target", _target(a["target"], b["target"])),
+        ("groups", _groups(a["groups"], b["groups"])),
+        ("diversity of answers", _pairs(a["diversity"], b["diversity"], _number)),
+        ("of a row: p50, p90, max", _lengths(a, b)),
+        ("rows of the log", _log(a, b)),
+        ("secrets replaced", _counts(a["secrets"], b["secrets"])),
+        ("settings that differ", _settings(found["settings"])),
+        ("domains, share of rows", _domains(found["domains"])),
+    ]
+    return "\n".join([*_table(sections), *_overlap(found["overlap"]), *_total(found["domains"]), *_inputs(found)])
+
+
+def _table(sections: list[tuple[str, list[Line]]]) -> Iterator[str]:
+    lines = [line for _, lines in sections for line in lines]
+    left, right = (max(len(line[side]) for line in lines) for side in (1, 2))
+    for head, body in sections:
+        if head and body:
+            yield head
+        for label, a, b in body:
+            indent = "  " if head else ""
+            yield f"{_start(indent + label, LABEL):<{LABEL}}  {a:>{left}}  {b:>{right}}".rstrip()
+
+
+def _rows(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Line]:
+    for name in ("rows", "distinct_rows", "copies"):
+        yield _words(name), _number(a[name]), _number(b[name])
+    for split in dict.fromkeys([*a["splits"], *b["splits"]]):
+        yield f"  {_words(split)}", _number(a["splits"].get(split, 0)), _number(b["splits"].get(split, 0))
+    for name in ("seed", "sampler"):
+        if a[name] is not None or b[name] is not None:
+            yield name, _cell(a[name]), _cell(b[name])
+
+
+def _pairs(a: dict[str, Any] | None, b: dict[str, Any] | None, show: Any) -> list[Line]:
+    names = dict.fromkeys([*(a or {}), *(b or {})])
+    return [(_words(name), show((a or {}).get(name)), show((b or {}).get(name))) for name in names]
+
+
+def _target(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
+    return _pairs(_flat(a), _flat(b), _cell)
+
+
+def _flat(target: dict[str, Any] | None) -> dict[str, Any] | None:
+    shares = {name: _share(value) for name, value in (target or {}).items() if name.endswith("share")}
+    return target and target | shares | {"log_z": _log_z(target["log_z"])}
+
+
+def _log_z(log_z: dict[str, Any] | None) -> Any:
+    """Return the number, or the count of scopes if there are several."""
+    if not log_z or "value" in log_z:
+        return (log_z or {}).get("value")
+    return f"{counted(log_z.get('scopes') or 0, 'scope')}"
+
+
+def _groups(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
+    left, right = (side and side | {"largest_share": _share(side["largest_share"])} for side in (a, b))
+    return _pairs(left, right, _cell)
+
+
+def _lengths(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:
+    names = [name for name in ("bytes", "messages", "assistant_turns") if a[name] or b[name]]
+    return [(_words(name), _trio(a[name]), _trio(b[name])) for name in names]
+
+
+def _trio(values: dict[str, Any] | None) -> str:
+    return ", ".join(_number(value) for value in values.values()) if values else NONE
+
+
+def _log(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:
+    if a["rows_read"] is None and b["rows_read"] is None:
+        return []
+    read = [(_words(name)[5:], _number(a[name]), _number(b[name])) for name in ("rows_read", "rows_kept")]
+    dropped = [(f"dropped: {name}", left, right) for name, left, right in _counts(a["dropped"], b["dropped"])]
+    failed = [(f"failed: {name}", left, right) for name, left, right in _counts(a["failed"], b["failed"])]
+    return [*read, *dropped, *failed]
+
+
+def _counts(a: dict[str, int] | None, b: dict[str, int] | None) -> list[Line]:
+    names = dict.fromkeys([*(a or {}), *(b or {})])
+    return [(_words(name), _count(a, name), _count(b, name)) for name in names]
+
+
+def _count(counts: dict[str, int] | None, name: str) -> str:
+    return NONE if counts is None else _number(counts.get(name, 0))
+
+
+def _settings(settings: dict[str, Any] | None) -> list[Line]:
+    pairs = list((settings or {}).items())
+    return [(clean(name), _cell(pair["a"]), _cell(pair["b"])) for name, pair in pairs]
+
+
+def _domains(domains: dict[str, Any] | None) -> list[Line]:
+    if not domains:
+        return []
+    ordered = sorted(domains["shares"].items(), key=lambda item: -max(item[1].values()))
+    more = [(f"and {len(ordered) - SHOWN:,} more", "", "")] if len(ordered) > SHOWN else []
+    return [*((clean(name), _share(pair["a"]), _share(pair["b"])) for name, pair in ordered[:SHOWN]), *more]
+
+
+def _overlap(overlap: dict[str, Any]) -> Iterator[str]:
+    for name in ("records", "groups"):
+        found = overlap[name]
+        if found is None:
+            yield f"{name:<10}overlap unknown: raw rows do not say where they came from"
+            return
+        if found["jaccard"] is not None:
+            sides = f"{found['only_a']:,} only in A, {found['only_b']:,} only in B"
+            yield f"{name:<10}{found['both']:,} in both, {sides}; Jaccard {found['jaccard']:.3f}"
+
+
+def _total(domains: dict[str, Any] | None) -> Iterator[str]:
+    if domains:
+        yield f"domains   total variation distance {domains['total_variation']:.3f}"
+
+
+def _inputs(found: dict[str, Any]) -> Iterator[str]:
+    inputs = found["inputs"]
+    if not inputs:
+        return
+    yield f"inputs    {counted(inputs['both'], 'file')} read by both"
+    for side in ("a", "b"):
+        paths = [_end(path) for path in inputs[f"only_{side}"]]
+        for path in paths[:SHOWN]:
+            yield f"          only {side.upper()}: {path}"
+        if len(paths) > SHOWN:
+            yield f"          only {side.upper()}: and {len(paths) - SHOWN:,} more"
+
+
+def _share(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2%}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:,}" if isinstance(value, int) else decimal(value)
+
+
+def _cell(value: Any) -> str:
+    """Format any value of a manifest for a cell."""
+    if value is None:
+        return NONE
+    if type(value) is float:
+        return f"{value:.6g}"
+    return _start(clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)), CELL)
+
+
+def _start(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _end(path: str) -> str:
+    """Shorten a path to its end, which is more informative than its start."""
+    text = clean(path)
+    return text if len(text) <= CELL else "..." + text[3 - CELL :]
+
+
+def _words(name: str) -> str:
+    return LABELS.get(name) or clean(name.replace("_", " "))

@@ -5,23 +5,30 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from karl_fast import _core
-from karl_fast._safe_text import clean
+from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.progress import progress
+from karl_fast.cli.reports.sample import counts_of, page, sums_of
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import writing
 from karl_fast.commit_questions import convert_commits
 from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
+from karl_fast.log.discovery import PARQUET, neighbours_glob
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.types import Rate, To
+from karl_fast.settings.schema import Rate, To
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast.conversion import Conversion
 
 GIT = "git"
 """Format of repositories."""
@@ -133,8 +140,6 @@ def command(
     if json:
         print(dumps(dataclasses.asdict(found), plain=True))
     elif not quiet:
-        from karl_fast.cli.reports.convert import describe_conversion
-
         sys.stderr.write(describe_conversion(found, clean(out), rate, allowed=allow_secrets) + "\n")
 
 
@@ -151,3 +156,144 @@ def _of_commits(rate: str, to: str) -> dict[str, Any]:
                 hint="sample --reward synthetic takes 1 for the reward of each",
             )
     return {}
+
+
+# The account of a conversion as plain text.
+
+
+TYPES_SHOWN = 8
+PLACES_SHOWN = 10
+
+RATES = {
+    "log": ": --rate karl-v1 or karl-v2 gives some, result that of the run",
+    "result": ": --rate karl-v1 or karl-v2 gives some",
+    "outcomes": ": there is no evidence of outcomes",
+}
+"""Hints for more rewards, by the way of rating that gave none."""
+
+SYNTHETIC = "rewards   none: the rows are synthetic, and sample --reward synthetic takes 1 for each"
+"""Rewards of rows that are made of commits."""
+
+
+def describe_conversion(account: Conversion, out: str, rate: Rate, *, allowed: bool = False) -> str:
+    """Return the report of `convert`; ``rate`` is the source of its rewards, and secrets may be allowed."""
+    formats = ", ".join(sorted({file["format"] for file in account.files}))
+    lines = [
+        f"read      {_sources(account, formats)}",
+        f"commits   {account.lines_read:,} read" if formats == "git" else _lines(account),
+        _fates(account),
+        *_refused(account),
+        *_rejected(account),
+        _calls(account),
+        _rewards(account, rate) + sums_of(account.files) if formats != "git" else SYNTHETIC,
+        f"written   {_written(account)} to {out}: {in_bytes(account.written_bytes)}",
+        _secrets(account, allowed),
+        *_places(account),
+    ]
+    return page(lines)
+
+
+def _sources(account: Conversion, formats: str) -> str:
+    if formats == "git":
+        return f"{counted(len(account.files), 'repository', 'repositories')}, {formats}"
+    return f"{counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}"
+
+
+def _lines(account: Conversion) -> str:
+    return f"lines     {account.lines_read:,} read: {_types(account.types)}"
+
+
+def _types(types: dict[str, int]) -> str:
+    most = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{clean(name) or '(none)'} {count:,}" for name, count in most[:TYPES_SHOWN]]
+    more = [f"and {len(most) - TYPES_SHOWN:,} more types"] if len(most) > TYPES_SHOWN else []
+    return ", ".join(shown + more)
+
+
+def _fates(account: Conversion) -> str:
+    fates = {"used": account.lines_used, "duplicates": account.duplicates}
+    also = {"blank_lines": account.blank_lines, "lines_of_several_records": account.welded_lines, **account.notes}
+    parts = [
+        counts_of(fates),
+        *(f"{name}: {said}" for name, counts in _left(account) if (said := counts_of(counts))),
+    ]
+    noted = "; ".join(filter(None, (counts_of(also), _blocks(account.blocks))))
+    return "          " + "; ".join(parts) + (f"\n          (also: {noted})" if noted else "")
+
+
+def _blocks(blocks: dict[str, int]) -> str:
+    return f"left out: {_types(blocks)}" if blocks else ""
+
+
+def _left(account: Conversion) -> Iterable[tuple[str, dict[str, int]]]:
+    return (("dropped", account.dropped), ("bad", account.bad))
+
+
+def _refused(account: Conversion) -> Iterable[str]:
+    for path, why in account.refused:
+        yield f"refused   {clean(path)}: {why}"
+    parquet = [path for path, _ in account.skipped if path.endswith(PARQUET)]
+    if others := [path for path, _ in account.skipped if not path.endswith(PARQUET)]:
+        more = ", ..." if len(others) > 1 else ""
+        are_not = counted(len(others), "file is not a transcript", "files are not transcripts")
+        yield f"passed    {are_not}: {clean(others[0])}{more}"
+    if parquet:
+        files = counted(len(parquet), "file")
+        yield f"passed    {files} of Parquet, which is read where it is named: {clean(neighbours_glob(parquet[0]))}"
+
+
+def _rejected(account: Conversion) -> Iterable[str]:
+    if count := account.notes.get("rejected"):
+        yield f"left      rejected is not used: {counted(count, 'record')} of preferences keep it in their source"
+
+
+def _calls(account: Conversion) -> str:
+    calls = sum(account.tool_calls.values())
+    return f"calls     {calls:,} of tools: {counts_of(account.tool_calls)}" if calls else ""
+
+
+def _rewards(account: Conversion, rate: Rate) -> str:
+    if account.records:
+        known = f"{account.rewarded:,} of {counted(account.records, 'record')}"
+        return f"rewards   {known if account.rewarded else 'none: --rate karl-v1 or karl-v2 gives some'}"
+    if account.rewarded:
+        by = f"; weights: {_weights()}" if rate == "outcomes" else ""
+        return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}{by}"
+    return f"rewards   none{RATES.get(rate, '')}"
+
+
+def _weights() -> str:
+    return ", ".join(f"{name} {weight:g}" for name, _, weight in _core.outcome_components() if weight)
+
+
+def _written(account: Conversion) -> str:
+    if account.records:
+        return f"{counted(account.records, 'record')} of {_trajectories(account)}"
+    return f"{_trajectories(account)} with {_messages(account.messages)}"
+
+
+def _trajectories(account: Conversion) -> str:
+    of_sub_agents = f" ({account.sub_agents:,} of sub-agents)" if account.sub_agents else ""
+    return counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
+
+
+def _secrets(account: Conversion, allowed: bool) -> str:
+    if not account.secrets:
+        return ""
+    if not allowed:
+        return f"secrets   replaced: {counts_of(account.secrets)}"
+    found = counted(sum(account.secrets.values()), "secret stays", "secrets stay")
+    return f"warning   {found} in it ({counts_of(account.secrets)}): --allow-secrets was given"
+
+
+def _messages(messages: dict[str, int]) -> str:
+    return f"{counted(sum(messages.values()), 'message')} ({counts_of(messages)})"
+
+
+def _places(account: Conversion) -> Iterable[str]:
+    places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
+    for path, bad in places[:PLACES_SHOWN]:
+        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"
+    for odd in account.mistyped[:PLACES_SHOWN]:
+        where = f"{clean(odd['path'])}, byte {odd['offset']}: {clean(odd['field'])}"
+        yield f"  {where} is {odd['came']}, wanted {odd['wanted']}"

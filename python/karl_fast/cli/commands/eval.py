@@ -28,7 +28,7 @@ from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, nothing, written
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
-from karl_fast.settings.types import ToolFormat
+from karl_fast.settings.schema import ToolFormat
 from karl_fast.train.settings import DEFAULTS, Overlong, Rewritten, Training, TrainOn
 
 if TYPE_CHECKING:

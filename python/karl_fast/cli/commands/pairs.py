@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karl_fast._safe_text import clean
+from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.commands.convert import AllowSecrets, Format, Key, MaxLineBytes, Sources, Threads
 from karl_fast.cli.progress import progress
+from karl_fast.cli.reports.sample import counts_of, page
 from karl_fast.cli.signals import writing
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.pairing import Shape, pairs
 from karl_fast.settings.sample import Settings
+
+if TYPE_CHECKING:
+    from karl_fast.pairing import Pairs
 
 Out = Annotated[
     str | None, typer.Option("--out", "-o", help="The file of pairs to write, a .jsonl; never standard output.")
@@ -73,6 +77,25 @@ def command(
     if json:
         print(dumps(dataclasses.asdict(found), plain=True))
     elif not quiet:
-        from karl_fast.cli.reports.pairs import describe_pairs
-
         sys.stderr.write(describe_pairs(found, clean(out)) + "\n")
+
+
+# The account of a search for preference pairs as plain text.
+
+
+def describe_pairs(found: Pairs, out: str) -> str:
+    """Return the report of `pairs`."""
+    converted = found.converted
+    dropped = f"; dropped: {counts_of(found.dropped)}" if found.dropped else ""
+    candidates = sum(found.candidates.values())
+    secrets = f"secrets   replaced: {counts_of(found.secrets)}" if found.secrets else ""
+    return page(
+        [
+            f"read      {counted(len(converted.files), 'file')}: {in_bytes(converted.size_bytes)}, "
+            f"{counted(found.sessions, 'session')}",
+            f"pairs     {counted(candidates, 'candidate')}: {counts_of(found.candidates)}{dropped}",
+            secrets,
+            f"written   {counted(sum(found.pairs.values()), 'pair')} ({counts_of(found.pairs)}) to {out}: "
+            f"{in_bytes(found.written_bytes)}",
+        ]
+    )

@@ -6,11 +6,11 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from json import loads
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karl_fast._safe_text import clean, counted
+from karl_fast._safe_text import clean, counted, pictured
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.root_help import COMMANDS
@@ -20,7 +20,9 @@ from karl_fast.export.manifest import dumps
 from karl_fast.rl.settings import Online
 
 if TYPE_CHECKING:
-    from karl_fast.rl.config import OnlineConfig
+    from collections.abc import Iterator, Mapping
+
+    from karl_fast.rl.settings import OnlineConfig
 
 Words = Annotated[
     list[str] | None,
@@ -33,7 +35,7 @@ Force = Annotated[bool, typer.Option("--force", help="Begin anew where a run is 
 
 
 def _read(path: str, command: str) -> OnlineConfig:
-    from karl_fast.rl.config import read_config  # with NumPy and the objectives, which a help does not need
+    from karl_fast.rl.settings import read_config  # with NumPy and the objectives, which a help does not need
 
     return read_config(path, command)
 
@@ -82,8 +84,7 @@ def _run_of(words: list[str]) -> str:
 def _show(run: str, count: int, json: bool) -> None:
     from pathlib import Path
 
-    from karl_fast.cli.reports.rollout_text import describe_rollout
-    from karl_fast.rl.rollout_log import ROLLOUTS_FILE, read_last_lines
+    from karl_fast.rl.rollout import ROLLOUTS_FILE, read_last_lines
 
     path = Path(run) / ROLLOUTS_FILE
     lines = read_last_lines(path, count)
@@ -95,7 +96,7 @@ def _show(run: str, count: int, json: bool) -> None:
 
 def _print(name: str, toml: bool) -> None:
     from karl_fast.objective import to_toml
-    from karl_fast.rl.config import load_recipe
+    from karl_fast.rl.settings import load_recipe
 
     found = load_recipe(name)
     print(to_toml(found) if toml else str(found))
@@ -128,3 +129,30 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         sys.stderr.write(f"{warning}trained   {made}\nwritten   {clean(str(done.out))}\n")
     if not done.steps and (remark := describe_idle(done)) is not None:
         raise AlarmError(f"nothing was learned: {remark[0]}", hint=remark[1])
+
+
+# Display of whole rollouts of an online run.
+
+
+def describe_rollout(line: Mapping[str, Any]) -> str:
+    """Format a line of ``rollouts.jsonl``: its numbers, and every message, without control characters."""
+    return "\n".join(_rollout_lines(line))
+
+
+def _rollout_lines(line: Mapping[str, Any]) -> Iterator[str]:
+    reward = f"reward {line['reward']:.4g}" if line["reward"] is not None else f"missing: {clean(line['missing'])}"
+    learned = "learned" if line["learned"] else "not learned"
+    yield f"rollout   {clean(str(line['id']))}, round {line['round'] + 1}, prompt {clean(line['prompt_id'])}"
+    yield f"outcome   {reward}, {clean(str(line['finish']))}, {learned}"
+    if line["components"]:
+        yield "rewards   " + ", ".join(f"{clean(name)} {value:.4g}" for name, value in line["components"].items())
+    for message in line["messages"]:
+        yield from _describe_message(message)
+
+
+def _describe_message(message: Mapping[str, Any]) -> Iterator[str]:
+    content = message.get("content")
+    yield f"[{clean(str(message['role']))}]"
+    yield from (pictured(text) for text in (content if isinstance(content, str) else str(content or "")).split("\n"))
+    if calls := message.get("tool_calls"):
+        yield pictured(f"tool_calls: {calls}")

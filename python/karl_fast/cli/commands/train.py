@@ -12,8 +12,7 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.reports.sample import page
-from karl_fast.cli.reports.train import describe_training
-from karl_fast.cli.reports.train_progress import watch_training
+from karl_fast.cli.reports.train import describe_training, watch_training
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
 from karl_fast.errors import UsageError
