@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from contextlib import contextmanager
 from importlib import import_module, metadata, util
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from karl_fast.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+MLX = ("mlx", "mlx_lm")
 
 
 def missing_extra(message: str, extra: str) -> MissingExtraError:
@@ -31,6 +39,17 @@ def require_mlx() -> None:
         raise missing_mlx() from error
     if not is_there:
         raise missing_mlx()
+
+
+@contextmanager
+def mlx_needed() -> Iterator[None]:
+    """Raise the error of a missing extra in the place of that of Python, where an import needs MLX or mlx-lm."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in MLX:
+            raise
+        raise missing_mlx() from error
 
 
 def missing_mlx() -> MissingExtraError:

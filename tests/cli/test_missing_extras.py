@@ -72,12 +72,17 @@ def test_commands_that_need_no_model_run_without_mlx(folder: Path) -> None:
     assert by_logs.stderr.startswith("error: cannot load an adapter from a: no such folder\n")
 
 
-def test_modules_that_need_mlx_raise_the_same_error(folder: Path) -> None:
-    for module in ("train.evaluation", "rl.setup", "rl.ragged_kv_cache", "modeling.log_z_head", "modeling.gated_delta"):
-        steps = f"try:\n    import karl_fast.{module}\nexcept ImportError as error:\n    print(type(error).__name__)"
+def test_functions_that_need_mlx_raise_the_same_error() -> None:
+    for use in (
+        "from karl_fast.train import evaluate",
+        "from karl_fast.rl import ablate",
+        "from karl_fast.train import Training, train; train('data', Training(model='m', adapter_path='a'))",
+        "from karl_fast.rl import Online, rl; rl(Online(model='m', prompts='p', out='o'))",
+    ):
+        steps = f"try:\n    {use}\nexcept ImportError as error:\n    print(type(error).__name__)"
         program = BASE_INSTALL + steps
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-        assert done.stdout == "MissingExtraError\n", (module, done.stderr)
+        assert done.stdout == "MissingExtraError\n", (use, done.stderr)
 
 
 class Installed:

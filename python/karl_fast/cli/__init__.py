@@ -1,4 +1,4 @@
-"""The command `karl-fast`: parse, call, print. Data goes to stdout, talk to stderr.
+"""The command `karl-fast`: parse, call, print. Data goes to stdout, messages to stderr.
 
 A line that is plain is read here (`plain`), and `--help` alone is printed here; every other line is parsed by typer,
 whose import takes most of a start.
@@ -46,6 +46,12 @@ def _run() -> int | None:
         raise
     except KarlError as error:
         return complain(error)
+    except ModuleNotFoundError as error:
+        from karl_fast._extras import MLX, missing_mlx
+
+        if (error.name or "").partition(".")[0] not in MLX:
+            raise
+        return complain(missing_mlx())
     except io.UnsupportedOperation:
         return complain(FileError("cannot write to standard output: it is closed"))
     except OSError as error:

@@ -219,8 +219,6 @@ def rollback(link: str | Path) -> dict[str, Any]:
 
     Raises:
         CheckpointError: there is no promotion, or the link was moved by hand since.
-
-    Reference: none.
     """
     refuse_empty(link=link)
     records = PromotionRecords(Path(os.path.abspath(link)))  # noqa: PTH100  the link is not followed

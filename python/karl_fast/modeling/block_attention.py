@@ -17,12 +17,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._extras import missing_mlx
-
-try:
-    import mlx.core as mx
-except ImportError as error:
-    raise missing_mlx() from error
+import mlx.core as mx
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

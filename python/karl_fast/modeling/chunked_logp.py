@@ -20,7 +20,10 @@ from itertools import accumulate, chain
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
+from mlx.utils import tree_unflatten
 
 from karl_fast.modeling.model_views import chunkwise
 from karl_fast.modeling.parameters import flatten_tree, locate_leaf
@@ -28,7 +31,6 @@ from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.objective.evaluation import Evaluation
@@ -57,8 +59,6 @@ def chunk_rows(vocabulary: int) -> int:
 
 def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
     """Compute the log-probability of each target, in float32. [N, V], [N] -> [N]"""
-    import mlx.core as mx
-
     scaled = logits.astype(mx.float32)
     taken = mx.take_along_axis(scaled, targets[:, None], axis=-1)[:, 0]
     return taken - mx.logsumexp(scaled, axis=-1)
@@ -79,16 +79,12 @@ def divergences(logits: mx.array, reference: mx.array, direction: str) -> mx.arr
 
 
 def _log_softmax(logits: mx.array) -> mx.array:
-    import mlx.core as mx
-
     scaled = logits.astype(mx.float32)
     return scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
 
 
 def _weighed(logits: mx.array, values: mx.array) -> mx.array:
     """Return values times their probabilities, 0 where that is 0: a model may rule tokens out. [N, V]"""
-    import mlx.core as mx
-
     p = mx.softmax(logits.astype(mx.float32), axis=-1)
     return mx.where(p > 0, p * values, 0.0)
 
@@ -109,8 +105,6 @@ class ReferenceLogits:
 
     def logits(self, some: slice) -> mx.array:
         """Compute logits of some tokens, without a gradient. [N', V]"""
-        import mlx.core as mx
-
         return mx.stop_gradient(self.head(self.hidden[some][None])[0])
 
 
@@ -150,8 +144,6 @@ def scored(
     Returns:
         The quantities [N] in float32, and their slopes in the hidden states [N, E] in the type of those, by name.
     """
-    import mlx.core as mx
-
     found: dict[str, list[mx.array]] = {name: [mx.zeros(0)] for name in names}
     steep: dict[str, list[mx.array]] = {name: [mx.zeros((0, hidden.shape[1]), hidden.dtype)] for name in names}
     before: list[mx.array] = []
@@ -168,16 +160,12 @@ def scored(
 
 
 def _joined(chunks: dict[str, list[mx.array]]) -> Arrays:
-    import mlx.core as mx
-
     return {name: mx.concatenate(some) for name, some in chunks.items()}
 
 
 def _chunk(
     head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None, steep: bool
 ) -> tuple[Arrays, Arrays]:
-    import mlx.core as mx
-
     logits = head(hidden[None])[0]
     values = quantities(logits, targets, names, reference)
     if not steep:
@@ -197,8 +185,6 @@ def _chunk(
 
 def _divergence_excess(logits: mx.array, p: mx.array, reference: ReferenceLogits, value: mx.array) -> mx.array:
     """Compute ``-dKL / dz``: reverse p_v (KL - log p_v + log q_v), forward q_v - p_v. [N, V]"""
-    import mlx.core as mx
-
     other = reference.logits(slice(None))
     if reference.direction == "forward":
         return mx.softmax(other.astype(mx.float32), axis=-1) - p
@@ -255,7 +241,6 @@ def backward(
         body, head, tokens, places, rows, reference: as for `forward`.
         coefficients: the slope of a loss in each quantity, by its name; read when the gradient is computed. [N]
     """
-    import mlx.nn as nn
 
     def weighed() -> tuple[mx.array, Arrays]:
         hidden, targets = chosen(body(tokens[:, :-1]), tokens, places)
@@ -282,8 +267,6 @@ def surrogate(
         coefficients: by the name of the quantity. [N]
         reference: for the divergence.
     """
-    import mlx.core as mx
-
     still = mx.stop_gradient(hidden)
     values, slopes = scored(head, still, targets, rows, list(coefficients), reference, slopes=True)
     terms = [slope[:, None] * slopes[name].astype(mx.float32) for name, slope in coefficients.items()]
@@ -323,16 +306,12 @@ class Traced:
             gradient: coefficients to the outputs, and to the gradient of ``sum(coefficient * output)``.
             count: numbers that are meant, if others fill the end up.
         """
-        import mlx.core as mx
-
         self._coefficients = {name: mx.array(np.zeros(size, dtype=np.float32)) for name in names}
         self._outputs, self._gradient = gradient(self._coefficients)
         self._count = size if count is None else count
 
     def outputs(self) -> Columns:
         """Run the forward pass, and return its outputs. [N]"""
-        import mlx.core as mx
-
         mx.eval(self._outputs)
         return {name: np.array(array[: self._count]) for name, array in self._outputs.items()}
 
@@ -377,8 +356,6 @@ def objective_gradient(
         mask: which tokens have outputs. [B, T]
         loss: outputs of tokens to their coefficients. [B, T]
     """
-    import mlx.core as mx
-
     if len(parts) == 1:
         traced = parts[0].trace()
         found = [traced.outputs()]
@@ -435,8 +412,6 @@ def join_leaves(tree: Any) -> dict[str, mx.array]:
 
     Vectors that are joined again are themselves.
     """
-    import mlx.core as mx
-
     leaves = flatten_tree(tree)
     return {
         vector: mx.concatenate([leaves[name].reshape(-1) for name in names])
@@ -446,9 +421,6 @@ def join_leaves(tree: Any) -> dict[str, mx.array]:
 
 def split_leaves(vectors: dict[str, mx.array], like: Any) -> Any:
     """Split vectors into the tree they were joined from, in the shapes of another such tree."""
-    import mlx.core as mx
-    from mlx.utils import tree_unflatten
-
     leaves = flatten_tree(like)
     found: list[tuple[str, mx.array]] = []
     for vector, names in _names_together(leaves).items():
@@ -476,8 +448,6 @@ class FlatParameters:
 
     def joined(self) -> dict[str, mx.array]:
         """Return the trainable parameters joined; the vectors put last, if the model still has them."""
-        import mlx.core as mx
-
         there = [[holder[key] for holder, key, _ in places] for _, places, _ in self._stretches]
         if self._last and all(map(is_, chain.from_iterable(there), self._arrays)):
             return self._last
@@ -486,8 +456,6 @@ class FlatParameters:
 
     def put(self, vectors: dict[str, mx.array]) -> list[mx.array]:
         """Set the values of the model, and return them as stored."""
-        import mlx.core as mx
-
         self._last, self._arrays = vectors, []
         for vector, places, ends in self._stretches:
             for (holder, key, shape), part in zip(places, mx.split(vectors[vector], ends), strict=True):
@@ -509,8 +477,6 @@ class GradientSum:
 
     def add(self, gradient: dict[str, mx.array]) -> None:
         """Add a gradient, joined."""
-        import mlx.core as mx
-
         if not self.vectors:
             self.vectors, self._types = gradient, {name: one.dtype for name, one in gradient.items()}
             return
@@ -524,8 +490,6 @@ class GradientSum:
 
 def global_norm(vectors: dict[str, mx.array]) -> mx.array:
     """Return the Euclidean norm of all vectors together, in float32."""
-    import mlx.core as mx
-
     wide = [one.astype(mx.float32) for one in vectors.values()]
     return mx.sqrt(sum((mx.inner(one, one) for one in wide), start=mx.array(0.0)))
 

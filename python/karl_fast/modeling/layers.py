@@ -6,12 +6,14 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_map
+
 from karl_fast.modeling.segment_states import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    import mlx.core as mx
 
     Call = Callable[..., Any]
 
@@ -57,7 +59,6 @@ def computed_again(function: Call) -> Call:
     the gradients of all arrays are passed on together: of several such functions in a row, one is in memory at a time,
     where `mx.checkpoint` leaves to the end what the gradients of parameters need.
     """
-    import mlx.core as mx
 
     def again(*trees: Any) -> Any:
         made: Any = None
@@ -95,9 +96,6 @@ def _put(tree: Any, arrays: Iterable[mx.array]) -> Any:
 
 
 def _mapped(function: Callable[[mx.array], Any], tree: Any) -> Any:
-    import mlx.core as mx
-    from mlx.utils import tree_map
-
     def one(leaf: Any) -> Any:
         differs = isinstance(leaf, mx.array) and mx.issubdtype(leaf.dtype, mx.inexact)
         return function(leaf) if differs else leaf
@@ -141,8 +139,6 @@ def seeding(number: int, layer: Any, call: Call, *, seed: int | None = None) -> 
 
 def _own_seed(layer: Any, seed: int | None, number: int) -> int | None:
     """Return the seed of a layer, drawn where none is given; None for one without dropout."""
-    import mlx.core as mx
-
     if not drops(layer):
         return None
     drawn: Any = mx.random.randint(0, LARGEST_SEED).item() if seed is None else seed
@@ -151,16 +147,12 @@ def _own_seed(layer: Any, seed: int | None, number: int) -> int | None:
 
 def drops(module: Any) -> bool:
     """Return whether a module leaves out numbers at random now."""
-    import mlx.nn as nn
-
     kinds = nn.Dropout | nn.Dropout2d | nn.Dropout3d
     return any(isinstance(one, kinds) and one.training and one._p_1 < 1 for one in module.modules())
 
 
 def seeded(seed: int | None, call: Call, *arguments: Any, **named: Any) -> Any:
     """Call a function with the random numbers of a seed; with those of the moment for None."""
-    import mlx.core as mx
-
     if seed is not None:
         mx.random.seed(seed)
     return call(*arguments, **named)

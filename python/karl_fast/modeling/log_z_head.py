@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from karl_fast._extras import missing_mlx
-
-try:
-    import mlx.core as mx
-    import mlx.nn as nn
-except ImportError as error:
-    raise missing_mlx() from error
+import mlx.core as mx
+import mlx.nn as nn
 
 
 class LogZHead(nn.Module):

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 
-from karl_fast._extras import missing_mlx
 from karl_fast.errors import ModelError
 from karl_fast.modeling import block_attention
 from karl_fast.modeling.block_attention import attention_by_blocks
@@ -29,8 +30,6 @@ from karl_fast.modeling.segments import SegmentBoundaries, cut_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    import mlx.core as mx
 
     from karl_fast.modeling.layers import Call
     from karl_fast.modeling.segment_states import State
@@ -112,8 +111,6 @@ def trace_memory(function: Callable[..., Any], *arrays: Any, backward: bool = Tr
 
 
 def _trace(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
-    import mlx.core as mx
-
     operations: list[_Operation] = []
     results: list[str] = []
 
@@ -286,8 +283,6 @@ class Activations:
         self, function: Callable[[mx.array], Any], rows: int, tokens: int, *, backward: bool = True
     ) -> tuple[int, int]:
         """Call `traced`, and restore the parameters of the model."""
-        import mlx.core as mx
-
         there = [
             (*locate_leaf(self._model, name), array) for name, array in flatten_tree(self._model.parameters()).items()
         ]
@@ -310,9 +305,6 @@ class Activations:
         return max(widths) / max(1, sum(widths))
 
     def _gradient(self, tokens: mx.array) -> list[mx.array]:
-        import mlx.core as mx
-        import mlx.nn as nn
-
         def total() -> mx.array:
             hidden: mx.array = self._body(tokens)
             return hidden.astype(mx.float32).sum()
@@ -358,12 +350,6 @@ def _width(module: Any) -> int:
 # Blocks are computed again in the backward pass, by functions that MLX cannot export. While a graph is built for its
 # memory, each layer is a few operations that hold what a layer holds from one pass to the other: its inputs, and a
 # state for each block of a gated delta layer. The work on one block at a time is a graph of its own.
-
-
-try:
-    import mlx.core as mx
-except ImportError as error:
-    raise missing_mlx() from error
 
 
 @contextlib.contextmanager
@@ -482,8 +468,6 @@ class _LayerCall:
 
     def bytes(self) -> tuple[int, int]:
         """Return the peak bytes of its gradient, and the number of operations."""
-        import mlx.core as mx
-
         hidden, rest = self.arguments[0], self.arguments[1:]
         parameters = list(flatten_tree(self.module.trainable_parameters()).items())
         there = [array for _, arrays, _ in self.states for array in arrays]
@@ -540,8 +524,6 @@ class SweepMemory:
 
     def _trace(self, rows: int, tokens: int, length: int) -> tuple[int, int, int]:
         """Return the bytes of inputs and of the largest layer in the last segment, and the most operations of one."""
-        import mlx.core as mx
-
         borders, last = self._borders(rows, max(2, -(-tokens // length)) * length, length)
         for number in range(last):
             for state, place, grows, shape, kind in self._made:
@@ -558,8 +540,6 @@ class SweepMemory:
 
     def _layers(self, borders: SegmentBoundaries, rows: int, length: int) -> list[_LayerCall]:
         """Return the calls of the trained layers."""
-        import mlx.core as mx
-
         found: list[_LayerCall] = []
 
         def noting(_: int, layer: Any, call: Call) -> Call:
@@ -616,8 +596,6 @@ def limit_memory(room: int) -> Iterator[None]:
     MLX allocates the results of operations ahead of those that are being computed, and before these have freed their
     arguments. At its memory limit it waits for them. No allocation fails by that.
     """
-    import mlx.core as mx
-
     before = mx.set_memory_limit(mx.get_active_memory() + room)
     try:
         yield

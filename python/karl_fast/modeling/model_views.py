@@ -8,14 +8,16 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_unflatten
+
 from karl_fast.errors import KarlError, ModelError
+from karl_fast.modeling.gated_delta import gated_delta
 from karl_fast.modeling.layers import recomputing, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import mlx.core as mx
-    import mlx.nn as nn
 
 
 DIFFERENT = 0.05
@@ -25,8 +27,6 @@ DIFFERENT = 0.05
 @contextlib.contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
     """Replace each adapted layer by its base, which gives the model before its adapters bit for bit."""
-    from mlx.utils import tree_unflatten
-
     adapted = [(name, module) for name, module in model.named_modules() if "lora_a" in module]
     bases = [(name, module["linear"]) for name, module in adapted]
     if bases:
@@ -48,8 +48,6 @@ def checkpointed(model: nn.Module, wanted: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def chunkwise() -> Iterator[None]:
     """Compute gated delta layers in chunks of tokens instead of mlx-lm's loop over tokens, within this context."""
-    from karl_fast.modeling.gated_delta import gated_delta
-
     with gated_deltas_by(gated_delta):
         yield
 
@@ -105,8 +103,6 @@ def split(model: nn.Module) -> tuple[Any, Any]:
 
 def _halves(model: nn.Module) -> tuple[_Body, _Head]:
     """Return the halves of the language model, which may be nested, as in models with a vision part."""
-    import mlx.core as mx
-
     language, probe = model, mx.array([[1, 2, 3]])
     while found := _holder(language, model.layers[0]) or _last(language, probe):
         body, head = _Body(language, *found), _Head(language, *found)
@@ -153,8 +149,6 @@ def _noting(kind: type, note: Callable[[int], object]) -> type:
 
 
 def _children(language: nn.Module) -> list[tuple[str, Any]]:
-    import mlx.nn as nn
-
     return [(name, child) for name, child in language.children().items() if isinstance(child, nn.Module)]
 
 
@@ -198,8 +192,6 @@ class _Head:
         self._shell = _with(language, name, body, lambda *_, **__: self._hidden)
 
     def __call__(self, hidden: mx.array) -> Any:
-        import mlx.core as mx
-
         self._hidden = hidden
         try:
             return self._shell(mx.zeros(hidden.shape[:2], mx.int32))
@@ -209,7 +201,6 @@ class _Head:
 
 def _with(language: nn.Module, name: str, body: nn.Module, call: Any) -> Any:
     """Return a copy of a model with another function in place of its body, but the attributes of the body."""
-    import mlx.nn as nn
 
     class Stub(nn.Module):
         def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -225,8 +216,6 @@ def _with(language: nn.Module, name: str, body: nn.Module, call: Any) -> Any:
 
 def _probed(model: nn.Module, body: _Body, head: _Head) -> None:
     """Raise where two halves are not the whole."""
-    import mlx.core as mx
-
     probe = mx.array([[1, 2, 3]])
     logits = model(probe)
     if mx.isnan(logits).any():
@@ -240,8 +229,6 @@ def _probed(model: nn.Module, body: _Body, head: _Head) -> None:
 
 def _agrees(model: nn.Module, body: _Body) -> bool:
     """Return whether hidden states are equal with and without new caches: gemma3n shares keys and values by them."""
-    import mlx.core as mx
-
     probe = mx.array([[1, 2, 3]])
     try:
         cached = body(probe, cache=_caches(model))
@@ -252,8 +239,6 @@ def _agrees(model: nn.Module, body: _Body) -> bool:
 
 def same(one: mx.array, other: mx.array) -> bool:
     """Return whether two results for hidden states are equal up to rounding."""
-    import mlx.core as mx
-
     plain = one.astype(mx.float32)
     difference: Any = mx.linalg.norm(plain - other.astype(mx.float32)) / mx.maximum(mx.linalg.norm(plain), 1e-9)
     return bool(difference.item() < DIFFERENT)
@@ -272,8 +257,6 @@ def training(model: nn.Module) -> Iterator[None]:
     Outside of training, layers of mlx-lm take kernels of Metal and sort the rows of experts, which MLX has no gradient
     for.
     """
-    import mlx.nn as nn
-
     before = [(module, module.training) for module in model.modules()]
     for module, _ in before:
         module._training = not isinstance(module, nn.Dropout | nn.Dropout2d | nn.Dropout3d)

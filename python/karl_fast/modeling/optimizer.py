@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+import mlx.optimizers as optim
+
 from karl_fast.modeling.chunked_logp import FlatParameters, join_leaves
 
 if TYPE_CHECKING:
@@ -21,8 +24,6 @@ def build(settings: Training, fixed: Any = None) -> Any:
     A model that is `fixed` stays of the same layers, and nothing but the optimizer changes what is trained of it in
     place: an update then takes no way through it, nor joins what it has joined before.
     """
-    import mlx.optimizers as optim
-
     match settings.optimizer:
         case "adam":
             found = _joining(optim.Adam)(settings.learning_rate, eps=EPS)
@@ -39,7 +40,6 @@ def _joining(kind: Any) -> Any:
 
     Updates are evaluated asynchronously.
     """
-    import mlx.core as mx
 
     class Joining(kind):  # type: ignore[misc]
         trained: FlatParameters | None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+
 from karl_fast.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import mlx.core as mx
 
 Rows = slice | list[tuple[int, int]]
 """Rows of an array: a slice, or runs of a row and how often it comes."""
@@ -30,8 +31,6 @@ def _rows(array: mx.array, rows: Rows) -> mx.array:
 
     Runs are broadcast, because the cotangents of rows taken by number would add up in any order on a GPU.
     """
-    import mlx.core as mx
-
     if isinstance(rows, slice):
         return array[rows]
     wide = array.astype(mx.float32)
@@ -212,8 +211,6 @@ def _state(cache: Any) -> Layered:
 
 def _behind(before: list[mx.array], own: mx.array, count: int) -> mx.array:
     """Return the last `count` tokens of earlier arrays, and own ones behind them."""
-    import mlx.core as mx
-
     if not before:
         return own
     there = sum(one.shape[2] for one in before)

@@ -9,6 +9,8 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 
 from karl_fast.errors import KarlError, ModelError
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.modeling.chunked_logp import Arrays, Columns
@@ -203,8 +204,6 @@ class SegmentBoundaries:
 
     def keep(self, number: int) -> list[mx.array]:
         """Keep what a segment made, and return it."""
-        import mlx.core as mx
-
         # A view, such as the tail of a convolution's input, would keep all of the array it shows.
         found = {key: mx.contiguous(array) for key, array in self.made(number).items()}
         self.fill(found)
@@ -235,8 +234,6 @@ class Cotangents:
 
     def add(self, cotangents: dict[Key, mx.array]) -> None:
         """Add cotangents and empty their dictionary, those of the last layer first: before the next layer has any."""
-        import mlx.core as mx
-
         by_state: dict[int, list[mx.array]] = defaultdict(list)
         for key in list(cotangents):
             self._sums[key] = _add(self._sums.pop(key, None), cotangents.pop(key))
@@ -246,8 +243,6 @@ class Cotangents:
 
     def take(self, made: dict[Key, mx.array]) -> list[mx.array]:
         """Return the sums of what a segment made, in its types, and let go of them; 0 for what nothing has read."""
-        import mlx.core as mx
-
         found = []
         for key, array in made.items():
             one = self._sums.pop(key, None)
@@ -256,8 +251,6 @@ class Cotangents:
 
 
 def _add(before: mx.array | None, more: Any) -> mx.array:
-    import mlx.core as mx
-
     wide: mx.array = more.astype(mx.float32)
     return wide if before is None else before + wide
 
@@ -340,8 +333,6 @@ class SegmentPass:
         Args:
             keep: False if no reverse sweep follows.
         """
-        import mlx.core as mx
-
         found = {name: np.zeros(self._count, dtype=np.float32) for name in self._names}
         others = None if self._reference is None else SegmentBoundaries(self._carrier.states(), self.segments)
         for number, segment in enumerate(self.segments):
@@ -371,15 +362,11 @@ class SegmentPass:
         return scored(self._head, still, targets, self._chunk_rows, self._names, other, slopes=False)[0]
 
     def _hidden(self, borders: SegmentBoundaries, segment: Segment) -> mx.array:
-        import mlx.core as mx
-
         tokens = mx.array(self._tokens[segment.rows, segment.start : segment.stop])
         hidden: mx.array = self._carrier.body(tokens, cache=borders.caches)
         return hidden
 
     def _chosen(self, hidden: mx.array, segment: Segment) -> tuple[mx.array, mx.array]:
-        import mlx.core as mx
-
         tokens = mx.array(self._tokens[segment.rows, segment.start : segment.stop + 1])
         return chunked.chosen(hidden, tokens, mx.array(segment.places))
 
@@ -390,8 +377,6 @@ class SegmentPass:
     @attention_by_blocks(forward_only=True)
     def _refer(self, borders: SegmentBoundaries, number: int) -> None:
         """Compute the hidden states of the reference in a segment."""
-        import mlx.core as mx
-
         reference, segment = self._reference, self.segments[number]
         assert reference is not None
         borders.begin(number)
@@ -407,8 +392,6 @@ class SegmentPass:
         Args:
             coefficients: the slope of a loss in each quantity, by its name. [N]
         """
-        import mlx.core as mx
-
         if not self._swept:
             self.outputs()
         self._swept = False
@@ -428,8 +411,6 @@ class SegmentPass:
         self, number: int, coefficients: Columns, cotangents: Cotangents
     ) -> tuple[dict[str, mx.array], dict[Key, mx.array]]:
         """Build the backward pass of a segment: the gradient by name, and the cotangents of the states it read."""
-        import mlx.core as mx
-
         names = [name for name, _, _ in self._carrier.parameters]
         read = [key for state in self._trained() for key in self.borders.read_by(number, state)]
         there = [holder[key] for _, holder, key in self._carrier.parameters]
@@ -458,8 +439,6 @@ class SegmentPass:
 
     def _weighed(self, number: int, coefficients: Columns, made: dict[Key, mx.array]) -> list[mx.array]:
         """Return the weighted sum of the quantities of a segment, if it has any, and the states that it makes."""
-        import mlx.core as mx
-
         segment = self.segments[number]
         with self._layers(recomputing, number):
             hidden = self._hidden(self.borders, segment)
@@ -519,8 +498,6 @@ def _refusal(model: Any, why: str) -> ModelError:
 
 def _relative_distance(carrier: StatefulModel, head: Any) -> float:
     """Return the relative distance of the gradients, or of the log-probabilities of a model that is frozen."""
-    import mlx.core as mx
-
     tokens, mask = PROBE, np.ones((1, PROBE.shape[1] - 1), dtype=np.bool_)
     shared = (carrier.body, head, mx.array(tokens), mx.arange(mask.size, dtype=mx.int32), mask.size)
     sweep = SegmentPass(carrier, head, mask.size, tokens, mask, length=LENGTH)
@@ -533,8 +510,6 @@ def _relative_distance(carrier: StatefulModel, head: Any) -> float:
 
 
 def _relative(found: Arrays, wanted: Arrays) -> float:
-    import mlx.core as mx
-
     wide = {name: vector.astype(mx.float32) for name, vector in wanted.items()}
     size: Any = global_norm(wide).item()
     far: Any = global_norm({name: found[name].astype(mx.float32) - vector for name, vector in wide.items()}).item()
@@ -578,8 +553,6 @@ class StatefulModel:
                 holder[key] = array
 
     def _trained(self) -> list[bool]:
-        import mlx.core as mx
-
         caches, untrained = self.states(), set[int]()
         first = next(
             (at for at, layer in enumerate(self.model.layers) if flatten_tree(layer.trainable_parameters())), 0
@@ -746,8 +719,6 @@ class WholePass(SegmentPass):
 
     @chunkwise()
     def _gradient(self, coefficients: Arrays) -> tuple[Arrays, Arrays]:
-        import mlx.nn as nn
-
         other = self._at_reference()
 
         def weighed() -> tuple[mx.array, Arrays]:
@@ -759,8 +730,6 @@ class WholePass(SegmentPass):
 
     def _passed(self) -> tuple[mx.array, mx.array]:
         """Return the hidden states in front of the targets of all segments, and the targets. [N, E], [N]"""
-        import mlx.core as mx
-
         borders, found = SegmentBoundaries(self._carrier.states(), self.segments), []
         for number, segment in enumerate(self.segments):
             borders.begin(number)
@@ -771,8 +740,6 @@ class WholePass(SegmentPass):
 
     def _at_reference(self) -> chunked.ReferenceLogits | None:
         """Return the reference at the targets, if the divergence from it is wanted."""
-        import mlx.core as mx
-
         if self._reference is None:
             return None
         with self._reference.context():

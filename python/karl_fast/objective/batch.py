@@ -94,8 +94,6 @@ class Batch:
             LayoutError: an array of another shape than its dimensions say.
             DTypeError: an array of another element type.
             ArgumentError: a log-probability or an advantage inside the mask that is not finite, or a negative weight.
-
-        Reference: none.
         """
         sizes = dict(zip("BT", np.shape(self.mask), strict=False))
         sizes["O"] = sizes.get("B", 0) + 1
@@ -136,8 +134,6 @@ class Batch:
 
         Raises:
             ArgumentError: there is none.
-
-        Reference: none.
         """
         array = getattr(self, name)
         if array is None:
@@ -184,8 +180,6 @@ class Scored:
 
         Raises:
             IndexError: a row that there is not.
-
-        Reference: none.
         """
         chosen = indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)
         found: dict[str, Any] = {name: None if array is None else array[chosen] for name, array in vars(self).items()}
@@ -202,8 +196,6 @@ class Scored:
 
         Raises:
             ArgumentError: there is none.
-
-        Reference: none.
         """
         array = getattr(self, name)
         if array is None:

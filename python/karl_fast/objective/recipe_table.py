@@ -21,8 +21,6 @@ def table(family: type[Objective]) -> str:
         A table, a row a recipe: a root with every axis, another with what it changes.
 
     Raises: nothing.
-
-    Reference: none.
     """
     rows = [found for found in RECIPES.values() if type(found.objective) is family]
     axes = list(family.kinds())

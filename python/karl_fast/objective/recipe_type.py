@@ -60,8 +60,6 @@ class Recipe:
         Raises:
             UsageError: an axis is missing, or there is none of that name.
             IncoherentObjectiveError: points that do not go together.
-
-        Reference: none.
         """
         kinds = family.kinds()
         if axes.keys() != kinds.keys():
@@ -82,8 +80,6 @@ class Recipe:
         Raises:
             UsageError: there is no axis of that name.
             IncoherentObjectiveError: points that do not go together.
-
-        Reference: none.
         """
         if unknown := axes.keys() - self.objective.axes().keys():
             raise UsageError(f"{name} changes {', '.join(sorted(unknown))}, wanted {', '.join(self.objective.axes())}")
@@ -105,8 +101,6 @@ class Recipe:
 
         Raises:
             KarlError: as ``score`` and the call of the objective.
-
-        Reference: none.
         """
         return self.objective(logp, self.objective.score(batch), **more)
 

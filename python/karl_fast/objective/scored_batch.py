@@ -25,8 +25,6 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
         The inputs of a loss.
 
     Raises: nothing.
-
-    Reference: none.
     """
     mask = batch.mask & keep[:, None]
     given = [array.dtype for array in (batch.logp_old, batch.logp_ref) if array is not None]

@@ -79,8 +79,6 @@ def to_toml(recipe: Recipe) -> str:
         The text, which :func:`from_toml` makes an equal recipe of.
 
     Raises: nothing.
-
-    Reference: none.
     """
     head = {
         "name": recipe.name,
@@ -107,8 +105,6 @@ def from_toml(text: str) -> Recipe:
     Raises:
         UsageError: no TOML, or a family, axis, point or number that there is not.
         IncoherentObjectiveError: points that do not go together.
-
-    Reference: none.
     """
     try:
         held = tomllib.loads(text)

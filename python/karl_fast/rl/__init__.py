@@ -40,6 +40,9 @@ HOMES = {
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    from karl_fast._extras import mlx_needed
+
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"karl_fast.rl.{HOMES[name]}"), name)
+    with mlx_needed():
+        return getattr(import_module(f"karl_fast.rl.{HOMES[name]}"), name)

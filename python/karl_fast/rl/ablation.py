@@ -24,6 +24,7 @@ import numpy as np
 
 from karl_fast import _atomic
 from karl_fast.errors import AlarmError, UsageError
+from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.modeling.load import require
 from karl_fast.objective import Recipe, recipe, to_toml
 from karl_fast.objective.axes.aggregate import TokenMean
@@ -157,8 +158,6 @@ def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tupl
 def outcome(folder: Path) -> float:
     """Return the mean outcome of the last rounds of a run, from its metrics; NaN where every reward was missing."""
     import json
-
-    from karl_fast.modeling.checkpoint import METRICS_FILE
 
     lines = [json.loads(text) for text in (folder / METRICS_FILE).read_text("utf-8").splitlines()]
     found = [line["outcome"] for line in lines[-LAST:] if "outcome" in line]

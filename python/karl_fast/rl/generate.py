@@ -26,6 +26,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
 import numpy as np
 
 from karl_fast.rl import kv_cache
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.rl.policy import Policy
@@ -159,8 +159,6 @@ class Generation:
 
     def _admit(self, waiting: deque[Ask]) -> None:
         """Let finished rows go, and fill their places."""
-        import mlx.core as mx
-
         stay = [place for place, row in enumerate(self._rows) if not row.finished]
         chosen = self._prefill.choose(waiting, self.most - len(stay) - len(self._later), alone=not stay)
         if not chosen and not self._due:
@@ -174,8 +172,6 @@ class Generation:
 
     def _enter(self, chosen: list[Ask], waiting: deque[Ask]) -> None:
         """Compute the contexts of new rows, draw their first tokens, and join them to the batch."""
-        import mlx.core as mx
-
         logits, caches = self._prefill(chosen, waiting)
         first = self.decoder.choose(logits, _next_keys(_UnfinishedTurn(ask) for ask in chosen))
         if self._rows:
@@ -216,8 +212,6 @@ class Generation:
 
     def _close(self, columns: list[Chosen], place: int, ends: _Ends) -> None:
         """Give the rows their tokens of a stretch; a column that was not examined begins the next."""
-        import mlx.core as mx
-
         together = [mx.concatenate(list(parts), axis=1) for parts in zip(*columns[:place], strict=True)]
         mx.eval(together)
         found = [np.array(part) for part in together]
@@ -311,8 +305,6 @@ class Prefill:
 
     def __call__(self, asks: Sequence[Ask], waiting: deque[Ask]) -> Computed:
         """Return the logits after each context, [B, V], and its caches; members that still wait get a copy of these."""
-        import mlx.core as mx
-
         places: dict[tuple[int, ...], int] = {}
         members = [places.setdefault(tuple(ask.tokens), len(places)) for ask in asks]
         distinct = [asks[members.index(place)] for place in range(len(places))]
@@ -341,8 +333,6 @@ class Prefill:
 
     def _alike(self, asks: Sequence[Ask]) -> Computed:
         """Compute contexts of one length, `PREFILL` tokens at a time."""
-        import mlx.core as mx
-
         count, found = max(1, PREFILL // len(asks[0].tokens)), []
         for start in range(0, len(asks), count):
             caches = self.policy.caches()
@@ -355,8 +345,6 @@ class Prefill:
 
     def _ragged(self, asks: Sequence[Ask]) -> Computed:
         """Compute what is new of contexts of any length, part by part."""
-        import mlx.core as mx
-
         order: list[int] = []
         found: list[Computed] = []
         for part in self._parts(asks):
@@ -390,8 +378,6 @@ class Prefill:
 
     def _part(self, asks: Sequence[Ask]) -> Computed:
         """Compute what is new of some contexts in one pass."""
-        import mlx.core as mx
-
         caches = kv_cache.merge([self.policy.caches() if ask.prefix is None else ask.prefix.caches for ask in asks])
         counts = [_num_uncached(ask) for ask in asks]
         width = max(counts)
@@ -411,8 +397,6 @@ class Prefill:
 
     def taken(self, caches: list[Any], count: int, rows: Sequence[int]) -> list[Any]:
         """Return caches with some of their `count` rows, in place."""
-        import mlx.core as mx
-
         if self.decoder.ragged:
             kv_cache.take(caches, rows)
         else:
@@ -421,8 +405,6 @@ class Prefill:
 
     def joined(self, caches: list[Any], more: list[Any]) -> list[Any]:
         """Return the caches of a batch with new rows; the memory of the old ones is freed."""
-        import mlx.core as mx
-
         found = kv_cache.join([caches, more])
         mx.eval(list(arrays(found)))
         return found
@@ -461,8 +443,6 @@ class Decoder:
         At 0 the likeliest token is taken, and log-probabilities are those of temperature 1. A place is traced for
         each number of rows and of tokens before it.
         """
-        import mlx.core as mx
-
         self.policy, self._inverse, self._places = policy, 1 / (temperature or 1), compile and places
         self._greedy = temperature == 0
         self._choice = mx.compile(self._plain) if compile else self._plain
@@ -503,8 +483,6 @@ class Decoder:
 
         Caches of mlx-lm count their tokens in a Python number, which a trace would freeze.
         """
-        import mlx.core as mx
-
         if not self._places:
             return False
         caches = self.policy.caches()
@@ -522,16 +500,12 @@ class Decoder:
         return self._behind(tokens, caches), _cache_arrays(caches)
 
     def _behind(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
-        import mlx.core as mx
-
         hidden = self.policy.body(tokens, cache=list(caches))
         if last is None:
             return self.policy.head(hidden[:, -1:])[:, -1]
         return self.policy.head(mx.take_along_axis(hidden, mx.array(list(last))[:, None, None], axis=1))[:, -1]
 
     def _plain(self, logits: mx.array, keys: mx.array) -> Chosen:
-        import mlx.core as mx
-
         scaled = logits.astype(mx.float32)
         if self._inverse != 1:
             scaled = scaled * self._inverse
@@ -545,23 +519,17 @@ class Decoder:
 
 def _key_words(keys: NDArray[np.uint64]) -> mx.array:
     """Return keys as the pairs of words that MLX takes. [B] -> [B, 2]"""
-    import mlx.core as mx
-
     return mx.array(np.ascontiguousarray(keys, dtype=np.uint64).view(np.uint32).reshape(-1, 2))
 
 
 def _gumbel_noise(keys: mx.array, size: int) -> mx.array:
     """Draw a row of noise by each key. [B, 2] -> [B, V]"""
-    import mlx.core as mx
-
     noise: mx.array = mx.vmap(lambda key: mx.random.gumbel((size,), key=key))(keys)
     return noise
 
 
 def _start_together(found: Chosen) -> Chosen:
     """Start all arrays together: otherwise each would keep the logits of its position in memory."""
-    import mlx.core as mx
-
     mx.async_eval(*found)
     return found
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._extras import missing_mlx
+import mlx.core as mx
+from mlx_lm.models.cache import BatchKVCache, KVCache, create_attention_mask
+
 from karl_fast.errors import ModelError
 from karl_fast.modeling.model_views import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import mlx.core as mx
 
     from karl_fast.rl.policy import Policy
 
@@ -38,8 +38,6 @@ class CachedPrefix:
 
 def accepts_ragged_rows(policy: Policy) -> bool:
     """Return whether rows of different lengths give the same hidden states in one batch as alone, found by trying."""
-    import mlx.core as mx
-
     try:
         parts = [merge([policy.caches()]) for _ in range(2)]
         for part, tokens in zip(parts, ([1, 2, 3, 4, 5], [2, 3]), strict=True):
@@ -55,8 +53,6 @@ def accepts_ragged_rows(policy: Policy) -> bool:
 
 def merge(rows: Sequence[list[Any]]) -> list[Any]:
     """Make batch caches of the caches of single rows, which may be empty, and of different lengths."""
-    from mlx_lm.models.cache import KVCache
-
     kinds = (RowsKVCache if type(row) is KVCache else type(row) for row in rows[0])
     return [kind.merge(list(layer)) for kind, layer in zip(kinds, zip(*rows, strict=True), strict=True)]
 
@@ -78,16 +74,12 @@ def _pair(parts: Sequence[list[Any]]) -> list[Any]:
 
 def take(caches: Sequence[Any], rows: Sequence[int]) -> None:
     """Replace the rows of batch caches by some of them, in place; a row may be taken more than once."""
-    import mlx.core as mx
-
     for cache in caches:
         cache.filter(mx.array(list(rows)))
 
 
 def extract(caches: Sequence[Any], row: int) -> list[Any]:
     """Copy the caches of one row out of a batch."""
-    import mlx.core as mx
-
     found = [cache.extract(row) for cache in caches]
     mx.eval(list(arrays(found)))  # a slice that is not computed would keep the whole batch in memory
     return found
@@ -127,8 +119,6 @@ def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
     Returns:
         The caches of the first part, with the rows of all.
     """
-    import mlx.core as mx
-
     first, *others = parts
     for layer, cache in enumerate(first if others else ()):
         _map_arrays([cache, *(part[layer] for part in others)], count, lambda there: mx.concatenate(there, axis=0))
@@ -140,8 +130,6 @@ def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
 
 def arrays(held: Any) -> Iterator[mx.array]:
     """Yield the arrays in a cache."""
-    import mlx.core as mx
-
     if isinstance(held, mx.array):
         yield held
     elif isinstance(held, list | tuple | dict) or hasattr(held, "__dict__"):
@@ -159,8 +147,6 @@ def _map_arrays(caches: Sequence[Any], count: int, change: Callable[[list[mx.arr
 
 def _map_content(there: list[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> Any:
     """Return the changed content of caches; other values than arrays of `count` rows stay."""
-    import mlx.core as mx
-
     held = there[0]
     if isinstance(held, mx.array):
         return change(there) if held.ndim and held.shape[0] == count else held
@@ -176,13 +162,7 @@ def _map_content(there: list[Any], count: int, change: Callable[[list[mx.array]]
 # Keys and values of rows of different lengths, which cost no more than those of one length while none is padded.
 
 
-try:
-    from mlx_lm.models import cache
-except ImportError as error:
-    raise missing_mlx() from error
-
-
-BASE: Any = cache.BatchKVCache
+BASE: Any = BatchKVCache
 
 
 class RowsKVCache(BASE):  # type: ignore[misc]
@@ -204,7 +184,7 @@ class RowsKVCache(BASE):  # type: ignore[misc]
         if not self._even:
             return super().make_mask(N, return_array, **kwargs)
         window = kwargs.get("window_size")
-        return cache.create_attention_mask(N, offset=self._idx, return_array=return_array, window_size=window)
+        return create_attention_mask(N, offset=self._idx, return_array=return_array, window_size=window)
 
     def filter(self, batch_indices: mx.array) -> None:
         """Keep some rows, in place."""
@@ -262,9 +242,6 @@ def group_sizes(kind: str, plain: list[Any], body: Callable[..., mx.array]) -> l
     Raises:
         ModelError: a layer has another cache, heads that have no group size, or does not take quantised caches.
     """
-    import mlx.core as mx
-    from mlx_lm.models.cache import KVCache
-
     others = sorted({type(cache).__name__ for cache in plain if type(cache) is not KVCache})
     if others:
         raise _refusal(kind, f"has {', '.join(others)}, which cannot be quantised", "KVCache in every layer")

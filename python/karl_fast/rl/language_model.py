@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+
 from karl_fast.errors import ModelError
 from karl_fast.export.template_form import ChatTemplate, calls_as_text
 from karl_fast.modeling.load import position_limit
 from karl_fast.modeling.model_views import adapters_off, same, split
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 from karl_fast.rl.kv_cache import group_sizes, quantize_caches, repeat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import mlx.core as mx
 
     from karl_fast.rl.policy import Message
 
@@ -51,8 +52,6 @@ class LanguageModel:
 
     def _check_caches(self) -> None:
         """Raise where the model does not compute the same token by token, which drawing does, as all at once."""
-        import mlx.core as mx
-
         kind = self._kind
         tokens, caches = mx.array([[1, 2, 3, 4]]), self.caches()
         try:
@@ -197,10 +196,6 @@ class Snapshot:
     """Snapshot of the trainable parameters of a model, as a reference later."""
 
     def __init__(self, model: Any) -> None:
-        import mlx.core as mx
-
-        from karl_fast.modeling.parameters import flatten_tree, locate_leaf
-
         trained = flatten_tree(model.trainable_parameters())
         self._places = [locate_leaf(model, name) for name in trained]
         self._kept = [mx.array(array) for array in trained.values()]

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
 import numpy as np
 
 from karl_fast.errors import DivergedError
@@ -25,7 +26,6 @@ from karl_fast.rl.rollout import pack
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.modeling.chunked_logp import Columns
@@ -118,8 +118,6 @@ class PolicyLearner:
         self, prepared: PreparedBatch, rows: list[int], learned: LearningResult, meanwhile: Callable[[], object]
     ) -> None:
         """Make one update: totals and denominators of micro-batches add up, and are divided once."""
-        import mlx.core as mx
-
         units = [
             (parts, prepared.scored.rows(_adjacent_slice(_join_columns(parts))))
             for parts in self._units(prepared, rows)

@@ -5,18 +5,23 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
 import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
 
+from karl_fast import _atomic
 from karl_fast.errors import CheckpointError
 from karl_fast.modeling.adapters import fit, tensors
 from karl_fast.modeling.chunked_logp import Traced, join_leaves, split_leaves
+from karl_fast.modeling.log_z_head import LogZHead
 from karl_fast.modeling.parameters import flatten_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.objective import Recipe
@@ -33,11 +38,6 @@ class Partition:
 
     def __init__(self, size: int, *, learning_rate: float, seed: int, detached: bool = True) -> None:
         """Make a head for hidden states of `size` numbers."""
-        import mlx.core as mx
-        import mlx.optimizers as optim
-
-        from karl_fast.modeling.log_z_head import LogZHead
-
         mx.random.seed(seed)
         self.head = LogZHead(size, detached=detached, dropout=0.0)
         self.optimizer = optim.Adam(learning_rate, bias_correction=True)
@@ -52,9 +52,6 @@ class Partition:
             tokens: [B, T + 1]
             mask: the prompt is all before the first token of it. [B, T]
         """
-        import mlx.core as mx
-        import mlx.nn as nn
-
         ends = mask.argmax(1) + 1
         rows, which = _distinct(tokens, ends)
         width = int(ends.max(initial=1))
@@ -80,7 +77,6 @@ class Partition:
 
     def log_z(self, policy: Policy, prompts: Iterable[Sequence[int]]) -> NDArray[np.float64]:
         """Return log Z of prompts, given as tokens, one forward pass each. [P]"""
-        import mlx.core as mx
 
         def of(tokens: Sequence[int]) -> float:
             hidden = policy.body(mx.array([tokens])).astype(mx.float32)
@@ -90,19 +86,12 @@ class Partition:
 
     def update(self, gradient: dict[str, mx.array]) -> None:
         """Make one step of the head, with a gradient joined to vectors."""
-        import mlx.core as mx
-
         module: Any = self.head
         self.optimizer.update(self.head, split_leaves(gradient, module.trainable_parameters()))
         mx.eval(module.parameters(), self.optimizer.state)
 
     def save(self, path: Path) -> None:
         """Write the head and its optimizer, whole."""
-        import mlx.core as mx
-        from mlx.utils import tree_flatten
-
-        from karl_fast import _atomic
-
         module: Any = self.head
         held: Any = dict(tree_flatten({"head": module.parameters(), "optimizer": self.optimizer.state}))
         _atomic.write(path, lambda file: mx.save_safetensors(file, held))
@@ -113,8 +102,6 @@ class Partition:
         Raises:
             CheckpointError: it is not there, damaged, or of another head.
         """
-        from mlx.utils import tree_unflatten
-
         module: Any = self.head
         self.optimizer.init(module.trainable_parameters())
         held = tensors(path, CheckpointError)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 
 from karl_fast.errors import ModelError
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.modeling.chunked_logp import Arrays, Columns, Trace
@@ -59,8 +60,6 @@ class Forward:
 
     def head(self, hidden: mx.array) -> mx.array:
         """Compute logits of softmax(logits / T), in float32."""
-        import mlx.core as mx
-
         logits = self.policy.head(hidden)
         return logits if self.temperature == 1 else logits.astype(mx.float32) * (1 / self.temperature)
 
@@ -82,8 +81,6 @@ class Forward:
         reference: bool = False,
     ) -> Callable[[], Columns]:
         """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]"""
-        import mlx.core as mx
-
         if (swept := self._sweep(tokens, mask, names)) is not None:
             with self.policy.reference() if reference else nullcontext():
                 columns = swept.outputs(keep=False)
@@ -100,8 +97,6 @@ class Forward:
 
     def _reference(self, tokens: mx.array, places: mx.array, names: Iterable[str]) -> chunked.ReferenceLogits | None:
         """Return the reference at the targets, if the divergence from it is wanted."""
-        import mlx.core as mx
-
         if "divergence" not in names or self.divergence is None:
             return None
 
@@ -175,8 +170,6 @@ class Forward:
         return chunked.backward(policy.model, *shared, coefficients, other)
 
     def _through(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
-        import mlx.nn as nn
-
         other = self._reference(tokens, places, coefficients)
 
         def whole() -> tuple[mx.array, Arrays]:
@@ -190,8 +183,6 @@ class Forward:
 
     def chunk_rows(self) -> int:
         """Return the hidden states of a chunk, by the size of the vocabulary."""
-        import mlx.core as mx
-
         if self._rows is None:
             probe = self.policy.head(self.policy.body(mx.array([[0]])))
             self._rows = chunked.chunk_rows(probe.shape[-1])
@@ -250,8 +241,6 @@ class TargetLayout:
 
     def cut(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, mx.array]:
         """Return tokens to the last that counts, and places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
-        import mlx.core as mx
-
         size = min(self.size(max(1, used_width(mask))), mask.shape[1])
         there = np.flatnonzero(mask[:, :size])
         places = np.zeros(self.size(there.size), dtype=np.int32)

@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+
 from karl_fast._safe_text import in_gigabytes
 from karl_fast.errors import UsageError
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
@@ -180,8 +182,6 @@ class RoundMemory:
 
         The largest layer counts twice: attention copies what is in use of a layer's keys and values.
         """
-        import mlx.core as mx
-
         found = []
         for tokens in (1, BLOCK + 1):
             caches = self.policy.caches()
@@ -286,8 +286,6 @@ def of_policy(
     policy: Policy, settings: Online, config: dict[str, Any], *, divergence: bool = False, log_z: bool = False
 ) -> RoundMemory:
     """Return the estimate for a policy and the configuration of its adapter; the flags are those of `RoundMemory`."""
-    import mlx.core as mx
-
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
     layers = config.get("num_layers") or len(getattr(policy.model, "layers", ())) or 1
     carrier = (

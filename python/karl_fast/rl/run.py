@@ -9,11 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
 import numpy as np
 
 from karl_fast._safe_text import counted
 from karl_fast.errors import AlarmError
 from karl_fast.filter import constant_groups, soft_overlong_penalty
+from karl_fast.modeling.load import require
+from karl_fast.modeling.memory import limit_memory
+from karl_fast.modeling.model_views import checkpointed
 from karl_fast.rl.metrics import (
     advantage_metrics,
     divergence_metrics,
@@ -27,6 +31,7 @@ from karl_fast.rl.metrics import (
     step_metrics,
 )
 from karl_fast.rl.rollout import RolloutLine, rollout_line
+from karl_fast.rl.setup import prepare
 from karl_fast.train.batching import mix_seed
 
 if TYPE_CHECKING:
@@ -124,16 +129,8 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: O
         AlarmError: an alarm stopped the run; its last checkpoint is kept.
         DivergedError: the weights are not finite; an earlier checkpoint may be intact.
         FileError: a file cannot be read or written; the last checkpoint is kept.
-
-    Reference: none.
     """
-    from karl_fast.modeling.load import require
-
     require()
-    from karl_fast.modeling.memory import limit_memory
-    from karl_fast.modeling.model_views import checkpointed
-    from karl_fast.rl.setup import prepare
-
     run, watch = prepare(settings, resume=resume, force=force), LastMetrics(viewer)
     try:
         room = run.need.total - run.need.weights
@@ -259,8 +256,6 @@ class RoundLog:
 
     def metrics(self, learned: LearningResult) -> dict[str, Any]:
         """Return the line of the round in ``metrics.jsonl``, except its seconds."""
-        import mlx.core as mx
-
         first, entropy = self._numbers
         values = {
             "step": self.run.progress.step + len(learned.losses),

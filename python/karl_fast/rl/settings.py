@@ -295,8 +295,6 @@ def load(path: str | Path, **over: Any) -> Online:
     Raises:
         FileError: it cannot be read.
         UsageError: it is no TOML, has a setting that there is not, or no name.
-
-    Reference: none.
     """
     refuse_empty(config=path, **{name: over[name] for name in PATHS if name in over})
     parts: dict[str, Any] = {

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import mlx.core as mx
 import numpy as np
 
 from karl_fast import _atomic, _seen_hashes
@@ -16,9 +17,12 @@ from karl_fast._safe_text import told
 from karl_fast._user_code import function, here, within
 from karl_fast.errors import CheckpointError, OutputExistsError, TemplateError, UsageError
 from karl_fast.modeling import adapters, checkpoint, load, optimizer
+from karl_fast.modeling.adapters import put
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
-from karl_fast.objective.axes.advantage import Raw
+from karl_fast.objective import WeightedLikelihood
+from karl_fast.objective.axes.advantage import Given, Raw
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
+from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.reward.engine.records import overrides
 from karl_fast.reward.functions import Function
 from karl_fast.rl import curriculum, held_out, memory
@@ -394,10 +398,6 @@ def build_recipe(settings: Online) -> Recipe:
 
 def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
     """Yield inputs of an objective that this loop does not provide, each with an alternative."""
-    from karl_fast.objective import WeightedLikelihood
-    from karl_fast.objective.axes.advantage import Given
-    from karl_fast.objective.axes.set_score import SetScore
-
     kinds = {type(point) for point in objective.axes().values()}
     if isinstance(objective, WeightedLikelihood):
         yield "learns from logged rows", "it is a recipe of karl-fast train"
@@ -467,8 +467,6 @@ def _component_name(place: str) -> str:
 
 def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     """Return the policy, and the configuration of its adapter."""
-    import mlx.core as mx
-
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     mx.random.seed(settings.training.seed)
     if ".py:" in settings.model:
@@ -516,10 +514,6 @@ def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
 
 def load_evaluated_policy(settings: Online, adapter: str | None) -> Policy:
     """Return the policy of a run with the weights of an adapter, or with those that it begins with, to be evaluated."""
-    import mlx.core as mx
-
-    from karl_fast.modeling.adapters import put
-
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     if ".py:" not in settings.model:
         loaded = load.load(settings.model, adapter or settings.adapter or None)
@@ -564,8 +558,6 @@ def build_learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLea
 
 
 def _build_partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
-    import mlx.core as mx
-
     if not learns_log_z(recipe):
         return None
     size = int(policy.body(mx.array([[0]])).shape[-1])

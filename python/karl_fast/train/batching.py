@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import mlx.core as mx
 import numpy as np
 
 from karl_fast import _core
@@ -13,7 +14,6 @@ from karl_fast.modeling.segments import used_width
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.train.examples import Example
@@ -45,16 +45,12 @@ class PaddedBatch:
 
     def spread(self, logp: mx.array) -> mx.array:
         """Scatter values of the learned tokens to their places, 0 elsewhere. [N] -> [B, T]"""
-        import mlx.core as mx
-
         flat = mx.zeros(self.mask.size, logp.dtype).at[self.places].add(logp)
         return flat.reshape(self.mask.shape)
 
 
 def pad_rows(examples: list[Example]) -> PaddedBatch:
     """Pad examples to one array."""
-    import mlx.core as mx
-
     longest = max(map(len, examples)) - 1
     inputs = -(-longest // MULTIPLE) * MULTIPLE
     tokens = np.zeros((len(examples), inputs + 1), dtype=np.int32)

@@ -112,8 +112,6 @@ def evaluate(
         NothingToTrainError: the split has no rows, or none with something to learn.
         ModelError: the model or an adapter is missing, or its weights are not finite.
         FileError, DataSetError: the data set cannot be read.
-
-    Reference: none.
     """
     require()
     settings = settings or Training()

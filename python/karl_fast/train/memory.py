@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+
 from karl_fast._safe_text import in_gigabytes
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, chunk_rows
@@ -206,8 +208,6 @@ def of_model(
         layers: that are trained.
         carrier: the model with the states of segments; None where rows pass whole.
     """
-    import mlx.core as mx
-
     if settings.grad_checkpoint and (why := no_checkpoints(model)):
         raise UsageError(f"grad_checkpoint is true, and {why}", "grad_checkpoint")
     size = int(body(mx.array([[1]])).shape[-1])  # a shape is known without computing
@@ -249,8 +249,6 @@ def limit_bytes(settings: Training) -> int:
     """Return the memory limit: that of the settings, or what the GPU recommends, or four fifths of the machine's."""
     if settings.memory_limit is not None:
         return int(settings.memory_limit * GB)
-    import mlx.core as mx
-
     recommended = mx.device_info().get("max_recommended_working_set_size") if mx.metal.is_available() else None
     return int(recommended or 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 

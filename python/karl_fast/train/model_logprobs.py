@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
 import numpy as np
 
 from karl_fast.errors import ModelError
@@ -17,7 +18,6 @@ from karl_fast.train.batching import pad_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.modeling.chunked_logp import Trace
@@ -35,8 +35,6 @@ class Scorer:
     """
 
     def __init__(self, model: Any, segment_length: int | None = None) -> None:
-        import mlx.core as mx
-
         self.model, self.segment_length = model, segment_length
         self.body, self.head = split(model)
         self.vocabulary = int(model(mx.array([[1]])).shape[-1])  # a shape is known without computing
@@ -75,8 +73,6 @@ class Scorer:
 
     def reference(self, batch: PaddedBatch) -> mx.array:
         """Compute the same under the model without its adapters. [N]"""
-        import mlx.core as mx
-
         _ = self.uncarried  # the carrier is found with the adapters on, whose parameters it holds
         with adapters_off(self.model):
             found = self.logp(batch)
@@ -85,8 +81,6 @@ class Scorer:
 
     def trained_logp(self, batch: PaddedBatch, seed: int | None = None) -> mx.array:
         """Compute the same as in training: with the adapters, and with dropout, by the seed in segments. [N]"""
-        import mlx.core as mx
-
         if (swept := self._sweep(batch, seed)) is not None:
             return mx.array(swept.outputs(keep=False)["logp"])
         return forward(self.body, self.head, batch.tokens, batch.places, self.rows)["logp"]

@@ -18,6 +18,7 @@ from karl_fast.objective.axes.balance import (
 )
 from karl_fast.objective.axes.likelihood import Exponential, Logged
 from karl_fast.objective.axes.log_z import SoftValue
+from karl_fast.objective.batch import Batch
 from karl_fast.objective.recipes import recipe
 from karl_fast.train.examples import Example, group_numbers
 
@@ -77,8 +78,6 @@ class OfflineObjective:
 
     def _weights(self, settings: Training, examples: list[Example]) -> NDArray[np.float64]:
         """Return the weight of each example: its row's; NaN for a row that does not count. [B]"""
-        from karl_fast.objective.batch import Batch
-
         first = {one.row: at for at, one in reversed(list(enumerate(examples)))}
         rows = np.array(sorted(first.values()))
         batch = Batch(
@@ -108,8 +107,6 @@ class OfflineObjective:
             padded: its tokens.
             reference: log-probabilities under the model before training, if the recipe is by groups. [B, T]
         """
-        from karl_fast.objective.batch import Batch
-
         weights = None if self.weights is None else self.weights[rows]
         batch = Batch(
             mask=padded.mask,

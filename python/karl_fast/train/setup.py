@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import mlx.core as mx
+
 from karl_fast import _atomic, _seen_hashes
 from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.export.training_rows import open_source
@@ -233,8 +235,6 @@ def _own(path: Path) -> Collection[str]:
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
-    import mlx.core as mx
-
     mx.random.seed(settings.seed)
     config = adapt(loaded.model, settings)
     if weights is not None:

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
 import numpy as np
 
 from karl_fast.modeling.chunked_logp import GradientSum, global_norm, objective_gradient
@@ -16,7 +17,6 @@ from karl_fast.train.model_logprobs import Scorer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import mlx.core as mx
     from numpy.typing import NDArray
 
     from karl_fast.modeling.chunked_logp import Columns, Trace
@@ -52,15 +52,11 @@ class Parts:
 
     def reference(self, scorer: Scorer) -> NDArray[np.float32]:
         """Compute log-probabilities under the model without its adapters, 0 for tokens not learned. [B, T]"""
-        import mlx.core as mx
-
         found = mx.concatenate([scorer.reference(part) for part in self.parts])
         return np.array(self.whole.spread(found))
 
     def passes(self, scorer: Scorer) -> list[MicroBatchPass]:
         """Return the pass of each part, with a seed where it passes twice: dropout leaves out the same twice."""
-        import mlx.core as mx
-
         if len(self.parts) == 1 and not scorer.long(self.whole):
             return [MicroBatchPass(scorer, self.whole, None)]
         seeds: list[int] = np.array(mx.random.randint(0, LARGEST_SEED, (len(self.parts),))).tolist()
@@ -86,8 +82,6 @@ class MicroBatchPass:
         return self.scorer.trace(self.part, self.seed)
 
     def _seed(self) -> None:
-        import mlx.core as mx
-
         if self.seed is not None:
             mx.random.seed(self.seed)
 
@@ -131,8 +125,6 @@ class Learner:
         Args:
             batches: each a list of numbers of examples.
         """
-        import mlx.core as mx
-
         scored = [self._scored(rows) for rows in batches]
         count = max(1.0, sum(self.objective.family.denominator(one) for _, one in scored))
         loss, summed = 0.0, GradientSum()

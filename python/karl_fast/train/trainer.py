@@ -6,6 +6,8 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+import mlx.core as mx
+
 from karl_fast._signals import Deferred, Stopped
 from karl_fast.errors import DivergedError
 from karl_fast.modeling.chunked_logp import clip_norm
@@ -49,8 +51,6 @@ def _save_interrupted(run: OfflineRun, viewer: Viewer) -> None:
 
 
 def _make_steps(run: OfflineRun, viewer: Viewer) -> None:
-    import mlx.core as mx
-
     settings, state = run.settings, run.state
     run.whole_step = state.step
     if state.step == 0:
@@ -88,8 +88,6 @@ def _is_due(run: OfflineRun) -> bool:
 
 def _update(run: OfflineRun, gradient: Gradient) -> float:
     """Change the weights, unless that would spoil them; the learning rate."""
-    import mlx.core as mx
-
     rate = learning_rate(run.settings, run.state.step, run.steps)
     run.state.skipped = 0 if gradient.finite else run.state.skipped + 1
     if gradient.finite:
@@ -108,8 +106,6 @@ def _diverged(run: OfflineRun, said: str) -> DivergedError:
 
 
 def _values(run: OfflineRun, gradient: Gradient, rate: float, seconds: float) -> dict[str, Any]:
-    import mlx.core as mx
-
     return {
         "step": run.state.step,
         "loss": gradient.loss if gradient.finite else None,

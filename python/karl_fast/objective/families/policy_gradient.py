@@ -55,8 +55,6 @@ class PolicyGradient(Objective):
 
         Raises:
             IncoherentObjectiveError: they do not; the message says why.
-
-        Reference: none.
         """
         for wrong, why in (*self._of_clip(), *self._of_kl()):
             if wrong:
@@ -110,8 +108,6 @@ class PolicyGradient(Objective):
 
         Raises:
             ArgumentError, LayoutError, DTypeError: an array that an axis needs is missing or out of shape.
-
-        Reference: none.
         """
         batch.check()
         keep = self.filter(batch)

@@ -89,8 +89,6 @@ class TargetPolicy(Objective):
 
         Raises:
             ArgumentError, LayoutError, DTypeError: an array that an axis needs is missing or out of shape.
-
-        Reference: none.
         """
         batch.check()
         keep = self.filter(batch) & ~np.isnan(batch.need("rewards")) & (batch.need("group_ids") >= 0)

@@ -71,8 +71,6 @@ class TrajectoryBalance(Objective):
 
         Raises:
             IncoherentObjectiveError: they do not; the message says why.
-
-        Reference: none.
         """
         if self.reward.per_token:
             raise IncoherentObjectiveError(f"a balance needs one reward a rollout, {self.reward} gives one a token")
@@ -96,8 +94,6 @@ class TrajectoryBalance(Objective):
         Raises:
             ArgumentError, LayoutError, DTypeError: an array that an axis needs is missing or out of shape.
             IncoherentObjectiveError: a shaping that gives a number a token.
-
-        Reference: none.
         """
         batch.check()
         keep = self.filter(batch)

@@ -61,8 +61,6 @@ class WeightedLikelihood(Objective):
         Raises:
             UsageError: weights for rows that were drawn at their weights.
             ArgumentError: the batch lacks what the target needs.
-
-        Reference: none.
         """
         batch.check()
         if self.sampler.drawn:
@@ -78,8 +76,6 @@ class WeightedLikelihood(Objective):
             It keeps every row with a weight, and uses the weight unchanged.
 
         Raises: nothing.
-
-        Reference: none.
         """
         return replace(self, filter=KeepAll(), target=Logged(), sampler=EveryRow())
 
@@ -96,8 +92,6 @@ class WeightedLikelihood(Objective):
 
         Raises:
             UsageError, ArgumentError: as in :meth:`weights`.
-
-        Reference: none.
         """
         return scored(batch, self.filter(batch), weights=self.weights(batch))
 

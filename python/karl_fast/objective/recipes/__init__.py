@@ -28,8 +28,6 @@ def names() -> tuple[str, ...]:
         The names; each recipe comes after its base.
 
     Raises: nothing.
-
-    Reference: none.
     """
     return tuple(RECIPES)
 
@@ -45,8 +43,6 @@ def recipe(name: str) -> Recipe:
 
     Raises:
         UsageError: there is none of that name; the message lists those there are.
-
-    Reference: none.
     """
     found = RECIPES.get(_normal(name)) or BY_TITLE.get(_normal(name))
     if found is None:
