@@ -57,8 +57,6 @@ def expected_mixed_groups(rates: Reals, *, size: int, budget: int) -> NDArray[np
     Raises:
         ArgumentError: a rate outside [0, 1], a size below 1, or a negative budget.
         DTypeError, LayoutError: an array that would have to be cast or copied.
-
-    Reference: none; an expectation.
     """
     if budget < 0:
         raise ArgumentError(f"budget is {budget}, wanted zero or more")

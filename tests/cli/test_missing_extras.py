@@ -76,7 +76,7 @@ def test_functions_that_need_mlx_raise_the_same_error() -> None:
     for use in (
         "from karl_fast.train import evaluate",
         "from karl_fast.rl import ablate",
-        "from karl_fast.train import Training, train; train('data', Training(model='m', adapter_path='a'))",
+        "from karl_fast.train import train; train('data', 'm', 'a')",
         "from karl_fast.rl import Online, rl; rl(Online(model='m', prompts='p', out='o'))",
     ):
         steps = f"try:\n    {use}\nexcept ImportError as error:\n    print(type(error).__name__)"

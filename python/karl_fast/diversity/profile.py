@@ -145,8 +145,6 @@ def compare(before: Profile, after: Profile) -> Comparison:
         Both, with their ratios; ``print`` shows a table.
 
     Raises: nothing.
-
-    Reference: none; a quotient.
     """
     return Comparison(before, after)
 

@@ -206,7 +206,5 @@ def starved(
         ArgumentError: an infinite reward, a ``min_group`` below 1, or columns that differ in length.
         UsageError: both or none of ``group_ids`` and ``offsets``.
         DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
-
-    Reference: none; a count.
     """
     return Starved(*_core.starved(keep, rewards, group_ids, offsets=offsets, min_group=min_group))

@@ -97,7 +97,5 @@ def stale(versions: Integers, *, now: int, max_age: int) -> Filtered:
     Raises:
         ArgumentError: a version above ``now``, or a negative ``max_age``.
         DTypeError, LayoutError: an array that would have to be cast or copied.
-
-    Reference: none; a window of versions.
     """
     return filtered(_core.stale(versions, now=now, max_age=max_age))

@@ -64,8 +64,6 @@ pub(crate) fn mixed_group_probability<'py>(
 /// Raises:
 ///     ArgumentError: a rate outside [0, 1].
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
-///
-/// Reference: none; the variance of a Bernoulli variable.
 #[pyfunction]
 pub(crate) fn outcome_variance<'py>(py: Python<'py>, rates: &Bound<'py, PyAny>) -> PyResult<Column<'py>> {
     let rates = reals("rates", rates)?;

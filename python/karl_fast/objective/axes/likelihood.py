@@ -52,8 +52,6 @@ class Uniform(RowWeight):
 @dataclass(frozen=True)
 class Logged(RowWeight):
     """Weights from the data set (``Batch.weights``); an export with ``--sampler all`` stores their logarithms.
-
-    Reference: none; the weights are karl-fast's own.
     """
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:

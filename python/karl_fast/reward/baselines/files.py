@@ -256,8 +256,6 @@ def save(kept: Kept, path: str | Path) -> None:
     Raises:
         OutputForeignError: the path is a symbolic link, or a file of another format.
         FileError: the file cannot be written; the old one is kept.
-
-    Reference: none; a format of karl-fast, ``schema`` 1.
     """
     kind = next(kind for kind, found in KINDS.items() if found is type(kept))
     values = {one.name: getattr(kept, one.name) for one in fields(kept)}

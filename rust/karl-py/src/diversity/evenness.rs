@@ -116,8 +116,6 @@ pub(crate) fn gini(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f64> 
 /// Raises:
 ///     ArgumentError: a weight that is negative, NaN or infinite.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
-///
-/// Reference: none; a count.
 #[pyfunction]
 pub(crate) fn coverage(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f64> {
     with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::coverage(values)))

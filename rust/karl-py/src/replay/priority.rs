@@ -256,8 +256,6 @@ pub(crate) fn importance_log_weights<'py>(
 /// Raises:
 ///     ArgumentError: an infinite priority, or a k below 0.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
-///
-/// Reference: none; a selection.
 #[pyfunction]
 pub(crate) fn largest<'py>(
     py: Python<'py>,
