@@ -57,19 +57,19 @@ if TYPE_CHECKING:
         zscore,
     )
     from karl_fast.collection import Collection, collect
-    from karl_fast.commit_questions import convert_commits
-    from karl_fast.conversion import Conversion, convert
     from karl_fast.export.compare import compare
     from karl_fast.export.write import export
     from karl_fast.log import Log, read
-    from karl_fast.outcome import Outcomes, outcomes
-    from karl_fast.pairing import Pairs, pairs
     from karl_fast.pipeline.inspect import Inspection, inspect
     from karl_fast.pipeline.sample import Sample, sample
     from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
     from karl_fast.settings.sample import Settings
     from karl_fast.skill import Skills, skills
     from karl_fast.target import Target, boltzmann
+    from karl_fast.transcripts.commits import convert_commits
+    from karl_fast.transcripts.conversion import Conversion, convert
+    from karl_fast.transcripts.outcomes import Outcomes, outcomes
+    from karl_fast.transcripts.pairs import Pairs, pairs
 
 __version__ = VERSION
 
@@ -148,12 +148,12 @@ FAMILIES = (
 HOMES = {
     "karl_fast.collection": ("Collection", "collect"),
     "karl_fast.export.compare": ("compare",),
-    "karl_fast.commit_questions": ("convert_commits",),
-    "karl_fast.conversion": ("Conversion", "convert"),
+    "karl_fast.transcripts.commits": ("convert_commits",),
+    "karl_fast.transcripts.conversion": ("Conversion", "convert"),
     "karl_fast.export.write": ("export",),
     "karl_fast.log": ("Log", "read"),
-    "karl_fast.outcome": ("Outcomes", "outcomes"),
-    "karl_fast.pairing": ("Pairs", "pairs"),
+    "karl_fast.transcripts.outcomes": ("Outcomes", "outcomes"),
+    "karl_fast.transcripts.pairs": ("Pairs", "pairs"),
     "karl_fast.pipeline.inspect": ("Inspection", "inspect"),
     "karl_fast.pipeline.sample": ("Sample", "sample"),
     "karl_fast.sampling.draw": ("draw", "reservoir", "weighted_reservoir"),

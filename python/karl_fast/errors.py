@@ -72,7 +72,7 @@ class LayoutError(KarlError, ValueError):
 class LogError(KarlError, ValueError):
     """A file that holds no records."""
 
-    hint = "name what its records hold (--reward, --messages, ...), or give a glob that leaves the file out"
+    hint: str | None = "name what its records hold (--reward, --messages, ...), or give a glob that leaves the file out"
 
 
 class ColumnError(LogError):

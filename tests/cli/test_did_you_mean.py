@@ -289,5 +289,5 @@ def test_parquet_in_a_folder_is_told_how_to_name(folder: Path) -> None:
 
 def test_a_folder_as_the_output_of_convert(folder: Path) -> None:
     done = karl("convert", "tiny.jsonl", "-o", "out/", folder=folder)
-    assert refused(done, 2) == "-o is out/, wanted the name of a file"
-    assert hinted(done, 2) == "-o out/trajectories.jsonl is one: folders on the way to it are made"
+    assert refused(done, 2) == "--out is out/, wanted the name of a file"
+    assert hinted(done, 2) == "out/trajectories.jsonl is one: folders on the way to it are made"

@@ -115,8 +115,8 @@ def _check_convert(config: CycleConfig) -> None:
 
 def _require_transcripts(sources: Iterable[str]) -> None:
     """Raise where a source is a folder without a file of the name of a transcript, as the conversion does."""
-    from karl_fast.conversion import SUFFIXES
     from karl_fast.log.discovery import resolve_logs
+    from karl_fast.transcripts.sources import SUFFIXES
 
     for source in sources:
         if Path(source).is_dir():
@@ -128,7 +128,7 @@ def _require_transcripts(sources: Iterable[str]) -> None:
 
 
 def _check_outcomes(config: CycleConfig) -> None:
-    from karl_fast.outcome import MOST_DAYS
+    from karl_fast.transcripts.outcomes import MOST_DAYS
 
     table = config.tables["outcomes"]
     days = table.get("after_days", 1)

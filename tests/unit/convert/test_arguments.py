@@ -36,7 +36,7 @@ def test_a_limit_below_one_is_refused_by_name(session: Path, limits: dict[str, i
 def test_an_output_is_a_file_and_not_the_standard_one(session: Path) -> None:
     said = karl("convert", "s.jsonl", "-o", "-", folder=session)
     assert (said.returncode, (session / "-").exists()) == (2, False)
-    assert said.stderr.startswith("error: -o is -, wanted the name of a file")
+    assert said.stderr.startswith("error: --out is -, wanted the name of a file")
 
 
 @pytest.mark.parametrize("name", ["out.jsonl.gz", "out.jsonl.ZST", "out.zstd", "out.parquet"])

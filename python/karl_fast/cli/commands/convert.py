@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,18 +16,18 @@ from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import counts_of, page, sums_of
 from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import writing
-from karl_fast.commit_questions import convert_commits
-from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.log.discovery import PARQUET, neighbours_glob
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.schema import Rate, To
+from karl_fast.transcripts.commits import convert_commits
+from karl_fast.transcripts.conversion import convert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karl_fast.conversion import Conversion
+    from karl_fast.transcripts.conversion import Conversion
 
 GIT = "git"
 """Format of repositories."""
@@ -111,18 +110,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Make trajectories of the transcripts that agents leave behind: one line a session, as sample reads it."""
-    if not sources:
-        raise UsageError("no transcript given: wanted files, folders, globs, or - for standard input")
-    if not out:
-        raise UsageError("say where to write: -o FILE")
-    if out.endswith(("/", "/.")):
-        raise UsageError(
-            f"-o is {out}, wanted the name of a file",
-            hint=f"-o {Path(out) / 'trajectories.jsonl'} is one: folders on the way to it are made",
-        )
-    if out == "-":
-        raise UsageError("-o is -, wanted the name of a file: it appears whole or not at all")
-    writing(out)
+    sources, out = require_paths(sources, out, "transcript")
     settings = _of_commits(rate, to) if format == GIT else {"format": format, "to": to, "rate": rate}
     run = convert_commits if format == GIT else convert
     with progress(quiet) as watch:
@@ -141,6 +129,20 @@ def command(
         print(dumps(dataclasses.asdict(found), plain=True))
     elif not quiet:
         sys.stderr.write(describe_conversion(found, clean(out), rate, allowed=allow_secrets) + "\n")
+
+
+def require_paths(sources: list[str] | None, out: str | None, what: str) -> tuple[list[str], str]:
+    """Return the inputs and the output of a conversion, which a signal that ends it names from here on.
+
+    Raises:
+        UsageError: one of them is not given.
+    """
+    if not sources:
+        raise UsageError(f"no {what} given: wanted files, folders, globs, or - for standard input")
+    if not out:
+        raise UsageError("say where to write: -o FILE")
+    writing(out)
+    return sources, out
 
 
 def _of_commits(rate: str, to: str) -> dict[str, Any]:

@@ -11,20 +11,18 @@ import typer
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.commands.convert import AllowSecrets, Force, Format, Key, MaxLineBytes, Out, Threads
+from karl_fast.cli.commands.convert import AllowSecrets, Force, Format, Key, MaxLineBytes, Out, Threads, require_paths
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import counts_of, page
-from karl_fast.cli.signals import writing
-from karl_fast.conversion import AFTER_DAYS
-from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
-from karl_fast.outcome import outcomes
 from karl_fast.settings.sample import Settings
+from karl_fast.transcripts.conversion import AFTER_DAYS
+from karl_fast.transcripts.outcomes import outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karl_fast.outcome import Outcomes
+    from karl_fast.transcripts.outcomes import Outcomes
 
 Sources = Annotated[
     list[str] | None,
@@ -87,13 +85,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Find out what the work in trajectories earned, and write them with that and the evidence for it."""
-    if not sources:
-        raise UsageError("no trajectory given: wanted files, folders, globs, or - for standard input")
-    if not out:
-        raise UsageError("say where to write: -o FILE")
-    if out == "-" or out.endswith(("/", "/.")):
-        raise UsageError(f"-o is {out}, wanted the name of a file: it appears whole or not at all")
-    writing(out)
+    sources, out = require_paths(sources, out, "trajectory")
     with progress(quiet) as watch:
         found = outcomes(
             sources,

@@ -11,17 +11,15 @@ import typer
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.commands.convert import AllowSecrets, Format, Key, MaxLineBytes, Sources, Threads
+from karl_fast.cli.commands.convert import AllowSecrets, Format, Key, MaxLineBytes, Sources, Threads, require_paths
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import counts_of, page
-from karl_fast.cli.signals import writing
-from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
-from karl_fast.pairing import Shape, pairs
 from karl_fast.settings.sample import Settings
+from karl_fast.transcripts.pairs import Shape, pairs
 
 if TYPE_CHECKING:
-    from karl_fast.pairing import Pairs
+    from karl_fast.transcripts.pairs import Pairs
 
 Out = Annotated[
     str | None, typer.Option("--out", "-o", help="The file of pairs to write, a .jsonl; never standard output.")
@@ -56,11 +54,7 @@ def command(
 
     A pair comes from a session that was rewound, or from a request that was made again.
     """
-    if not sources:
-        raise UsageError("no transcript given: wanted files, folders, globs, or - for standard input")
-    if not out or out == "-":
-        raise UsageError("say where to write: -o FILE")
-    writing(out)
+    sources, out = require_paths(sources, out, "transcript")
     with progress(quiet) as watch:
         found = pairs(
             sources,

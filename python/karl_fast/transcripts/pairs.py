@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
-from karl_fast._output_path import check_around, refuse_link, refuse_read
-from karl_fast._pseudonyms import names
 from karl_fast._safe_text import counted
-from karl_fast.conversion import SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import NothingToSampleError
-from karl_fast.log.discovery import as_list, path_of, resolve_logs
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import check_choice, normalize_format
+from karl_fast.transcripts.conversion import Conversion, account_of
+from karl_fast.transcripts.sources import (
+    check_format,
+    check_output,
+    common_options,
+    open_transcripts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 Shape = Literal["chat", "text"]
 """Shapes of a pair: lists of messages for TRL, or texts for mlx-lm-lora."""
@@ -85,34 +86,15 @@ def pairs(
         NothingToSampleError: there is no pair; nothing is written.
         FileError, LogError, OutputExistsError, UsageError: as :func:`karl_fast.convert`.
     """
-    if format is not None:
-        named = normalize_format(format) if isinstance(format, str) else format
-        check_choice("format", named, [name for name, _ in _core.transcripts()])
-    refuse_packed(Path(out))
-    refuse_link(out)
-    check_around(out)
-    key = names(pseudonyms)
-    usual = Settings()
-    limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
-    expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in as_list(sources)]  # noqa: PTH111
-    with folders(Path(out).parent):
-        with advised(out, format):
-            target = _core.Target.pairs(Path(out), force=force)
-        with resolve_logs(expanded, SUFFIXES) as found, advised(out, format):
-            refuse_read(out, (name for name, _, optional in found.files if not optional or format))
-            facts = _core.pairs(
-                found.files,
-                target,
-                format=format,
-                shape=shape,
-                allow_secrets=allow_secrets,
-                pseudonyms=key,
-                max_line_bytes=limits.max_line_bytes,
-                threads=limits.threads,
-                progress=progress,
-            )
+    check_format(format)
+    check_output(out, "pairs.jsonl")
+    options = common_options(
+        allow_secrets=allow_secrets, pseudonyms=pseudonyms, max_line_bytes=max_line_bytes, threads=threads
+    )
+    with open_transcripts(sources, out, _core.Target.pairs, format=format, force=force) as (logs, target):
+        facts = _core.pairs(logs.files, target, format=format, shape=shape, progress=progress, **options)
     if not facts["pairs"]:
-        raise _nothing(facts)
+        raise _no_pair(facts)
     return Pairs(
         pairs=dict(facts["pairs"]),
         candidates=dict(facts["candidates"]),
@@ -120,11 +102,11 @@ def pairs(
         sessions=facts["sessions"],
         secrets=dict(facts["secrets"]),
         written_bytes=facts["written_bytes"],
-        converted=account_of(facts["converted"], found),
+        converted=account_of(facts["converted"], logs),
     )
 
 
-def _nothing(facts: _core.PairFacts) -> NothingToSampleError:
+def _no_pair(facts: _core.PairFacts) -> NothingToSampleError:
     """Return the error if there is no pair."""
     candidates = counted(sum(dict(facts["candidates"]).values()), "candidate")
     dropped = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in facts["dropped"])

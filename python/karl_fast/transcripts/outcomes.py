@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast._output_path import check_around, refuse_link, refuse_read
-from karl_fast._pseudonyms import names
-from karl_fast.conversion import AFTER_DAYS, SUFFIXES, Conversion, account_of, advised, folders, refuse_packed
 from karl_fast.errors import UsageError
-from karl_fast.log.discovery import as_list, path_of, resolve_logs
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import check_choice, normalize_format
+from karl_fast.transcripts.conversion import AFTER_DAYS, Conversion, account_of
+from karl_fast.transcripts.sources import (
+    check_format,
+    check_output,
+    common_options,
+    expand,
+    open_transcripts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,46 +103,37 @@ def outcomes(
         FileError, LogError, BadRewardError, MissingExtraError, OutputExistsError, UsageError: as
             :func:`karl_fast.convert`.
     """
-    if format is not None:
-        named = normalize_format(format) if isinstance(format, str) else format
-        check_choice("format", named, [name for name, _ in _core.transcripts()])
+    check_format(format)
     if not isinstance(after_days, int) or not 1 <= after_days <= MOST_DAYS:
         raise UsageError(f"after_days is {after_days!r}, wanted a whole number from 1 to {MOST_DAYS:,}")
-    refuse_packed(Path(out))
-    refuse_link(out)
-    check_around(out)
-    key = names(pseudonyms)
-    usual = Settings()
-    limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
-    graded, repos, pulls = _expanded(reports), _expanded(repositories), _expanded(pull_requests)
-    with folders(Path(out).parent):
-        with advised(out, format):
-            target = _core.Target.trajectories(Path(out), force=force)
-        beside = (*graded, *repos, *pulls)
-        with resolve_logs(_expanded(sources), SUFFIXES) as found, advised(out, format, beside):
+    check_output(out, "outcomes.jsonl")
+    options = common_options(
+        allow_secrets=allow_secrets, pseudonyms=pseudonyms, max_line_bytes=max_line_bytes, threads=threads
+    )
+    evidence = {
+        "reports": expand(reports),
+        "repositories": expand(repositories),
+        "pull_requests": expand(pull_requests),
+    }
+    repository = "name a git repository, or a folder inside of one"
+    # Errors of the other kinds say what was wanted.
+    hints = {path: repository if kind == "repositories" else None for kind, own in evidence.items() for path in own}
+    with open_transcripts(sources, out, _core.Target.trajectories, format=format, force=force, evidence=hints) as (
+        logs,
+        target,
+    ):
+        facts = _core.outcomes(
             # What an earlier run wrote is read where it is named, and passed over in its folder.
-            refuse_read(out, (name for _, name, optional in found.files if not optional or format))
-            facts = _core.outcomes(
-                [file for file in found.files if not _is_output(file, out)],
-                target,
-                format=format,
-                rate=False,
-                reports=graded,
-                repositories=repos,
-                after_days=after_days,
-                pull_requests=pulls,
-                allow_secrets=allow_secrets,
-                pseudonyms=key,
-                max_line_bytes=limits.max_line_bytes,
-                threads=limits.threads,
-                progress=progress,
-            )
-    return _account(facts, found)
-
-
-def _expanded(paths: str | Path | Iterable[str | Path]) -> list[str]:
-    # pathlib raises for an unknown home.
-    return [str(Path(os.path.expanduser(path_of(path)))) for path in as_list(paths)]  # noqa: PTH111
+            [file for file in logs.files if not _is_output(file, out)],
+            target,
+            format=format,
+            rate=False,
+            after_days=after_days,
+            progress=progress,
+            **evidence,
+            **options,
+        )
+    return _account(facts, logs)
 
 
 def _is_output(file: tuple[str, str, bool], out: str | Path) -> bool:
@@ -149,7 +142,7 @@ def _is_output(file: tuple[str, str, bool], out: str | Path) -> bool:
     return optional and Path(path).resolve() == Path(out).resolve()
 
 
-def _account(facts: Any, found: ResolvedLogs) -> Outcomes:
+def _account(facts: Any, logs: ResolvedLogs) -> Outcomes:
     values = dict(facts)
     del values["rewarded"]  # of `convert`
     means = {name: (known, total / known if known else None) for name, known, total in values["components"]}
@@ -161,6 +154,6 @@ def _account(facts: Any, found: ResolvedLogs) -> Outcomes:
             "dropped": dict(values["dropped"]),
             "secrets": dict(values["secrets"]),
             "without_repository": dict(values["without_repository"]),
-            "converted": None if converted is None else account_of(converted, found),
+            "converted": None if converted is None else account_of(converted, logs),
         }
     )

@@ -1,28 +1,35 @@
-"""Conversion of transcripts of agents and logs of rollouts to trajectories, one line each."""
+"""Conversion of transcripts of agents and logs of rollouts to trajectories, or to KARL's records, one line each."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast._output_path import advise, check_around, refuse_link, refuse_read
-from karl_fast._pseudonyms import names
-from karl_fast.errors import FULL, ColumnError, FileError, LogError, RewardError, TranscriptError, UsageError
-from karl_fast.karl_record_settings import check_to, transcripts_wanted
-from karl_fast.log.discovery import PACKED, PARQUET, as_list, path_of, resolve_logs, skip_reason, with_packed_suffixes
-from karl_fast.log.spool import COPIES
+from karl_fast.errors import AlreadyConvertedError, UsageError
+from karl_fast.log.discovery import PARQUET, skip_reason
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.validation import check_choice, normalize_format
+from karl_fast.settings.validation import check_choice
+from karl_fast.transcripts.sources import (
+    check_format,
+    check_output,
+    common_options,
+    open_transcripts,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from karl_fast.log.discovery import ResolvedLogs
     from karl_fast.settings.schema import Rate, To
+    from karl_fast.transcripts.sources import CommonOptions
+
+AFTER_DAYS = 14
+"""Days after which a commit is judged."""
+
+KARL_RATES = ("log", "karl-v1", "karl-v2")
+"""Sources of rewards for KARL's records; by the default they have none."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +105,6 @@ class Conversion:
     welded_lines: int
 
 
-AFTER_DAYS = 14
-"""Days after which a commit is judged."""
-
-HINT = "say who wrote them (--format), or give a glob that leaves the file out"
-OTHER = "leave --format out, so that the file is looked at, or give a glob that leaves it out"
-COLUMN = "write the file without the column, or cast it to strings"
-
-HINTS: dict[type[LogError], str] = {LogError: HINT, TranscriptError: HINT, ColumnError: COLUMN}
-"""Hints that replace those of errors which name options that `convert` lacks."""
-
-COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes", "blocks", "secrets")
-"""Fields that the extension returns as pairs."""
-
-
 def convert(
     sources: str | Path | Iterable[str | Path],
     out: str | Path,
@@ -165,60 +158,45 @@ def convert(
         UsageError: an unknown format, no file, a limit below 1, an output with the suffix of a packed file, or a file
             that is not a key of pseudonyms.
     """
-    from karl_fast.reward.engine.records import weights  # NumPy comes with it
+    check_format(format)
+    check_choice("to", to, ("trajectory", "karl"))
+    if to == "karl" and rate not in KARL_RATES:
+        raise UsageError(
+            f"rate is {rate!r}, and to is 'karl': wanted {' or '.join(KARL_RATES[1:])}",
+            "rate",
+            hint="without --rate the records have no reward yet, and KARL's backfill computes it",
+        )
+    check_output(out, "trajectories.jsonl")
+    options = common_options(
+        allow_secrets=allow_secrets, pseudonyms=pseudonyms, max_line_bytes=max_line_bytes, threads=threads
+    )
+    place = _core.Target.karl_records if to == "karl" else _core.Target.trajectories
+    with open_transcripts(sources, out, place, format=format, force=force, rewarded=rate != "log") as (logs, target):
+        if rate == "outcomes":
+            return account_of(_convert_with_outcomes(logs, target, format, options, progress), logs)
+        from karl_fast.reward.engine.records import weights  # NumPy comes with it
 
-    if format is not None:
-        named = normalize_format(format) if isinstance(format, str) else format
-        check_choice("format", named, [name for name, _ in _core.transcripts()])
-    check_to(to, rate)
-    refuse_packed(Path(out))
-    refuse_link(out)
-    check_around(out)
-    protection: dict[str, Any] = {"allow_secrets": allow_secrets, "pseudonyms": names(pseudonyms)}
-    usual = Settings()
-    limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
-    # pathlib raises for an unknown home.
-    expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in as_list(sources)]  # noqa: PTH111
-    with folders(Path(out).parent):
-        with advised(out, format):
-            place = _core.Target.karl_records if to == "karl" else _core.Target.trajectories
-            target = place(Path(out), force=force)
-        with (
-            advised(out, format),
-            resolve_logs(expanded, SUFFIXES, rewarded=rate != "log") as found,
-            transcripts_wanted(to),
-        ):
-            # What a conversion wrote is passed over in a folder, unless a format is given.
-            refuse_read(out, (name for _, name, optional in found.files if not optional or format))
-            if rate == "outcomes":
-                facts = _rated(found, target, format, limits, protection, progress)
-            else:
-                facts = _core.convert(
-                    found.files,
-                    target,
-                    format=format,
-                    to=to,
-                    rate=rate,
-                    weights=weights(),
-                    **protection,
-                    max_line_bytes=limits.max_line_bytes,
-                    threads=limits.threads,
-                    progress=progress,
-                )
-    return account_of(facts, found)
+        try:
+            facts = _core.convert(
+                logs.files, target, format=format, to=to, rate=rate, weights=weights(), progress=progress, **options
+            )
+        except AlreadyConvertedError as error:
+            if to == "karl":
+                error.hint = "give the transcripts that they were converted from: records are made of those"
+            raise
+    return account_of(facts, logs)
 
 
-def _rated(
-    found: ResolvedLogs,
+def _convert_with_outcomes(
+    logs: ResolvedLogs,
     target: _core.Target,
     format: str | None,
-    limits: Settings,
-    protection: dict[str, Any],
+    options: CommonOptions,
     progress: Callable[[int, int], None] | None,
 ) -> _core.ConversionFacts:
     """Convert transcripts with their outcomes, and rewards from these; return the account of the conversion."""
     facts = _core.outcomes(
-        found.files,
+        logs.files,
         target,
         format=format,
         rate=True,
@@ -226,98 +204,29 @@ def _rated(
         repositories=(),
         after_days=AFTER_DAYS,
         pull_requests=(),
-        **protection,
-        max_line_bytes=limits.max_line_bytes,
-        threads=limits.threads,
         progress=progress,
+        **options,
     )
     converted = facts["converted"]
     assert converted is not None, "without transcripts the conversion raises"
     converted["rewarded"], converted["written_bytes"] = facts["rewarded"], facts["written_bytes"]
-    if not protection["allow_secrets"]:
+    if not options["allow_secrets"]:
         converted["secrets"] = facts["secrets"]
     return converted
 
 
-@contextlib.contextmanager
-def advised(out: str | Path, format: str | None, beside: tuple[str, ...] = ()) -> Iterator[None]:
-    """Add a hint to errors without one; to none that begin with a path of `beside`, which holds no transcripts."""
-    try:
-        yield
-    except FileError as error:
-        advise(error, out)
-        if error.errno in FULL and error.hint is None:
-            error.hint = COPIES
-        raise
-    except RewardError as error:
-        error.hint = f"karl-fast sample reads the table as it is; {error.hint}" if error.hint else None
-        raise
-    except LogError as error:
-        if type(error) in HINTS and error.hint == type(error).hint and not str(error).startswith(beside):
-            error.hint = _hint(error, format)
-        raise
+PAIRS = ("messages", "tool_calls", "dropped", "bad", "types", "notes", "blocks", "secrets")
+"""Counts by name that the extension returns as pairs."""
 
 
-def _hint(error: LogError, format: str | None) -> str:
-    """Return the hint for an error whose own names options that `convert` lacks."""
-    if str(error).endswith(NO_TRANSCRIPT):
-        return f"{RECORDS}; {HINT if format is None else OTHER}"
-    return HINTS[type(error)] if format is None or type(error) is ColumnError else OTHER
-
-
-NO_TRANSCRIPT = "it is not a transcript of a known tool"
-"""End of the error for a file of no known kind."""
-
-RECORDS = "karl-fast sample reads records of other forms, whose fields are named"
-
-
-def account_of(facts: Any, found: ResolvedLogs | None = None) -> Conversion:
+def account_of(facts: Any, logs: ResolvedLogs | None = None) -> Conversion:
     """Return the account of a conversion, with the files skipped by name."""
     values = dict(facts)
-    values["skipped"] = [*values["skipped"], *(found.skipped if found else ())]
-    sums = {name: {"summed_columns": {one.name: one.columns}} for name, one in (found.summed if found else ())}
-    values["files"] = [file | sums.get(file["path"], {}) for file in values["files"]]
-    for path in found.passed if found else ():
-        kind = "skipped" if path.endswith(PARQUET) else "refused"
-        values[kind] = [*values[kind], (path, skip_reason(path))]
-    return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
-
-
-SUFFIXES = with_packed_suffixes(".jsonl", ".json", ".traj")
-"""Suffixes of files read from a folder."""
-
-
-def refuse_packed(out: Path) -> None:
-    """Refuse an output with the suffix of a packed file.
-
-    Raises:
-        UsageError: such a suffix.
-    """
-    if out.suffix.lower() in (*PACKED, PARQUET):
-        raise UsageError(
-            f"out is {out}, wanted the name of a .jsonl: it is plain text",
-            "out",
-            hint="gzip or zstd can pack it when it is there: packed logs are read as they are",
-        )
-
-
-@contextlib.contextmanager
-def folders(folder: Path) -> Iterator[None]:
-    """Make the parent folders of an output; those made are removed if it fails."""
-    made = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
-    try:
-        _make(folder, made)
-        yield
-    except BaseException:
-        for one in made:
-            with contextlib.suppress(OSError):  # it was never made, or has files of others
-                one.rmdir()
-        raise
-
-
-def _make(folder: Path, missing: list[Path]) -> None:
-    try:
-        if missing:
-            folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot make the folder {folder}: {error.strerror}", error.errno, str(folder)) from error
+    if logs is not None:
+        values["skipped"] = [*values["skipped"], *logs.skipped]
+        sums = {name: {"summed_columns": {reward.name: reward.columns}} for name, reward in logs.summed}
+        values["files"] = [file | sums.get(file["path"], {}) for file in values["files"]]
+        for path in logs.passed:
+            kind = "skipped" if path.endswith(PARQUET) else "refused"
+            values[kind] = [*values[kind], (path, skip_reason(path))]
+    return Conversion(**(values | {name: dict(values[name]) for name in PAIRS}))

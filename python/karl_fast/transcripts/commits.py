@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast._output_path import check_around, refuse_link
-from karl_fast._pseudonyms import names
-from karl_fast.conversion import account_of, folders, refuse_packed
 from karl_fast.errors import UsageError
 from karl_fast.log.discovery import as_list, path_of
 from karl_fast.settings.sample import Settings
+from karl_fast.transcripts.conversion import account_of
+from karl_fast.transcripts.sources import check_output, common_options, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from karl_fast.conversion import Conversion
+    from karl_fast.transcripts.conversion import Conversion
 
 
 def convert_commits(
@@ -54,23 +53,13 @@ def convert_commits(
         FileError, OutputExistsError: as in :func:`karl_fast.convert`.
         UsageError: no folder, an output with the suffix of a packed file, or a file that is not a key of pseudonyms.
     """
-    refuse_packed(Path(out))
-    refuse_link(out)
-    check_around(out)
-    usual = Settings()
-    limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
+    check_output(out, "commits.jsonl")
     paths = [Path(path_of(path)) for path in as_list(repositories)]
     if not paths:
         raise UsageError("no repository is given: wanted folders", "repositories")
-    key = names(pseudonyms)
-    with folders(Path(out).parent):
-        facts = _core.convert_commits(
-            paths,
-            _core.Target.trajectories(Path(out), force=force),
-            allow_secrets=allow_secrets,
-            pseudonyms=key,
-            max_line_bytes=limits.max_line_bytes,
-            threads=limits.threads,
-            progress=progress,
-        )
+    options = common_options(
+        allow_secrets=allow_secrets, pseudonyms=pseudonyms, max_line_bytes=max_line_bytes, threads=threads
+    )
+    with open_output(out, _core.Target.trajectories, force=force) as target:
+        facts = _core.convert_commits(paths, target, progress=progress, **options)
     return account_of(facts)
