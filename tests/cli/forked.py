@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SERVER = """\
 import importlib, json, os, socket, sys
 import pydantic
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS
 from karl_fast.entrypoint import main
 
 connection = socket.socket(fileno=int(sys.argv[1]))

@@ -8,7 +8,7 @@ import pytest
 
 from karl_fast.cli.app import app
 from karl_fast.cli.commands import sample
-from karl_fast.cli.fast_parser import OWN, plain
+from karl_fast.cli.fast_parser import COMMAND_OPTIONS, parse_plain
 from karl_fast.errors import UsageError
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.schema import schema
@@ -104,7 +104,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def same(arguments: list[str], typed: Any) -> None:
-    line, wanted = plain(arguments), typed(arguments)
+    line, wanted = parse_plain(arguments), typed(arguments)
     assert line is not None
     own = {"out": None, "force": False, "dry_run": False, "json": False, "quiet": False}
     assert own | line == wanted
@@ -139,18 +139,18 @@ def test_a_line_is_read_as_typer_reads_it(line: str, typed: Any) -> None:
 
 @pytest.mark.parametrize("line", NOT_PLAIN)
 def test_what_is_not_plain_is_left_to_typer(line: str) -> None:
-    assert plain(line.split()) is None
+    assert parse_plain(line.split()) is None
 
 
 def test_an_empty_word_is_left_to_typer() -> None:
-    assert plain(["sample", ""]) is None
-    assert plain(["sample", "log", "--id", ""]) is None
+    assert parse_plain(["sample", ""]) is None
+    assert parse_plain(["sample", "log", "--id", ""]) is None
 
 
 @pytest.mark.parametrize("name", ["KARL_FAST_SEED", "KARL_FAST_K", "KARL_FAST_AS", "KARL_FAST_CONFIG"])
 def test_a_variable_has_its_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "3")
-    assert plain(["sample", "log", "-k", "3"]) is None
+    assert parse_plain(["sample", "log", "-k", "3"]) is None
 
 
 def test_the_command_has_no_other_options() -> None:
@@ -158,12 +158,12 @@ def test_the_command_has_no_other_options() -> None:
 
     command = typer.main.get_command(app).commands["sample"]  # type: ignore[attr-defined]
     options = {word for param in command.params if param.param_type_name == "option" for word in param.opts}
-    assert options == {"--config", *(one.flag for one in schema(Settings).values()), *OWN}
+    assert options == {"--config", *(one.flag for one in schema(Settings).values()), *COMMAND_OPTIONS}
 
 
 def test_settings_that_contradict_each_other_are_refused_in_the_same_words() -> None:
     arguments = ["sample", "log", "-k", "3", "--fraction", "0.5", "-o", "out"]
     with pytest.raises(UsageError):
-        plain(arguments)
+        parse_plain(arguments)
     quick, slow = karl(*arguments), karl(*arguments, "--no-dedup")
     assert (quick.returncode, quick.stderr) == (slow.returncode, slow.stderr) != (0, "")

@@ -19,7 +19,7 @@ from typing import Any
 import pydantic
 
 from karl_fast.cli import main
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS
 
 SHIM = ctypes.CDLL(None)
 
@@ -67,7 +67,7 @@ def load() -> None:
     """Import what commands import, once for all children."""
     for command in COMMANDS:
         importlib.import_module(f"karl_fast.cli.commands.{command}")
-    for module in ("cli.dispatch", "cli.fast_parser", "reward"):
+    for module in ("cli.app", "cli.fast_parser", "reward"):
         importlib.import_module(f"karl_fast.{module}")
     pydantic.TypeAdapter(int)  # loads the rest of pydantic, which typer uses
 

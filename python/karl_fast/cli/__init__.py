@@ -1,7 +1,6 @@
 """The command `karl-fast`: parse, call, print. Data goes to stdout, messages to stderr.
 
-A line that is plain is read here (`plain`), and `--help` alone is printed here; every other line is parsed by typer,
-whose import takes most of a start.
+Plain lines of `sample` are parsed without typer (`fast_parser`), which takes most of a start; all others by it (`app`).
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ from karl_fast._safe_text import clean
 from karl_fast._signals import Stopped
 from karl_fast.cli.signals import listen, say
 from karl_fast.errors import FileError, KarlError, UsageError
-
-COMPLETION = "_KARL_FAST_COMPLETE"
-"""Variable by which a shell asks typer for completions."""
 
 
 def main() -> None:
@@ -60,18 +56,13 @@ def _run() -> int | None:
 
 
 def _command(arguments: list[str]) -> int | None:
-    if arguments in (["--help"], ["-h"]) and COMPLETION not in os.environ:
-        from karl_fast.cli.root_help import text
+    from karl_fast.cli.fast_parser import parse_plain  # with the settings, in which a signal may come
 
-        print(text(), end="")
-        return None
-    from karl_fast.cli.fast_parser import plain  # with the settings, which a help does not need
-
-    line = plain(arguments)
+    line = parse_plain(arguments)
     if line is None:
-        from karl_fast.cli.dispatch import parsed
+        from karl_fast.cli.app import run
 
-        return parsed()
+        return run()
     from karl_fast.cli.sample_body import draw
 
     listen()
@@ -100,14 +91,12 @@ def _open_closed() -> None:
 
 def complain(error: KarlError | OSError) -> int:
     """Print an error on stderr and return the exit code."""
-    sentence = _typed(error) if isinstance(error, UsageError) else str(error)
+    sentence = str(error)
+    if isinstance(error, UsageError):
+        from karl_fast.cli.usage_errors import name_options  # with typer
+
+        sentence = name_options(error)
     sys.stderr.write(f"error: {clean(sentence)}\n")
     if hint := getattr(error, "hint", None):
         sys.stderr.write(f"hint: {clean(hint)}\n")
     return getattr(error, "exit_code", 1)
-
-
-def _typed(error: UsageError) -> str:
-    from karl_fast.cli.usage_errors import typed
-
-    return typed(error)

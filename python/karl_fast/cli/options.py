@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from karl_fast.cli.precedence import SettingsLayer, resolved, typed
+from karl_fast.cli.precedence import SettingsLayer, merge_layers, split_by_source
 from karl_fast.settings.schema import MISSING, Setting, schema, variable
 from karl_fast.settings.validation import refuse_empty
 
@@ -34,7 +34,7 @@ def epilog(option: str, file: str, example: str) -> str:
     return f"{places}\n\nExample: {example}"
 
 
-def takes(
+def add_settings(
     kind: type, load: Callable[[str, str], Any], config: str, groups: Iterable[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add an option for each setting of a class to a command, and pass them as one `settings`.
@@ -47,90 +47,92 @@ def takes(
         config: help of ``--config``.
         groups: groups of settings that the command has, in the order of its help; all by default.
     """
-    settings = _chosen(kind, tuple(groups))
+    settings = _settings_of(kind, tuple(groups))
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
-            values = {one.name: given.pop(_parameter(one)) for one in settings}
+        def parse(ctx: typer.Context, config: str | None, **arguments: Any) -> None:
+            values = {setting.name: arguments.pop(_parameter_name(setting)) for setting in settings}
             refuse_empty("a file of settings", config=config)
             file = load(config, str(ctx.info_name)) if config else None
-            known = {name: value for name, value in file.settings.items() if name in values} if file else {}
-            layers = [SettingsLayer("file", known, dict.fromkeys(known, file.path if file else ""))]
-            layers += typed(ctx, values, {one.name: (_parameter(one), one.flag) for one in settings})
-            command(settings=resolved(layers, kind), config=file, **given)
+            of_file = {name: value for name, value in file.settings.items() if name in values} if file else {}
+            layers = [SettingsLayer("file", of_file, dict.fromkeys(of_file, file.path if file else ""))]
+            options = {setting.name: (_parameter_name(setting), setting.flag) for setting in settings}
+            layers += split_by_source(ctx, values, options)
+            command(settings=merge_layers(layers, kind), config=file, **arguments)
 
         own = inspect.signature(command, eval_str=True).parameters.values()
         context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        parameters = [context, *(one for one in own if one.name not in ("settings", "config")), _config(config)]
+        config_option = typer.Option("--config", help=config, envvar=variable("--config"), show_envvar=False)
+        parameters = [context, *(parameter for parameter in own if parameter.name not in ("settings", "config"))]
+        parameters.append(_parameter("config", Annotated[str | None, config_option], None))
         parameters += map(_option, settings)
-        parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        parsed.__annotations__ = {one.name: one.annotation for one in parameters}
-        return parsed
+        parse.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        parse.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return parse
 
     return decorate
 
 
-def names(kind: type, groups: Iterable[str]) -> tuple[str, ...]:
+def setting_names(kind: type, groups: Iterable[str]) -> tuple[str, ...]:
     """Return the settings of some groups."""
-    return tuple(one.name for one in _chosen(kind, tuple(groups)))
-
-
-def _chosen(kind: type, groups: tuple[str, ...]) -> list[Setting]:
-    every = list(schema(kind).values())
-    return [one for group in groups for one in every if one.group == group] if groups else every
-
-
-def _config(help: str) -> inspect.Parameter:
-    option = typer.Option("--config", help=help, envvar=variable("--config"), show_envvar=False)
-    annotation = Annotated[str | None, option]
-    return inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _parameter(one: Setting) -> str:
-    """Return the name of the parameter of a setting."""
-    return one.name.replace(".", "_")
-
-
-def _option(one: Setting) -> inspect.Parameter:
-    """Return the parameter of a setting, with the annotation that typer reads."""
-    default = _default(one)
-    how: dict[str, Any] = {"show_default": one.kind is not bool and bool(default is not None and default != "")}
-    if one.form or (one.words and one.kind is not str):
-        how |= {"parser": _reader(one), "metavar": one.form.metavar if one.form else _metavar(one)}
-    if one.proposals:
-        how["autocompletion"] = one.proposals
-    names = [] if one.kind is bool and one.flag == "--" + _parameter(one).replace("_", "-") else [one.flag]
-    option = typer.Option(*names, help=one.help, envvar=one.variable, show_envvar=False, **how)
-    kind: Any = Literal[one.words] if one.words and one.kind is str else str if "parser" in how else one.kind
-    annotation: Any = Annotated[kind if default is not None else kind | None, option]
-    return inspect.Parameter(_parameter(one), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return tuple(setting.name for setting in _settings_of(kind, tuple(groups)))
 
 
 def option(kind: type, name: str, help: str | None = None) -> Any:
     """Return the option for one setting of a class, for a command without the others; its help may differ."""
-    found = _option(schema(kind)[name]).annotation.__metadata__[0]
-    found.help = found.help if help is None else help
-    return found
+    declared = _option(schema(kind)[name]).annotation.__metadata__[0]
+    declared.help = declared.help if help is None else help
+    return declared
 
 
-def _metavar(one: Setting) -> str:
-    return f"<{'|'.join([one.kind.__name__, *one.words])}>"
+def _settings_of(kind: type, groups: tuple[str, ...]) -> list[Setting]:
+    every = list(schema(kind).values())
+    return [setting for group in groups for setting in every if setting.group == group] if groups else every
 
 
-def _default(one: Setting) -> Any:
+def _parameter_name(setting: Setting) -> str:
+    return setting.name.replace(".", "_")
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _option(setting: Setting) -> inspect.Parameter:
+    """Return the parameter of a setting, with the annotation that typer reads."""
+    default = _default(setting)
+    how: dict[str, Any] = {"show_default": setting.kind is not bool and bool(default is not None and default != "")}
+    if setting.form or (setting.words and setting.kind is not str):
+        how["parser"] = _parser(setting)
+        how["metavar"] = (
+            setting.form.metavar if setting.form else f"<{'|'.join([setting.kind.__name__, *setting.words])}>"
+        )
+    if setting.proposals:
+        how["autocompletion"] = setting.proposals
+    name = _parameter_name(setting)
+    # Of a switch without a name typer makes --no-..., too.
+    names = [] if setting.kind is bool and setting.flag == "--" + name.replace("_", "-") else [setting.flag]
+    option = typer.Option(*names, help=setting.help, envvar=setting.variable, show_envvar=False, **how)
+    kind: Any = str if "parser" in how else setting.kind
+    if setting.words and setting.kind is str:
+        kind = Literal[setting.words]
+    return _parameter(name, Annotated[kind if default is not None else kind | None, option], default)
+
+
+def _default(setting: Setting) -> Any:
     """Return the default as the parser takes it: text for shares, None for what the settings compute."""
-    if isinstance(one.default, tuple):
-        return ",".join(f"{share:g}" for share in one.default)
-    return None if one.default is MISSING else one.default
+    if isinstance(setting.default, tuple):
+        return ",".join(f"{share:g}" for share in setting.default)
+    return None if setting.default is MISSING else setting.default
 
 
-def _reader(one: Setting) -> Callable[[str], Any]:
-    def parsed(text: str) -> Any:
+def _parser(setting: Setting) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
         try:
-            return one.from_text(text)
+            return setting.from_text(text)
         except ValueError as error:
             raise typer.BadParameter(f"{text!r}, wanted {error}") from error
 
-    parsed.__name__ = one.name  # typer asks for a name
-    return parsed
+    parse.__name__ = setting.name  # typer asks for a name
+    return parse

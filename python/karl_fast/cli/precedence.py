@@ -32,7 +32,9 @@ class SettingsLayer(NamedTuple):
     place: dict[str, str]
 
 
-def typed(ctx: typer.Context, values: dict[str, Any], options: dict[str, tuple[str, str]]) -> Iterator[SettingsLayer]:
+def split_by_source(
+    ctx: typer.Context, values: dict[str, Any], options: dict[str, tuple[str, str]]
+) -> Iterator[SettingsLayer]:
     """Yield the values from the environment and the command line, the stronger last.
 
     Args:
@@ -40,18 +42,16 @@ def typed(ctx: typer.Context, values: dict[str, Any], options: dict[str, tuple[s
         values: values by setting.
         options: parameter of the command and flag of each setting.
     """
+    sources = {name: ctx.get_parameter_source(parameter) for name, (parameter, _) in options.items()}
     for origin in ("environment", "flag"):
-        said = {name: value for name, value in values.items() if _source(ctx, options[name][0]) == origin}
-        word = variable if origin == "environment" else str
-        yield SettingsLayer(origin, said, {name: word(options[name][1]) for name in said})
+        own = {
+            name: value for name, value in values.items() if (of := sources[name]) and SOURCES.get(of.name) == origin
+        }
+        place = variable if origin == "environment" else str
+        yield SettingsLayer(origin, own, {name: place(options[name][1]) for name in own})
 
 
-def _source(ctx: typer.Context, name: str) -> str | None:
-    source = ctx.get_parameter_source(name)
-    return SOURCES.get(source.name) if source else None
-
-
-def resolved(layers: Iterable[SettingsLayer], kind: type[S]) -> S:
+def merge_layers(layers: Iterable[SettingsLayer], kind: type[S]) -> S:
     """Merge layers into settings of a class, each stronger than the one before.
 
     A stronger layer removes the settings of weaker ones that its own displace (`displaced`).
@@ -69,10 +69,10 @@ def resolved(layers: Iterable[SettingsLayer], kind: type[S]) -> S:
     try:
         return build(kind, values, **more)
     except UsageError as error:
-        raise _blamed(layers, error, kind) from error
+        raise _name_source(layers, error, kind) from error
 
 
-def _blamed(layers: list[SettingsLayer], error: UsageError, kind: type) -> UsageError:
+def _name_source(layers: list[SettingsLayer], error: UsageError, kind: type) -> UsageError:
     """Return the error with the name of the file or variable that alone causes it.
 
     A value is the cause if it gives the same message alone; so is a layer. Flags are not named: the user typed them.
@@ -80,13 +80,13 @@ def _blamed(layers: list[SettingsLayer], error: UsageError, kind: type) -> Usage
     for layer in layers:
         alone = [{name: value} for name, value in layer.values.items()]
         for values in [*alone, layer.values]:
-            if layer.origin != "flag" and _fault(kind, values) == str(error):
+            if layer.origin != "flag" and _message(kind, values) == str(error):
                 places = dict.fromkeys(layer.place[name] for name in values)
                 return UsageError(f"{', '.join(places)}: {error}", hint=error.hint)
     return error
 
 
-def _fault(kind: type, values: dict[str, Any]) -> str | None:
+def _message(kind: type, values: dict[str, Any]) -> str | None:
     try:
         build(kind, values)
     except UsageError as error:

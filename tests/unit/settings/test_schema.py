@@ -51,7 +51,7 @@ def command(kind: type) -> Any:
         return SettingsFile(path, check_keys(kind, parsed(Path(path).read_text())))
 
     @app.command()
-    @options.takes(kind, load, "A file.")
+    @options.add_settings(kind, load, "A file.")
     def run(*, settings: Any, config: Any) -> None:
         seen.append(settings)
 

@@ -12,10 +12,9 @@ import typer
 
 from karl_fast._safe_text import clean, decimal
 from karl_fast.cli import options
-from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.signals import listen, nothing
-from karl_fast.cli.usage_errors import flags
+from karl_fast.cli.usage_errors import only_options
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps, finite
 
@@ -50,7 +49,7 @@ def command(
     from karl_fast.rl import ablate, load
 
     only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
-    with flags("config", "out", "seeds", "rounds"):
+    with only_options("config", "out", "seeds", "rounds"):
         settings = load(config) if rounds is None else load(config, rounds=rounds)
         listen(partial(_stopped, out))
         found = ablate(settings, out, seeds=_seeds(seeds), only=only, told=None if quiet else _told)

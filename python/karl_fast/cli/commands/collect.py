@@ -10,10 +10,9 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import app
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import counts_of, page
-from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
 from karl_fast.collection import collect
 from karl_fast.collection.status import state

@@ -9,8 +9,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, decimal
 from karl_fast.cli import options
-from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.export.compare import compare
 from karl_fast.export.manifest import dumps
 

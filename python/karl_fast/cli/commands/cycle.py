@@ -12,8 +12,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes, in_gigabytes
 from karl_fast.cli import options
-from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.signals import listen
 from karl_fast.cycle.config import STEPS, CycleConfig, load
 from karl_fast.cycle.records import CycleRecords

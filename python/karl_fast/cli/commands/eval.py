@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
-from karl_fast.cli.app import app
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.reports.sample import page
 from karl_fast.cli.rollout_options import (
     Attempts,
@@ -24,7 +24,6 @@ from karl_fast.cli.rollout_options import (
     Temperature,
     settings_of,
 )
-from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, nothing, written
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps

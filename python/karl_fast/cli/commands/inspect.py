@@ -9,10 +9,9 @@ import typer
 
 from karl_fast._safe_text import counted
 from karl_fast.cli import options
-from karl_fast.cli.app import app
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import describe_inspection
-from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.sample_body import given_logs
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
@@ -32,9 +31,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; 
     short_help=COMMANDS["inspect"],
     epilog=options.epilog("--max-per-group", "the file of --config", "karl-fast inspect runs/ --score zscore"),
 )
-@options.takes(
+@options.add_settings(
     Settings,
-    partial(load, names=options.names(Settings, GROUPS)),
+    partial(load, names=options.setting_names(Settings, GROUPS)),
     "Options from a TOML file, or from the manifest.json of a data set to make it again.",
     GROUPS,
 )

@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import app
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.commands.convert import AllowSecrets, Force, Format, Key, MaxLineBytes, Out, Threads, require_paths
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import counts_of, page
@@ -64,7 +64,7 @@ PullRequests = Annotated[
 
 @app.command(
     "outcomes",
-    short_help="Find out what the work in trajectories earned, from evidence.",
+    short_help=COMMANDS["outcomes"],
     epilog="Example: karl-fast outcomes ~/.claude/projects -o outcomes.jsonl",
 )
 def command(

@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import app
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.commands.convert import AllowSecrets, Format, Key, MaxLineBytes, Sources, Threads, require_paths
 from karl_fast.cli.progress import progress
 from karl_fast.cli.reports.sample import counts_of, page
@@ -33,7 +33,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a file of pairs th
 
 @app.command(
     "pairs",
-    short_help="Write the preference pairs that a user made in transcripts.",
+    short_help=COMMANDS["pairs"],
     epilog="Example: karl-fast pairs ~/.claude/projects -o pairs.jsonl",
 )
 def command(

@@ -9,9 +9,8 @@ import typer
 
 from karl_fast._safe_text import clean, decimal
 from karl_fast.cli import options
-from karl_fast.cli.app import app
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.rollout_options import Attempts, Config, Seed, Temperature, settings_of
-from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen
 from karl_fast.export.manifest import dumps
 

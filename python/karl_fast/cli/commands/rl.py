@@ -12,8 +12,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, pictured
 from karl_fast.cli import options
-from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.signals import listen, written
 from karl_fast.errors import AlarmError, CheckpointError, UsageError
 from karl_fast.export.manifest import dumps
@@ -49,7 +48,7 @@ def _read(path: str, command: str) -> OnlineConfig:
         "karl-fast rl --config rl.toml --seed 1",
     ),
 )
-@options.takes(Online, _read, "Options from a TOML file.")
+@options.add_settings(Online, _read, "Options from a TOML file.")
 def command(
     *,
     settings: Online,

@@ -8,8 +8,7 @@ import typer
 
 from karl_fast._safe_text import clean
 from karl_fast.cli import options
-from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.export.manifest import dumps
 
 Link = Annotated[str, typer.Option("--link", help="The link to move back.")]

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from karl_fast.cli import options
-from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.sample_body import draw
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
@@ -26,7 +25,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write
         "--max-per-group", "the file of --config", "karl-fast sample runs/ -o data -k 512 --score zscore"
     ),
 )
-@options.takes(
+@options.add_settings(
     Settings,
     load,
     "Options from a TOML file, or from the manifest.json of a data set to make it again.",

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from karl_fast.cli import options
-from karl_fast.cli.app import app
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.reports.sample import page
 from karl_fast.cli.reports.train import describe_training, watch_training
-from karl_fast.cli.root_help import COMMANDS
 from karl_fast.cli.signals import listen, written
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -41,7 +40,7 @@ Force = Annotated[bool, typer.Option("--force", help="Train anew where an adapte
         "karl-fast train data --model mlx-community/Qwen3-0.6B-4bit --epochs 3",
     ),
 )
-@options.takes(
+@options.add_settings(
     Training, load, "Options from the table [train] of a TOML file, or from the adapter of a run to make it again."
 )
 def command(

@@ -7,8 +7,7 @@ from typing import Any
 
 from karl_fast._core import VERSION, build_facts
 from karl_fast.cli import options
-from karl_fast.cli.app import app
-from karl_fast.cli.root_help import COMMANDS
+from karl_fast.cli.app import COMMANDS, app
 from karl_fast.export.manifest import dumps
 
 PACKAGES = ("numpy", "mlx", "mlx-lm", "transformers", "typer")
