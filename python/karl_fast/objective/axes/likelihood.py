@@ -51,8 +51,7 @@ class Uniform(RowWeight):
 
 @dataclass(frozen=True)
 class Logged(RowWeight):
-    """Weights from the data set (``Batch.weights``); an export with ``--sampler all`` stores their logarithms.
-    """
+    """Weights from the data set (``Batch.weights``); an export with ``--sampler all`` stores their logarithms."""
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the given weights."""
