@@ -2,17 +2,16 @@
 //!
 //! The enum is exhaustive on purpose: a new variant must not compile until each binding handles it.
 
-use std::fmt;
-
 /// The result of every fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An argument that was refused. Each variant holds where the fault is and the value found there.
 ///
 /// Two errors compare equal field by field, so an error that holds a NaN equals nothing, itself included.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A number that has to be finite is NaN or infinite.
+    #[error("{what} at index {index} is {value}, wanted a finite number")]
     NotFinite {
         /// The argument, or the quantity computed from it.
         what: &'static str,
@@ -22,6 +21,7 @@ pub enum Error {
         value: f64,
     },
     /// A single number that has to be finite is NaN or infinite.
+    #[error("{what} is {value}, wanted a finite number")]
     Number {
         /// The argument.
         what: &'static str,
@@ -29,6 +29,7 @@ pub enum Error {
         value: f64,
     },
     /// An argument has the wrong number of elements.
+    #[error("{what} has length {got}, wanted {wanted}")]
     Length {
         /// The argument.
         what: &'static str,
@@ -38,6 +39,7 @@ pub enum Error {
         wanted: usize,
     },
     /// A group code is neither below the number of groups nor [`Groups::NONE`](crate::group::Groups::NONE).
+    #[error("group code at index {index} is {code}, wanted less than {count} or NONE")]
     Code {
         /// The row.
         index: usize,
@@ -47,6 +49,7 @@ pub enum Error {
         count: usize,
     },
     /// A row that the columns do not have.
+    #[error("row at index {index} is {row}, wanted one of 0 to {count} exclusive")]
     Row {
         /// Its position in the argument.
         index: usize,
@@ -56,6 +59,7 @@ pub enum Error {
         count: usize,
     },
     /// A share lies outside (0, 1].
+    #[error("{what} is {value}, wanted a number in (0, 1]")]
     Fraction {
         /// The argument.
         what: &'static str,
@@ -63,6 +67,7 @@ pub enum Error {
         value: f64,
     },
     /// A number that has to be zero or more is negative or NaN.
+    #[error("{what} is {value}, wanted zero or more")]
     Negative {
         /// The argument.
         what: &'static str,
@@ -70,6 +75,7 @@ pub enum Error {
         value: f64,
     },
     /// A weight that is negative, NaN or infinite.
+    #[error("weight at index {index} is {value}, wanted a finite number, zero or more")]
     Weight {
         /// The row.
         index: usize,
@@ -77,6 +83,7 @@ pub enum Error {
         value: f64,
     },
     /// Shares that have to add up to one do not.
+    #[error("{what} add up to {got}, wanted 1")]
     Total {
         /// The argument.
         what: &'static str,
@@ -84,6 +91,7 @@ pub enum Error {
         got: f64,
     },
     /// A number that has to be above zero is not.
+    #[error("{what} is {value}, wanted a number above zero")]
     Positive {
         /// The argument.
         what: &'static str,
@@ -91,6 +99,7 @@ pub enum Error {
         value: f64,
     },
     /// A number is not above another that it has to be above.
+    #[error("{what} is {value}, wanted a number above {low}")]
     Above {
         /// The argument.
         what: &'static str,
@@ -100,6 +109,7 @@ pub enum Error {
         low: f64,
     },
     /// A number lies outside the closed range that a formula takes.
+    #[error("{what} is {value}, wanted {}", range(*low, *high))]
     Range {
         /// The argument.
         what: &'static str,
@@ -111,6 +121,7 @@ pub enum Error {
         high: f64,
     },
     /// A number of a column lies outside the closed range that a formula takes.
+    #[error("{what} at index {index} is {value}, wanted {}", bounds(*low, *high))]
     Outside {
         /// The argument.
         what: &'static str,
@@ -124,6 +135,7 @@ pub enum Error {
         high: f64,
     },
     /// A count is larger than what it counts.
+    #[error("{what} is {got}, wanted at most {most}")]
     Most {
         /// The argument.
         what: &'static str,
@@ -133,6 +145,7 @@ pub enum Error {
         most: usize,
     },
     /// Offsets that do not begin at 0, that fall, or that do not end where the values do.
+    #[error("{what} at index {index} is {got}, wanted {}", offsets(*low, *high))]
     Offset {
         /// The argument.
         what: &'static str,
@@ -146,6 +159,7 @@ pub enum Error {
         high: i64,
     },
     /// Bytes that no state of this kind and version was written as.
+    #[error("bytes are not a {what}: {problem}")]
     Bytes {
         /// The kind of state.
         what: &'static str,
@@ -153,6 +167,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// Two states that were not made with the same settings, so that their union means nothing.
+    #[error("{what} cannot be merged with one of another {differs}")]
     Merge {
         /// The kind of state.
         what: &'static str,
@@ -160,6 +175,7 @@ pub enum Error {
         differs: &'static str,
     },
     /// A sampler draws with replacement where one without is wanted, or the other way round.
+    #[error("sampler {what} draws {} replacement, wanted one {}", with_or_without(*replaces), with_or_without(!*replaces))]
     Replacement {
         /// The sampler.
         what: &'static str,
@@ -167,74 +183,34 @@ pub enum Error {
         replaces: bool,
     },
     /// A score is taken within groups, and no row has a group.
+    #[error("score {what} is taken within groups, but no row has a group")]
     NeedsGroups {
         /// The score.
         what: &'static str,
     },
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NotFinite { what, index, value } => {
-                write!(f, "{what} at index {index} is {value}, wanted a finite number")
-            }
-            Self::Number { what, value } => write!(f, "{what} is {value}, wanted a finite number"),
-            Self::Length { what, got, wanted } => {
-                write!(f, "{what} has length {got}, wanted {wanted}")
-            }
-            Self::Code { index, code, count } => {
-                write!(f, "group code at index {index} is {code}, wanted less than {count} or NONE")
-            }
-            Self::Row { index, row, count } => {
-                write!(f, "row at index {index} is {row}, wanted one of 0 to {count} exclusive")
-            }
-            Self::Fraction { what, value } => {
-                write!(f, "{what} is {value}, wanted a number in (0, 1]")
-            }
-            Self::Negative { what, value } => {
-                write!(f, "{what} is {value}, wanted zero or more")
-            }
-            Self::Weight { index, value } => {
-                write!(f, "weight at index {index} is {value}, wanted a finite number, zero or more")
-            }
-            Self::Total { what, got } => write!(f, "{what} add up to {got}, wanted 1"),
-            Self::Positive { what, value } => write!(f, "{what} is {value}, wanted a number above zero"),
-            Self::Above { what, value, low } => {
-                write!(f, "{what} is {value}, wanted a number above {low}")
-            }
-            Self::Range { what, value, low, high: f64::MAX } => {
-                write!(f, "{what} is {value}, wanted a finite number, {low} or more")
-            }
-            Self::Range { what, value, low, high } => {
-                write!(f, "{what} is {value}, wanted a number in [{low}, {high}]")
-            }
-            Self::Outside { what, index, value, low, high } => {
-                write!(f, "{what} at index {index} is {value}, wanted ")?;
-                match (low.is_finite(), high.is_finite()) {
-                    (true, true) => write!(f, "a number in [{low}, {high}]"),
-                    (true, false) => write!(f, "{low} or more"),
-                    (false, _) => write!(f, "at most {high}"),
-                }
-            }
-            Self::Most { what, got, most } => write!(f, "{what} is {got}, wanted at most {most}"),
-            Self::Offset { what, index, got, low, high } => {
-                let wanted = if low == high { format!("{low}") } else { format!("{low} to {high}") };
-                write!(f, "{what} at index {index} is {got}, wanted {wanted}")
-            }
-            Self::Bytes { what, problem } => write!(f, "bytes are not a {what}: {problem}"),
-            Self::Merge { what, differs } => {
-                write!(f, "{what} cannot be merged with one of another {differs}")
-            }
-            Self::Replacement { what, replaces } => {
-                let (got, wanted) = if replaces { ("with", "without") } else { ("without", "with") };
-                write!(f, "sampler {what} draws {got} replacement, wanted one {wanted}")
-            }
-            Self::NeedsGroups { what } => {
-                write!(f, "score {what} is taken within groups, but no row has a group")
-            }
-        }
+/// Return the numbers that a formula takes.
+fn range(low: f64, high: f64) -> String {
+    match high {
+        f64::MAX => format!("a finite number, {low} or more"),
+        _ => format!("a number in [{low}, {high}]"),
     }
 }
 
-impl std::error::Error for Error {}
+/// Return the numbers that a formula takes, in a range that may be open at an end.
+fn bounds(low: f64, high: f64) -> String {
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => format!("a number in [{low}, {high}]"),
+        (true, false) => format!("{low} or more"),
+        (false, _) => format!("at most {high}"),
+    }
+}
+
+fn offsets(low: i64, high: i64) -> String {
+    if low == high { format!("{low}") } else { format!("{low} to {high}") }
+}
+
+fn with_or_without(replaces: bool) -> &'static str {
+    if replaces { "with" } else { "without" }
+}

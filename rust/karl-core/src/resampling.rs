@@ -135,7 +135,7 @@ pub fn sign_flip(
     let inner = if rows < threads { threads } else { 1 };
     let one = |row: usize| {
         let row = &differences[offsets.row(row)];
-        if row.len() <= EXACT_MOST { share(row) } else { drawn_share(row, draws, seed, inner) }
+        if row.len() <= EXACT_MOST { count_share(row) } else { estimate_share(row, draws, seed, inner) }
     };
     Ok(in_parts(rows, threads, |rows| rows.map(one).collect::<Vec<_>>()).concat())
 }
@@ -171,9 +171,9 @@ pub fn sign_flip_limit(
     }
     check_positive("draws", draws as f64)?;
     if differences.len() > EXACT_MOST {
-        return Ok(drawn_limit(differences, weights, alpha, draws, seed, threads));
+        return Ok(estimate_limit(differences, weights, alpha, draws, seed, threads));
     }
-    Ok(exact_limit(differences, weights, alpha, threads))
+    Ok(compute_exact_limit(differences, weights, alpha, threads))
 }
 
 fn check_above(weights: &[f64]) -> Result<()> {
@@ -193,7 +193,7 @@ fn tie(differences: &[f64]) -> f64 {
 ///
 /// Speed: subsets are pairs of subsets of the two halves. With the sums of both halves sorted, one pointer into each
 /// counts all pairs: `2^(P/2)` steps instead of `2^P` (Horowitz & Sahni 1974).
-fn share(differences: &[f64]) -> f64 {
+fn count_share(differences: &[f64]) -> f64 {
     let tie = tie(differences);
     let (first, second) = differences.split_at(differences.len() / 2);
     let (first, second) = (subset_sums(first), subset_sums(second));
@@ -230,9 +230,9 @@ fn subset_sums(values: &[f64]) -> Vec<f64> {
 /// Speed: whole numbers of parts of 1 are counted by their sums. Else an exact count of the subsets up to a mean costs `2^(P/2)` steps, so there are to be few. Two counts enclose the
 /// rank between two means of a spread sample; what lies between them is sampled again, until all of it fits a list.
 /// Halving the range to the last digit takes 60 counts in the place of about 8.
-fn exact_limit(differences: &[f64], weights: &[f64], alpha: f64, threads: usize) -> f64 {
+fn compute_exact_limit(differences: &[f64], weights: &[f64], alpha: f64, threads: usize) -> f64 {
     let count = i32::try_from(differences.len()).unwrap_or(i32::MAX);
-    let rank = whole(alpha * 2_f64.powi(count));
+    let rank = floor_to_int(alpha * 2_f64.powi(count));
     if differences.is_empty() || rank == 0 {
         return f64::NEG_INFINITY;
     }
@@ -257,7 +257,7 @@ fn exact_limit(differences: &[f64], weights: &[f64], alpha: f64, threads: usize)
     clippy::cast_sign_loss,
     reason = "from 0 to the number of subsets, 2^40"
 )]
-fn whole(number: f64) -> u64 {
+fn floor_to_int(number: f64) -> u64 {
     number.floor() as u64
 }
 
@@ -293,7 +293,7 @@ impl Lattice {
         let equal = weights.iter().all(|weight| weight.to_bits() == 1.0_f64.to_bits());
         let least = |parts: &i64| size * *parts as f64 <= PARTS as f64;
         let parts = (1..=PARTS).take_while(|parts| equal && least(parts)).find(|&parts| fits(parts))?;
-        let numbers = differences.iter().map(|one| rounded(one * parts as f64)).collect();
+        let numbers = differences.iter().map(|one| round_to_int(one * parts as f64)).collect();
         Some(Self { numbers, parts })
     }
 
@@ -338,7 +338,7 @@ impl Lattice {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "at most PARTS in size")]
-fn rounded(number: f64) -> i64 {
+fn round_to_int(number: f64) -> i64 {
     number.round() as i64
 }
 
@@ -438,7 +438,7 @@ impl<'a> MeanSearch<'a> {
         let rest = self.less(mean);
         let tie = tie(&rest);
         let (first, second) = rest.split_at(rest.len() / 2);
-        let (first, second) = (numbered_sums(first), numbered_sums(second));
+        let (first, second) = (sum_numbered_subsets(first), sum_numbered_subsets(second));
         let (mut below, mut upto, mut fits, mut under) = (0_u64, 0_u64, second.len(), second.len());
         for &(one, _) in &first {
             while fits > 0 && one + second[fits - 1].0 > tie {
@@ -503,7 +503,7 @@ fn golden(step: u64, row: u64) -> u64 {
 fn spread(means: &[f64], share: f64) -> [f64; 2] {
     let size = means.len() as f64;
     let error = SURE * (share * (1.0 - share) / size).sqrt() + 1.0 / size;
-    let at = |share: f64| means[place(whole((share * size).clamp(1.0, size)), means.len())];
+    let at = |share: f64| means[place(floor_to_int((share * size).clamp(1.0, size)), means.len())];
     [at(share - error), at(share + error)]
 }
 
@@ -524,7 +524,7 @@ fn all_sums(values: &[f64]) -> Vec<f64> {
 }
 
 /// Return the sums of all subsets with their numbers, sorted.
-fn numbered_sums(values: &[f64]) -> Vec<(f64, u32)> {
+fn sum_numbered_subsets(values: &[f64]) -> Vec<(f64, u32)> {
     let mut sums = vec![(0.0, 0_u32)];
     for (row, &value) in values.iter().enumerate() {
         let (size, bit) = (sums.len(), 1_u32 << row);
@@ -544,7 +544,7 @@ fn numbered_sums(values: &[f64]) -> Vec<(f64, u32)> {
     sums
 }
 
-fn drawn_share(differences: &[f64], draws: usize, seed: u64, threads: usize) -> f64 {
+fn estimate_share(differences: &[f64], draws: usize, seed: u64, threads: usize) -> f64 {
     let (tie, hashes) = (tie(differences), Hashes::new(seed, Purpose::Flip));
     let run = |draws: Range<usize>| {
         draws
@@ -561,7 +561,7 @@ fn drawn_share(differences: &[f64], draws: usize, seed: u64, threads: usize) -> 
     clippy::cast_sign_loss,
     reason = "a share of a count, from 0 to it"
 )]
-fn drawn_limit(
+fn estimate_limit(
     differences: &[f64],
     weights: &[f64],
     alpha: f64,

@@ -138,8 +138,8 @@ pub struct Factored {
 pub fn select(population: &Population, settings: &SelectionSettings) -> Result<Selection> {
     check(population, settings)?;
     let (constancy, scores) = score(population, settings)?;
-    let verdicts = judge(population, settings, &constancy, None)?;
-    weigh(population, settings, &constancy, scores, verdicts)
+    let verdicts = apply_rules(population, settings, &constancy, None)?;
+    fit_target(population, settings, &constancy, scores, verdicts)
 }
 
 /// Select rows as [`select`] does, by given log-weights: `log w_i = given_i - log sum exp(given)`.
@@ -159,9 +159,9 @@ pub fn select_weighted(
         SelectionSettings { score: Score::Raw, temperature: Temperature::Inverse(1.0), ..*settings };
     check(population, &settings)?;
     let constancy = ConstantGroups::of(population.rewards, population.groups, settings.threads);
-    let verdicts = judge(population, &settings, &constancy, Some(log_weights))?;
+    let verdicts = apply_rules(population, &settings, &constancy, Some(log_weights))?;
     let score = |&given: &f64| if given == f64::NEG_INFINITY { f64::NAN } else { given };
-    weigh(population, &settings, &constancy, log_weights.iter().map(score).collect(), verdicts)
+    fit_target(population, &settings, &constancy, log_weights.iter().map(score).collect(), verdicts)
 }
 
 /// Select rows as [`select`] does, by given scores, such as advantages over a baseline. `[B]`
@@ -179,8 +179,8 @@ pub fn select_scored(
     check(population, settings)?;
     check_length("scores", scores.len(), population.rewards.len())?;
     let constancy = ConstantGroups::of(population.rewards, population.groups, settings.threads);
-    let verdicts = judge(population, settings, &constancy, None)?;
-    weigh(population, settings, &constancy, Cow::Owned(scores.to_vec()), verdicts)
+    let verdicts = apply_rules(population, settings, &constancy, None)?;
+    fit_target(population, settings, &constancy, Cow::Owned(scores.to_vec()), verdicts)
 }
 
 /// Return which groups are constant, and the score of every row: from its shaped reward where there is a shaping.
@@ -201,7 +201,7 @@ fn score<'a>(
 }
 
 /// Return the target over the rows that passed.
-fn weigh(
+fn fit_target(
     population: &Population,
     settings: &SelectionSettings,
     constancy: &ConstantGroups,
@@ -290,7 +290,7 @@ fn check(population: &Population, settings: &SelectionSettings) -> Result<()> {
 }
 
 /// Return the verdicts of the rules that come before the draw.
-fn judge(
+fn apply_rules(
     population: &Population,
     settings: &SelectionSettings,
     constancy: &ConstantGroups,

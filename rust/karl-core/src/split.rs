@@ -35,19 +35,19 @@ pub struct Group {
 pub fn split(groups: &[Group], fractions: &[f64; 3], seed: u64, fewest: u64) -> Result<Vec<usize>> {
     check_fractions(fractions)?;
     let rest = if fractions[0] > 0.0 { 0 } else { 2 - usize::from(fractions[2] <= 0.0) };
-    let mut deal = Assignment::new(groups, seed, rest);
-    let all = deal.left as f64;
+    let mut assignment = Assignment::new(groups, seed, rest);
+    let all = assignment.left as f64;
     for split in (1..3).filter(|&split| split != rest && fractions[split] > 0.0) {
         let quota = fractions[split] * all;
-        let rows = deal.fill(split, quota);
+        let rows = assignment.fill(split, quota);
         if quota >= fewest as f64 {
-            deal.feed(split, rows, fewest);
+            assignment.fill_to_fewest(split, rows, fewest);
         }
     }
-    Ok(deal.splits)
+    Ok(assignment.splits)
 }
 
-/// A deal on its way.
+/// Groups that are being dealt to splits.
 struct Assignment<'a> {
     groups: &'a [Group],
     /// Groups that no split has taken, in the order of their uniforms.
@@ -77,7 +77,7 @@ impl<'a> Assignment<'a> {
             let size = self.groups[group].rows;
             let nearer = (size as f64) < 2.0 * (quota - rows as f64);
             if nearer && size < self.left {
-                self.give(group, split);
+                self.assign(group, split);
                 rows += size;
             } else {
                 self.order.push(group);
@@ -87,7 +87,7 @@ impl<'a> Assignment<'a> {
     }
 
     /// Give a split of so many rows the smallest groups until it has the fewest that it may have.
-    fn feed(&mut self, split: usize, mut rows: u64, fewest: u64) {
+    fn fill_to_fewest(&mut self, split: usize, mut rows: u64, fewest: u64) {
         while rows < fewest {
             let size = |&at: &usize| self.groups[self.order[at]].rows;
             let Some(at) = (0..self.order.len()).min_by_key(size) else { return };
@@ -96,12 +96,12 @@ impl<'a> Assignment<'a> {
                 return;
             }
             let group = self.order.remove(at);
-            self.give(group, split);
+            self.assign(group, split);
             rows += size;
         }
     }
 
-    fn give(&mut self, group: usize, split: usize) {
+    fn assign(&mut self, group: usize, split: usize) {
         self.splits[group] = split;
         self.left -= self.groups[group].rows;
     }

@@ -135,7 +135,7 @@ impl<T> RewardStream<T> {
         }
         self.kept.0.push(reward);
         push(&mut self.kept.1, components);
-        self.weigh(index, key, reward, item)
+        self.add_weight(index, key, reward, item)
     }
 
     fn verdict(&self, reward: f64) -> Verdict {
@@ -146,7 +146,7 @@ impl<T> RewardStream<T> {
         }
     }
 
-    fn weigh(&mut self, index: usize, key: Key, reward: f64, item: impl FnOnce() -> T) -> Result<()> {
+    fn add_weight(&mut self, index: usize, key: Key, reward: f64, item: impl FnOnce() -> T) -> Result<()> {
         let shaped = self.settings.shaping.map_or(reward, |shaping| shaping.of(reward));
         if shaped.is_infinite() {
             return Err(Error::NotFinite { what: "shaped reward", index, value: shaped });
@@ -161,12 +161,12 @@ impl<T> RewardStream<T> {
         // Not the smallest key that is held: of those passed over, the largest is told.
         let least = if full { self.passed } else { f64::NEG_INFINITY };
         if let Some(rank) = gumbel::key_from(log, self.settings.seed, || key, least) {
-            self.hold(rank, key, item);
+            self.hold_item(rank, key, item);
         }
         Ok(())
     }
 
-    fn hold(&mut self, rank: f64, key: Key, item: impl FnOnce() -> T) {
+    fn hold_item(&mut self, rank: f64, key: Key, item: impl FnOnce() -> T) {
         let rank = Rank { key: rank, record: key };
         if self.held.len() < self.settings.room {
             self.held.push(StreamItem { rank, item: item() });

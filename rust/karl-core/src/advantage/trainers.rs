@@ -184,7 +184,7 @@ impl Convention {
         let mut advantages = vec![f64::NAN; rewards.len()];
         for rows in members(layout) {
             let group: Vec<f32> = rows.iter().map(|&row| rewards[row]).collect();
-            let scores = self.rounded(&group, layout.groups());
+            let scores = self.score_single(&group, layout.groups());
             rows.iter().zip(scores).for_each(|(&row, score)| advantages[row] = score.into());
         }
         match advantages.iter().position(|advantage| advantage.is_infinite()) {
@@ -205,7 +205,7 @@ impl Convention {
     }
 
     /// Return the advantages of a group in f32.
-    fn rounded(&self, rewards: &[f32], groups: usize) -> Vec<f32> {
+    fn score_single(&self, rewards: &[f32], groups: usize) -> Vec<f32> {
         let (mean, deviation) = match (self.ddof, self.singleton) {
             (_, Singleton::Raw) if rewards.len() == 1 => (0.0, 1.0),
             (None, _) => (self.single.mean(rewards), 1.0),
@@ -292,22 +292,22 @@ const POWER: u32 = 4;
 fn sum(values: &[f32]) -> f32 {
     let (vectors, rest) = values.as_chunks::<LANES>();
     if vectors.is_empty() {
-        let [total] = interleaved(values.as_chunks::<1>().0);
+        let [total] = sum_interleaved(values.as_chunks::<1>().0);
         return total;
     }
-    rest.iter().chain(&interleaved(vectors)).fold(0.0, |total, value| total + value)
+    rest.iter().chain(&sum_interleaved(vectors)).fold(0.0, |total, value| total + value)
 }
 
 /// Four ways, then what is left over, which the first takes.
-fn interleaved<const N: usize>(vectors: &[[f32; N]]) -> [f32; N] {
+fn sum_interleaved<const N: usize>(vectors: &[[f32; N]]) -> [f32; N] {
     let (quads, rest) = vectors.as_chunks::<WAYS>();
-    let [mut first, others @ ..] = levelled(quads);
+    let [mut first, others @ ..] = sum_by_levels(quads);
     rest.iter().chain(&others).for_each(|vector| add(&mut first, vector));
     first
 }
 
 /// Each way for itself: a level that is full goes to the next, and all of them are added up at the end.
-fn levelled<const N: usize>(quads: &[[[f32; N]; WAYS]]) -> [[f32; N]; WAYS] {
+fn sum_by_levels<const N: usize>(quads: &[[[f32; N]; WAYS]]) -> [[f32; N]; WAYS] {
     let depth = usize::BITS - quads.len().saturating_sub(1).leading_zeros();
     let power = POWER.max(depth / DIGITS);
     let mut levels = [[[0.0; N]; WAYS]; LEVELS];

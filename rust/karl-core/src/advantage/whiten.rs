@@ -114,9 +114,9 @@ pub fn reinforce_plus_plus<R: Real>(
     };
     let kept: Vec<usize> = (0..rewards.len()).filter(|&at| mask[at]).collect();
     let column: Vec<R> = kept.iter().map(|&at| rewards[at]).collect();
-    let ends = kept_ends(offsets, mask);
+    let ends = offsets_of_kept(offsets, mask);
     let rows = Offsets::new("offsets", &ends, column.len())?;
-    let place = |error| at_row(error, &kept);
+    let place = |error| with_row(error, &kept);
     let returns = discounted_returns(&column, rows, gamma, threads).map_err(place)?;
     let whitened = whiten(&returns, None, how, threads).map_err(place)?;
     let mut advantages = vec![0.0; rewards.len()];
@@ -125,7 +125,7 @@ pub fn reinforce_plus_plus<R: Real>(
 }
 
 /// Return the offsets of the rows among the values that are kept.
-fn kept_ends(offsets: Offsets<'_>, mask: &[bool]) -> Vec<i64> {
+fn offsets_of_kept(offsets: Offsets<'_>, mask: &[bool]) -> Vec<i64> {
     let mut ends = vec![0];
     let mut seen = 0;
     for row in offsets.rows() {
@@ -136,7 +136,7 @@ fn kept_ends(offsets: Offsets<'_>, mask: &[bool]) -> Vec<i64> {
 }
 
 /// Return the error with the place in the whole column.
-fn at_row(error: Error, kept: &[usize]) -> Error {
+fn with_row(error: Error, kept: &[usize]) -> Error {
     match error {
         Error::NotFinite { what, index, value } => Error::NotFinite { what, index: kept[index], value },
         other => other,

@@ -28,13 +28,13 @@ pub fn pass_at_k(rollouts: &[i64], successes: &[i64], k: usize, threads: usize) 
     let mut passed = vec![0.0; rollouts.len()];
     parallel::fill(&mut passed, threads, |first, block| {
         for ((passed, &n), &c) in block.iter_mut().zip(&rollouts[first..]).zip(&successes[first..]) {
-            *passed = passes(n as f64, c as f64, k as f64);
+            *passed = pass_probability(n as f64, c as f64, k as f64);
         }
     });
     Ok(passed)
 }
 
-fn passes(n: f64, c: f64, k: f64) -> f64 {
+fn pass_probability(n: f64, c: f64, k: f64) -> f64 {
     if n < k {
         return f64::NAN;
     }

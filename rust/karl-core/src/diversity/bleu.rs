@@ -40,12 +40,12 @@ pub fn self_bleu(
         return Ok(vec![f64::NAN; sequences.len()]);
     }
     let mut logs = log_brevities(sequences);
-    let mut grams = Grams::ones(sequences, threads);
+    let mut grams = Grams::unigrams(sequences, threads);
     // Beyond the longest sequence no order holds an n-gram, and all of them say the same.
     let longest = sequences.lengths().max().unwrap_or(0);
     for order in 1..=n.min(longest + 1) {
         if order > 1 {
-            grams = grams.longer(threads);
+            grams = grams.extend(threads);
         }
         let more = f64::from(smoothing == Smoothing::AddOne && order > 1);
         for (row, matched) in matches(&grams, threads).into_iter().enumerate() {
@@ -85,13 +85,13 @@ fn matches(grams: &Grams<'_>, threads: usize) -> Vec<f64> {
 fn log_brevities(sequences: Sequences<'_>) -> Vec<f64> {
     let mut sorted: Vec<usize> = sequences.lengths().collect();
     sorted.sort_unstable();
-    let brevity = |length: usize| (1.0 - closest(&sorted, length) as f64 / length as f64).min(0.0);
+    let brevity = |length: usize| (1.0 - find_closest(&sorted, length) as f64 / length as f64).min(0.0);
     // An empty sequence beside an empty one is 0 / 0, which `min` would take for no penalty.
     sequences.lengths().map(|length| if length == 0 { f64::NEG_INFINITY } else { brevity(length) }).collect()
 }
 
 /// Return the length closest to `length` among the others; `sorted` holds it once for itself.
-fn closest(sorted: &[usize], length: usize) -> usize {
+fn find_closest(sorted: &[usize], length: usize) -> usize {
     let at = sorted.partition_point(|&other| other < length);
     let below = at.checked_sub(1).and_then(|at| sorted.get(at));
     match (below, sorted.get(at + 1)) {

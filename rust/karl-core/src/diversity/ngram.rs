@@ -78,17 +78,17 @@ impl<'a> Grams<'a> {
     /// Return the n-grams of order `n`, which is 1 or more.
     pub(super) fn of(sequences: Sequences<'a>, n: usize, threads: usize) -> Result<Self> {
         check_positive("n", n as f64)?;
-        let mut grams = Self::ones(sequences, threads);
+        let mut grams = Self::unigrams(sequences, threads);
         // Orders beyond the longest sequence are all empty alike.
         let longest = sequences.lengths().max().unwrap_or(0);
         for _ in 1..n.min(longest + 1) {
-            grams = grams.longer(threads);
+            grams = grams.extend(threads);
         }
         Ok(grams)
     }
 
     /// Return the tokens themselves.
-    pub(super) fn ones(sequences: Sequences<'a>, threads: usize) -> Self {
+    pub(super) fn unigrams(sequences: Sequences<'a>, threads: usize) -> Self {
         let tokens = sequences.tokens;
         let alone = |at| tokens.code(at).map_or(NO_PAIR, |code| pair(0, numbered(code)));
         let pairs: Vec<u64> = (0..tokens.rows()).map(alone).collect();
@@ -98,7 +98,7 @@ impl<'a> Grams<'a> {
     }
 
     /// Return the n-grams that are one token longer: each is a shorter one and the token after it.
-    pub(super) fn longer(&self, threads: usize) -> Self {
+    pub(super) fn extend(&self, threads: usize) -> Self {
         let Sequences { tokens, offsets } = self.sequences;
         let mut pairs = vec![NO_PAIR; self.codes.len()];
         for Range { start, end } in offsets.rows() {

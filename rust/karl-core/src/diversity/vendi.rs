@@ -67,7 +67,7 @@ impl SparseCounts {
     }
 
     /// Rows at length one; those without an entry have no direction and go.
-    fn unit(mut self) -> Self {
+    fn normalise(mut self) -> Self {
         let rows: Vec<_> = self.rows().filter(|row| !row.is_empty()).collect();
         for row in &rows {
             let values = &mut self.values[row.clone()];
@@ -80,7 +80,7 @@ impl SparseCounts {
         self
     }
 
-    fn transposed(&self) -> Self {
+    fn transpose(&self) -> Self {
         let mut starts = vec![0; self.width + 1];
         self.columns.iter().for_each(|&column| starts[column as usize + 1] += 1);
         (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
@@ -110,7 +110,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn swapped(self) -> Self {
+    fn swap(self) -> Self {
         Self { rows: self.columns, columns: self.rows }
     }
 
@@ -145,9 +145,9 @@ impl Pair {
 }
 
 /// Counts of n-grams at length one, the rows being sequences.
-fn units(sequences: Sequences<'_>, n: usize, threads: usize) -> Result<Pair> {
-    let rows = SparseCounts::of(&Grams::of(sequences, n, threads)?, threads).unit();
-    let columns = rows.transposed();
+fn normalise_counts(sequences: Sequences<'_>, n: usize, threads: usize) -> Result<Pair> {
+    let rows = SparseCounts::of(&Grams::of(sequences, n, threads)?, threads).normalise();
+    let columns = rows.transpose();
     Ok(Pair { rows, columns })
 }
 
@@ -165,10 +165,10 @@ fn units(sequences: Sequences<'_>, n: usize, threads: usize) -> Result<Pair> {
 /// # Errors
 /// [`Error::Positive`](crate::Error::Positive) for `n = 0`.
 pub fn vendi_ngrams(sequences: Sequences<'_>, n: usize, threads: usize) -> Result<f64> {
-    let pair = units(sequences, n, threads)?;
+    let pair = normalise_counts(sequences, n, threads)?;
     let count = pair.rows.height() as f64;
     // The side whose products are the squares of the other's rows.
-    let cheap = if pair.columns.products() <= pair.rows.products() { pair } else { pair.swapped() };
+    let cheap = if pair.columns.products() <= pair.rows.products() { pair } else { pair.swap() };
     let squares =
         cheap.gram_rows(threads, |sums, touched| touched.iter().map(|&at| sums[at] * sums[at]).sum::<f64>());
     let score = count * count / sum(squares.into_iter());
@@ -196,9 +196,9 @@ pub struct Gram {
 /// # Errors
 /// [`Error::Positive`](crate::Error::Positive) for `n = 0`.
 pub fn ngram_gram(sequences: Sequences<'_>, n: usize, threads: usize) -> Result<Gram> {
-    let pair = units(sequences, n, threads)?;
+    let pair = normalise_counts(sequences, n, threads)?;
     let count = pair.rows.height() as f64;
-    let small = if pair.rows.height() <= pair.columns.height() { pair } else { pair.swapped() };
+    let small = if pair.rows.height() <= pair.columns.height() { pair } else { pair.swap() };
     let rows = small.gram_rows(threads, |sums, _| sums.iter().map(|sum| sum / count).collect::<Vec<_>>());
     Ok(Gram { values: rows.concat(), size: small.rows.height() })
 }

@@ -42,14 +42,14 @@ const NEAR: usize = 1 << 14;
 pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     let threads = if values.len() < ALONE { 1 } else { threads.max(1) };
     if groups.len() <= NEAR {
-        return near(values, groups, threads);
+        return compare_in_tables(values, groups, threads);
     }
-    with_scratch(Scratch::default(), values.len(), |room| by_bucket(values, groups, room, threads))
+    with_scratch(Scratch::default(), values.len(), |room| compare_in_buckets(values, groups, room, threads))
 }
 
 /// Compute by one table per thread, each for a part of the rows, while the tables together are no larger than the
 /// column.
-fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
+fn compare_in_tables<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     let rows = values.len();
     let mut parts = in_parts(rows, threads.min(rows / groups.len().max(1)), |rows| {
         let mut ranges = Ranges::new(groups.len());
@@ -68,7 +68,12 @@ fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
 }
 
 /// Compute by ranges of groups.
-fn by_bucket<R: Real>(values: &[R], groups: &Groups, room: Scratch<'_>, threads: usize) -> Vec<bool> {
+fn compare_in_buckets<R: Real>(
+    values: &[R],
+    groups: &Groups,
+    room: Scratch<'_>,
+    threads: usize,
+) -> Vec<bool> {
     let mut bucketed = Buckets::new(values, groups.dense(), room, threads);
     let width = bucketed.width();
     let mut differs = vec![false; groups.len()];

@@ -58,8 +58,8 @@ impl<'a, L: Real, O: Real> RatioTokens<'a, L, O> {
     fn mean_fall(&self, tokens: Range<usize>) -> f64 {
         let (old, new) = (&self.logp_old[tokens.clone()], &self.logp[tokens.clone()]);
         let (total, count) = match self.mask {
-            None => (falls(old, new), old.len()),
-            Some(mask) => masked_falls(old, new, &mask[tokens]),
+            None => (sum_falls(old, new), old.len()),
+            Some(mask) => sum_masked_falls(old, new, &mask[tokens]),
         };
         if count == 0 { 0.0 } else { total / count as f64 }
     }
@@ -175,7 +175,7 @@ impl<T: Real, F: Real> Kernel for Far<'_, T, F> {
 }
 
 /// Return the sum of `old - new`, token t in lane t mod 8.
-fn falls<L: Real, O: Real>(old: &[O], new: &[L]) -> f64 {
+fn sum_falls<L: Real, O: Real>(old: &[O], new: &[L]) -> f64 {
     let mut sums = [0.0; LANES];
     for (old, new) in old.chunks(LANES).zip(new.chunks(LANES)) {
         for ((sum, old), new) in sums.iter_mut().zip(old).zip(new) {
@@ -186,7 +186,7 @@ fn falls<L: Real, O: Real>(old: &[O], new: &[L]) -> f64 {
 }
 
 /// Return the same over the tokens that a mask takes, and how many they are.
-fn masked_falls<L: Real, O: Real>(old: &[O], new: &[L], mask: &[bool]) -> (f64, usize) {
+fn sum_masked_falls<L: Real, O: Real>(old: &[O], new: &[L], mask: &[bool]) -> (f64, usize) {
     let (mut sums, mut count) = ([0.0; LANES], 0);
     for (token, _) in mask.iter().enumerate().filter(|&(_, &taken)| taken) {
         sums[token % LANES] += old[token].widen() - new[token].widen();

@@ -66,7 +66,7 @@ pub(super) fn keep_groups<R: Real>(
     ddof: u8,
     threads: usize,
 ) -> Result<Vec<bool>> {
-    chosen(&variances(rewards, groups, differ, ddof, threads)?, top)
+    choose_groups(&variances(rewards, groups, differ, ddof, threads)?, top)
 }
 
 /// Return the variance of each group by two compensated passes; exactly 0 where the rewards are equal.
@@ -101,7 +101,7 @@ fn variances<R: Real>(
 }
 
 /// Return for each group whether it is kept.
-fn chosen(variances: &[f64], top: TopGroups) -> Result<Vec<bool>> {
+fn choose_groups(variances: &[f64], top: TopGroups) -> Result<Vec<bool>> {
     let mut order: Vec<usize> = (0..variances.len()).filter(|&group| variances[group] > 0.0).collect();
     order.sort_by(|&a, &b| variances[b].total_cmp(&variances[a]));
     let count = match top {

@@ -39,7 +39,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// Offsets that were counted up from 0, of which nothing has to be checked.
-    pub(crate) const fn counted(offsets: &'a [i64]) -> Self {
+    pub(crate) const fn from_counts(offsets: &'a [i64]) -> Self {
         Self(offsets)
     }
 
@@ -70,14 +70,14 @@ impl<'a> Offsets<'a> {
     }
 
     /// Return the rows that have a value in a stretch, and empty ones between them. Cost: two binary searches.
-    pub(crate) fn meeting(&self, values: &Range<usize>) -> Range<usize> {
+    pub(crate) fn rows_of(&self, values: &Range<usize>) -> Range<usize> {
         let begin = |limit: usize| self.0.partition_point(|&offset| place(offset) < limit);
-        let first = self.holding(values.start);
+        let first = self.row_of(values.start);
         first..begin(values.end).clamp(first, self.len())
     }
 
     /// Return the row of a value. Cost: a binary search.
-    pub(crate) fn holding(&self, value: usize) -> usize {
+    pub(crate) fn row_of(&self, value: usize) -> usize {
         self.0.partition_point(|&offset| place(offset) <= value).saturating_sub(1)
     }
 

@@ -138,7 +138,7 @@ fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
 /// Return the logarithm of a row that is longer than the buffer, by blocks.
 fn log_of_long_row<T: Real>(values: &[T]) -> f64 {
     let parts: Vec<PowerSums<1>> = values.chunks(BLOCK).map(|block| wide(ValueBlock(block))).collect();
-    let PowerSums { top, powers: [sum] } = super::joined(&parts);
+    let PowerSums { top, powers: [sum] } = super::join(&parts);
     top + ln(sum)
 }
 

@@ -38,7 +38,7 @@ use crate::numeric::sum::Compensated;
 /// # Errors
 /// [`Error::NotFinite`] for a NaN or plus infinity.
 pub fn log_sum_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
-    let PowerSums { top, powers: [sum] } = whole("log_sum_exp value", values, threads)?;
+    let PowerSums { top, powers: [sum] } = sum_powers("log_sum_exp value", values, threads)?;
     Ok(top + ln(sum))
 }
 
@@ -50,7 +50,7 @@ pub fn log_mean_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
     if values.is_empty() {
         return Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 });
     }
-    let PowerSums { top, powers: [sum] } = whole("log_mean_exp value", values, threads)?;
+    let PowerSums { top, powers: [sum] } = sum_powers("log_mean_exp value", values, threads)?;
     Ok(top + ln(sum / values.len() as f64))
 }
 
@@ -67,7 +67,7 @@ pub fn log_mean_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
 /// # Errors
 /// [`Error::NotFinite`] for a NaN or plus infinity.
 pub fn ess<T: Real>(log_weights: &[T], threads: usize) -> Result<f64> {
-    let PowerSums { powers: [first, second], .. } = whole("log_weights", log_weights, threads)?;
+    let PowerSums { powers: [first, second], .. } = sum_powers("log_weights", log_weights, threads)?;
     Ok(if first > 0.0 { first * first / second } else { 0.0 })
 }
 
@@ -82,8 +82,12 @@ struct PowerSums<const M: usize> {
     powers: [f64; M],
 }
 
-fn whole<T: Real, const M: usize>(what: &'static str, values: &[T], threads: usize) -> Result<PowerSums<M>> {
-    let sums = joined(&parallel::map(values.len(), threads, |block| wide(ValueBlock(&values[block]))));
+fn sum_powers<T: Real, const M: usize>(
+    what: &'static str,
+    values: &[T],
+    threads: usize,
+) -> Result<PowerSums<M>> {
+    let sums = join(&parallel::map(values.len(), threads, |block| wide(ValueBlock(&values[block]))));
     // A value that is not the logarithm of a weight has made the sum NaN.
     if sums.powers[0].is_nan() {
         check_logs(what, values)?;
@@ -92,7 +96,7 @@ fn whole<T: Real, const M: usize>(what: &'static str, values: &[T], threads: usi
 }
 
 /// Sums over the values of several blocks, in the order of the blocks.
-fn joined<const M: usize>(parts: &[PowerSums<M>]) -> PowerSums<M> {
+fn join<const M: usize>(parts: &[PowerSums<M>]) -> PowerSums<M> {
     let top = parts.iter().fold(f64::NEG_INFINITY, |top, part| top.max(part.top));
     let mut powers = [Compensated::default(); M];
     for part in parts {

@@ -51,7 +51,7 @@ pub fn soft_value<'a, T: Real>(
         _ => top,
     };
     let values: Vec<f64> = tops.iter().zip(means).map(value).collect();
-    checked("soft value", layout.on_rows(&values, threads))
+    check_column("soft value", layout.on_rows(&values, threads))
 }
 
 /// Return the intercept that a regression of log-ratios on rewards fits to each group, on each of its rows.
@@ -87,7 +87,7 @@ pub fn regression_intercept<'a, T: Real, L: Real>(
         mean.add(rewards[row].widen() / temperature - log_ratio[row].widen());
     });
     let intercepts: Vec<f64> = means.into_iter().map(GroupMean::value).collect();
-    checked("regression intercept", layout.on_rows(&intercepts, threads))
+    check_column("regression intercept", layout.on_rows(&intercepts, threads))
 }
 
 /// The mean of what is there.
@@ -111,6 +111,6 @@ impl GroupMean {
     }
 }
 
-fn checked(what: &'static str, column: Vec<f64>) -> Result<Vec<f64>> {
+fn check_column(what: &'static str, column: Vec<f64>) -> Result<Vec<f64>> {
     check_not_infinite(what, &column).map(|()| column)
 }

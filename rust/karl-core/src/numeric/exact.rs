@@ -226,7 +226,7 @@ impl LogSum {
             return;
         }
         *self.bins.entry(bin).or_default() += u128::from(significand) << power.rem_euclid(WIDTH);
-        self.forget();
+        self.drop_low_bins();
     }
 
     /// Take in what another sum has seen.
@@ -234,7 +234,7 @@ impl LogSum {
         for (&bin, &sum) in &other.bins {
             *self.bins.entry(bin).or_default() += sum;
         }
-        self.forget();
+        self.drop_low_bins();
     }
 
     /// Return the bins of the sum: the number of each, ascending, and the integer in it.
@@ -252,7 +252,7 @@ impl LogSum {
         (ascending && bins.iter().all(held)).then(|| Self { bins: bins.iter().copied().collect() })
     }
 
-    fn forget(&mut self) {
+    fn drop_low_bins(&mut self) {
         let highest = self.bins.last_key_value().map_or(0, |(&highest, _)| highest);
         while self.bins.first_key_value().is_some_and(|(&bin, _)| bin < highest - SEEN) {
             self.bins.pop_first();

@@ -141,7 +141,7 @@ impl<'g, 'r> Buckets<'g, 'r> {
     }
 
     /// Return the buckets of each range of groups, in row order; rows without a group are in none, and their values become NaN.
-    pub(crate) fn grouped(&mut self) -> Vec<Vec<Bucket<'_>>> {
+    pub(crate) fn buckets_by_group(&mut self) -> Vec<Vec<Bucket<'_>>> {
         let mut buckets = self.buckets();
         for bucket in buckets.pop().into_iter().flatten() {
             bucket.values.fill(f64::NAN);

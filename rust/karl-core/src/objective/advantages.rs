@@ -84,18 +84,18 @@ impl<'a> Advantages<'a> {
     ) -> impl Iterator<Item = (Range<usize>, TokenAdvantages<'a>)> {
         let rows = match self.per {
             Per::Sequence => sequence..sequence + 1,
-            Per::Turn(turns) => turns.meeting(&tokens),
+            Per::Turn(turns) => turns.rows_of(&tokens),
             Per::Token => 0..1,
         };
         rows.map(move |row| match self.per {
             Per::Sequence => (tokens.clone(), self.values.one(row)),
-            Per::Turn(turns) => (common(&turns.row(row), &tokens), self.values.one(row)),
+            Per::Turn(turns) => (intersect(&turns.row(row), &tokens), self.values.one(row)),
             Per::Token => (tokens.clone(), self.values.each(tokens.clone())),
         })
     }
 }
 
-fn common(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+fn intersect(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     let start = a.start.max(b.start);
     start..a.end.min(b.end).max(start)
 }

@@ -34,7 +34,7 @@ impl<'a> Turns<'a> {
                 let turn;
                 (next, turn) = match self {
                     Self::Numbers(numbers, mask) => stretch(numbers, mask, start..end),
-                    Self::Offsets(turns) => (turns.row(turns.holding(start)).end.min(end), true),
+                    Self::Offsets(turns) => (turns.row(turns.row_of(start)).end.min(end), true),
                 };
                 (start..next, turn)
             })

@@ -63,7 +63,7 @@ impl Alias {
         }
         let rows = weights.len() as u128;
         Ok(Self {
-            cells: fill(weights.iter().map(|&weight| u128::from(weight) * rows).collect(), size),
+            cells: build_cells(weights.iter().map(|&weight| u128::from(weight) * rows).collect(), size),
             size,
         })
     }
@@ -103,13 +103,13 @@ impl Alias {
         let hashes = Hashes::new(seed, Purpose::Alias);
         let mut rows = vec![0; count];
         for (at, rows) in rows.chunks_mut(AHEAD).enumerate() {
-            self.look(at * AHEAD, &hashes, rows);
+            self.draw_rows(at * AHEAD, &hashes, rows);
         }
         rows
     }
 
     /// Draws from the `first` on. All cells are fetched before any is looked at: one that is far away holds up no other.
-    fn look(&self, first: usize, hashes: &Hashes, rows: &mut [u32]) {
+    fn draw_rows(&self, first: usize, hashes: &Hashes, rows: &mut [u32]) {
         let (mut cells, mut heights) = ([AliasCell { cut: 0, other: 0 }; AHEAD], [0; AHEAD]);
         for (at, row) in rows.iter_mut().enumerate() {
             let uniform = |ordinal| hashes.uniform(Key { id: (first + at) as u128, ordinal });
@@ -124,7 +124,7 @@ impl Alias {
 }
 
 /// Return the cells of parts that add up to as many cells as there are parts.
-fn fill(mut left: Vec<u128>, size: u128) -> Vec<AliasCell> {
+fn build_cells(mut left: Vec<u128>, size: u128) -> Vec<AliasCell> {
     let mut cells: Vec<AliasCell> =
         (0..left.len()).map(|row| AliasCell { cut: size, other: numbered(row) }).collect();
     let (mut below, mut above): (Vec<usize>, Vec<usize>) = (0..left.len()).partition(|&row| left[row] < size);

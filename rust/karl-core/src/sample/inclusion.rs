@@ -170,13 +170,13 @@ impl<F: Fn() -> bool + Sync> Arrivals<'_, F> {
         let first = self.logs.partition_point(|log| log + s > libm::log(self.far));
         let end = self.logs.partition_point(|log| log + s > -self.far);
         let rates: Vec<f64> = self.logs[first..end].iter().map(|log| libm::exp(log + s)).collect();
-        let fewer = if first < self.k { self.fewer(&rates, self.k - first) } else { Vec::new() };
+        let fewer = if first < self.k { self.chances_of_fewer(&rates, self.k - first) } else { Vec::new() };
         let values = rates.iter().zip(fewer).map(|(rate, fewer)| rate * libm::exp(-rate) * fewer);
         QuadratureNode { first, values: values.collect() }
     }
 
-    /// For each row the chance that fewer than k of the others have arrived; none where that does not happen.
-    fn fewer(&self, rates: &[f64], k: usize) -> Vec<f64> {
+    /// Return for each row the chance that fewer than k of the others have arrived; none where that does not happen.
+    fn chances_of_fewer(&self, rates: &[f64], k: usize) -> Vec<f64> {
         let arrived: Vec<f64> = rates.iter().map(|rate| -libm::expm1(-rate)).collect();
         let expected = sum(arrived.iter().copied());
         let mut fewer = vec![1.0; rates.len()];
@@ -185,15 +185,15 @@ impl<F: Fn() -> bool + Sync> Arrivals<'_, F> {
         }
         let mut counts = vec![0.0; k];
         counts[0] = 1.0;
-        self.without_each(&arrived, &counts, &mut fewer);
+        self.fill_chances(&arrived, &counts, &mut fewer);
         fewer
     }
 
-    /// For each row the chance that fewer than k of the others have arrived; `counts` holds the chances of 0 to k - 1
+    /// Fill in for each row the chance that fewer than k of the others have arrived; `counts` holds the chances of 0 to k - 1
     /// arrivals among all rows that are not here.
     ///
     /// Each half of the rows goes on with the other half counted.
-    fn without_each(&self, arrived: &[f64], counts: &[f64], fewer: &mut [f64]) {
+    fn fill_chances(&self, arrived: &[f64], counts: &[f64], fewer: &mut [f64]) {
         if let [fewer] = fewer {
             *fewer = counts.iter().sum();
             return;
@@ -201,11 +201,11 @@ impl<F: Fn() -> bool + Sync> Arrivals<'_, F> {
         let half = arrived.len() / 2;
         let (left, right) = arrived.split_at(half);
         let (fewer_left, fewer_right) = fewer.split_at_mut(half);
-        self.without_each(left, &self.counted(counts, right), fewer_left);
-        self.without_each(right, &self.counted(counts, left), fewer_right);
+        self.fill_chances(left, &self.add_arrivals(counts, right), fewer_left);
+        self.fill_chances(right, &self.add_arrivals(counts, left), fewer_right);
     }
 
-    fn counted(&self, counts: &[f64], arrived: &[f64]) -> Vec<f64> {
+    fn add_arrivals(&self, counts: &[f64], arrived: &[f64]) -> Vec<f64> {
         let mut counts = counts.to_vec();
         for &p in arrived.iter().take_while(|_| (self.goes_on)()) {
             for at in (1..counts.len()).rev() {

@@ -148,7 +148,7 @@ impl<'a> Ranking<'a> {
 ///
 /// A pass begins with a bar that a sample of rows has set. Where fewer rows reach it, another pass begins with none.
 fn top(keys: &dyn Keyed, count: usize, threads: usize) -> Vec<Ranked> {
-    let guess = guess(keys, count);
+    let guess = guess_threshold(keys, count);
     let found = above(keys, count, threads, guess);
     if found.len() < count && guess > f64::NEG_INFINITY {
         return above(keys, count, threads, f64::NEG_INFINITY);
@@ -187,7 +187,7 @@ const STRIDE: usize = 256;
 /// Return a key that `count` rows are all but sure to reach, and few more do: by its rank among the keys of a sample,
 /// four standard deviations below the rank it should have. Minus infinity where so few are left out that no bar
 /// helps.
-fn guess(keys: &dyn Keyed, count: usize) -> f64 {
+fn guess_threshold(keys: &dyn Keyed, count: usize) -> f64 {
     let mut sample: Vec<f64> = (0..keys.rows()).step_by(STRIDE).map(|row| keys.key(row)).collect();
     let share = count as f64 / STRIDE as f64;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank, zero or more")]

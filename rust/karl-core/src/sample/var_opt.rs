@@ -94,11 +94,11 @@ impl<T: Copy + Ord> VarOpt<T> {
             total += least.weight;
             fresh.extend(self.heavy.pop().map(|Reverse(least)| least));
         }
-        self.let_go(fresh, total, u);
+        self.drop_one(fresh, total, u);
     }
 
     /// Let one of the light and fresh items go; the others count for their total from then on.
-    fn let_go(&mut self, mut fresh: Vec<Heavy<T>>, total: f64, u: f64) {
+    fn drop_one(&mut self, mut fresh: Vec<Heavy<T>>, total: f64, u: f64) {
         let light = self.light.len();
         let threshold = total / ((light + fresh.len()) as f64 - 1.0);
         let mut left = u;

@@ -235,7 +235,7 @@ impl<'a> Cumulative<'a> {
             let end = self.starts.get(block.start / BLOCK + 1).copied().unwrap_or(self.total);
             let from = order.partition_point(|&at| points[at as usize] < start);
             let to = order.partition_point(|&at| points[at as usize] < end);
-            self.walk(block, start, order[from..to].iter().map(|&at| points[at as usize]))
+            self.place_points(block, start, order[from..to].iter().map(|&at| points[at as usize]))
         });
         let mut rows = vec![0; points.len()];
         for (at, row) in order.into_iter().zip(found.into_iter().flatten()) {
@@ -245,7 +245,7 @@ impl<'a> Cumulative<'a> {
     }
 
     /// Return the rows of ascending points that fall on one block.
-    fn walk(
+    fn place_points(
         &self,
         block: Range<usize>,
         start: u128,

@@ -37,7 +37,7 @@ impl LogSumExp {
     /// than 2^43 values in all; nothing is then taken in.
     pub fn update<T: Real>(&mut self, values: &[T], threads: usize) -> Result<()> {
         check_logs("value", values)?;
-        let count = self.counted(values.len() as u64)?;
+        let count = self.count_with(values.len() as u64)?;
         let parts = in_parts(values.len(), if values.len() < ALONE { 1 } else { threads }, |part| {
             let mut sum = LogSum::default();
             values[part].iter().for_each(|value| sum.push(value.widen()));
@@ -55,12 +55,12 @@ impl LogSumExp {
     /// # Errors
     /// [`Error::Most`](crate::Error::Most) for more than 2^43 values together.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        self.count = self.counted(other.count)?;
+        self.count = self.count_with(other.count)?;
         self.sum.merge(&other.sum);
         Ok(())
     }
 
-    fn counted(&self, more: u64) -> Result<u64> {
+    fn count_with(&self, more: u64) -> Result<u64> {
         let count = self.count.saturating_add(more);
         check_most("count of values", usize::try_from(count).unwrap_or(usize::MAX), MOST)?;
         Ok(count)

@@ -65,7 +65,7 @@ impl Moments {
     /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite number; [`Error::Most`](crate::Error::Most) for more than 2^41 numbers in all.
     pub fn update(&mut self, values: &[f64]) -> Result<()> {
         check_not_infinite("value", values)?;
-        check_most("count of numbers", self.counted(values.len() as u64), MOST)?;
+        check_most("count of numbers", self.count_with(values.len() as u64), MOST)?;
         for &value in values {
             self.push(value);
         }
@@ -77,7 +77,7 @@ impl Moments {
     /// # Errors
     /// [`Error::Most`](crate::Error::Most) for more than 2^41 numbers in all.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        check_most("count of numbers", self.counted(other.count), MOST)?;
+        check_most("count of numbers", self.count_with(other.count), MOST)?;
         self.count += other.count;
         self.min = other.min.min(self.min);
         self.max = other.max.max(self.max);
@@ -86,7 +86,7 @@ impl Moments {
         Ok(())
     }
 
-    fn counted(&self, more: u64) -> usize {
+    fn count_with(&self, more: u64) -> usize {
         usize::try_from(self.count.saturating_add(more)).unwrap_or(usize::MAX)
     }
 

@@ -145,7 +145,7 @@ impl TopK {
         if rank >= self.least && rank > f64::NEG_INFINITY {
             self.held.push(TopEntry { rank, key, size });
             if self.held.len() >= self.room().saturating_mul(2).max(64) {
-                self.tidy();
+                self.drop_extra();
             }
         }
     }
@@ -155,7 +155,7 @@ impl TopK {
     }
 
     /// Leave the k + 1 largest, each once, in their order.
-    fn tidy(&mut self) {
+    fn drop_extra(&mut self) {
         self.held.sort_unstable_by(TopEntry::order);
         self.held.dedup();
         self.held.truncate(self.room());
@@ -176,14 +176,14 @@ impl TopK {
             return Err(Error::Merge { what, differs });
         }
         self.held.extend(&other.held);
-        self.tidy();
+        self.drop_extra();
         Ok(())
     }
 
     /// Return the k items drawn, by falling rank, and the rank of the next; all items that have a weight, and no
     /// rank, where there are no more.
     pub fn drawn(&mut self) -> (&[TopEntry], Option<f64>) {
-        self.tidy();
+        self.drop_extra();
         let next = self.held.get(self.k).map(|next| next.rank);
         (&self.held[..self.held.len().min(self.k)], next)
     }
@@ -224,7 +224,7 @@ impl TopK {
     /// Return the state as bytes: the same for the same items in any order and parts.
     #[must_use]
     pub fn to_bytes(&mut self) -> Vec<u8> {
-        self.tidy();
+        self.drop_extra();
         let mut bytes = Writer::new(self.law.kind());
         bytes.number(self.k as u64);
         bytes.number(self.seed);
@@ -250,7 +250,7 @@ impl TopK {
             state.held.push(entry);
         }
         bytes.require(state.held.len() <= state.room(), "there are more than k + 1 items")?;
-        state.tidy();
+        state.drop_extra();
         Ok(state)
     }
 }

@@ -32,7 +32,7 @@ pub fn awr_weights<T: Real>(
     check_positive("temperature", temperature)?;
     clip.map_or(Ok(()), |clip| check_positive("clip", clip))?;
     let most = clip.map_or(f64::INFINITY, ln);
-    raised(advantages, |advantage| (advantage / temperature).min(most), normalised, threads)
+    exponentiate(advantages, |advantage| (advantage / temperature).min(most), normalised, threads)
 }
 
 /// Weights of reward-weighted regression, which add up to 1.
@@ -50,10 +50,10 @@ pub fn awr_weights<T: Real>(
 pub fn rwr_weights<T: Real>(rewards: &[T], inverse_temperature: f64, threads: usize) -> Result<Vec<f64>> {
     check_not_infinite("rewards", rewards)?;
     check_not_negative("inverse_temperature", inverse_temperature)?;
-    raised(rewards, |reward| inverse_temperature * reward, true, threads)
+    exponentiate(rewards, |reward| inverse_temperature * reward, true, threads)
 }
 
-fn raised<T: Real>(
+fn exponentiate<T: Real>(
     values: &[T],
     exponent: impl Fn(f64) -> f64 + Sync,
     normalised: bool,

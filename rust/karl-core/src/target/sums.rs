@@ -78,7 +78,7 @@ impl<'a> Rows<'a> {
 pub(super) struct ScopeSums {
     /// `sum exp(b d)`; 1 or more, and 0 for a scope without rows.
     first: Share,
-    /// Second sum: [`square`] or [`heat`].
+    /// Second sum: [`square`] or [`entropy_term`].
     second: Share,
 }
 
@@ -104,7 +104,7 @@ impl ScopeSums {
         if self.first == Share::default() { 0.0 } else { 1.0 / self.first.value() }
     }
 
-    /// Return the entropy `-sum p ln p` over the rows, where the second sum is of [`heat`].
+    /// Return the entropy `-sum p ln p` over the rows, where the second sum is of [`entropy_term`].
     fn entropy(self) -> f64 {
         let first = self.first.value();
         libm::log(first) + self.second.value() / first
@@ -125,13 +125,13 @@ pub(super) fn square(weight: f64, _: f64) -> f64 {
 
 /// `-w ln w`, which is from 0 to 1/e: what entropy is made of.
 #[inline(always)]
-fn heat(weight: f64, exponent: f64) -> f64 {
+fn entropy_term(weight: f64, exponent: f64) -> f64 {
     // A difference from 0 and no negation, which at the top would be -0.
     if weight > 0.0 { 0.0 - weight * exponent } else { 0.0 }
 }
 
 /// More than any entropy of rows that are counted in 32 bits, and a power of two, so that it divides without rounding.
-const HOTTEST: f64 = 32.0;
+const LARGEST_ENTROPY: f64 = 32.0;
 
 /// Inputs of the sums of all scopes besides b, computed once.
 pub(super) struct ScoreScale<'a> {
@@ -245,11 +245,11 @@ impl<'a> ScoreScale<'a> {
             return 0.0;
         }
         let mut entropies = Share::default();
-        for sums in self.sums(b, heat).iter().filter(|sums| sums.first != Share::default()) {
-            entropies.add(Share::of(sums.entropy() / HOTTEST));
+        for sums in self.sums(b, entropy_term).iter().filter(|sums| sums.first != Share::default()) {
+            entropies.add(Share::of(sums.entropy() / LARGEST_ENTROPY));
         }
         let scopes = self.filled() as f64;
-        let entropy = libm::log(scopes) + entropies.value() * HOTTEST / scopes;
+        let entropy = libm::log(scopes) + entropies.value() * LARGEST_ENTROPY / scopes;
         (libm::log(self.kept as f64) - entropy).max(0.0)
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn solve(scale: &ScoreScale<'_>, wanted: f64, share: impl Fn(f64) -> 
     if uniform <= wanted {
         return (0.0, note);
     }
-    (smallest(&Search { uniform, wanted }, cap, scale.spread, share), note)
+    (search_smallest(&Search { uniform, wanted }, cap, scale.spread, share), note)
 }
 
 /// A place on the grid: the nonnegative doubles in their order, `COARSE` bits at a time.
@@ -115,18 +115,18 @@ fn place(value: f64) -> Place {
 /// is more, at 0, and no more than wanted at `cap`.
 ///
 /// Cost: about ten evaluations; thirty where ties at the top flatten the end of the curve.
-fn smallest(search: &Search, cap: f64, spread: f64, share: impl Fn(f64) -> f64) -> f64 {
+fn search_smallest(search: &Search, cap: f64, spread: f64, share: impl Fn(f64) -> f64) -> f64 {
     // No weight is more than exp(b spread) times another, so either share is at least uniform * exp(-b spread).
     let first = libm::log(search.uniform / search.wanted) / spread * (1.0 - NEAR);
     let mut bracket = Bracket { low: place(first), high: place(cap), raised: false };
     let mut known: Vec<(f64, f64)> = Vec::new();
     let mut slow = 0;
     while bracket.width() > 1 {
-        let next = bracket.inside(if slow < PATIENCE { search.step(&known, &bracket) } else { None });
+        let next = bracket.step_within(if slow < PATIENCE { search.step(&known, &bracket) } else { None });
         let (before, reached) = (bracket.width(), share(value(next)));
         bracket.narrow(next, reached > search.wanted);
         if reached < search.uniform {
-            known.push((libm::log(value(next)), search.bend(reached)));
+            known.push((libm::log(value(next)), search.log_log_fall(reached)));
         }
         slow = if bracket.width() <= before / 2 || slow >= PATIENCE { 0 } else { slow + 1 };
     }
@@ -158,7 +158,7 @@ impl Bracket {
     }
 
     /// Return a step that is inside, or the middle; in places, which is in the exponent while the bracket is wide.
-    fn inside(&self, step: Option<Place>) -> Place {
+    fn step_within(&self, step: Option<Place>) -> Place {
         match step {
             Some(step) if step > self.low && step < self.high => step,
             Some(step) if self.width() <= 64 => {
@@ -181,7 +181,7 @@ struct Search {
 
 impl Search {
     /// Nearly a line in ln b, with slope 2 for small b: there the share falls as `exp(-b^2 var)`.
-    fn bend(&self, share: f64) -> f64 {
+    fn log_log_fall(&self, share: f64) -> f64 {
         libm::log(-libm::log(share / self.uniform))
     }
 
@@ -193,7 +193,7 @@ impl Search {
             [.., (x0, y0), _] if (x - x0).abs() > 0.0 => (y - y0) / (x - x0),
             _ => 2.0,
         };
-        let by = (self.bend(self.wanted) - y) / slope;
+        let by = (self.log_log_fall(self.wanted) - y) / slope;
         let there = libm::exp(x + by);
         if slope <= 0.0 || !there.is_finite() {
             return None;

@@ -48,7 +48,7 @@ fn by_bucket<R: Real, F: Formula>(
 ) -> bool {
     let mut bucketed = Buckets::new(rewards, groups.dense(), room, threads);
     let width = bucketed.width().min(groups.len());
-    let mut buckets = bucketed.grouped();
+    let mut buckets = bucketed.buckets_by_group();
     let score = |groups: &mut LaidGroups, buckets: &mut Vec<Bucket<'_>>| groups.score(buckets, formula);
     let fine = all_ok(&mut buckets, rewards.len(), threads, || LaidGroups::new(width), score);
     bucketed.gather(advantages);
@@ -153,7 +153,7 @@ impl LaidGroups {
         self.gather(buckets);
         let fine = wide(GroupRun {
             rewards: &self.rewards,
-            offsets: Offsets::counted(&self.offsets),
+            offsets: Offsets::from_counts(&self.offsets),
             groups: 0..self.sizes.len(),
             advantages: &mut self.advantages,
             formula,

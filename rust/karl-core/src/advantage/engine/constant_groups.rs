@@ -112,7 +112,7 @@ impl ConstantGroups {
         let (width, rows) = (bucketed.width(), bucketed.rows());
         let chunks = self.kinds.chunks_mut(width).zip(self.rewards.chunks_mut(width));
         let chunks = chunks.map(|(kinds, rewards)| Chunk { kinds, rewards });
-        let mut ranges: Vec<_> = bucketed.grouped().into_iter().zip(chunks).collect();
+        let mut ranges: Vec<_> = bucketed.buckets_by_group().into_iter().zip(chunks).collect();
         all_ok(&mut ranges, rows, threads, Vec::new, |spreads, (buckets, chunk)| {
             spreads.clear();
             spreads.resize(chunk.kinds.len(), GroupStats::EMPTY);
