@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ENFORCED = ["karl-core", "karl-reward", "karl-log", "karl-transcripts", "karl-py"]
+ENFORCED = ["karl-core", "karl-reward", "karl-redact", "karl-log", "karl-transcripts", "karl-py"]
 
 ModulePath = tuple[str, ...]
 Graph = dict[ModulePath, set[ModulePath]]

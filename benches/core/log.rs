@@ -14,7 +14,7 @@ use karl_log::framing::Lines;
 use karl_log::json::project::{Path, PathTree, Scan};
 use karl_log::json::reference_parser;
 use karl_log::json::scalar::{RewardValue, reward};
-use karl_log::secrets::redacted;
+use karl_redact::secrets::redacted;
 
 const KINDS: [Kind; 2] = [Kind::Big, Kind::Small];
 

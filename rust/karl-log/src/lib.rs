@@ -30,11 +30,9 @@ pub mod json;
 pub mod karl_rewards;
 pub mod log;
 pub mod parallel;
-pub mod protection;
 pub mod read;
 pub mod rejects;
 pub mod second_pass;
-pub mod secrets;
 pub mod stream;
 pub mod time;
 

@@ -1,6 +1,6 @@
-//! Binding of `karl_log::protection`.
+//! Binding of `karl_redact::protection`.
 
-use karl_log::protection::{Protection, Pseudonyms};
+use karl_redact::{Protection, Pseudonyms};
 use pyo3::prelude::*;
 
 /// Key of pseudonyms, and the names of users and hosts that are replaced wherever they are.

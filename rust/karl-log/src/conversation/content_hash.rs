@@ -1,6 +1,7 @@
 //! Hashes of the training content of a record, and of its prompt.
 
 use karl_core::rng::id128;
+use karl_redact::secrets::{SecretCounts, redact};
 use serde_json::{Map, Value, json};
 
 use super::example::{Example, example};
@@ -8,7 +9,6 @@ use super::openai;
 use super::turn::{THOUGHTS, says, text_of};
 use crate::format::Fields;
 use crate::json::reference_parser;
-use crate::secrets::cleaned;
 
 /// Maximum length in bytes of a record that is parsed for comparison: every record of a log is compared, and
 /// a parsed one with many short keys takes 34 times the memory of its text.
@@ -44,6 +44,12 @@ pub(crate) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
     let asked = asked.iter().map(|message| compared(message, Compared::Asked)).collect();
     let asked = if allow_secrets { asked } else { cleaned(asked) };
     written(|out| sorted(&asked, out))
+}
+
+/// Return a value without the secrets in its strings, like in a written row.
+fn cleaned(value: Value) -> Value {
+    let clean = redact(&value.to_string(), &mut SecretCounts::new());
+    clean.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(value)
 }
 
 /// Return the text under which a list of messages is hashed as a prompt; `None` for any other list. One

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use karl_redact::secrets::SecretCounts;
+
 use super::file;
 use super::render::Shape;
 use super::row::{RowText, SessionKeys};
@@ -12,7 +14,6 @@ use crate::conversation::Flaw;
 use crate::error::Result;
 use crate::log::Log;
 use crate::second_pass::{RecordAtRest, fetch};
-use crate::secrets::SecretCounts;
 
 /// Maximum number of failed records reported with their places; all are counted.
 pub(super) const FAILED_TOLD: usize = 10;

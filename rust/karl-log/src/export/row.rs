@@ -3,6 +3,7 @@
 use std::path::absolute;
 
 use karl_core::rng::id128;
+use karl_redact::secrets::{SecretCounts, redact};
 use memchr::memmem;
 use serde_json::{Map, Number, Value, json};
 
@@ -21,7 +22,6 @@ use crate::json::duplicate_keys::doubled;
 use crate::json::reference_parser;
 use crate::json::reference_parser::{is_broken, lookup};
 use crate::log::Log;
-use crate::secrets::{SecretCounts, redact};
 
 /// Minimum bytes of a record that is read again rather than held: fresh memory costs page faults, more than
 /// copying cached bytes, but each read is a system call.

@@ -2,11 +2,11 @@
 
 use karl_core::Copies;
 use karl_core::sample::Ranking;
+use karl_redact::Pseudonyms;
 
 use super::quota::Strata;
 use super::render::Shape;
 use crate::conversation::Flaw;
-use crate::protection::Pseudonyms;
 
 /// Check by the caller that returns the flaw of a rendered row, if any; an error ends the job.
 pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, String>;

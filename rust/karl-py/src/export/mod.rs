@@ -229,7 +229,7 @@ impl Draft {
 /// Return a text without what looks like a secret: for names from a log that go into a report.
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
-    karl_log::secrets::redacted(text)
+    karl_redact::secrets::redacted(text)
 }
 
 fn make(

@@ -3,7 +3,7 @@
 use karl_core::sample::strata::Allocation;
 use karl_log::export;
 use karl_log::export::{Dealing, Prepared, Shape};
-use karl_log::protection::Pseudonyms;
+use karl_redact::Pseudonyms;
 use pyo3::prelude::*;
 
 use crate::boundary::error::UsageError;

@@ -9,7 +9,7 @@ use karl_log::detect::sidecar::SidecarNumber;
 use karl_log::input::pipe::PipeFacts;
 use karl_log::log::Account;
 use karl_log::rejects::{Bad, OrderKinds};
-use karl_log::secrets::redacted;
+use karl_redact::secrets::redacted;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

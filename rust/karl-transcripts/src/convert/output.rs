@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use karl_log::atomic_output::{OutputKind, OutputTarget};
 use karl_log::error::{Error, Result, without_path};
-use karl_log::protection::Protection;
-use karl_log::secrets::SecretCounts;
+use karl_redact::Protection;
+use karl_redact::secrets::SecretCounts;
 use tempfile::NamedTempFile;
 
 use super::record::MARK;

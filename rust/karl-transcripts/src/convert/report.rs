@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use karl_log::log::Account;
 use karl_log::rejects::{Bad, FileTally};
-use karl_log::secrets;
+use karl_redact::secrets;
 
 /// Maximum number of line types reported by name: a log may have any number.
 const TYPES_TOLD: usize = 64;

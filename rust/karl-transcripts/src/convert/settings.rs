@@ -1,6 +1,6 @@
 //! Settings of a conversion.
 
-use karl_log::protection::Protection;
+use karl_redact::Protection;
 use karl_reward::Version;
 
 use super::tool_kind::TranscriptKind;

@@ -86,7 +86,7 @@ mod tests {
             max_line_bytes: 1 << 20,
             threads: 1,
             abandoned: false,
-            protection: karl_log::protection::Protection::default(),
+            protection: karl_redact::Protection::default(),
         };
         let (copies, kept) = unpacked(vec![source], 1, &mut report, &watch).unwrap();
         let transcripts = Transcripts::read(&copies, &settings, &mut report, &watch).unwrap();

@@ -15,7 +15,7 @@ use karl_log::log::Account;
 use karl_log::parallel::{map, share};
 use karl_log::read::{end, pieces, read_again, scan_all, tasks_of};
 use karl_log::rejects::FileTally;
-use karl_log::secrets::{SecretCounts, add};
+use karl_redact::secrets::{SecretCounts, add};
 
 use crate::convert::output::Output;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use karl_log::format::Component;
 use karl_log::log::Account;
-use karl_log::secrets::SecretCounts;
+use karl_redact::secrets::SecretCounts;
 
 use super::outcome::Outcome;
 use crate::convert;

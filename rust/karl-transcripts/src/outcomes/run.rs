@@ -5,7 +5,7 @@ use karl_log::cancel::Watch;
 use karl_log::columns::ScannedRow;
 use karl_log::error::{Error, Result};
 use karl_log::input::source::Source;
-use karl_log::protection::Protection;
+use karl_redact::Protection;
 use tempfile::TempDir;
 
 use super::asked_again::{asked_again, join_attempts};

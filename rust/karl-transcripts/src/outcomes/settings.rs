@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use karl_log::protection::Protection;
+use karl_redact::Protection;
 
 use crate::convert::TranscriptKind;
 

@@ -25,8 +25,8 @@ use karl_log::atomic_output::{OutputKind, OutputTarget};
 use karl_log::cancel::Watch;
 use karl_log::error::{Error, Result};
 use karl_log::input::source::Source;
-use karl_log::protection::Protection;
-use karl_log::secrets::add;
+use karl_redact::Protection;
+use karl_redact::secrets::add;
 
 use self::candidates::{PairCandidate, candidates, entries};
 pub use self::report::PairsReport;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karl_log::secrets::SecretCounts;
+use karl_redact::secrets::SecretCounts;
 
 use super::row::Drop;
 use crate::convert::{Report, report::CountsByName};

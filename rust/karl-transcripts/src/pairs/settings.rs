@@ -1,6 +1,6 @@
 //! Settings of a search for pairs.
 
-use karl_log::protection::Protection;
+use karl_redact::Protection;
 
 use crate::convert::TranscriptKind;
 

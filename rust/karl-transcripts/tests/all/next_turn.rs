@@ -120,7 +120,7 @@ fn converted(folder: &Path) -> HashMap<String, NextTurn> {
         max_line_bytes: 64 << 20,
         threads: 2,
         abandoned: false,
-        protection: karl_log::protection::Protection::default(),
+        protection: karl_redact::Protection::default(),
     };
     let target = convert::target(&path, false).unwrap();
     convert(sources(folder), &target, &settings, &Watch::default()).unwrap();

@@ -3,6 +3,7 @@
 //! Every secret is put together at run time, so that none stands in this file.
 
 mod families;
+mod is_json;
 mod placeholders;
 mod private_keys;
 

@@ -17,7 +17,7 @@ use memchr::memchr_iter;
 use memchr::memmem::find_iter;
 use siphasher::sip::SipHasher24;
 
-use super::span::{Span, joined, keep_structure};
+use crate::span::{Span, joined, keep_structure};
 
 /// Domain of the pseudonyms of addresses; `invalid` is reserved, and no mail goes there.
 const DOMAIN: &str = "pseudonym.invalid";

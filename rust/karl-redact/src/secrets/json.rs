@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use super::base64_text;
 use super::json_context::{Literal, StringPlace};
+use super::json_text::{decode, escape, is_json};
 use super::named;
 use super::pem::{QuotedKeyReader, is_mentioned};
 use super::search::{beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
-use crate::json::reference_parser;
 
 /// Maximum nesting of texts in texts.
 const DEEPEST: usize = 8;
@@ -16,11 +16,7 @@ const DEEPEST: usize = 8;
 /// Return the secrets of a text, ordered and disjoint.
 pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
     let begins = text.trim_start().starts_with(['{', '[', '"']);
-    if depth < DEEPEST && begins && reference_parser::check(text.as_bytes()).is_ok() {
-        inside(text, depth)
-    } else {
-        plain(text, depth)
-    }
+    if depth < DEEPEST && begins && is_json(text) { inside(text, depth) } else { plain(text, depth) }
 }
 
 /// Return the secrets of a text that is not JSON, and the texts in base64 that have some.
@@ -115,56 +111,6 @@ fn next(text: &str, from: usize) -> Option<Literal<'_>> {
         }
         at += 2;
     }
-}
-
-/// Return the decoded text of a string. A lone surrogate becomes the replacement character.
-fn decode(raw: &str) -> Cow<'_, str> {
-    if !raw.contains('\\') {
-        return Cow::Borrowed(raw);
-    }
-    let mut text = String::with_capacity(raw.len());
-    let mut at = 0;
-    while at < raw.len() {
-        let plain = memchr::memchr(b'\\', &raw.as_bytes()[at..]).map_or(raw.len(), |next| at + next);
-        text.push_str(&raw[at..plain]);
-        at = plain;
-        if at < raw.len() {
-            let (letter, width) = escape(&raw[at..]);
-            text.push(letter);
-            at += width;
-        }
-    }
-    Cow::Owned(text)
-}
-
-/// Return the character of an escape, and the length of the escape.
-fn escape(raw: &str) -> (char, usize) {
-    let unit = |at: usize| {
-        raw.get(at + 2..at + 6)
-            .filter(|_| raw[at..].starts_with("\\u"))
-            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
-    };
-    let letter = match raw.as_bytes().get(1) {
-        Some(b'n') => '\n',
-        Some(b'r') => '\r',
-        Some(b't') => '\t',
-        Some(b'b') => '\u{8}',
-        Some(b'f') => '\u{c}',
-        Some(b'u') => {
-            let high = unit(0).unwrap_or(0xfffd);
-            let low = if (0xd800..0xdc00).contains(&high) { unit(6) } else { None };
-            return match low.filter(|low| (0xdc00..0xe000).contains(low)) {
-                Some(low) => (
-                    char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)).unwrap_or('\u{fffd}'),
-                    12,
-                ),
-                None => (char::from_u32(high).unwrap_or('\u{fffd}'), 6),
-            };
-        }
-        Some(&byte) => char::from(byte),
-        None => '\u{fffd}',
-    };
-    (letter, 2)
 }
 
 /// Convert positions in the decoded text to positions in the string itself.

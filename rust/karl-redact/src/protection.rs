@@ -1,9 +1,6 @@
 //! Protection of lines that are written: secrets and personal data are replaced.
 
-pub mod pseudonyms;
-mod span;
-
-pub use self::pseudonyms::Pseudonyms;
+use crate::pseudonyms::Pseudonyms;
 use crate::secrets::{SecretCounts, redact};
 
 /// What is replaced in written lines.

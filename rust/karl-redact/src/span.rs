@@ -3,14 +3,14 @@
 use memchr::{memchr, memchr2};
 
 /// Part of a text, and the name that replaces it.
-pub(super) struct Span {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) name: String,
+pub(crate) struct Span {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) name: String,
 }
 
 /// Return the text with each span replaced, the first of those that overlap.
-pub(super) fn joined(text: &str, spans: &[Span]) -> String {
+pub(crate) fn joined(text: &str, spans: &[Span]) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut at = 0;
     for span in spans {
@@ -24,7 +24,7 @@ pub(super) fn joined(text: &str, spans: &[Span]) -> String {
 }
 
 /// Leave out the spans, which are in order, that are outside of the strings of a row, or a key as a whole.
-pub(super) fn keep_structure(row: &str, spans: &mut Vec<Span>) {
+pub(crate) fn keep_structure(row: &str, spans: &mut Vec<Span>) {
     let mut string = (0, 0);
     spans.retain(|span| {
         while string.1 < span.to {

@@ -18,6 +18,7 @@ mod family;
 mod is_secret;
 mod json;
 mod json_context;
+mod json_text;
 mod list;
 mod looks_like_code;
 mod named;
@@ -32,8 +33,8 @@ mod url;
 
 use std::collections::BTreeMap;
 
+pub use json_text::is_json;
 use secret::{MARK, Secret};
-use serde_json::Value;
 
 /// Number of secrets by family.
 pub type SecretCounts = BTreeMap<&'static str, u64>;
@@ -61,12 +62,6 @@ pub fn redact(text: &str, found: &mut SecretCounts) -> Option<String> {
 #[must_use]
 pub fn redacted(text: &str) -> String {
     redact(text, &mut SecretCounts::new()).unwrap_or_else(|| text.to_owned())
-}
-
-/// Return a value without the secrets in its strings, like in a written row.
-pub(crate) fn cleaned(value: Value) -> Value {
-    let clean = redact(&value.to_string(), &mut SecretCounts::new());
-    clean.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(value)
 }
 
 /// Count the secrets of a text.
