@@ -12,7 +12,6 @@
 pub mod protection;
 pub mod pseudonyms;
 pub mod secrets;
-mod span;
 
 pub use protection::Protection;
 pub use pseudonyms::Pseudonyms;

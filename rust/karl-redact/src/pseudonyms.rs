@@ -13,11 +13,9 @@
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-use memchr::memchr_iter;
 use memchr::memmem::find_iter;
+use memchr::{memchr, memchr_iter, memchr2};
 use siphasher::sip::SipHasher24;
-
-use crate::span::{Span, joined, keep_structure};
 
 /// Domain of the pseudonyms of addresses; `invalid` is reserved, and no mail goes there.
 const DOMAIN: &str = "pseudonym.invalid";
@@ -222,6 +220,56 @@ fn begins(bytes: &[u8], at: usize) -> bool {
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// Part of a row that is replaced, and the name that replaces it.
+struct Span {
+    from: usize,
+    to: usize,
+    name: String,
+}
+
+/// Return the text with each span replaced, the first of those that overlap.
+fn joined(text: &str, spans: &[Span]) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut at = 0;
+    for span in spans {
+        if span.from >= at {
+            clean.push_str(&text[at..span.from]);
+            clean.push_str(&span.name);
+            at = span.to;
+        }
+    }
+    clean + &text[at..]
+}
+
+/// Leave out the spans, which are in order, that are outside of the strings of a row, or a key as a whole.
+fn keep_structure(row: &str, spans: &mut Vec<Span>) {
+    let mut string = (0, 0);
+    spans.retain(|span| {
+        while string.1 < span.to {
+            match string_after(row.as_bytes(), string.1) {
+                Some(next) => string = next,
+                None => return false,
+            }
+        }
+        let is_whole = (span.from, span.to) == string;
+        span.from >= string.0 && !(is_whole && row[string.1 + 1..].trim_start().starts_with(':'))
+    });
+}
+
+/// Return the first and last byte of the content of the next string after the end of another.
+fn string_after(row: &[u8], end: usize) -> Option<(usize, usize)> {
+    let begin = if end == 0 { 0 } else { end + 1 };
+    let from = begin + memchr(b'"', &row[begin..])? + 1;
+    let mut at = from;
+    loop {
+        at += memchr2(b'"', b'\\', &row[at..])?;
+        if row[at] == b'"' {
+            return Some((from, at));
+        }
+        at += 2; // an escape
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
-//! Distinction of secrets from placeholders, names and code.
+//! Distinction of secrets from placeholders, names and code: what a text looks like, by its letters, digits and marks.
 
 use super::base64_text::decode;
-use super::looks_like_code::{is_path, is_program, is_type};
-use super::randomness::{Mix, is_dull, is_jagged, is_random};
 use super::secret::NAMES;
 
 /// Words of placeholders, in lower case.
@@ -233,4 +231,150 @@ pub(super) fn is_basic(text: &str) -> bool {
         colon && bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
     };
     decoded.is_some_and(printed)
+}
+
+/// Return whether a text is filler: `xxxxxxxx`, `********`, `0000`, `YOUR_KEY`.
+pub(super) fn is_dull(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let body = &bytes[bytes.len().saturating_sub(16)..];
+    let mut kinds = [false; 256];
+    for &byte in body {
+        kinds[byte as usize] = true;
+    }
+    let runs = |byte: &u8| {
+        let run = [*byte; 8];
+        memchr::memmem::find(bytes, &run).is_some()
+    };
+    kinds.iter().filter(|&&kind| kind).count() < 3 || b"xX*".iter().any(runs) || text.contains("YOUR")
+}
+
+/// Counts of one text's letters, digits and changes between them.
+#[derive(Default)]
+pub(super) struct Mix {
+    pub(super) lower: usize,
+    pub(super) upper: usize,
+    pub(super) digits: usize,
+    /// ASCII other than letters, digits and `_-./`.
+    pub(super) marks: usize,
+    /// Digits beside letters.
+    pub(super) turns: usize,
+    /// Lower-case letters beside capitals.
+    pub(super) cases: usize,
+    /// Capitals after capitals.
+    pub(super) capitals: usize,
+}
+
+impl Mix {
+    pub(super) fn of(text: &str) -> Self {
+        let mut mix = Self::default();
+        for byte in text.bytes() {
+            match byte {
+                b'a'..=b'z' => mix.lower += 1,
+                b'A'..=b'Z' => mix.upper += 1,
+                b'0'..=b'9' => mix.digits += 1,
+                // Letters of other scripts are not symbols: `Contraseña` is a word.
+                b'_' | b'-' | b'.' | b'/' | 0x80.. => {}
+                _ => mix.marks += 1,
+            }
+        }
+        for pair in text.as_bytes().windows(2) {
+            let [a, b] = [pair[0], pair[1]];
+            if a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric() {
+                mix.turns += usize::from(a.is_ascii_digit() != b.is_ascii_digit());
+                let letters = a.is_ascii_alphabetic() && b.is_ascii_alphabetic();
+                mix.capitals += usize::from(a.is_ascii_uppercase() && b.is_ascii_uppercase());
+                mix.cases += usize::from(letters && a.is_ascii_uppercase() != b.is_ascii_uppercase());
+            }
+        }
+        mix
+    }
+
+    pub(super) fn letters(&self) -> usize {
+        self.lower + self.upper
+    }
+}
+
+/// Return whether a text looks random: it mixes letters and digits unlike a name.
+pub(super) fn is_random(text: &str) -> bool {
+    let mix = Mix::of(text);
+    let enough = (text.len() / 7).max(3);
+    let mixed = mix.turns >= 2 && mix.turns + mix.cases >= enough;
+    text.len() >= 10 && !is_dull(text) && mix.letters() > 0 && (mixed || is_jagged(text, &mix))
+}
+
+/// Return whether capitals are distributed unlike in a name: many, and adjacent.
+pub(super) fn is_jagged(text: &str, mix: &Mix) -> bool {
+    mix.cases * 3 >= text.len() && (mix.turns >= 1 || text.len() >= 12 && mix.capitals >= 3)
+}
+
+/// Return whether a text names a file, an address or the place of a secret.
+pub(super) fn is_path(text: &str) -> bool {
+    let begins = ["/", "./", "../", "~/", "C:", "\\"].iter().any(|begin| text.starts_with(begin));
+    let kept = ["vault:", "arn:", "ssm:", "secretsmanager:", "file:", "env:", "secret/", "keyring:"];
+    text.contains("://")
+        || kept.iter().any(|begin| text.starts_with(begin))
+        || is_file(text)
+        || (begins && !is_random(text))
+        || (begins && text.matches('/').count() > 2)
+}
+
+/// Return whether a text names a file in a folder: `uploads/2024/x.png`.
+fn is_file(text: &str) -> bool {
+    let Some((folders, file)) = text.rsplit_once('/') else { return false };
+    let Some((stem, ending)) = file.rsplit_once('.') else { return false };
+    let name = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
+    (2..=5).contains(&ending.len())
+        && ending.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && ending.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && !stem.is_empty()
+        && name(folders)
+        && name(stem)
+}
+
+/// Return whether a text is a call, an element of a collection or a regular expression.
+pub(super) fn is_program(text: &str) -> bool {
+    is_call(text) || is_element(text) || is_expression(text)
+}
+
+/// Return whether a text begins with an element of a collection: `sys.argv[1]`, `params[:password]`,
+/// `form['pw1`.
+fn is_element(text: &str) -> bool {
+    let Some((name, index)) = text.split_once('[') else { return false };
+    let named = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$&!".contains(&byte));
+    let closed = index.find(']').is_some_and(|at| {
+        let behind = &index[at + 1..];
+        behind.is_empty() || behind.starts_with(['.', '[', '(', ')', ']', '\'', '"'])
+    });
+    let cut = name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'.')
+        && index.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-".contains(&byte));
+    !name.is_empty() && named && (index.starts_with([':', '\'', '"']) || closed || cut && index.len() <= 8)
+}
+
+/// Return whether a text is a regular expression.
+fn is_expression(text: &str) -> bool {
+    const PARTS: [&str; 16] = [
+        "[a-z", "[A-Z", "[0-9", "[^", "[\\", "(?:", "(?=", "(?!", "(?P", "(?i", "\\d", "\\w", "\\s", "\\S",
+        ".*", ".+$",
+    ];
+    PARTS.iter().any(|part| text.contains(part))
+}
+
+/// Return whether a text begins with a function call.
+fn is_call(text: &str) -> bool {
+    let name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:&".contains(&byte);
+    text.find('(').is_some_and(|at| text[..at].bytes().all(name))
+}
+
+/// Return whether a text is the name of a type: it has the ending of one, or consists mostly of words of a
+/// capital and three lower-case letters or more.
+pub(super) fn is_type(text: &str) -> bool {
+    let ends =
+        ["Key", "Token", "Secret", "Password", "Credential", "Credentials", "String", "Type", "Hasher"];
+    let small = |letter: char| letter.is_ascii_lowercase();
+    let words = text.split(|letter| !small(letter)).filter(|word| word.len() >= 3);
+    let covered: usize = words.map(|word| word.len() + 1).sum();
+    let letters = text.bytes().filter(u8::is_ascii_alphabetic).count();
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && text.bytes().any(|byte| byte.is_ascii_uppercase())
+        && (ends.iter().any(|end| text.ends_with(end)) || covered * 3 >= letters * 2)
 }

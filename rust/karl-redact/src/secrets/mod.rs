@@ -9,26 +9,15 @@
 //! replace a scanner. A text that is JSON stays JSON with all of its other bytes, at any depth of the secret.
 
 mod assigned;
-mod aws_key_pairs;
 mod base64_text;
-mod commands;
-mod cursor;
-mod families;
-mod family;
 mod is_secret;
 mod json;
-mod json_context;
 mod json_text;
-mod list;
-mod looks_like_code;
 mod named;
 mod pem;
-mod randomness;
 mod search;
 mod secret;
-mod separator_shapes;
 mod services;
-mod unquoted_end;
 mod url;
 
 use std::collections::BTreeMap;

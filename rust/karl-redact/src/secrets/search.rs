@@ -6,13 +6,14 @@
 use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use memchr::memchr2_iter;
 use regex::Regex;
 
-use super::families::{COUNT, FAMILIES};
-use super::family::Family;
-use super::randomness::is_dull;
-use super::secret::{MARK, NAMES, Secret, floor, merged};
-use super::{assigned, aws_key_pairs, pem, separator_shapes, url};
+use super::is_secret::{is_dull, is_random};
+use super::named::is_aws;
+use super::secret::{MARK, NAMES, RANK, Secret, floor, merged};
+use super::services::{COUNT, FAMILIES, Family};
+use super::{assigned, pem, url};
 
 /// Meaning of a sign.
 #[derive(Clone, Copy)]
@@ -75,7 +76,7 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
             Sign::Key => done.key(text, from, &mut found),
         }
     }
-    separator_shapes::each(text, |name, from| {
+    each_outline(text, |name, from| {
         let at = FAMILIES.iter().position(|family| family.name == name && family.signs.is_empty());
         found.extend(at.and_then(|at| matched(text, at, from)));
     });
@@ -93,7 +94,7 @@ pub(super) fn beside_ids(text: &str, found: &mut Vec<Secret>) {
     let ids: Vec<_> =
         found.iter().filter(|one| one.family == "aws-access-key" && one.key == 0).cloned().collect();
     for id in ids {
-        aws_key_pairs::secret_keys(text, id.from, id.to, found);
+        secret_keys(text, id.from, id.to, found);
     }
 }
 
@@ -231,6 +232,81 @@ fn colour(before: &[u8]) -> bool {
     let number = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
     let digits = rest.iter().rev().take(12).take_while(number).count();
     rest.len().checked_sub(digits + 1).is_some_and(|at| rest[at] == b'[')
+}
+
+/// Maximum distance of a secret access key from its id in bytes.
+const PAIR_REACH: usize = 400;
+
+/// Find text with the form of an AWS secret access key, which has no name, around the id between two positions: in tables,
+/// dialogues and lists.
+fn secret_keys(text: &str, from: usize, to: usize, found: &mut Vec<Secret>) {
+    let bytes = text.as_bytes();
+    let (mut at, end) = (from.saturating_sub(PAIR_REACH), (to + PAIR_REACH).min(bytes.len()));
+    while at < end {
+        let length = bytes[at..].iter().take(64).take_while(|&&byte| is_base64(byte)).count();
+        let escape = usize::from(at > 0 && bytes[at - 1] == b'\\' && b"nrt".contains(&bytes[at]));
+        let begin = at + escape;
+        if length == 40 + escape && is_whole_word(bytes, at, begin + 40) {
+            let key = &text[begin..begin + 40];
+            let cased = key.bytes().any(|byte| byte.is_ascii_lowercase())
+                && key.bytes().any(|byte| byte.is_ascii_uppercase());
+            if cased && is_aws(key) && is_random(key) {
+                found.push(Secret::new(begin, begin + 40, "aws-secret-key", RANK));
+            }
+        }
+        at += length.max(1);
+    }
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/".contains(&byte)
+}
+
+/// Return whether a part of a text is not a part of a longer word.
+fn is_whole_word(bytes: &[u8], from: usize, to: usize) -> bool {
+    let joins = |byte: &u8| is_base64(*byte) || b"_-".contains(byte);
+    !from.checked_sub(1).is_some_and(|at| joins(&bytes[at])) && !bytes.get(to).is_some_and(joins)
+}
+
+/// Call `found` with the family and the start of every text with the outline of a secret that has no sign: by the distance
+/// between its separators.
+fn each_outline(text: &str, mut found: impl FnMut(&'static str, usize)) {
+    let bytes = text.as_bytes();
+    for at in memchr2_iter(b'.', b'-', bytes) {
+        if bytes[at] == b'-' {
+            if bytes.get(at + 9) == Some(&b'-') && at >= 32 && hex(&bytes[at - 32..at]) {
+                found("mailgun", at - 32);
+            }
+            continue;
+        }
+        let uuid = bytes.get(at + 9) == Some(&b'-') && bytes.get(at + 37) == Some(&b'.');
+        if uuid && at > 0 && bytes[at - 1] == b'0' {
+            found("bitwarden", at - 1);
+        }
+        if bytes.get(at + 7) == Some(&b'.') {
+            let length =
+                run(&bytes[at.saturating_sub(29)..at], |b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+            if (23..=29).contains(&length) {
+                found("discord", at - length);
+            }
+        }
+        if bytes.get(at + 16).is_some_and(u8::is_ascii_alphanumeric) && at >= 32 && hex(&bytes[at - 32..at]) {
+            found("zhipu", at - 32);
+        }
+        if at >= 17 && bytes[at - 17..].starts_with(b"pat") {
+            found("airtable", at - 17);
+        }
+    }
+}
+
+/// Return whether all bytes are hexadecimal digits.
+fn hex(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Return the number of bytes of a kind at the end.
+fn run(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().rev().take_while(|&&byte| kind(byte)).count()
 }
 
 #[cfg(test)]
