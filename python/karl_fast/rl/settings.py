@@ -7,13 +7,10 @@ import math
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from karl_fast._suggest import beside, nearest, question
 from karl_fast.errors import FileError, UsageError
-from karl_fast.objective import Recipe, from_toml, recipe
-from karl_fast.objective.recipes import names
-from karl_fast.rl.rollout import Prompt, is_message, no_text
 from karl_fast.settings import values
 from karl_fast.settings.schema import (
     FROM_ONE,
@@ -31,6 +28,11 @@ from karl_fast.settings.schema import (
 from karl_fast.settings.toml import own_table, parsed, placed, text_of
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.settings import Training
+
+# The options of the command line come from this module: it loads NumPy where a file is read, not before.
+if TYPE_CHECKING:
+    from karl_fast.objective import Recipe
+    from karl_fast.rl.rollout import Prompt
 
 RUN, REWARDS, ROLLOUTS, UPDATES, PROMPTS = "Run", "Rewards", "Rollouts", "Updates", "Order of prompts"
 ALARMS, REPLAY, HELD_OUT = "Alarms", "Replay", "Held-out prompts"
@@ -397,6 +399,9 @@ def load_recipe(name: str) -> Recipe:
         FileError: the file cannot be read.
         UsageError: there is no recipe of that name, or the file holds none.
     """
+    from karl_fast.objective import from_toml, recipe
+    from karl_fast.objective.recipes import names
+
     if name.endswith(".toml"):
         return from_toml(_text(Path(name)))
     try:
@@ -432,6 +437,8 @@ def read_prompts(path: str | Path) -> list[Prompt]:
 
 
 def _prompt(line: str, number: int, where: str) -> Prompt:
+    from karl_fast.rl.rollout import Prompt, is_message, no_text
+
     try:
         held = json.loads(line)
     except (ValueError, RecursionError) as error:
