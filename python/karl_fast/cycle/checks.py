@@ -250,7 +250,7 @@ def _check_eval(config: CycleConfig) -> None:
 
 
 def _check_promote(config: CycleConfig) -> None:
-    from karl_fast.evaluation.gate import PromotionRecords
+    from karl_fast.evaluation.promotions import PromotionRecords
 
     table = config.tables["promote"]
     margin, confidence = table.get("margin", 0.0), table.get("confidence", 0.95)

@@ -435,7 +435,7 @@ def adopt_decision(config: CycleConfig, now: Task, records: CycleRecords) -> dic
     if now.step != "promote":
         return None
     # Loads NumPy, which the other steps do without.
-    from karl_fast.evaluation.gate import PromotionRecords
+    from karl_fast.evaluation.promotions import PromotionRecords
     from karl_fast.evaluation.rollouts import adapter_hash
 
     begun = records.done("promote", now.key)

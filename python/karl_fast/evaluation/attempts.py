@@ -1,4 +1,7 @@
-"""Attempts of one policy at held-out prompts, written to a log as they are made."""
+"""Attempts of one policy at held-out prompts, written to a log as they are made.
+
+Apart from `rollouts` because it needs MLX, which promotions by rewards do without.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,16 @@ if TYPE_CHECKING:
 
 
 class PolicyAttempts:
-    """Attempts of one policy."""
+    """Attempts of prompt policy."""
 
     def __init__(self, rollouts: RolloutSettings, adapter: str | None, prompts: list[Prompt], log: Path) -> None:
         settings = rollouts.settings
         self.rollouts, self.log = rollouts, log
         make, reward_functions = build_environment(settings, here()), build_reward_functions(settings, here())
         self.policy: Policy = load_evaluated_policy(settings, adapter)
-        lengths = [prompt_length(self.policy, one) for one in prompts]
+        lengths = [prompt_length(self.policy, prompt) for prompt in prompts]
         pairs = zip(prompts, lengths, strict=True)
-        self.prompts = [one for one, length in pairs if length < settings.max_context]
+        self.prompts = [prompt for prompt, length in pairs if length < settings.max_context]
         self.too_long = len(prompts) - len(self.prompts)
         if not self.prompts:
             shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
@@ -69,12 +72,12 @@ class PolicyAttempts:
         try:
             left = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
             for number, (rollouts, failures) in enumerate(left, done + 1):
-                journal.write(rollout_line(one, 0)(one.logp, learned=False) for one in rollouts)
+                journal.write(rollout_line(rollout, 0)(rollout.logp, learned=False) for rollout in rollouts)
                 if progress is not None:
                     progress(self.log.name, ends[number], len(self.prompts), failures)
         finally:
             journal.finish()
-        by_id = {one.id: one for one in self.prompts}
+        by_id = {prompt.id: prompt for prompt in self.prompts}
         with self.log.open(encoding="utf-8") as lines:
             return [parse_rollout(text, by_id) for text in lines]
 

@@ -49,6 +49,39 @@ SIDES = ("rollouts.jsonl", "against.jsonl")
 
 
 @dataclass(frozen=True)
+class RolloutSettings:
+    """Settings of attempts at held-out prompts.
+
+    Attributes:
+        settings: of an online run: its model, rewards, environment and budgets are used.
+        prompts: a file of held-out prompts, like those of a run.
+        attempts: n, attempts at each prompt.
+        temperature: of the attempts; 0 takes the likeliest token.
+        solved_at: the least reward of a solved attempt.
+        confidence: level of the intervals.
+        seed: of the attempts, and of the resamples.
+    """
+
+    settings: Online
+    prompts: str
+    attempts: int = 8
+    temperature: float = 1.0
+    solved_at: float = 1.0
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise UsageError(f"attempts is {self.attempts}, wanted 1 or more", "attempts")
+        if not 0 <= self.temperature < float("inf"):
+            raise UsageError(f"temperature is {self.temperature}, wanted a number from 0 on", "temperature")
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"confidence is {self.confidence}, wanted a number between 0 and 1", "confidence")
+        if self.seed < 0:
+            raise UsageError(f"seed is {self.seed}, wanted 0 or more", "seed")
+
+
+@dataclass(frozen=True)
 class RolloutEvaluation:
     """Result of an evaluation by rollouts.
 
@@ -121,11 +154,11 @@ def evaluate_rollouts(
     Reference: Chen et al. 2021 (arXiv:2107.03374) for pass@k.
     """
     require()
-    from karl_fast.evaluation.attempts import PolicyAttempts
+    from karl_fast.evaluation.attempts import PolicyAttempts  # with MLX, which `require` has looked for
 
     refuse_empty(out=out, prompts=rollouts.prompts, adapter_path=adapter_path, against=against)
     began, folder = here(), here() / out
-    sides = [_adapter(adapter_path)] + ([] if against is None else [_adapter(against)])
+    sides = [_existing_adapter(adapter_path)] + ([] if against is None else [_existing_adapter(against)])
     prompts = read_prompts(rollouts.prompts)
     identity = _identity(rollouts, sides)
     fresh = _is_fresh(folder, identity, resume=resume, force=force)
@@ -139,7 +172,7 @@ def evaluate_rollouts(
     return _result(rollouts, logs, run.too_long, folder)
 
 
-def _adapter(path: str | Path | None) -> str | None:
+def _existing_adapter(path: str | Path | None) -> str | None:
     """Return the path of an adapter that exists; None for the model alone."""
     if path is None or str(path) == BASE:
         return None
@@ -150,7 +183,7 @@ def _adapter(path: str | Path | None) -> str | None:
 def _identity(rollouts: RolloutSettings, sides: list[str | None]) -> dict[str, Any]:
     """Return the facts that an evaluation must share with the one it resumes."""
     settings = rollouts.settings.to_dict()
-    own = {one.name: getattr(rollouts, one.name) for one in fields(rollouts) if one.name != "settings"}
+    own = {setting.name: getattr(rollouts, setting.name) for setting in fields(rollouts) if setting.name != "settings"}
     own |= {name: settings[name] for name in USED}
     own["prompts_sha256"] = _sha256(Path(rollouts.prompts))
     own["adapters"] = [{"path": path, "sha256": path and adapter_hash(path)} for path in sides]
@@ -163,18 +196,18 @@ def adapter_hash(path: str | Path) -> str:
 
 
 def _sha256(file: Path) -> str:
-    with file.open("rb") as held:
-        return hashlib.file_digest(held, "sha256").hexdigest()
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _is_fresh(folder: Path, identity: dict[str, Any], *, resume: bool, force: bool) -> bool:
-    """Return whether an evaluation begins; False if it goes on with the one that is there, which is checked."""
+    """Return whether an evaluation begins; False if it goes on with the one in the folder, which is checked."""
     _atomic.refuse_file(folder)
-    there = folder / IDENTITY
-    if there.is_file() and resume:
-        _same(there, identity)
+    file = folder / IDENTITY
+    if file.is_file() and resume:
+        _check_same(file, identity)
         return False
-    if there.is_file() and not force:
+    if file.is_file() and not force:
         raise OutputExistsError(
             f"{folder} has an evaluation already", hint="--resume goes on with it, --force begins anew in its place"
         )
@@ -193,12 +226,12 @@ def _begin(folder: Path, identity: dict[str, Any]) -> None:
     _atomic.write(folder / IDENTITY, lambda file: file.write(text.encode()))
 
 
-def _same(file: Path, now: dict[str, Any]) -> None:
+def _check_same(file: Path, identity: dict[str, Any]) -> None:
     try:
         before = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file} is damaged") from error
-    changed = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    changed = [name for name in sorted(before.keys() | identity.keys()) if before.get(name) != identity.get(name)]
     if changed:
         raise CheckpointError(
             f"{file.parent} is of another evaluation: other {', '.join(changed)}",
@@ -208,54 +241,18 @@ def _same(file: Path, now: dict[str, Any]) -> None:
 
 def _result(rollouts: RolloutSettings, logs: list[list[Rollout]], too_long: int, folder: Path) -> RolloutEvaluation:
     columns = tuple(held_out.columns(log).columns(solved_at=rollouts.solved_at) for log in logs)
-    how: dict[str, Any] = {"level": rollouts.confidence, "seed": rollouts.seed}
-    found = RolloutEvaluation(
-        prompts=len({one.prompt.id for one in logs[0]}),
+    intervals: dict[str, Any] = {"level": rollouts.confidence, "seed": rollouts.seed}
+    evaluation = RolloutEvaluation(
+        prompts=len({rollout.prompt.id for rollout in logs[0]}),
         too_long=too_long,
         attempts=rollouts.attempts,
         missing=count_missing(logs[0]),
-        truncated=sum(one.truncated for one in logs[0]),
-        measures=measure(columns[0], **how),
-        against=measure(columns[1], **how) if len(columns) > 1 else None,
-        differences=paired_differences(columns[0], columns[1], **how) if len(columns) > 1 else None,
+        truncated=sum(rollout.truncated for rollout in logs[0]),
+        measures=measure(columns[0], **intervals),
+        against=measure(columns[1], **intervals) if len(columns) > 1 else None,
+        differences=paired_differences(columns[0], columns[1], **intervals) if len(columns) > 1 else None,
         columns=columns,
     )
-    text = json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n"
+    text = json.dumps(evaluation.to_dict(), indent=1, allow_nan=False) + "\n"
     _atomic.write(folder / RESULT, lambda file: file.write(text.encode()))
-    return found
-
-
-# Settings of an evaluation by rollouts.
-
-
-@dataclass(frozen=True)
-class RolloutSettings:
-    """Settings of attempts at held-out prompts.
-
-    Attributes:
-        settings: of an online run: its model, rewards, environment and budgets are used.
-        prompts: a file of held-out prompts, like those of a run.
-        attempts: n, attempts at each prompt.
-        temperature: of the attempts; 0 takes the likeliest token.
-        solved_at: the least reward of a solved attempt.
-        confidence: level of the intervals.
-        seed: of the attempts, and of the resamples.
-    """
-
-    settings: Online
-    prompts: str
-    attempts: int = 8
-    temperature: float = 1.0
-    solved_at: float = 1.0
-    confidence: float = 0.95
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise UsageError(f"attempts is {self.attempts}, wanted 1 or more", "attempts")
-        if not 0 <= self.temperature < float("inf"):
-            raise UsageError(f"temperature is {self.temperature}, wanted a number from 0 on", "temperature")
-        if not 0 < self.confidence < 1:
-            raise UsageError(f"confidence is {self.confidence}, wanted a number between 0 and 1", "confidence")
-        if self.seed < 0:
-            raise UsageError(f"seed is {self.seed}, wanted 0 or more", "seed")
+    return evaluation

@@ -16,7 +16,7 @@ from karl_fast import _seen_hashes
 from karl_fast._signals import Stopped
 from karl_fast.errors import CheckpointError, KarlError, OutputForeignError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import gate, promote, rollback
-from karl_fast.evaluation.gate import PromotionRecords
+from karl_fast.evaluation.promotions import PromotionRecords
 from tests.unit.evaluation.made import adapter, logs, row
 
 if TYPE_CHECKING:
@@ -222,7 +222,8 @@ def test_processes_at_once_have_looks_of_their_own(runs: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from karl_fast.evaluation import gate, promote, rollback
+from karl_fast.evaluation import promote, promotions, rollback
+from karl_fast.evaluation.promotions import PromotionRecords
 runs, place, how = sys.argv[1:]
 calls = 0
 def dies(function):
@@ -233,8 +234,8 @@ def dies(function):
         calls += 1
         return function(*given, **named)
     return call
-gate._write = dies(gate._write)
-gate.PromotionRecords.move = dies(gate.PromotionRecords.move)
+promotions._write_record = dies(promotions._write_record)
+PromotionRecords.move = dies(PromotionRecords.move)
 if how == "promote":
     promote(f"{runs}/second", over=f"{runs}/first", data=f"{runs}/data", by="rewards")
 else:
