@@ -21,7 +21,8 @@ from karl_fast.log.foreign_files import foreign_kind, refused, saved
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from karl_fast.log.parquet_in import LeftOut, Needed, SummedReward
+    from karl_fast.log.parquet_in import LeftOut, Needed
+    from karl_fast.log.trl_rewards import SummedReward
 
 PACKED = (".gz", ".zst", ".zstd")
 """Suffixes of packed files."""
@@ -368,6 +369,9 @@ def keep_input(
 
         return ReadableTwice(stack.enter_context(spool(path)))
     if table:
+        from karl_fast.log.parquet_out import require_pyarrow
+
+        require_pyarrow()
         from karl_fast.log.parquet_in import lines
 
         return ReadableTwice(*stack.enter_context(lines(path, needed, rewarded=rewarded)))

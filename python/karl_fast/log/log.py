@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.log.parquet_in import LeftOut, SummedReward
+    from karl_fast.log.parquet_in import LeftOut
+    from karl_fast.log.trl_rewards import SummedReward
     from karl_fast.settings.sample import Settings
     from karl_fast.typing import ArrowArray, ArrowStream
 

@@ -22,29 +22,29 @@ MICRO = 1_000_000
 def refuse_unordered(core: _core.Log, field: str) -> None:
     """Raise BadRowError for a record without an order, and for a log with orders of both kinds."""
     files = core.inputs()
-    if (file := next((one for one in files if "bad_order" in dict(one["dropped"])), None)) is not None:
-        raise _lacking(file, field)
+    if (file := next((entry for entry in files if "bad_order" in dict(entry["dropped"])), None)) is not None:
+        raise _order_error(file, field)
     first = {kind: f"{file['path']}, line {line}" for file in reversed(files) for kind, line, _ in file["orders"]}
     if len(first) > 1:
         raise BadRowError(
             f"{field} is a number in {first['number']}, and a time in {first['time']}, wanted one of them",
-            hint=_every(field),
+            hint=_rename_hint(field),
         )
 
 
-def _lacking(file: _core.InputFacts, field: str) -> BadRowError:
+def _order_error(file: _core.InputFacts, field: str) -> BadRowError:
     """Return the error for the first record without an order."""
     # Of many bad rows the first places are kept: it may not be among them.
-    bad = next((one for one in file["bad_rows"] if one["reason"] == "bad_order"), None)
+    bad = next((row for row in file["bad_rows"] if row["reason"] == "bad_order"), None)
     place = f", line {bad['line']}, byte {bad['offset']}" if bad else ", a record after many bad ones"
-    came = f"is {bad['value']}" if bad and "value" in bad else "is missing" if bad else "is not there"
-    error = BadRowError(f"{file['path']}{place}: {field} {came}, wanted a number or an RFC 3339 time")
+    problem = f"is {bad['value']}" if bad and "value" in bad else "is missing" if bad else "is not there"
+    error = BadRowError(f"{file['path']}{place}: {field} {problem}, wanted a number or an RFC 3339 time")
     near = [] if top(field) in file["keys"] else nearest(field, file["keys"])
-    error.hint = question(f"--order-by {shlex.quote(name)}" for name in near) or _every(field)
+    error.hint = question(f"--order-by {shlex.quote(name)}" for name in near) or _rename_hint(field)
     return error
 
 
-def _every(field: str) -> str:
+def _rename_hint(field: str) -> str:
     return f"--order-by {field} orders all records: name another field, or take the others out of the log"
 
 
@@ -59,19 +59,21 @@ def half_life_of(log: Log) -> float | None:
     Raises:
         UsageError: a number without a unit for times, or with one for numbers.
     """
-    asked, field = log.settings.recency_half_life, log.settings.order_by
-    if asked is None:
+    recency, field = log.settings.recency_half_life, log.settings.order_by
+    if recency is None:
         return None
-    (number, unit), times = half_life(asked), of_times(log.inputs)
+    (number, unit), times = half_life(recency), of_times(log.inputs)
     if times != (unit is not None) and len(log):
         kind, wanted = ("time", "a unit, like 14d") if times else ("number", "a number without a unit")
-        raise UsageError(f"recency_half_life is {asked}, and {field} is a {kind}: wanted {wanted}", "recency_half_life")
+        raise UsageError(
+            f"recency_half_life is {recency}, and {field} is a {kind}: wanted {wanted}", "recency_half_life"
+        )
     return number * (unit or 1)
 
 
 def newest(log: Log) -> float | str | None:
     """Return the order of the newest record, a time as text in UTC; None of an empty log."""
-    from karl_fast.log.parquet_in import moment  # with datetime, which most runs have no use for
+    from karl_fast.log.times import moment  # with datetime, which most runs do without
 
     order = log.core.order()
     if order is None or not len(order):

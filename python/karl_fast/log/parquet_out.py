@@ -28,9 +28,9 @@ def load(path: Path, names: Collection[str]) -> Any:
     Raises:
         MissingExtraError: pyarrow is not installed.
         ColumnError: two of its columns have one name.
-        FileError: the file cannot be read, is damaged, or is no Parquet.
+        FileError: the file cannot be read, is damaged, or is not Parquet.
     """
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = require_pyarrow()
     with damage(str(path)), parquet.ParquetFile(path, page_checksum_verification=True) as file:
         refuse_doubled(str(path), file.schema_arrow.names)
         wanted = [name for name in file.schema_arrow.names if name in names]
@@ -70,11 +70,11 @@ def unreadable(path: str, error: Exception, where: str = "") -> FileError:
         return FileError(f"cannot read {path}: {os.strerror(errno)}", errno, path)
     why = " ".join(str(error).split())[:LONGEST] or type(error).__name__
     return FileError(
-        f"cannot read {path} as Parquet: {where and where + ': '}{clean(why)}", None, path, hint=_instead(path)
+        f"cannot read {path} as Parquet: {where and where + ': '}{clean(why)}", None, path, hint=_name_hint(path)
     )
 
 
-def _instead(path: str) -> str | None:
+def _name_hint(path: str) -> str | None:
     """Return a hint for a file with the suffix of Parquet that begins as JSON or as a packed file."""
     with contextlib.suppress(OSError), Path(path).open("rb") as file:
         start = file.read(4)
@@ -105,11 +105,11 @@ def save(table: ArrowStream, path: Path, *, force: bool, read: Iterable[str] = (
         OutputExistsError: the file exists, and ``force`` is not set; or the path is not a Parquet file.
         FileError: it cannot be written; nothing is left behind.
     """
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = require_pyarrow()
     target = _target(path, force=force)
     refuse_read(path, read)
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:NAME_KEPT]}.", delete=False) as draft:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:NAME_LENGTH]}.", delete=False) as draft:
             try:
                 parquet.write_table(pyarrow.table(table), draft)
                 draft.flush()
@@ -126,8 +126,8 @@ def save(table: ArrowStream, path: Path, *, force: bool, read: Iterable[str] = (
         raise FileError(f"cannot write {path}: {error.strerror or error}", error.errno, str(path)) from error
 
 
-NAME_KEPT = 50
-"""Characters of a name that the hidden file beside it has: a name may be as long as the file system allows."""
+NAME_LENGTH = 50
+"""Characters of the name that the hidden draft begins with: the name may be as long as the file system allows."""
 
 
 def _target(path: Path, *, force: bool) -> _core.Target:
@@ -146,7 +146,12 @@ def _open_to_all(draft: Path) -> None:
     draft.chmod(0o666 & ~mask)
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def require_pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its module for Parquet.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
     try:
         import pyarrow
         from pyarrow import parquet
