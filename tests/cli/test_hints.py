@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karl_fast.export.write import MESSAGE
-from karl_fast.log import field_hints
-from karl_fast.log.field_hints import SPEAKERS
+from karl_fast.log import record_fields
+from karl_fast.log.record_fields import SPEAKERS
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_exits import refused
@@ -277,7 +277,7 @@ def test_a_number_of_many_digits_is_no_end_of_an_error(tmp_path: Path) -> None:
 
 def test_of_many_names_some_are_looked_at() -> None:
     many = iter(range(100_000))
-    assert field_hints.likeliest("reward", (f"{at}" for at in many)) is None
+    assert record_fields.likeliest_key("reward", (f"{at}" for at in many)) is None
     assert next(many) < 20_000
 
 

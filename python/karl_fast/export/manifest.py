@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._pseudonyms import names
+from karl_fast.log.conversation_hints import unread_prompt_keys
 from karl_fast.log.discovery import PARQUET, skip_reason
-from karl_fast.log.field_hints import fitting, left_beside, named, records
+from karl_fast.log.field_hints import naming_hint
 from karl_fast.log.order import newest
+from karl_fast.log.record_fields import fitting_paths, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -446,7 +448,7 @@ def _left_beside(log: Log) -> dict[str, list[str]]:
     """Return the fields that belong to prompts and are in no row; those of the first records, empty for a stream."""
     if not log.inputs or any(file["format"] != "generic" for file in log.inputs):
         return {}
-    left = left_beside(records(log), dict(log.inputs[0]["fields"]))
+    left = unread_prompt_keys(records(log), dict(log.inputs[0]["fields"]))
     return {"left_beside": left} if left else {}
 
 
@@ -463,7 +465,7 @@ def field_hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
     settings, account = log.settings, report["accounting"]
     damaged = sum(sum(file["dropped"].values()) for file in report["inputs"])
     if settings.reward is None and 0 < account["dropped"].get("missing_reward", 0) == account["rows_read"] - damaged:
-        return {"hints": {"reward": named("reward", fitting(records(log), "reward"))}}
+        return {"hints": {"reward": naming_hint("reward", fitting_paths(records(log), "reward"))}}
     return {}
 
 

@@ -16,7 +16,9 @@ from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, NothingToSampleError, TemplateError, UsageError
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.log.field_hints import at, conversation_hint, lacking, record, wrong
+from karl_fast.log.conversation_hints import conversation_hint
+from karl_fast.log.field_hints import explain_missing_field
+from karl_fast.log.record_fields import first_record, message_defect, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -155,12 +157,12 @@ def check_any(draft: _core.Draft, log: Log, row_judge: RowJudge | None = None) -
 def _conversation_error(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, str | None]:
     """Return the end of an error about conversations (fields searched or first invalid row), and its hint."""
     if "no_trajectory" in dropped:
-        return lacking(log, "messages", log.settings.messages)
+        return explain_missing_field(log, "messages", log.settings.messages)
     if "bad_message" in dropped:
         path = messages_from(log.inputs)
         if draft.media:
             return "".join(f"; {sentence}" for sentence in describe_media(draft.media)), None
-        told = bad_message_text(record(log), path)
+        told = bad_message_text(first_record(log), path)
         if not told and (hint := conversation_hint(log)):
             return "; the conversation ends before its answer, which is beside it", hint
         return told, misread_hint(path)
@@ -295,10 +297,10 @@ def misread_hint(path: str) -> str:
 
 def bad_message_text(record: Mapping[str, Any], path: str) -> str:
     """Return `; in one record message 2 of turns has no role; it holds from, value`; empty if no defect is found."""
-    messages = at(record, path) if path else None
+    messages = value_at(record, path) if path else None
     if messages is None:
         return ""
     if not isinstance(messages, list):
         return f"; in one record {path} is not a list of messages"
-    found = ((number, wrong(message)) for number, message in enumerate(messages, 1))
+    found = ((number, message_defect(message)) for number, message in enumerate(messages, 1))
     return next((f"; in one record message {number} of {path} {why}" for number, why in found if why), "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import BadRowError, UsageError
-from karl_fast.log.field_hints import top
+from karl_fast.log.record_fields import top_key
 from karl_fast.settings.values import half_life
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _order_error(file: _core.InputFacts, field: str) -> BadRowError:
     place = f", line {bad['line']}, byte {bad['offset']}" if bad else ", a record after many bad ones"
     problem = f"is {bad['value']}" if bad and "value" in bad else "is missing" if bad else "is not there"
     error = BadRowError(f"{file['path']}{place}: {field} {problem}, wanted a number or an RFC 3339 time")
-    near = [] if top(field) in file["keys"] else nearest(field, file["keys"])
+    near = [] if top_key(field) in file["keys"] else nearest(field, file["keys"])
     error.hint = question(f"--order-by {shlex.quote(name)}" for name in near) or _rename_hint(field)
     return error
 

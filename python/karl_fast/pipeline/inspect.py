@@ -12,7 +12,8 @@ from karl_fast import _core
 from karl_fast.export.manifest import SPLITS, describe_inputs, describe_run, describe_selection, field_hints
 from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, is_output, path_of
-from karl_fast.log.field_hints import STAMP, drawn, records
+from karl_fast.log.field_hints import STAMP, describe_data_set
+from karl_fast.log.record_fields import records
 from karl_fast.pipeline.sample import merge_settings, open_log, select
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import show_keywords
@@ -101,7 +102,7 @@ def _split_files(path: str) -> list[str]:
 
 def _of_stamps(log: Log) -> Settings | None:
     """Return the settings that read the stamps of a data set's rows; None of other logs."""
-    if not log.inputs or any(not drawn([file]) for file in log.inputs):
+    if not log.inputs or any(not describe_data_set([file]) for file in log.inputs):
         return None
     stamps = [one[STAMP] for one in records(log) if isinstance(one.get(STAMP), dict)]
     if not any(isinstance(stamp.get("reward"), int | float) for stamp in stamps):

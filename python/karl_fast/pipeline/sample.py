@@ -25,8 +25,18 @@ from karl_fast.export.manifest import (
 from karl_fast.export.write import bad_templates, check_any, export_plan, length_judge, media_beside, write
 from karl_fast.log import Log, read
 from karl_fast.log.discovery import PARQUET, as_list, why_no_groups
-from karl_fast.log.field_hints import first, fitting, held, holder, lacking, likeliest, record, recordless, records, top
+from karl_fast.log.field_hints import describe_recordless, explain_missing_field
 from karl_fast.log.order import half_life_of
+from karl_fast.log.record_fields import (
+    first_keys,
+    first_record,
+    fitting_paths,
+    holder,
+    likeliest_key,
+    list_keys,
+    records,
+    top_key,
+)
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import show_keywords
 
@@ -173,13 +183,13 @@ def no_rows_error(log: Log, selection: _core.Selection) -> NothingToSampleError:
         )
     if log.unrewarded:
         return NothingToSampleError("; ".join([sentence, *log.unrewarded]))
-    paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
-    lost = [path for path in paths if top(path) not in keys] or [path for path in paths if holder(one, path)]
+    paths, keys, one = list(log.settings.paths or ()), first_keys(log.inputs), first_record(log)
+    lost = [path for path in paths if top_key(path) not in keys] or [path for path in paths if holder(one, path)]
     if lost and len(paths) > 1:
         sentence += f"; the first record lacks {', '.join(lost)}"
     elif lost and log.settings.reward is not None:
         sentence += f"; no record has the reward {lost[0]}"
-    more, hint = lacking(log, "reward", next(iter(lost or paths), None))
+    more, hint = explain_missing_field(log, "reward", next(iter(lost or paths), None))
     return NothingToSampleError(sentence + more, hint=hint)
 
 
@@ -196,10 +206,10 @@ def _first_bad(log: Log) -> str:
 
 def _available_fields(log: Log) -> str:
     """Return the fields of records, or the files without records, or why the first file of a folder was skipped."""
-    if where := recordless(log.inputs):
+    if where := describe_recordless(log.inputs):
         return f"; no record in {where}"
     passed = [f"; {path}: {why}" for path, why in (*log.core.refused(), *log.core.skipped())] if not log.inputs else []
-    return held(first(log.inputs)) + "".join(passed[:1])
+    return list_keys(first_keys(log.inputs)) + "".join(passed[:1])
 
 
 # The log and the settings of a call of `sample` or `inspect`.
@@ -368,16 +378,16 @@ def _absent_field_error(log: Log, need: str, setting: str, field: str) -> UsageE
     """Return the error for a field that no record has, under its name if it was given, and what needs it."""
     asked = getattr(log.settings, field)
     wanted = f"a {field}" if asked is None else f"the {field} {asked}"
-    more, hint = lacking(log, field, asked)
+    more, hint = explain_missing_field(log, field, asked)
     return UsageError(
         f"{need + ', but ' if need else ''}no record has {wanted}{more}", *([setting] if need else []), hint=hint
     )
 
 
 def _no_partition_error(log: Log, field: str) -> UsageError:
-    keys = first(log.inputs)
-    error = UsageError(f"partition_by is {field}, but no record has that field{held(keys)}", "partition_by")
-    if key := likeliest("partition", fitting(records(log), "partition"), field):
+    keys = first_keys(log.inputs)
+    error = UsageError(f"partition_by is {field}, but no record has that field{list_keys(keys)}", "partition_by")
+    if key := likeliest_key("partition", fitting_paths(records(log), "partition"), field):
         error.hint = f"did you mean --partition-by {shlex.quote(key)}?"
     return error
 

@@ -12,7 +12,7 @@ import numpy as np
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import ModelError, NothingToTrainError, UsageError
 from karl_fast.export.training_rows import empty_split, open_source
-from karl_fast.log.field_hints import paths
+from karl_fast.log.record_fields import paths
 from karl_fast.modeling.checkpoint import CONFIG
 from karl_fast.modeling.load import load, require, require_adapter
 from karl_fast.settings.toml_text import TRAIN_FILE

@@ -11,7 +11,7 @@ from karl_fast._safe_text import clean, counted
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.export.training_rows import STAMP, number_of
 from karl_fast.export.write import REASONS
-from karl_fast.log.field_hints import fitting, held, likeliest
+from karl_fast.log.record_fields import fitting_paths, likeliest_key, list_keys
 from karl_fast.reward.validate import shown
 from karl_fast.train.chat_template import Rendering, Text, has_text
 
@@ -179,8 +179,8 @@ def _no_rows_error(row: dict[str, Any], account: RowAccount, place: str) -> Noth
     if has_text(row):
         whys = [f"; row {first:,}: {clean(reason)}" for reason, (_, first) in account.bad_templates.items()]
         return NothingToTrainError(sentence + "".join(whys))
-    error = NothingToTrainError(sentence + held(list(row), "the rows"))
-    key = likeliest("messages", fitting([row], "messages")) or "PATH"
+    error = NothingToTrainError(sentence + list_keys(list(row), "the rows"))
+    key = likeliest_key("messages", fitting_paths([row], "messages")) or "PATH"
     error.hint = f"karl-fast sample --messages {key} makes rows of a log: messages, prompt and completion, or text"
     return error
 

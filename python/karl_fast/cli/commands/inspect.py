@@ -15,7 +15,8 @@ from karl_fast.cli.reports.sample import describe_inspection
 from karl_fast.cli.sample_body import given_logs
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
-from karl_fast.log.field_hints import first, recordless
+from karl_fast.log.field_hints import describe_recordless
+from karl_fast.log.record_fields import first_keys
 from karl_fast.pipeline.inspect import inspect
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import READ, RULES, RUN, TARGET
@@ -53,6 +54,6 @@ def command(
         print(dumps(found.report | {"ladder": found.ladder}, plain=True))
     else:
         print(describe_inspection(found.report, found.ladder))
-    if not first(files := found.report["inputs"]):
-        where, read = recordless(files), counted(found.report["accounting"]["rows_read"], "row")
+    if not first_keys(files := found.report["inputs"]):
+        where, read = describe_recordless(files), counted(found.report["accounting"]["rows_read"], "row")
         raise NothingToSampleError((f"{where}: " if where else "") + f"{read} read, and not one is a record")

@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any, TextIO
 from karl_fast._safe_text import clean, counted, decimal, in_bytes
 from karl_fast.cli.reports.outcome_table import outcome_table, outcome_warnings, unknown_outcomes
 from karl_fast.export.write import FEWEST, MESSAGE, describe_media, messages_from
+from karl_fast.log.conversation_hints import JOIN, REJECTED
 from karl_fast.log.discovery import PARQUET, neighbours_glob, why_no_groups
 from karl_fast.log.field_hints import (
     CONVERT,
-    JOIN,
     REDRAW,
-    REJECTED,
-    drawn,
-    held,
-    named,
-    rated,
-    rewarding,
-    shortened,
-    transcripts,
-    unrated,
-    unread,
+    describe_data_set,
+    describe_transcripts,
+    describe_unrated,
+    describe_unread,
+    informative_outcomes,
+    naming_hint,
+    rating_hint,
 )
+from karl_fast.log.record_fields import list_keys, shorten_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -253,7 +251,7 @@ def _spread(head: str, values: dict[str, int]) -> str:
 
 
 def _keys(files: list[dict[str, Any]]) -> str:
-    keys = list(dict.fromkeys(clean(shortened(key)) for file in files for key in file["keys"]))
+    keys = list(dict.fromkeys(clean(shorten_key(key)) for file in files for key in file["keys"]))
     more = f", and {len(keys) - KEYS_SHOWN:,} more" if len(keys) > KEYS_SHOWN else ""
     return f"fields    {', '.join(keys[:KEYS_SHOWN])}{more}" if keys else ""
 
@@ -400,7 +398,7 @@ def _unread(report: Manifest) -> Iterator[str]:
     yield from _missing(report)
     yield from _rejected(files)
     if left := report["run"].get("left_beside"):
-        yield f"the rows lack the texts of {clean(' and '.join(map(shortened, left)))}, which {JOIN}"
+        yield f"the rows lack the texts of {clean(' and '.join(map(shorten_key, left)))}, which {JOIN}"
 
 
 def _rejected(files: list[dict[str, Any]]) -> Iterator[str]:
@@ -449,8 +447,8 @@ def _missing(report: Manifest) -> Iterator[str]:
         yield clean(told)
     elif reward or missing <= MANY * account["rows_read"]:
         return
-    elif told := unrated(files, "reward", None):
-        yield clean(f"{told if nowhere else rows}: {rated(files, rewarding(report.get('outcomes')))}")
+    elif told := describe_unrated(files, "reward", None):
+        yield clean(f"{told if nowhere else rows}: {rating_hint(files, informative_outcomes(report.get('outcomes')))}")
     elif nowhere:
         yield clean(_nowhere(report))
     else:
@@ -465,11 +463,11 @@ def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | No
     """Return a hint if a file is a transcript or from a data set; None if functions score, which work on any file."""
     if reward and all(isinstance(value, dict) for value in reward.values()):
         return None
-    if told := transcripts(files):
+    if told := describe_transcripts(files):
         return f"{told}: {CONVERT}"
-    if told := unread(files):
+    if told := describe_unread(files):
         return told
-    told = None if reward else drawn(files)
+    told = None if reward else describe_data_set(files)
     return told and f"{told}: {REDRAW}"
 
 
@@ -481,12 +479,12 @@ def _nowhere(report: Manifest) -> str:
     if paths & {*keys}:
         meant = "name another with --reward, or the format with --format"
         return f"every record has null or NaN for {', '.join(sorted(paths))}, or lacks it: {meant}"
-    return f"no record has a reward{held(keys)}: {_hint('reward', report)}, or name the format with --format"
+    return f"no record has a reward{list_keys(keys)}: {_hint('reward', report)}, or name the format with --format"
 
 
 def _hint(field: str, report: Manifest) -> str:
     """Return the hint to name a field, as it was made while the records were available."""
-    return str(report["run"].get("hints", {}).get(field) or named(field, ()))
+    return str(report["run"].get("hints", {}).get(field) or naming_hint(field, ()))
 
 
 def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
