@@ -14,7 +14,8 @@ from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, is_output, path_of
 from karl_fast.log.field_hints import STAMP, describe_data_set
 from karl_fast.log.record_fields import records
-from karl_fast.pipeline.sample import merge_settings, open_log, select
+from karl_fast.pipeline.sample import merge_settings, open_log
+from karl_fast.pipeline.selection import select
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import show_keywords
 
