@@ -147,7 +147,7 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _check_sample(config: CycleConfig) -> None:
-    from karl_fast.export.write import length_judge
+    from karl_fast.export.token_limit import length_judge
     from karl_fast.log.reward_functions import loaded
     from karl_fast.settings.sample import Settings
 

@@ -82,7 +82,7 @@ def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
 
 
 class _Tally:
-    """Columns of the rows of a data set, and what is counted of them."""
+    """Columns of the rows of a data set, and their counts."""
 
     def __init__(self, data: DataSet) -> None:
         import numpy as np  # 50 ms, which completion does without
@@ -110,7 +110,7 @@ class _Tally:
             "bytes": _quantiles(self.columns["bytes"], LENGTHS),
             "messages": self._counts("messages"),
             "assistant_turns": self._counts("turns"),
-        } | _written(self.data.manifest)
+        } | _manifest_facts(self.data.manifest)
 
     def _counts(self, name: str) -> dict[str, Any] | None:
         column = self.columns[name]
@@ -120,7 +120,7 @@ class _Tally:
         if self.stamped or not self.data.manifest:
             rewards = self.columns["rewards"]
             return _statistics(rewards[rewards == rewards])  # without NaN
-        after = self.data.manifest.get("reward", {}).get("after")  # raw rows do not tell theirs
+        after = self.data.manifest.get("reward", {}).get("after")  # raw rows do not hold theirs
         return after and {name: after.get(name) for name in ("count", "mean", "std", *QUANTILES)}
 
     def _groups(self, rows: int) -> dict[str, Any] | None:
@@ -136,7 +136,7 @@ def _answer(row: Row) -> tuple[str | None, Any]:
     return None if row.stamp is None else row.stamp["group"], own
 
 
-def _written(manifest: Manifest | None) -> dict[str, Any]:
+def _manifest_facts(manifest: Manifest | None) -> dict[str, Any]:
     """Return the facts that only the manifest has."""
     if manifest is None:
         return dict.fromkeys(
@@ -173,11 +173,11 @@ def _overlap(a: _Tally, b: _Tally) -> dict[str, Any]:
     if a.stamped != b.stamped:
         return {"records": None, "groups": None}
     if not a.stamped:
-        return {"records": _shared(a.lines, b.lines), "groups": None}
-    return {"records": _shared(a.records, b.records), "groups": _shared(a.groups, b.groups)}
+        return {"records": _set_overlap(a.lines, b.lines), "groups": None}
+    return {"records": _set_overlap(a.records, b.records), "groups": _set_overlap(a.groups, b.groups)}
 
 
-def _shared(a: Any, b: Any) -> dict[str, Any]:
+def _set_overlap(a: Any, b: Any) -> dict[str, Any]:
     import numpy as np
 
     both = np.intersect1d(a, b, assume_unique=True).size
@@ -216,7 +216,7 @@ def _settings(a: Manifest | None, b: Manifest | None) -> dict[str, Any] | None:
 def _inputs(a: Manifest | None, b: Manifest | None) -> dict[str, Any] | None:
     if not a or not b:
         return None
-    left, right = _files(a["inputs"]), _files(b["inputs"])
+    left, right = _paths_by_content(a["inputs"]), _paths_by_content(b["inputs"])
     return {
         "both": len(left.keys() & right.keys()),
         "only_a": [path for file, path in left.items() if file not in right],
@@ -224,6 +224,6 @@ def _inputs(a: Manifest | None, b: Manifest | None) -> dict[str, Any] | None:
     }
 
 
-def _files(inputs: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
+def _paths_by_content(inputs: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
     """Return the path of each file by its content; a hash of the whole file never equals one of its ends."""
     return {(file.get("xxh3_128"), file.get("size_bytes"), file.get("hash_covers")): file["path"] for file in inputs}

@@ -25,19 +25,6 @@ STAMP = "karl_fast"
 MANIFEST = "manifest.json"
 """Name of the file that marks a folder written by `karl-fast sample`."""
 
-WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of it"
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
-
-
-JSON = json.JSONDecoder(parse_constant=_refuse)
-"""Decoder shared by all rows: `json.loads` with an argument builds one for each."""
-
-RAW = json.JSONDecoder(parse_int=float)
-"""Raw rows are as they were logged: they may hold NaN, and integers of more digits than Python takes as one."""
-
 
 class Row(NamedTuple):
     """Row of a data set.
@@ -78,7 +65,7 @@ class DataSet:
         """
         for split, file in self.files.items():
             count = 0
-            for count, row in enumerate(self._split(split, file), 1):  # noqa: B007  (how many there were)
+            for count, row in enumerate(self._split_rows(split, file), 1):  # noqa: B007  (how many there were)
                 yield row
             self._check_count(split, count)
 
@@ -117,16 +104,43 @@ class DataSet:
         if count != promised:
             raise DataSetError(f"{self.files[split]} has {count:,} rows, and its manifest says {promised:,}")
 
-    def _split(self, split: str, file: Path) -> Iterator[Row]:
+    def _split_rows(self, split: str, file: Path) -> Iterator[Row]:
         try:
             with file.open("rb") as lines:
                 for number, line in enumerate(lines, 1):
-                    yield _row(split, line.rstrip(b"\r\n"), self._stamped, f"{file}, line {number:,}")
+                    yield _parse_row(split, line.rstrip(b"\r\n"), self._stamped, f"{file}, line {number:,}")
         except OSError as error:
             raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
 
 
-def _row(split: str, line: bytes, stamped: bool, place: str) -> Row:
+def open_data_set(path: str | Path) -> DataSet:
+    """Open a folder that ``karl-fast sample`` wrote, or one of its files of rows.
+
+    Raises:
+        FileError: there is no such folder or file, or it cannot be read.
+        DataSetError: it is something else.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        _check_first(data_set := DataSet(str(path), {folder.stem: folder}, None))
+        return data_set
+    manifest = _read_manifest(folder)
+    files = {split: folder / f"{split}.jsonl" for split in SPLITS if manifest["export"]["splits"][split]}
+    return DataSet(str(path), files, manifest)
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+JSON = json.JSONDecoder(parse_constant=_refuse_constant)
+"""Decoder shared by all rows: `json.loads` with an argument builds one for each."""
+
+RAW = json.JSONDecoder(parse_int=float)
+"""Raw rows are as they were logged: they may hold NaN, and integers of more digits than Python takes as one."""
+
+
+def _parse_row(split: str, line: bytes, stamped: bool, place: str) -> Row:
     try:
         value = (JSON if stamped else RAW).decode(line.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -159,67 +173,13 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def open_data_set(path: str | Path) -> DataSet:
-    """Open a folder that ``karl-fast sample`` wrote, or one of its files of rows.
-
-    Raises:
-        FileError: there is no such folder or file, or it cannot be read.
-        DataSetError: it is something else.
-    """
-    folder = Path(path)
-    if folder.is_file():
-        _check_first(alone := DataSet(str(path), {folder.stem: folder}, None))
-        return alone
-    manifest = _manifest(folder)
-    files = {split: folder / f"{split}.jsonl" for split in SPLITS if manifest["export"]["splits"][split]}
-    return DataSet(str(path), files, manifest)
-
-
-def _check_first(alone: DataSet) -> None:
-    """Raise where the first line of a file is no row of ours: most likely it is a log."""
-    path = Path(alone.path)
-    if path.name == MANIFEST and is_output(str(path.parent)):
-        raise _foreign(path, "it is the manifest of one", f"give its folder: {path.parent}")
-    try:
-        first = next(alone.rows(), None)
-    except DataSetError as error:
-        unpack = "unpack it if it is packed; " if isinstance(error.__cause__, UnicodeDecodeError) else ""
-        raise _foreign(path, str(error).removeprefix(f"{path}, "), unpack + _from_log(path)) from error
-    if first is None:
-        raise _foreign(path, "it holds no rows", WANTED)
-
-
-def _foreign(path: Path, why: str, hint: str) -> DataSetError:
-    return DataSetError(f"{path} is not a data set of karl-fast: {why}", hint=hint)
-
-
-def _from_log(path: Path) -> str:
-    return f"karl-fast sample {shlex.quote(str(path))} -o data -k 512 makes one of a log"
-
-
-def _instead(folder: Path) -> str:
-    """Return a hint with the path to give instead of a folder without a manifest."""
-    for file in (folder / f"{split}.jsonl" for split in SPLITS):
-        with contextlib.suppress(KarlError):
-            return f"give a file of its rows: {open_data_set(file).path}"
-    return WANTED if _is_empty(folder) else _from_log(folder)
-
-
-def _is_empty(folder: Path) -> bool:
-    """Return whether a folder is empty, as far as it can be read."""
-    try:
-        return not any(folder.iterdir())
-    except OSError:
-        return False
-
-
-def _manifest(folder: Path) -> Manifest:
+def _read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
     try:
         manifest = JSON.decode(file.read_text("utf-8"))
     except FileNotFoundError as error:
         if folder.is_dir():
-            raise _foreign(folder, f"it has no {MANIFEST}", _instead(folder)) from error
+            raise _foreign_error(folder, f"it has no {MANIFEST}", _folder_hint(folder)) from error
         raise FileError(
             f"cannot open {folder}: no such file or folder", error.errno, str(folder), hint=beside(folder)
         ) from error
@@ -227,10 +187,10 @@ def _manifest(folder: Path) -> Manifest:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except (ValueError, RecursionError) as error:
         raise DataSetError(f"{file} is damaged: it is not JSON") from error
-    return _checked(file, manifest)
+    return _check_manifest(file, manifest)
 
 
-def _checked(file: Path, manifest: Any) -> Manifest:
+def _check_manifest(file: Path, manifest: Any) -> Manifest:
     """Return the manifest if the parts read here have the form that this version knows."""
     if not isinstance(manifest, dict) or not {"schema", "karl_fast"} <= manifest.keys():
         raise DataSetError(f"{file} is not a manifest of karl-fast")
@@ -253,7 +213,7 @@ def _is_counts(value: Any) -> bool:
 def _is_numbers(value: Any) -> bool:
     """Return whether a value has numbers by name, as a summary; it may be missing, or have text and tables."""
     return value is None or (
-        isinstance(value, dict) and all(_is_number(one) or isinstance(one, str | dict) for one in value.values())
+        isinstance(value, dict) and all(_is_number(inner) or isinstance(inner, str | dict) for inner in value.values())
     )
 
 
@@ -278,3 +238,44 @@ PARTS: dict[str, Callable[[Any], bool]] = {
     "inputs": _is_inputs,
 }
 """Parts of a manifest that are read, each with its check."""
+
+
+def _check_first(data_set: DataSet) -> None:
+    """Raise if the first line of a file is not a row of ours: most likely it is a log."""
+    path = Path(data_set.path)
+    if path.name == MANIFEST and is_output(str(path.parent)):
+        raise _foreign_error(path, "it is the manifest of one", f"give its folder: {path.parent}")
+    try:
+        first = next(data_set.rows(), None)
+    except DataSetError as error:
+        unpack = "unpack it if it is packed; " if isinstance(error.__cause__, UnicodeDecodeError) else ""
+        raise _foreign_error(path, str(error).removeprefix(f"{path}, "), unpack + _sample_hint(path)) from error
+    if first is None:
+        raise _foreign_error(path, "it holds no rows", WANTED)
+
+
+def _foreign_error(path: Path, why: str, hint: str) -> DataSetError:
+    return DataSetError(f"{path} is not a data set of karl-fast: {why}", hint=hint)
+
+
+WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of it"
+
+
+def _sample_hint(path: Path) -> str:
+    return f"karl-fast sample {shlex.quote(str(path))} -o data -k 512 makes one of a log"
+
+
+def _folder_hint(folder: Path) -> str:
+    """Return a hint with the path to give instead of a folder without a manifest."""
+    for file in (folder / f"{split}.jsonl" for split in SPLITS):
+        with contextlib.suppress(KarlError):
+            return f"give a file of its rows: {open_data_set(file).path}"
+    return WANTED if _is_empty(folder) else _sample_hint(folder)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Return whether a folder is empty, as far as it can be read."""
+    try:
+        return not any(folder.iterdir())
+    except OSError:
+        return False

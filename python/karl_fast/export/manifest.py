@@ -1,5 +1,12 @@
 """Record of a run beside its rows: everything needed to judge the data set and to reproduce it.
 
+```text
+manifest.json   settings, accounting       read = kept + dropped, by reason
+                groups, reward, target     before the draw, of the kept rows, and after it
+                draw, domains, export      the law of the draw, rows by domain and by split
+                inputs, run                the files that were read, and the run that read them
+```
+
 All parts except ``inputs`` and ``run`` are a function of (seed, records, settings): they are the same for any number of
 threads, any order of the records and any split into files.
 """
@@ -33,13 +40,13 @@ Manifest = dict[str, Any]
 SCHEMA = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
 
+SPLITS = ("train", "valid", "test")
+
 READ_AND_WRITTEN = {
     *("format", "id", "group", "reward", "messages", "domain", "order_by", "strict", "max_line_bytes", "hash_inputs"),
     *("seed", "shape", "split", "allow_secrets", "pseudonyms", "max_tokens", "tokenizer", "max_per_group"),
 }
 """Settings that apply to rows chosen by the caller."""
-
-SPLITS = ("train", "valid", "test")
 
 
 def describe_selection(log: Log, selection: _core.Selection, rows: list[int] | None = None) -> Manifest:
@@ -128,7 +135,7 @@ def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
 
 def _groups(facts: _core.SelectionFacts) -> dict[str, Any]:
     groups = facts["groups"]
-    if groups is None:  # of a stream: to count them is to hold them
+    if groups is None:  # of a stream: counting groups would hold all their names
         unknown = dict.fromkeys(("count", "with_two_or_more", "constant", "constant_by"))
         return unknown | {"rows_without": facts["ungrouped"]}
     constant = {
@@ -173,6 +180,11 @@ def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
     }
 
 
+def finite(value: float) -> float | None:
+    """Return the number, or None for NaN and infinity, which JSON lacks."""
+    return value if math.isfinite(value) else None
+
+
 def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[str, Any]:
     return {
         "score": "given" if log.core.weighted else settings.score,
@@ -204,21 +216,23 @@ def _recency(log: Log, facts: _core.SelectionFacts) -> Manifest:
     if log.settings.recency_half_life is None:
         return {}
     law = {"half_life": log.settings.recency_half_life, "order_by": log.settings.order_by, "newest": newest(log)}
-    return {"recency": law | {"formula": AGED, "ess_share_before": facts["tempered_share"]}}
+    return {"recency": law | {"formula": RECENCY_FORMULA, "ess_share_before": facts["tempered_share"]}}
 
 
-AGED = "the weight of a row is multiplied by 2^(-(newest - order_by) / half_life) before it is normalised"
+RECENCY_FORMULA = "the weight of a row is multiplied by 2^(-(newest - order_by) / half_life) before it is normalised"
 
 
 def _shaping(settings: Settings) -> Manifest:
     """Return the shaping of the reward before it was scored; empty if none."""
     if settings.shaping is None:
         return {}
-    law = {"transform": "asymmetric scale", **asdict(settings.shaping), "formula": SHAPED}
+    law = {"transform": "asymmetric scale", **asdict(settings.shaping), "formula": SHAPING_FORMULA}
     return {"shaping": law | {"tempered": f"the {settings.score} score of the shaped reward"}}
 
 
-SHAPED = "s(r) = up (r - centre) + centre for r > centre, down (r - centre) + centre below; reward is r everywhere else"
+SHAPING_FORMULA = (
+    "s(r) = up (r - centre) + centre for r > centre, down (r - centre) + centre below; reward is r everywhere else"
+)
 
 
 def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
@@ -232,75 +246,13 @@ def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
     return spread | {"by_name": redact_names((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
 
 
-def _export(written: _core.DraftFacts) -> dict[str, Any]:
-    trimmed = {"rows": written["trimmed_rows"], "messages": written["trimmed_messages"]}
-    return {
-        "shape": written["shape"],
-        "splits": dict(zip(SPLITS, written["splits"], strict=True)),
-        "quotas": _quotas(written),
-        "merged_into_train": {
-            name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows
-        },
-        "trimmed_after_last_assistant_turn": trimmed,
-        **({"rows_with_duplicate_keys": written["doubled_rows"]} if written["doubled_rows"] else {}),
-    } | _larger_split(written)
-
-
-def _larger_split(written: _core.DraftFacts) -> dict[str, Any]:
-    """Return fractions that leave enough rows in each split, and these rows; empty unless one has too few."""
-    if written["larger_split"] is None:
-        return {}
-    shares, rows = written["larger_split"]
-    return {
-        "larger_split": {"split": [round(share, 9) for share in shares], "rows": dict(zip(SPLITS, rows, strict=True))}
-    }
-
-
-def _quotas(written: _core.DraftFacts) -> dict[str, dict[str, float]]:
-    """List the rows that each split was to have, those it has, and its groups."""
-    each = zip(SPLITS, written["split_quotas"], written["splits"], written["split_groups"], strict=True)
-    return {name: {"wanted": round(wanted, 3), "rows": rows, "groups": groups} for name, wanted, rows, groups in each}
-
-
-def finite(value: float) -> float | None:
-    """Return the number, or None for NaN and infinity, which JSON lacks."""
-    return value if math.isfinite(value) else None
-
-
-def _redacted(value: Any) -> Any:
-    """Return a value with the secrets in its texts, which may be paths, redacted; its keys have none."""
-    if isinstance(value, str):
-        return _core.redacted(value.encode("utf-8", "backslashreplace").decode())
-    if isinstance(value, dict):
-        return {key: _redacted(one) for key, one in value.items()}
-    return [_redacted(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def dumps(manifest: Manifest, *, plain: bool = False) -> str:
-    """Return the manifest's text without secrets, with the first files of long lists.
-
-    Personal data, of paths say, is replaced where the run replaced it in rows.
-    ``plain`` spells out whatever is not printable ASCII, for a terminal.
-    """
-    text = json.dumps(_redacted(_shortened(manifest)), indent=2, ensure_ascii=plain, allow_nan=False)
-    text = text.replace("\x7f", "\\u007f")
-    key = names(manifest.get("settings", {}).get("pseudonyms"))
-    return text if key is None else _core.pseudonymous(text, key)
-
-
-def _shortened(manifest: Manifest) -> Manifest:
-    """Cut lists of files to their first, and say under ``not_listed`` how many more there are."""
-    inputs, run_ = manifest.get("inputs", []), manifest.get("run", {})
-    lists = {"inputs": inputs, **{name: files for name, files in run_.items() if isinstance(files, list)}}
-    more = {name: len(files) - LISTED for name, files in lists.items() if len(files) > LISTED}
-    if not more:
-        return manifest
-    short = {name: lists[name][:LISTED] for name in more}
-    first = {"inputs": short.pop("inputs")} if "inputs" in short else {}
-    return manifest | first | {"run": run_ | short | {"not_listed": more}}
-
-
-# Record of a draw: its law, and the rows drawn.
+def sampler_law(log: Log) -> dict[str, Any]:
+    """Return the sampler and its law of probabilities."""
+    law = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]}
+    if not log.core.streamed:
+        return law
+    rows_held, _ = log.core.streamed
+    return law | {"law": f"{law['law']}; streamed, in one pass", "rows_held": rows_held}
 
 
 LAWS = {
@@ -311,15 +263,6 @@ LAWS = {
     "multinomial": "with replacement: k independent draws in proportion to weight",
     "all": "every kept row once, weights in log_weight",
 }
-
-
-def sampler_law(log: Log) -> dict[str, Any]:
-    """Return the sampler and its law of probabilities."""
-    said = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]}
-    if not log.core.streamed:
-        return said
-    held, _ = log.core.streamed
-    return said | {"law": f"{said['law']}; streamed, in one pass", "rows_held": held}
 
 
 def count_drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
@@ -350,18 +293,11 @@ def draw_threshold(log: Log, written: _core.DraftFacts) -> float | None:
     return None if capped else written["threshold"]
 
 
-# Counts by names that come from a log.
-
-
-LISTED = 10_000
-"""Maximum names or files of a list in a manifest; the extension uses the same limit."""
-
-
 def count_strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
     """List each stratum: the rows that may be drawn, those it was to have, those it has; of many the largest."""
     counts = [
-        (one["name"] or "", {"kept": one["kept"], "asked": one["budget"], "drawn": one["drawn"]})
-        for one in written["strata"]
+        (stratum["name"] or "", {"kept": stratum["kept"], "asked": stratum["budget"], "drawn": stratum["drawn"]})
+        for stratum in written["strata"]
     ]
     [(field, deal)] = per.items()
     return {"field": field, "deal": deal, "count": written["strata_count"], "by_name": redact_names(counts)}
@@ -369,38 +305,65 @@ def count_strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, An
 
 def count_domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
     """Count the rows of each domain in the log, and among drawn rows where there are some; of many the largest."""
-    found = log.core.domains(rows)
+    domains = log.core.domains(rows)
     drawn = rows is not None
-    counts = ((name, {"before": all_} | ({"after": after} if drawn else {})) for name, all_, after in found["listed"])
-    rest = {"other_domains": found["others"], "rows_of_other_domains": found["other_rows"]}
-    return {"domains": redact_names(counts)} | (rest if found["other_rows"] else {})
+    counts = ((name, {"before": all_} | ({"after": after} if drawn else {})) for name, all_, after in domains["listed"])
+    rest = {"other_domains": domains["others"], "rows_of_other_domains": domains["other_rows"]}
+    return {"domains": redact_names(counts)} | (rest if domains["other_rows"] else {})
 
 
 def mixed_numbers(log: Log) -> dict[str, Any]:
     """List the columns that spell one number in several ways, with the first such number; usually empty."""
-    found = {field: log.core.mixed_numbers(field) for field in ("group", "domain", "partition")}
-    told = {
+    columns = {field: log.core.mixed_numbers(field) for field in ("group", "domain", "partition")}
+    listed = {
         field: {"numbers": mixed[0], "first": [_core.redacted(name) for name in mixed[1]]}
-        for field, mixed in found.items()
+        for field, mixed in columns.items()
         if mixed
     }
-    return {"mixed_numbers": told} if told else {}
+    return {"mixed_numbers": listed} if listed else {}
 
 
 def redact_names(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Map names from the log, redacted, to values; names that become equal get a number."""
-    told: dict[str, Any] = {}
-    alike: dict[str, int] = {}
+    by_name: dict[str, Any] = {}
+    repeats: dict[str, int] = {}
     for name, value in values:
         clean = first = _core.redacted(name)
-        while clean in told:
-            alike[first] = alike.get(first, 1) + 1
-            clean = f"{first}+{alike[first]}"
-        told[clean] = value
-    return told
+        while clean in by_name:
+            repeats[first] = repeats.get(first, 1) + 1
+            clean = f"{first}+{repeats[first]}"
+        by_name[clean] = value
+    return by_name
 
 
-# Origin of a data set: the files that were read, and the run that read them.
+def _export(written: _core.DraftFacts) -> dict[str, Any]:
+    trimmed = {"rows": written["trimmed_rows"], "messages": written["trimmed_messages"]}
+    return {
+        "shape": written["shape"],
+        "splits": dict(zip(SPLITS, written["splits"], strict=True)),
+        "quotas": _quotas(written),
+        "merged_into_train": {
+            name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows
+        },
+        "trimmed_after_last_assistant_turn": trimmed,
+        **({"rows_with_duplicate_keys": written["doubled_rows"]} if written["doubled_rows"] else {}),
+    } | _larger_split(written)
+
+
+def _larger_split(written: _core.DraftFacts) -> dict[str, Any]:
+    """Return fractions that leave enough rows in each split, and these rows; empty unless one has too few."""
+    if written["larger_split"] is None:
+        return {}
+    shares, rows = written["larger_split"]
+    return {
+        "larger_split": {"split": [round(share, 9) for share in shares], "rows": dict(zip(SPLITS, rows, strict=True))}
+    }
+
+
+def _quotas(written: _core.DraftFacts) -> dict[str, dict[str, float]]:
+    """List the rows that each split was to have, those it has, and its groups."""
+    each = zip(SPLITS, written["split_quotas"], written["splits"], written["split_groups"], strict=True)
+    return {name: {"wanted": round(wanted, 3), "rows": rows, "groups": groups} for name, wanted, rows, groups in each}
 
 
 def describe_inputs(log: Log) -> list[dict[str, Any]]:
@@ -454,10 +417,16 @@ def _left_beside(log: Log) -> dict[str, list[str]]:
 
 def _left_out(log: Log) -> list[dict[str, Any]]:
     """Return the columns of Parquet files that are in no record: the first file, and how many have such a one."""
-    found: dict[LeftOut, list[str]] = {}
+    files: dict[LeftOut, list[str]] = {}
     for path, column in log.left_out:
-        found.setdefault(column, []).append(path)
-    return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in found.items()]
+        files.setdefault(column, []).append(path)
+    return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in files.items()]
+
+
+def _refused_files(log: Log) -> list[tuple[str, str]]:
+    """Return files of folders in unsupported formats, by their names or first bytes."""
+    named = [(path, skip_reason(path)) for path in log.passed if not path.endswith(PARQUET)]
+    return sorted(log.core.refused() + named)
 
 
 def field_hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
@@ -469,7 +438,38 @@ def field_hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
     return {}
 
 
-def _refused_files(log: Log) -> list[tuple[str, str]]:
-    """Return files of folders in unsupported formats, by their names or first bytes."""
-    named = [(path, skip_reason(path)) for path in log.passed if not path.endswith(PARQUET)]
-    return sorted(log.core.refused() + named)
+def dumps(manifest: Manifest, *, plain: bool = False) -> str:
+    """Return the manifest's text without secrets, with the first files of long lists.
+
+    Personal data, of paths say, is replaced where the run replaced it in rows.
+    ``plain`` spells out whatever is not printable ASCII, for a terminal.
+    """
+    text = json.dumps(_redact(_cut_lists(manifest)), indent=2, ensure_ascii=plain, allow_nan=False)
+    text = text.replace("\x7f", "\\u007f")
+    key = names(manifest.get("settings", {}).get("pseudonyms"))
+    return text if key is None else _core.pseudonymous(text, key)
+
+
+def _redact(value: Any) -> Any:
+    """Return a value with the secrets in its texts, which may be paths, redacted; its keys have none."""
+    if isinstance(value, str):
+        return _core.redacted(value.encode("utf-8", "backslashreplace").decode())
+    if isinstance(value, dict):
+        return {key: _redact(inner) for key, inner in value.items()}
+    return [_redact(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _cut_lists(manifest: Manifest) -> Manifest:
+    """Cut lists of files to their first, and say under ``not_listed`` how many more there are."""
+    inputs, run_ = manifest.get("inputs", []), manifest.get("run", {})
+    lists = {"inputs": inputs, **{name: files for name, files in run_.items() if isinstance(files, list)}}
+    more = {name: len(files) - LISTED for name, files in lists.items() if len(files) > LISTED}
+    if not more:
+        return manifest
+    short = {name: lists[name][:LISTED] for name in more}
+    first = {"inputs": short.pop("inputs")} if "inputs" in short else {}
+    return manifest | first | {"run": run_ | short | {"not_listed": more}}
+
+
+LISTED = 10_000
+"""Maximum names or files of a list in a manifest; the extension uses the same limit."""

@@ -79,21 +79,21 @@ class ChatTemplate:
         """The text of the template."""
         return str(getattr(self.tokenizer, "chat_template", None) or "")
 
-    def render(self, messages: list[Message], tools: Any = None, **how: Any) -> str:
+    def render(self, messages: list[Message], tools: Any = None, **options: Any) -> str:
         """Return the text of messages.
 
         Raises:
             TemplateError: the template raised anything.
         """
-        if self._takes_parts_alone:
-            messages = [_in_parts(one) for one in messages]
+        if self._wants_parts:
+            messages = [_in_parts(message) for message in messages]
         try:
-            return str(self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, **how))
+            return str(self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, **options))
         except Exception as error:  # jinja2's errors, and what the expressions of a template raise in Python
             raise TemplateError(f"{ROW}{_first_line(error)}") from error
 
     @cached_property
-    def _takes_parts_alone(self) -> bool:
+    def _wants_parts(self) -> bool:
         """True if the template shows content as a list of parts, and not as text: those of models that see images."""
         message: Message = {"role": "user", "content": "karlx"}
         return not self._shows(message) and self._shows(_in_parts(message))
@@ -110,95 +110,97 @@ class ChatTemplate:
         Raises:
             TemplateError: there is none, with the template's own message where it has one.
         """
-        if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
+        if not (isinstance(messages, list) and all(isinstance(message, dict) for message in messages)):
             raise TemplateError("the messages of a row are not a list of objects")
-        plain, tools = [self._readable(one) for one in messages], _tools(tools)
+        plain, tools = [self._normalise(message) for message in messages], _normalise_tools(tools)
         calls = has_calls(plain)
-        first: TemplateError | None = None
-        for change in () if tool_format == "text" and calls else self._changes(plain):
+        first_error: TemplateError | None = None
+        for change in () if tool_format == "text" and calls else self._variants(plain):
             try:
-                return self._whole(change(plain), tools, may_write_tools=tool_format != "template")
+                return self._render_whole(change(plain), tools, may_write_tools=tool_format != "template")
             except TemplateError as error:
-                first = first or error
-        if first is not None and (tool_format == "template" or not calls):
-            raise first
+                first_error = first_error or error
+        if first_error is not None and (tool_format == "template" or not calls):
+            raise first_error
         return self._as_text(plain, tools)
 
     def _as_text(self, messages: list[Message], tools: Any) -> Form:
         """Return a conversation with its calls, results and tools as text."""
-        written = _with_tools(calls_as_text(messages), tools)
-        form = self._whole(written, None, may_write_tools=False)
+        written = _with_tools_as_text(calls_as_text(messages), tools)
+        form = self._render_whole(written, None, may_write_tools=False)
         return Form(form.messages, None, form.text, True, tools is not None, form.thoughtless)
 
-    def _changes(self, messages: list[Message]) -> Iterator[Callable[[list[Message]], list[Message]]]:
+    def _variants(self, messages: list[Message]) -> Iterator[Callable[[list[Message]], list[Message]]]:
         """Yield changes of messages to try: none first, then those that some templates want."""
         yield lambda some: some
-        if any(one.get("tool_calls") for one in messages):
+        if any(message.get("tool_calls") for message in messages):
             yield _with_text_arguments
             if self._thoughts:
                 yield self._with_thoughts_joined
             yield _with_short_ids
-        if any(one["role"] == "developer" for one in messages):
-            yield lambda some: [one | {"role": "system"} if one["role"] == "developer" else one for one in some]
+        if any(message["role"] == "developer" for message in messages):
+            yield lambda some: [
+                message | {"role": "system"} if message["role"] == "developer" else message for message in some
+            ]
 
-    def _whole(self, messages: list[Message], tools: Any, *, may_write_tools: bool) -> Form:
+    def _render_whole(self, messages: list[Message], tools: Any, *, may_write_tools: bool) -> Form:
         """Return the form of messages.
 
         Raises:
             TemplateError: the template raises, or leaves a part of a message out.
         """
-        marked, marks = _marked(messages, self._thoughts)
-        named, names = _named(tools)
-        text = self.render(marked, named)
+        marked, marks = _mark_messages(messages, self._thoughts)
+        marked_tools, names = _mark_tools(tools)
+        text = self.render(marked, marked_tools)
         if any(name not in text for name in names):
             if not may_write_tools:
                 raise TemplateError("the chat template leaves out the definitions of tools")
-            form = self._whole(_with_tools(messages, tools), None, may_write_tools=False)
+            form = self._render_whole(_with_tools_as_text(messages, tools), None, may_write_tools=False)
             return Form(form.messages, None, form.text, False, True, form.thoughtless)
-        lost = self._lost([mark for mark in marks if mark.text not in text], marked, named)
-        if what := next((mark.what for mark in lost if mark.what != "thoughts"), None):
+        missing = self._missing_marks([mark for mark in marks if mark.text not in text], marked, marked_tools)
+        if what := next((mark.what for mark in missing if mark.what != "thoughts"), None):
             raise TemplateError(f"the chat template leaves out {what}")
-        thoughtless = {mark.at for mark in lost} | self._unread_thoughts(messages)
+        thoughtless = {mark.at for mark in missing} | self._unread_thoughts(messages)
         return Form(messages, tools, self.render(messages, tools), thoughtless=len(thoughtless))
 
-    def _lost(self, lacking: list[_Mark], messages: list[Message], tools: Any) -> list[_Mark]:
+    def _missing_marks(self, absent: list[_Mark], messages: list[Message], tools: Any) -> list[_Mark]:
         """Return the marks that a template shows nowhere, up to the first that is not of thoughts.
 
         A turn may be whole only while it is the last, and a system prompt may stand before the last user alone
         (Mistral). So marks are looked for in a rendering that the turn ends, and in one that calls for the next turn.
         """
-        lost, texts = [], {}
-        for mark in lacking:
+        missing, texts = [], {}
+        for mark in absent:
             at = mark.at + 1 if mark.own else self._next_turn(messages, mark.at)
             if at not in texts:
-                texts[at] = self._text_or_nothing(messages[:at], tools, add_generation_prompt=not mark.own)
+                texts[at] = self._render_or_empty(messages[:at], tools, add_generation_prompt=not mark.own)
             if mark.text not in texts[at]:
-                lost.append(mark)
+                missing.append(mark)
                 if mark.what != "thoughts":
                     break
-        return lost
+        return missing
 
     def _next_turn(self, messages: list[Message], at: int) -> int:
         """Return the index of the next turn of the assistant."""
         turns = (turn for turn in range(at, len(messages)) if messages[turn]["role"] == "assistant")
         return next(turns, len(messages))
 
-    def _text_or_nothing(self, messages: list[Message], tools: Any, **how: Any) -> str:
+    def _render_or_empty(self, messages: list[Message], tools: Any, **options: Any) -> str:
         try:
-            return self.render(messages, tools, **how)
+            return self.render(messages, tools, **options)
         except TemplateError:
             return ""
 
     def _unread_thoughts(self, messages: list[Message]) -> set[int]:
         """Return the indices of turns with thoughts beside their content, if the template reads none."""
-        return set() if self._thoughts else {at for at, one in enumerate(messages) if thoughts_of(one)}
+        return set() if self._thoughts else {at for at, message in enumerate(messages) if thoughts_of(message)}
 
     @cached_property
     def _thoughts(self) -> str | None:
         """The name by which the template reads thoughts; None if it does not."""
         return next((name for name in THOUGHTS if re.search(rf"[.'\"]{name}\b", self.source)), None)
 
-    def _readable(self, message: Message) -> Message:
+    def _normalise(self, message: Message) -> Message:
         """Return a message with text content and calls in one form.
 
         Raises:
@@ -210,7 +212,9 @@ class ChatTemplate:
         if not isinstance(message.get("role"), str):
             raise TemplateError(f"a message has the role {shown(message.get('role'))}, wanted a text")
         if calls:
-            readable["tool_calls"] = [_call(one) for one in calls] if isinstance(calls, list) else [_call(calls)]
+            readable["tool_calls"] = (
+                [_normalise_call(call) for call in calls] if isinstance(calls, list) else [_normalise_call(calls)]
+            )
         if thoughts := thoughts_of(message):
             readable[self._thoughts or THOUGHTS[0]] = thoughts
         return readable
@@ -219,10 +223,10 @@ class ChatTemplate:
         """Return messages with the text beside a call put behind the thoughts: gpt-oss takes one of the two."""
         key = self._thoughts or THOUGHTS[0]
         return [
-            one | {key: f"{one[key]}\n\n{one['content']}", "content": ""}
-            if one.get("tool_calls") and one.get(key) and one["content"]
-            else one
-            for one in messages
+            message | {key: f"{message[key]}\n\n{message['content']}", "content": ""}
+            if message.get("tool_calls") and message.get(key) and message["content"]
+            else message
+            for message in messages
         ]
 
 
@@ -232,7 +236,7 @@ def _in_parts(message: Message) -> Message:
 
 def has_calls(messages: list[Message]) -> bool:
     """Return whether messages have calls of tools or results in them."""
-    return any(one.get("tool_calls") or one["role"] == "tool" for one in messages)
+    return any(message.get("tool_calls") or message["role"] == "tool" for message in messages)
 
 
 def thoughts_of(message: Message) -> str:
@@ -244,20 +248,20 @@ def thoughts_of(message: Message) -> str:
 def calls_as_text(messages: list[Message]) -> list[Message]:
     """Return messages with calls and results written as text; results are turns of the user, joined with its words."""
     written: list[Message] = []
-    results = False
+    after_result = False
     for message in messages:
-        result = message["role"] == "tool"
-        now = _written_result(message) if result else _written_calls(message)
-        if written and now["role"] == written[-1]["role"] == "user" and (result or results):
-            between = "\n" if result and results else "\n\n"
-            written[-1] = written[-1] | {"content": f"{written[-1]['content']}{between}{now['content']}"}
+        is_result = message["role"] == "tool"
+        turn = _result_to_text(message) if is_result else _calls_to_text(message)
+        if written and turn["role"] == written[-1]["role"] == "user" and (is_result or after_result):
+            between = "\n" if is_result and after_result else "\n\n"
+            written[-1] = written[-1] | {"content": f"{written[-1]['content']}{between}{turn['content']}"}
         else:
-            written.append(now)
-        results = result
+            written.append(turn)
+        after_result = is_result
     return written
 
 
-def _written_calls(message: Message) -> Message:
+def _calls_to_text(message: Message) -> Message:
     calls = message.get("tool_calls") or []
     texts = [message["content"]] if message["content"].strip() or not calls else []
     for call in calls:
@@ -266,19 +270,19 @@ def _written_calls(message: Message) -> Message:
     return {key: value for key, value in message.items() if key != "tool_calls"} | {"content": "\n".join(texts)}
 
 
-def _written_result(message: Message) -> Message:
+def _result_to_text(message: Message) -> Message:
     return {"role": "user", "content": f"<tool_response>\n{message['content']}\n</tool_response>"}
 
 
-def _with_tools(messages: list[Message], tools: Any) -> list[Message]:
+def _with_tools_as_text(messages: list[Message], tools: Any) -> list[Message]:
     """Return messages with the definitions of tools in the first of the system, or of the user."""
     if not tools:
         return messages
-    lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in tools)
+    lines = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     text = CALLS_AS_TEXT.format(tools=lines, example=EXAMPLE)
     if messages and messages[0]["role"] in ("system", "developer"):
         return [messages[0] | {"content": f"{messages[0]['content']}\n\n{text}"}, *messages[1:]]
-    at = next((at for at, one in enumerate(messages) if one["role"] == "user"), None)
+    at = next((at for at, message in enumerate(messages) if message["role"] == "user"), None)
     if at is None:
         return [{"role": "system", "content": text}, *messages]
     return [*messages[:at], messages[at] | {"content": f"{text}\n\n{messages[at]['content']}"}, *messages[at + 1 :]]
@@ -307,7 +311,7 @@ def _is_text(part: dict[str, Any]) -> bool:
     return part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
-def _call(call: Any) -> dict[str, Any]:
+def _normalise_call(call: Any) -> dict[str, Any]:
     """Return a call with its arguments as an object, if they are one or the JSON text of one.
 
     Raises:
@@ -317,13 +321,13 @@ def _call(call: Any) -> dict[str, Any]:
     if not isinstance(function, dict):
         raise TemplateError(f"a message has the call {shown(call)}, wanted an object with a function")
     read = {key: value for key, value in function.items() if key in ("name", "arguments", "description")}
-    read["arguments"] = _arguments(function.get("arguments"))
+    read["arguments"] = _parse_arguments(function.get("arguments"))
     about = {} if function is call else {key: value for key, value in call.items() if key != "function"}
     identity = {"id": call["id"]} if function is call and "id" in call else {}
     return {"type": "function", **about, **identity, "function": read}
 
 
-def _tools(value: Any) -> list[Any] | None:
+def _normalise_tools(value: Any) -> list[Any] | None:
     """Return definitions of tools in the form that templates know; None without any.
 
     Raises:
@@ -338,10 +342,10 @@ def _tools(value: Any) -> list[Any] | None:
         return None
     if not isinstance(value, list):
         raise TemplateError(f"the tools of a row are {shown(value)}, wanted a list of objects")
-    return [_tool(one) for one in value]
+    return [_normalise_tool(tool) for tool in value]
 
 
-def _tool(value: Any) -> Any:
+def _normalise_tool(value: Any) -> Any:
     """Return a definition of a tool with its function in an object of its own."""
     function = value.get("function", value) if isinstance(value, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
@@ -349,7 +353,7 @@ def _tool(value: Any) -> Any:
     return value if function is not value else {"type": "function", "function": value}
 
 
-def _arguments(value: Any) -> Any:
+def _parse_arguments(value: Any) -> Any:
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}
     if not isinstance(value, str):
@@ -370,8 +374,8 @@ def _with_text_arguments(messages: list[Message]) -> list[Message]:
         return call | {"function": call["function"] | {"arguments": value}}
 
     return [
-        one | {"tool_calls": [text(call) for call in one["tool_calls"]]} if "tool_calls" in one else one
-        for one in messages
+        message | {"tool_calls": [text(call) for call in message["tool_calls"]]} if "tool_calls" in message else message
+        for message in messages
     ]
 
 
@@ -399,7 +403,7 @@ class _Mark:
     own: bool
 
 
-def _marked(messages: list[Message], thoughts: str | None) -> tuple[list[Message], list[_Mark]]:
+def _mark_messages(messages: list[Message], thoughts: str | None) -> tuple[list[Message], list[_Mark]]:
     """Return messages with marks in place of their texts, and the marks."""
     marks: list[_Mark] = []
 
@@ -409,39 +413,39 @@ def _marked(messages: list[Message], thoughts: str | None) -> tuple[list[Message
 
     marked = []
     for at, message in enumerate(messages):
-        now = dict(message)
+        copy = dict(message)
         if message["content"].strip():
-            now["content"] = _marked_content(message, partial(mark, at))
+            copy["content"] = _mark_content(message, partial(mark, at))
         if thoughts in message and thoughts is not None:
-            now[thoughts] = mark(at, "thoughts")
+            copy[thoughts] = mark(at, "thoughts")
         if calls := message.get("tool_calls"):
-            now["tool_calls"] = [_marked_call(call, partial(mark, at, "calls of tools")) for call in calls]
-        marked.append(now)
+            copy["tool_calls"] = [_mark_call(call, partial(mark, at, "calls of tools")) for call in calls]
+        marked.append(copy)
     return marked, marks
 
 
-def _marked_content(message: Message, mark: Callable[[str], str]) -> str:
+def _mark_content(message: Message, mark: Callable[[str], str]) -> str:
     """Return the content of a message with marks; what a turn has up to its last ``</think>`` is its thoughts.
 
     Many templates cut content there, and some (DeepSeek V3) do not show what they cut.
     """
     thoughts, closed, words = message["content"].rpartition("</think>")
     if not closed or message["role"] != "assistant":
-        return mark(_what(message))
-    what = "thoughts" if words.strip() or not message.get("tool_calls") else _what(message)
+        return mark(_content_name(message))
+    what = "thoughts" if words.strip() or not message.get("tool_calls") else _content_name(message)
     parts = re.split("(</?think>)", thoughts)
-    marked = [one if one in ("<think>", "</think>") or not one.strip() else mark(what) for one in parts]
-    return "".join([*marked, closed, mark(_what(message)) if words.strip() else words])
+    marked = [part if part in ("<think>", "</think>") or not part.strip() else mark(what) for part in parts]
+    return "".join([*marked, closed, mark(_content_name(message)) if words.strip() else words])
 
 
-def _what(message: Message) -> str:
+def _content_name(message: Message) -> str:
     """Return what the content of a message is, in words."""
     if message.get("tool_calls"):
         return "the text beside a call"
     return "results of tools" if message["role"] == "tool" else f"a message of the role {message['role']}"
 
 
-def _marked_call(call: dict[str, Any], mark: Callable[[], str]) -> dict[str, Any]:
+def _mark_call(call: dict[str, Any], mark: Callable[[], str]) -> dict[str, Any]:
     value, marked = call["function"]["arguments"], {"name": mark()}
     if isinstance(value, dict):
         return call | {"function": marked | {"arguments": {mark(): mark()} if value else {}}}
@@ -450,13 +454,13 @@ def _marked_call(call: dict[str, Any], mark: Callable[[], str]) -> dict[str, Any
     }
 
 
-def _named(tools: list[Any] | None) -> tuple[list[Any] | None, list[str]]:
+def _mark_tools(tools: list[Any] | None) -> tuple[list[Any] | None, list[str]]:
     """Return definitions of tools with marks for names, and the marks."""
     if tools is None:
         return None, []
     names = [f"karltool{at}x" for at in range(len(tools))]
-    named = [one | {"function": one["function"] | {"name": name}} for one, name in zip(tools, names, strict=True)]
-    return named, names
+    marked = [tool | {"function": tool["function"] | {"name": name}} for tool, name in zip(tools, names, strict=True)]
+    return marked, names
 
 
 def _first_line(error: Exception) -> str:

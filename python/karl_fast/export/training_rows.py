@@ -47,56 +47,9 @@ class Source:
             return []
         try:
             with file.open("rb") as lines:
-                return list(_parsed(file, lines))
+                return list(_parse_rows(file, lines))
         except OSError as error:
             raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
-
-
-FEWEST = 4
-"""Rows that `sample` leaves a split at least."""
-
-
-def empty_split(source: Source, split: str) -> NothingToTrainError:
-    """Return the error for a split without rows to judge by, with another split, or the shares that give it some."""
-    rows = {name: source.rows(name) for name in SPLITS}
-    error = NothingToTrainError(f"{source.folder / f'{split}.jsonl'} has no rows to judge by")
-    others = [name for name in ("test", "valid") if rows[name]]
-    shares = _shares([row for part in rows.values() for row in part], split)
-    none = "draw more rows, or rows of more groups: no --split of these leaves it enough"
-    hint = f"karl-fast sample ... {shares} leaves it some" if shares else none
-    error.hint = hint + "".join(f"; --split {name} has {len(rows[name]):,} rows" for name in others)
-    return error
-
-
-def _shares(rows: list[dict[str, Any]], split: str) -> str | None:
-    """Return the option that leaves a split enough of some rows, whose groups go whole; None if there is none.
-
-    It gets the smallest groups, as long as train keeps as many rows as it.
-    """
-    stamps = [row[STAMP] if isinstance(row.get(STAMP), dict) else {} for row in rows]
-    sizes = Counter(f"g{stamp['group']}" if stamp.get("group") is not None else at for at, stamp in enumerate(stamps))
-    left = 0
-    for size in sorted(sizes.values()):
-        left += size
-        if left >= FEWEST or 2 * left > len(rows):
-            break
-    share = math.ceil(20 * left / max(len(rows), 1)) / 20
-    if left < FEWEST or 2 * left > len(rows) or share > 1 / 2:
-        return None
-    return f"--split {1 - share:g},{share:g},0" if split == "valid" else f"--split {1 - share:g},0,{share:g}"
-
-
-def _parsed(file: Path, lines: Any) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataSetError(f"{file}, line {number:,}: the row is not JSON") from error
-        if not isinstance(row, dict):
-            raise DataSetError(f"{file}, line {number:,}: the row is not a JSON object")
-        yield row
 
 
 def open_source(path: str | Path) -> Source:
@@ -109,7 +62,7 @@ def open_source(path: str | Path) -> Source:
     """
     folder = Path(path)
     if folder.is_file():
-        raise _file(folder)
+        raise _file_error(folder)
     if not folder.is_dir():
         raise FileError(f"cannot open {folder}: no such folder", 2, str(folder), hint=beside(folder, Path.is_dir))
     files = [folder / f"{split}.jsonl" for split in SPLITS]
@@ -117,10 +70,10 @@ def open_source(path: str | Path) -> Source:
         raise DataSetError(f"{folder} is not a data set: it has no train.jsonl, valid.jsonl or test.jsonl")
     if not any(file.is_file() and file.stat().st_size for file in files):
         raise NothingToTrainError(f"{folder} has no rows")
-    return Source(folder, _sampler(folder / "manifest.json"))
+    return Source(folder, _read_sampler(folder / "manifest.json"))
 
 
-def _file(path: Path) -> FileError:
+def _file_error(path: Path) -> FileError:
     """Return the error for a file given as a folder: one of its splits, or a log without a data set."""
     error = FileError(f"{path} is a file, wanted a folder with train.jsonl", errno.ENOTDIR, str(path))
     if path.stem in SPLITS:
@@ -130,7 +83,7 @@ def _file(path: Path) -> FileError:
     return error
 
 
-def _sampler(file: Path) -> str | None:
+def _read_sampler(file: Path) -> str | None:
     if not file.is_file():
         return None
     try:
@@ -139,7 +92,54 @@ def _sampler(file: Path) -> str | None:
         raise DataSetError(f"{file} is damaged: it does not say how rows were drawn") from error
 
 
+def _parse_rows(file: Path, lines: Any) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataSetError(f"{file}, line {number:,}: the row is not JSON") from error
+        if not isinstance(row, dict):
+            raise DataSetError(f"{file}, line {number:,}: the row is not a JSON object")
+        yield row
+
+
 def number_of(stamp: dict[str, Any], name: str) -> float:
     """Return a number of a row's ``karl_fast`` object, NaN if missing."""
-    found = reward(stamp.get(name))
-    return found if isinstance(found, float) else math.nan
+    number = reward(stamp.get(name))
+    return number if isinstance(number, float) else math.nan
+
+
+def empty_split(source: Source, split: str) -> NothingToTrainError:
+    """Return the error for a split without rows to judge by, with another split, or the shares that give it some."""
+    rows = {name: source.rows(name) for name in SPLITS}
+    error = NothingToTrainError(f"{source.folder / f'{split}.jsonl'} has no rows to judge by")
+    others = [name for name in ("test", "valid") if rows[name]]
+    shares = _split_option([row for part in rows.values() for row in part], split)
+    no_shares = "draw more rows, or rows of more groups: no --split of these leaves it enough"
+    hint = f"karl-fast sample ... {shares} leaves it some" if shares else no_shares
+    error.hint = hint + "".join(f"; --split {name} has {len(rows[name]):,} rows" for name in others)
+    return error
+
+
+def _split_option(rows: list[dict[str, Any]], split: str) -> str | None:
+    """Return the option that leaves a split enough of some rows, whose groups go whole; None if there is none.
+
+    It gets the smallest groups, as long as train keeps as many rows as it.
+    """
+    stamps = [row[STAMP] if isinstance(row.get(STAMP), dict) else {} for row in rows]
+    sizes = Counter(f"g{stamp['group']}" if stamp.get("group") is not None else at for at, stamp in enumerate(stamps))
+    split_rows = 0
+    for size in sorted(sizes.values()):
+        split_rows += size
+        if split_rows >= FEWEST_ROWS or 2 * split_rows > len(rows):
+            break
+    share = math.ceil(20 * split_rows / max(len(rows), 1)) / 20
+    if split_rows < FEWEST_ROWS or 2 * split_rows > len(rows) or share > 1 / 2:
+        return None
+    return f"--split {1 - share:g},{share:g},0" if split == "valid" else f"--split {1 - share:g},0,{share:g}"
+
+
+FEWEST_ROWS = 4
+"""Rows that `sample` leaves a split at least."""

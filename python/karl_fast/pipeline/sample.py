@@ -29,7 +29,8 @@ from karl_fast.export.manifest import (
     describe_run,
     field_hints,
 )
-from karl_fast.export.write import bad_templates, check_any, export_plan, length_judge, media_beside, write
+from karl_fast.export.token_limit import bad_templates, length_judge
+from karl_fast.export.write import check_any, export_plan, media_beside, write
 from karl_fast.log import Log, read
 from karl_fast.log.discovery import PARQUET, as_list
 from karl_fast.log.field_hints import describe_recordless, explain_missing_field
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-    from karl_fast.export.write import Progress, RowJudge
+    from karl_fast.export.token_limit import RowJudge
+    from karl_fast.export.write import Progress
     from karl_fast.settings.sample_fields import SampleKeywords
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
+from karl_fast.export.token_limit import REASONS
 from karl_fast.export.training_rows import STAMP, number_of
-from karl_fast.export.write import REASONS
 from karl_fast.log.record_fields import fitting_paths, likeliest_key, list_keys
 from karl_fast.reward.validate import shown
 from karl_fast.train.chat_template import Rendering, Text, has_text
