@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karl_fast import advantage, errors, filter
-from karl_fast.filter.groups import differ
+from karl_fast.filter import differ
 from tests.properties.naive import filter as naive
 
 NAN = math.nan

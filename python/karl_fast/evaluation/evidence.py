@@ -25,7 +25,7 @@ from karl_fast.errors import (
     NothingToTrainError,
 )
 from karl_fast.evaluation.rollouts import SIDES
-from karl_fast.resampling.comparison import FEW
+from karl_fast.resampling import FEW
 from karl_fast.reward.validate import reward
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 from karl_fast import target
 from karl_fast.curriculum import EASY_TO_HARD, nearest_rate
 from karl_fast.errors import UsageError
-from karl_fast.filter.groups import differ
+from karl_fast.filter import differ
 from karl_fast.replay import ExponentialDecay, Window, age_distribution, largest
 from karl_fast.sampling.draw import draw
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from karl_fast.diversity import distinct_n, self_bleu
 from karl_fast.errors import AlarmError
-from karl_fast.filter.groups import differ
+from karl_fast.filter import differ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

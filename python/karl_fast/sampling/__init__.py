@@ -15,8 +15,7 @@ Moments                              count, mean and variance that are filled in
 Log-weights are taken where only proportions matter, weights where totals do.
 """
 
-from karl_fast.sampling.alias import Alias
-from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
+from karl_fast.sampling.draw import Alias, draw, reservoir, reservoir_of, weighted_reservoir, weighted_reservoir_of
 from karl_fast.sampling.estimation_samples import (
     DrawnRows,
     Estimated,
@@ -26,9 +25,7 @@ from karl_fast.sampling.estimation_samples import (
     inclusion,
     threshold,
 )
-from karl_fast.sampling.iterables import reservoir_of, weighted_reservoir_of
-from karl_fast.sampling.shard_totals import Moments, VarOpt
-from karl_fast.sampling.top_keys import BottomK, Held, Priority, TopK
+from karl_fast.sampling.mergeable import BottomK, Held, Moments, Priority, TopK, VarOpt
 
 __all__ = [
     "Alias",

@@ -1,14 +1,21 @@
-"""Rows in proportion to their weights."""
+"""Draws of rows in proportion to their weights: of columns, of any iterable, and by one table many times.
+
+```text
+gumbel   key_i = log w_i - ln(-ln u_i),  the k largest keys win     u_i = hash of the seed and the row's key
+```
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args, overload
 
 from karl_fast import _core
 from karl_fast.errors import ArgumentError, UsageError
 from karl_fast.settings.schema import Sampler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -109,6 +116,129 @@ def weighted_reservoir(log_weights: Reals, k: int, *, seed: int = 0) -> NDArray[
     """
     check_draw(k, seed)
     return _core.weighted_reservoir(log_weights, k, seed=seed)
+
+
+T = TypeVar("T")
+
+
+def reservoir_of(items: Iterable[T], k: int, *, seed: int = 0) -> list[T]:
+    """Draw k items, all alike, in one pass with skips: Algorithm L.
+
+    It takes about 3 k ln(n / k) uniforms, which are hashes of the seed and their count, and one step of the iterator an
+    item. The result depends on the order of the items; where they have ids, :class:`BottomK` does not.
+
+    Args:
+        items: anything that can be iterated over, once.
+        k: number of items; all items if there are fewer.
+        seed: 0 to 2^64 - 1.
+
+    Returns:
+        The items in the places of the reservoir: those of :func:`reservoir` for as many rows.
+
+    Raises:
+        ArgumentError: a number outside its range.
+
+    What the iterator raises, it raises.
+
+    References: Li 1994.
+
+    >>> reservoir_of((line for line in ["a", "b"]), 5)
+    ['a', 'b']
+    """
+    check_draw(k, seed)
+    return _core.reservoir_of(items, k, seed=seed)
+
+
+@overload
+def weighted_reservoir_of(items: Iterable[T], k: int, *, weight: Callable[[T], float], seed: int = 0) -> list[T]: ...
+
+
+@overload
+def weighted_reservoir_of(
+    items: Iterable[tuple[T, float]], k: int, *, weight: None = None, seed: int = 0
+) -> list[T]: ...
+def weighted_reservoir_of(
+    items: Iterable[T] | Iterable[tuple[T, float]],
+    k: int,
+    *,
+    weight: Callable[[T], float] | None = None,
+    seed: int = 0,
+) -> list[T]:
+    """Draw k items without replacement in proportion to weight, in one pass with jumps: A-ExpJ.
+
+    Each next item is drawn in proportion to weight among those left (Plackett-Luce), as by :func:`draw`. It takes about
+    k ln(n / k) uniforms. The result depends on the order of the items; where they have ids, :class:`TopK` does not.
+
+    Args:
+        items: pairs (tuples) of an item and its weight, or items that ``weight`` weighs.
+        k: number of items; all items with a weight if there are fewer.
+        weight: the weight of an item: finite, zero or more. An item of weight 0 is never drawn.
+        seed: 0 to 2^64 - 1.
+
+    Returns:
+        The items by descending key.
+
+    Raises:
+        ArgumentError: a weight that is negative, NaN or infinite, something that is no pair, or a number outside its
+            range; the message names the place.
+
+    What the iterator or ``weight`` raises, it raises.
+
+    References: Efraimidis and Spirakis 2006.
+
+    >>> weighted_reservoir_of([("a", 0.0), ("b", 2.0)], 2)
+    ['b']
+    """
+    check_draw(k, seed)
+    return _core.weighted_reservoir_of(items, k, weight=weight, seed=seed)
+
+
+class Alias:
+    """An alias table: each draw costs two hashes and one look, whatever the number of rows.
+
+    The table has one cell a row, of one size; a cell holds a part of its own row and is filled up with a part of one
+    other (Vose's construction). Weights are whole numbers, multiples of 2^-62 of the largest, so that the parts of a
+    row add up to its weight without rounding; a row below that is never drawn.
+
+    Args:
+        log_weights: any constant may be added; minus infinity is never drawn. [B]
+
+    Raises:
+        ArgumentError: a log-weight that is NaN or plus infinity, or no row that has a weight.
+        DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    Cost: 32 bytes a row; one exponential a row to build.
+
+    References: Walker 1977; Vose 1991.
+
+    >>> import numpy as np
+    >>> table = Alias(np.log([1.0, 3.0]))
+    >>> table.probabilities()
+    array([0.25, 0.75])
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, log_weights: Reals) -> None:
+        self._table = _core.Alias(log_weights)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """Return the probability of each row by the table as built: the weights over their total. [B]"""
+        return self._table.probabilities()
+
+    def draw(self, count: int, *, seed: int = 0) -> NDArray[np.int64]:
+        """Draw ``count`` rows with replacement, each by itself.
+
+        Draw j is a function of the seed and j, so the first draws of a longer call are those of a shorter one.
+
+        Raises:
+            ArgumentError: a number outside its range.
+        """
+        check_draw(count, seed)
+        return self._table.draw(count, seed=seed)
 
 
 def check_draw(k: int, seed: int) -> None:

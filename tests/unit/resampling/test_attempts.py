@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import ArgumentError
-from karl_fast.resampling import Attempts, measure, paired_differences
-from karl_fast.resampling.comparison import powers
+from karl_fast.resampling import Attempts, measure, paired_differences, powers
 
 
 def attempts(*groups: list[float]) -> Attempts:

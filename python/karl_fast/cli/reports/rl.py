@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
 from karl_fast.cli.signals import listen
-from karl_fast.filter.groups import differ
+from karl_fast.filter import differ
 from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.rl.metrics import dropped, hint_of
 

@@ -1,4 +1,13 @@
-"""Paired differences of two policies over prompts."""
+"""Intervals of means over prompts, and tests of paired differences.
+
+| name | result |
+|---|---|
+| :func:`bootstrap_mean` | a bootstrap interval of a mean |
+| :func:`sign_flip`, :func:`sign_flip_limit` | the sign-flip test of paired differences, and its confidence limit |
+| :class:`Attempts` | n attempts at each prompt: mean reward, pass@k, best@k, solved, lengths, variety |
+| :func:`measure`, :class:`Measure` | a measure over prompts, with its interval |
+| :func:`paired_differences`, :class:`PairedDifference` | the difference of two policies on the same prompts |
+"""
 
 from __future__ import annotations
 
@@ -8,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karl_fast import _core
+from karl_fast._core import bootstrap_mean, sign_flip, sign_flip_limit
 from karl_fast.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -16,6 +26,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Column = NDArray[np.float64]
+
+__all__ = [
+    "Attempts",
+    "Measure",
+    "PairedDifference",
+    "bootstrap_mean",
+    "measure",
+    "paired_differences",
+    "sign_flip",
+    "sign_flip_limit",
+]
 
 FEW = 40
 """Maximum number of prompts for which every sign pattern is counted; with more the bootstrap gives the interval."""
@@ -53,7 +74,7 @@ def paired_differences(
     d_p = new_p - old_p,   value = mean d_p
     ```
 
-    What makes a prompt hard for both falls out of the difference.
+    What makes a prompt hard for both cancels in the difference.
 
     Args:
         new, old: values by measure, with the same prompts in the same order; NaN is left out. [P] each
@@ -70,29 +91,26 @@ def paired_differences(
 
     Reference: `sign_flip`, `sign_flip_limit`, `bootstrap_mean`.
     """
-    found = {}
+    by_name = {}
     for name in new.keys() & old.keys():
         difference = new[name] - old[name]
         difference = np.ascontiguousarray(difference[~np.isnan(difference)])
         if len(difference):
-            found[name] = _compared(difference, level, resamples, seed)
-    return {name: found[name] for name in new if name in found}
+            by_name[name] = _compare_column(difference, level, resamples, seed)
+    return {name: by_name[name] for name in new if name in by_name}
 
 
-def _compared(difference: Column, level: float, resamples: int, seed: int) -> PairedDifference:
+def _compare_column(difference: Column, level: float, resamples: int, seed: int) -> PairedDifference:
     whole = np.array([0, len(difference)], dtype=np.int64)
-    p = float(_core.sign_flip(difference, whole, draws=DRAWS, seed=seed)[0])
+    p = float(sign_flip(difference, whole, draws=DRAWS, seed=seed)[0])
     value = float(difference.mean())
     if len(difference) > FEW:
-        low, high = _core.bootstrap_mean(difference, level=level, resamples=resamples, seed=seed)
+        low, high = bootstrap_mean(difference, level=level, resamples=resamples, seed=seed)
         return PairedDifference(value, low, high, p, len(difference), "bootstrap")
     ones, tail = np.ones(len(difference)), (1 - level) / 2
-    low = _core.sign_flip_limit(difference, ones, alpha=tail)
-    high = 0.0 - _core.sign_flip_limit(-difference, ones, alpha=tail)  # not -0.0
+    low = sign_flip_limit(difference, ones, alpha=tail)
+    high = 0.0 - sign_flip_limit(-difference, ones, alpha=tail)  # 0.0 - x, because -x of 0 is -0.0
     return PairedDifference(value, finite(low), finite(high), p, len(difference), "sign-flip")
-
-
-# Measures of n attempts at each prompt, with intervals over prompts.
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +146,8 @@ class Attempts:
     def _sums(self, values: NDArray[np.generic]) -> Column:
         """Return the sum over the attempts at each prompt. [B] -> [P]"""
         ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-        found: Column = ends[self.offsets[1:]] - ends[self.offsets[:-1]]
-        return found
+        sums: Column = ends[self.offsets[1:]] - ends[self.offsets[:-1]]
+        return sums
 
     def columns(self, *, solved_at: float = 1.0) -> dict[str, Column]:
         """Return each measure of each prompt; NaN where it has too few attempts with a reward.
@@ -151,20 +169,26 @@ class Attempts:
         """
         counts = self.counts
         solved = self._sums(self.rewards >= solved_at).astype(np.int64)
-        some = np.where(counts > 0, counts, 1)
+        divisors = np.where(counts > 0, counts, 1)
         missing = np.where(counts > 0, 0.0, np.nan)
         sizes = np.diff(self.offsets)
-        found: dict[str, Column] = {
+        measures: dict[str, Column] = {
             "reward": _core.best_at_k(self.rewards, offsets=self.offsets, k=1),
-            "solved": solved / some + missing,
+            "solved": solved / divisors + missing,
             "solved_once": (solved > 0).astype(np.float64) + missing,
         }
         for k in powers(int(counts.max(initial=0))):
-            found[f"pass@{k}"] = _core.pass_at_k(counts, solved, k)
-            found[f"best@{k}"] = _core.best_at_k(self.rewards, offsets=self.offsets, k=k)
-        found["distinct"] = self.distinct / some + missing
-        found["tokens"] = np.where(sizes > 0, self._sums(self.tokens) / np.maximum(sizes, 1), np.nan)
-        return found
+            measures[f"pass@{k}"] = _core.pass_at_k(counts, solved, k)
+            measures[f"best@{k}"] = _core.best_at_k(self.rewards, offsets=self.offsets, k=k)
+        measures["distinct"] = self.distinct / divisors + missing
+        measures["tokens"] = np.where(sizes > 0, self._sums(self.tokens) / np.maximum(sizes, 1), np.nan)
+        return measures
+
+
+def powers(count: int) -> list[int]:
+    """Return the powers of two from 2 up to a count, and the count itself."""
+    powers_of_two = [1 << power for power in range(1, count.bit_length()) if 1 << power <= count]
+    return powers_of_two if count < 2 or powers_of_two[-1:] == [count] else [*powers_of_two, count]
 
 
 @dataclass(frozen=True)
@@ -181,12 +205,6 @@ class Measure:
     low: float | None
     high: float | None
     prompts: int
-
-
-def powers(count: int) -> list[int]:
-    """Return the powers of two from 2 up to a count, and the count itself."""
-    found = [1 << power for power in range(1, count.bit_length()) if 1 << power <= count]
-    return found if count < 2 or found[-1:] == [count] else [*found, count]
 
 
 def measure(
@@ -212,13 +230,13 @@ def measure(
 
     Reference: `bootstrap_mean`.
     """
-    found = {}
+    by_name = {}
     for name, column in columns.items():
-        there = np.ascontiguousarray(column[~np.isnan(column)])
-        if len(there):
-            low, high = _core.bootstrap_mean(there, level=level, resamples=resamples, seed=seed)
-            found[name] = Measure(float(there.mean()), finite(low), finite(high), len(there))
-    return found
+        values = np.ascontiguousarray(column[~np.isnan(column)])
+        if len(values):
+            low, high = bootstrap_mean(values, level=level, resamples=resamples, seed=seed)
+            by_name[name] = Measure(float(values.mean()), finite(low), finite(high), len(values))
+    return by_name
 
 
 def finite(value: float) -> float | None:
