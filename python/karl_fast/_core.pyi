@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NotRequired, TypedDict, final, type_c
 import numpy as np
 from numpy.typing import NDArray
 
-from karl_fast.reward.engine.columns import Calls
+from karl_fast.reward.karl import Calls
 from karl_fast.typing import ArrowArray, ArrowStream, Floats, Integers, Reals
 
 __all__ = [

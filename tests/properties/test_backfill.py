@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karl_fast import reward
-from karl_fast.reward.baselines.typical_rewards import measured
-from karl_fast.reward.engine.backfill import BackfillPass, stored_pair
+from karl_fast.reward.karl_store import BackfillPass, measure_baselines, stored_pair
 from tests.properties.karl_records import record, tapped
 
 VERSIONS: list[Any] = ["v1", "v2"]
@@ -135,7 +134,7 @@ def by_python(text: bytes, version: Any, *, force: bool) -> tuple[bytes, dict[st
     """The store after a backfill of which Python does every line."""
     lines = [one + b"\n" for one in text[:-1].split(b"\n")]
     pairs = [stored_pair(one, version)[1] for one in lines]
-    run = BackfillPass(force, version, measured([pair for pair in pairs if pair is not None], version))
+    run = BackfillPass(force, version, measure_baselines([pair for pair in pairs if pair is not None], version))
     written = b"".join([run.line(one) for one in lines])
     errors = len(lines) - run.scored - run.skipped
     counts = {"total": len(lines), "scored": run.scored, "skipped": run.skipped, "errors": errors}

@@ -70,16 +70,16 @@ def test_the_rows_are_those_that_are_judged_before(tmp_path: Path, more: dict[st
 
 
 def test_they_are_left_unread_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    prepared_as: list[str] = []
 
     def noted(settings: Settings, prepared: Any, row_judge: Any) -> Any:
-        asked.append(prepared)
+        prepared_as.append(prepared)
         return export_plan(settings, prepared, row_judge)
 
-    monkeypatch.setattr(sample, "plan", noted)
+    monkeypatch.setattr(sample, "export_plan", record_plan)
     for out in (tmp_path / "out", None):
         karl_fast.sample(log_of(tmp_path, 0), out, k=30, **ONCE)
-    assert asked == ["unread", "held"]
+    assert prepared_as == ["unread", "held"]
 
 
 @pytest.mark.parametrize("export", [False, True])

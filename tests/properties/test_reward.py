@@ -237,7 +237,7 @@ def test_a_store_is_the_modules_unless_a_call_names_one(tmp_path: Path, monkeypa
 
 
 def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.engine.store import store_path
+    from karl_fast.reward.karl_store import store_path
 
     for name in ("KARL_STORE_PATH", "KARL_DATA_DIR", "KARL_DIR"):
         monkeypatch.delenv(name, raising=False)
@@ -253,7 +253,7 @@ def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.Monk
 
 
 def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.engine import backfill
+    from karl_fast.reward import karl_store
 
     store = tmp_path / "t.jsonl"
     store.write_text("".join(f"{json.dumps(stored(seed))}\n" for seed in range(3)))
@@ -266,15 +266,15 @@ def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypa
             file.write('{"id": "late"}\n')
 
     writer = threading.Thread(target=tap)
-    measured = backfill.measured
+    measure = karl_store.measure_baselines
 
     def slow(*given: Any) -> Any:
         writer.start()
         assert waiting.wait(10)
         time.sleep(0.05)
-        return measured(*given)
+        return measure(*given)
 
-    monkeypatch.setattr(backfill, "measured", slow)
+    monkeypatch.setattr(karl_store, "measure_baselines", slow)
     assert reward.backfill_rewards(path=store)["scored"] == 3
     writer.join()
     assert store.read_text().splitlines()[-1] == '{"id": "late"}'
@@ -282,7 +282,7 @@ def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypa
 
 
 def test_a_backfill_that_fails_leaves_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.engine import store as files
+    from karl_fast.reward import karl_store
 
     store = tmp_path / "t.jsonl"
     store.write_text(json.dumps(stored(1)) + "\n")
@@ -291,7 +291,7 @@ def test_a_backfill_that_fails_leaves_the_store(tmp_path: Path, monkeypatch: pyt
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(karl_store.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         reward.backfill_rewards(path=store)
     assert store.read_bytes() == before

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karl_fast import errors, reward
-from karl_fast.reward.engine.store import StoredReward, plainly, told
+from karl_fast.reward.karl_store import StoredReward, parse_stored_reward, read_stored_rewards
 from tests.properties.karl_columns import columns
 from tests.properties.karl_records import counted, event, outcome, record, tapped, timing
 from tests.properties.naive import reward as naive
@@ -153,8 +153,8 @@ def test_a_store_says_what_python_reads_in_it(version: Any, tmp_path: Path) -> N
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"\n".join(ODD * 30))
     lines = path.read_bytes().splitlines(keepends=True)
-    found = list(told(path, version))
+    found = list(read_stored_rewards(path, version))
     assert [line for line, _ in found] == lines
-    wanted = [plainly(line, version) for line in lines]
+    wanted = [parse_stored_reward(line, version) for line in lines]
     for (line, got), plain in zip(found, wanted, strict=True):
         assert repr(got) == repr(plain) or (got, plain) == (StoredReward("unknown", "_global", None),) * 2, line

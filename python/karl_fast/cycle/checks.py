@@ -148,14 +148,14 @@ def _is_repository(folder: Path) -> bool:
 
 def _check_sample(config: CycleConfig) -> None:
     from karl_fast.export.token_limit import length_judge
-    from karl_fast.log.reward_functions import loaded
+    from karl_fast.log.reward_functions import load_functions
     from karl_fast.settings.sample import Settings
 
     settings = Settings.load(config.file)
     _refuse_function_path(settings)
     _check_pseudonyms(settings.pseudonyms)
     with _in_folder_of(config):
-        loaded(settings)
+        load_functions(settings)
         try:
             length_judge(settings)
         except FileError as unread:

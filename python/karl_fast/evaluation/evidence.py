@@ -26,7 +26,7 @@ from karl_fast.errors import (
 )
 from karl_fast.evaluation.rollouts import SIDES
 from karl_fast.resampling import FEW
-from karl_fast.reward.validate import reward
+from karl_fast.reward.validate import parse_reward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -111,7 +111,7 @@ def mean_by_prompt(file: Path) -> dict[str, float]:
     """Return the mean reward of each prompt of a log; NaN where all of its rewards are missing."""
     rewards: dict[str, list[float]] = {}
     for row in read_rows(file):
-        value = reward(row["reward"])
+        value = parse_reward(row["reward"])
         group = rewards.setdefault(str(row.get("prompt_id", row["group"])), [])
         group += [value] if isinstance(value, float) else []
     return {name: sum(values) / len(values) if values else math.nan for name, values in rewards.items()}

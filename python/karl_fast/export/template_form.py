@@ -26,7 +26,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import TemplateError
-from karl_fast.reward.validate import shown
+from karl_fast.reward.validate import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -210,7 +210,7 @@ class ChatTemplate:
         calls = message.get("tool_calls") or []
         readable["content"] = _content(message)
         if not isinstance(message.get("role"), str):
-            raise TemplateError(f"a message has the role {shown(message.get('role'))}, wanted a text")
+            raise TemplateError(f"a message has the role {show_value(message.get('role'))}, wanted a text")
         if calls:
             readable["tool_calls"] = (
                 [_normalise_call(call) for call in calls] if isinstance(calls, list) else [_normalise_call(calls)]
@@ -302,7 +302,7 @@ def _content(message: Message) -> str:
     parts = content if isinstance(content, list) else [content]
     texts = [part["text"] for part in parts if isinstance(part, dict) and _is_text(part)]
     if not isinstance(content, list) or len(texts) < len(parts):
-        raise TemplateError(f"a message has the content {shown(content)}, wanted a text or parts of the type text")
+        raise TemplateError(f"a message has the content {show_value(content)}, wanted a text or parts of the type text")
     return "".join(texts)
 
 
@@ -319,7 +319,7 @@ def _normalise_call(call: Any) -> dict[str, Any]:
     """
     function = call.get("function", call) if isinstance(call, dict) else None
     if not isinstance(function, dict):
-        raise TemplateError(f"a message has the call {shown(call)}, wanted an object with a function")
+        raise TemplateError(f"a message has the call {show_value(call)}, wanted an object with a function")
     read = {key: value for key, value in function.items() if key in ("name", "arguments", "description")}
     read["arguments"] = _parse_arguments(function.get("arguments"))
     about = {} if function is call else {key: value for key, value in call.items() if key != "function"}
@@ -337,11 +337,11 @@ def _normalise_tools(value: Any) -> list[Any] | None:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise TemplateError(f"the tools of a row are {shown(value)}, wanted a list of objects") from None
+            raise TemplateError(f"the tools of a row are {show_value(value)}, wanted a list of objects") from None
     if not value:
         return None
     if not isinstance(value, list):
-        raise TemplateError(f"the tools of a row are {shown(value)}, wanted a list of objects")
+        raise TemplateError(f"the tools of a row are {show_value(value)}, wanted a list of objects")
     return [_normalise_tool(tool) for tool in value]
 
 
@@ -349,7 +349,7 @@ def _normalise_tool(value: Any) -> Any:
     """Return a definition of a tool with its function in an object of its own."""
     function = value.get("function", value) if isinstance(value, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise TemplateError(f"a tool of a row is {shown(value)}, wanted an object with a name")
+        raise TemplateError(f"a tool of a row is {show_value(value)}, wanted an object with a name")
     return value if function is not value else {"type": "function", "function": value}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import DataSetError, FileError, NothingToTrainError
-from karl_fast.reward.validate import reward
+from karl_fast.reward.validate import parse_reward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ def _parse_rows(file: Path, lines: Any) -> Iterator[dict[str, Any]]:
 
 def number_of(stamp: dict[str, Any], name: str) -> float:
     """Return a number of a row's ``karl_fast`` object, NaN if missing."""
-    number = reward(stamp.get(name))
+    number = parse_reward(stamp.get(name))
     return number if isinstance(number, float) else math.nan
 
 

@@ -112,9 +112,9 @@ def _compared(settings: Settings) -> Literal["content", "records"]:
 def _scorers(settings: Settings) -> Scorers | None:
     if not settings.functions:
         return None
-    from karl_fast.log.reward_functions import loaded  # most runs have no function
+    from karl_fast.log.reward_functions import load_functions  # most runs have no function
 
-    return loaded(settings)
+    return load_functions(settings)
 
 
 def _within_here(settings: Settings) -> Callable[[], contextlib.AbstractContextManager[None]]:

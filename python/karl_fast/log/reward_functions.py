@@ -15,10 +15,10 @@ from karl_fast import _core
 from karl_fast._safe_text import counted
 from karl_fast._user_code import here, within
 from karl_fast.errors import RewardError, UsageError
-from karl_fast.reward.composite import weighed
-from karl_fast.reward.functions import Function, judged
+from karl_fast.reward.composite import weigh_components
+from karl_fast.reward.functions import Function, try_scoring
 from karl_fast.reward.signals import GROUPWISE
-from karl_fast.reward.validate import CAME, LENGTH, RAISED, NoReward
+from karl_fast.reward.validate import DEFECTS, LENGTH, RAISED, NoReward
 from karl_fast.settings.schema import Stored
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Scorers:
     facts: dict[str, dict[str, Any]]
 
 
-def loaded(settings: Settings) -> Scorers:
+def load_functions(settings: Settings) -> Scorers:
     """Load the functions that a reward names, before anything is read.
 
     Raises:
@@ -78,7 +78,7 @@ def _refuse_stored(settings: Settings) -> None:
         name, fn = stored[0], settings.functions[stored[0]]
         error = UsageError(f"reward.{name} is {fn} in the manifest, and a manifest brings no code: name it again")
         parts = zip(settings.reward or {}, settings.weights, strict=True)
-        again = ",".join(f"{name}={weight!r}{_after(settings, name)}" for name, weight in parts)
+        again = ",".join(f"{name}={weight!r}{_function_suffix(settings, name)}" for name, weight in parts)
         error.hint = f"--reward {shlex.quote(again)} names it"
         raise error
 
@@ -93,7 +93,7 @@ def _refuse_groupwise(settings: Settings) -> None:
             )
 
 
-def _after(settings: Settings, name: str) -> str:
+def _function_suffix(settings: Settings, name: str) -> str:
     """Return the text after the weight of a component in `--reward`."""
     return f":{settings.functions[name]}" if name in settings.functions else ""
 
@@ -144,7 +144,7 @@ class FunctionRewards:
         row, said = self.first[kind]
         path, offset = _core.place(core, row)
         rows = f"{counted(self.counts[kind], 'row')} without a reward, the first is row {row} ({path}, byte {offset})"
-        what = {RAISED: f"raised {said}", LENGTH: f"gave {said}"}.get(kind) or f"gave {CAME[kind]}: {said}"
+        what = {RAISED: f"raised {said}", LENGTH: f"gave {said}"}.get(kind) or f"gave {DEFECTS[kind]}: {said}"
         return f"{self.function.place} leaves {rows}: it {what}"
 
 
@@ -165,12 +165,12 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
     for batch in batches(core, settings.threads):
         for name, one in given.items():
             told = RewardColumns.of(batch.values())  # anew for each, for a function may change what it is given
-            one.add(list(batch), judged(one.function, told.completions, told.columns(*scorers.wants[name])))
+            one.add(list(batch), try_scoring(one.function, told.completions, told.columns(*scorers.wants[name])))
     read = iter(range(core.components))
     components = [given[name].column if name in given else core.component(next(read)) for name in settings.reward or ()]
     optional = {*given, *(f"outcome.{name}" for name, *_ in _core.outcome_components())}
     required = {place for place, name in enumerate(settings.reward or ()) if name not in optional}
-    rewards = weighed(list(zip(settings.weights, components, strict=True)), required)
+    rewards = weigh_components(list(zip(settings.weights, components, strict=True)), required)
     for name, one in given.items():
         rewards[one.missing] = np.nan
         if one.counts:

@@ -30,24 +30,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from karl_fast.reward.baselines.files import MeanBaseline, PartitionBaseline, ShrunkBaseline, SkillWeights, load, save
-from karl_fast.reward.baselines.moving import EmaBaseline, FixedBaseline
+from karl_fast.reward.baseline_files import load, save
+from karl_fast.reward.baselines import (
+    EmaBaseline,
+    FixedBaseline,
+    MeanBaseline,
+    PartitionBaseline,
+    ShrunkBaseline,
+    SkillWeights,
+)
 from karl_fast.reward.composite import Composite, Part, Rewards
-from karl_fast.reward.engine.backfill import backfill
-from karl_fast.reward.engine.columns import Calls, compute_call_rewards
-from karl_fast.reward.engine.records import (
+from karl_fast.reward.functions import GroupScorer, score_groups
+from karl_fast.reward.karl import (
+    Calls,
     Version,
     compute_advantage,
+    compute_call_rewards,
     compute_reward,
     compute_rewards,
 )
-from karl_fast.reward.engine.records import _compute_efficiency as _compute_efficiency
-from karl_fast.reward.engine.records import _compute_outcome as _compute_outcome
-from karl_fast.reward.engine.records import _compute_process as _compute_process
-from karl_fast.reward.engine.records import _max_consecutive_failures as _max_consecutive_failures
-from karl_fast.reward.engine.statistics import statistics
-from karl_fast.reward.engine.store import store_path
-from karl_fast.reward.groups import GroupScorer, score_groups
+from karl_fast.reward.karl import _compute_efficiency as _compute_efficiency
+from karl_fast.reward.karl import _compute_outcome as _compute_outcome
+from karl_fast.reward.karl import _compute_process as _compute_process
+from karl_fast.reward.karl import _max_consecutive_failures as _max_consecutive_failures
+from karl_fast.reward.karl_store import backfill, statistics, store_path
 from karl_fast.reward.shaped import Shaped
 from karl_fast.reward.signals import SIGNALS, shorter_is_better
 from karl_fast.settings.values import AsymmetricScale

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import UsageError
-from karl_fast.reward.functions import Function, column_of, scored
+from karl_fast.reward.functions import Function, reward_column, score_rows
 from karl_fast.reward.validate import LARGEST
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.reward.scorer import Scorer
+    from karl_fast.reward.functions import Scorer
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,19 @@ class Composite:
             ArgumentError: a column that is not there, or differs in rows, or holds something else than rewards.
         """
         rows = {"prompts": prompts, **columns} if prompts is not None else dict(columns)
-        found = {part.name: self._component(part, completions, rows) for part in self.parts}
+        components = {part.name: self._component(part, completions, rows) for part in self.parts}
         required = {place for place, part in enumerate(self.parts) if part.fn is None}
-        return Rewards(weighed([(part.weight, found[part.name]) for part in self.parts], required), found)
+        return Rewards(
+            weigh_components([(part.weight, components[part.name]) for part in self.parts], required), components
+        )
 
     def _component(self, part: Part, completions: Sequence[Any], rows: dict[str, Sequence[Any]]) -> NDArray[np.float64]:
         if part.fn is None:
-            return column_of(part.name, rows, len(completions))
-        return scored(Function.of(part.fn), completions, rows)
+            return reward_column(part.name, rows, len(completions))
+        return score_rows(Function.of(part.fn), completions, rows)
 
 
-def weighed(
+def weigh_components(
     components: Sequence[tuple[float, NDArray[np.float64]]], required: Collection[int] = ()
 ) -> NDArray[np.float64]:
     """Return the rewards that some components make; NaN also for a sum beyond 1e100 in size. [B]
@@ -131,23 +133,25 @@ def weighed(
         required: places of those whose missing values make the reward missing.
     """
     rows = len(components[0][1])
-    total, applied, whole = np.zeros(rows), np.zeros(rows), 0.0
+    total, applied, full_weight = np.zeros(rows), np.zeros(rows), 0.0
     with np.errstate(all="ignore"):
         for place, (weight, values) in enumerate(components):
             applies = np.True_ if place in required else ~np.isnan(values)
             total += np.where(applies, weight * values, 0.0)
             applied += np.where(applies, abs(weight), 0.0)
-            whole += abs(weight)
+            full_weight += abs(weight)
         # Exactly the plain sum where everything applies.
-        found = np.where(applied == whole, total, np.where(applied > 0, total * (whole / applied), np.nan))
-        return np.where(np.abs(found) <= LARGEST, found, np.nan)
+        rewards = np.where(
+            applied == full_weight, total, np.where(applied > 0, total * (full_weight / applied), np.nan)
+        )
+        return np.where(np.abs(rewards) <= LARGEST, rewards, np.nan)
 
 
 def _part(name: str, value: Any, folder: str | Path) -> Part:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Part(name, float(value))
-    known = isinstance(value, dict) and set(value) <= {"weight", "fn"} and isinstance(value.get("fn"), str)
-    weight = value.get("weight", 1.0) if known else None
-    if not known or isinstance(weight, bool) or not isinstance(weight, int | float):
+    is_valid = isinstance(value, dict) and set(value) <= {"weight", "fn"} and isinstance(value.get("fn"), str)
+    weight = value.get("weight", 1.0) if is_valid else None
+    if not is_valid or isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UsageError(f'reward.{name} is {value!r}, wanted a weight, or {{ weight = 0.3, fn = "my.py:score" }}')
     return Part(name, float(weight), Function.of(value["fn"], folder).call)

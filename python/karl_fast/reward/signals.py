@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.reward.engine.records import compute_reward
+from karl_fast.reward.karl import compute_reward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karl_fast.reward.engine.records import Version
-    from karl_fast.reward.scorer import Scorer
+    from karl_fast.reward.functions import Scorer
+    from karl_fast.reward.karl import Version
 
 OF_VERSION: dict[Version, tuple[str, ...]] = {
     "v1": ("outcome", "process", "efficiency"),
@@ -19,27 +19,27 @@ OF_VERSION: dict[Version, tuple[str, ...]] = {
 }
 
 
-LOOKED_AT = ("outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds")
+ENGINE_FIELDS = ("outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds")
 """Fields the engine reads: the first three in KARL's records, the first and last three in a canonical trajectory."""
 
-OWN = frozenset({"trajectory", "timing", "karl_fast_trajectory"})
+MARK_FIELDS = frozenset({"trajectory", "timing", "karl_fast_trajectory"})
 """Fields that only KARL's records and canonical trajectories have."""
 
 GROUPWISE = ("length",)
 """Signals that compare the rollouts of a group, as which they take the rows of a call."""
 
 
-def of_karl(version: Version, key: str, /, completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
+def karl_signal(version: Version, key: str, /, completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
     """Compute a score of KARL's engine from the columns it reads; missing ones, and None in a row, are left out.
 
     Rows without a field of KARL's or of a canonical trajectory are scored by the calls of tools in their completion.
     """
-    names = [name for name in LOOKED_AT if name in columns]
+    names = [name for name in ENGINE_FIELDS if name in columns]
     rewards = []
     for row, completion in enumerate(completions):
         record: dict[str, Any] = {name: columns[name][row] for name in names if columns[name][row] is not None}
-        found = record if OWN & record.keys() else _trajectory(record, completion)
-        rewards.append(compute_reward(found, version=version)[key])
+        scorable = record if MARK_FIELDS & record.keys() else _trajectory(record, completion)
+        rewards.append(compute_reward(scorable, version=version)[key])
     return rewards
 
 
@@ -47,51 +47,54 @@ def _trajectory(record: dict[str, Any], completion: Any) -> dict[str, Any]:
     """Return a canonical trajectory with the calls of a conversation, and the outcome of a record, if it is KARL's."""
     outcome = {"outcome": record["outcome"]} if isinstance(record.get("outcome"), dict) else {}
     # Of a record the completion ends with the last turn of the model: results after it are in its messages alone.
-    said = record.get("messages", completion)
-    messages = _with_calls(said) if isinstance(said, list) else []
+    conversation = record.get("messages", completion)
+    messages = _with_calls(conversation) if isinstance(conversation, list) else []
     return {"karl_fast_trajectory": 1, "messages": messages, **outcome}
 
 
 def _with_calls(messages: Sequence[Any]) -> list[Any]:
     """Return messages in which each result of a tool has its call, which an environment says by name and arguments."""
-    found: list[Any] = []
+    complete: list[Any] = []
     for number, message in enumerate(messages):
         if isinstance(message, dict) and message.get("role") == "tool" and not message.get("tool_call_id"):
             id, function = f"call-{number}", {name: message.get(name) for name in ("name", "arguments")}
-            found.append({"role": "assistant", "tool_calls": [{"id": id, "function": function}]})
+            complete.append({"role": "assistant", "tool_calls": [{"id": id, "function": function}]})
             message = message | {"tool_call_id": id}
-        found.append(message)
-    return found
+        complete.append(message)
+    return complete
 
 
-def thinks(completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
+def format_signal(completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
     """Score the form of each turn of the model: thoughts that end with `</think>`, and then an answer.
 
     Returns:
         The share of turns of that form, 0 without a turn; a `<think>` is at the beginning, or in the prompt. [B]
     """
-    turns = [[completion] if isinstance(completion, str) else _said(completion) for completion in completions]
-    return [sum(map(_thinks, each)) / len(each) if each else 0.0 for each in turns]
+    turns = [[completion] if isinstance(completion, str) else assistant_texts(completion) for completion in completions]
+    return [sum(map(_has_thought_form, texts)) / len(texts) if texts else 0.0 for texts in turns]
 
 
-def _said(messages: Sequence[dict[str, Any]]) -> list[str]:
+def assistant_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
     """Return the texts of the assistant's messages."""
-    return [str(one.get("content") or "") for one in messages if one.get("role") == "assistant"]
+    return [str(message.get("content") or "") for message in messages if message.get("role") == "assistant"]
 
 
-def _thinks(text: str) -> bool:
+def _has_thought_form(text: str) -> bool:
     thoughts, _, answer = text.strip().removeprefix("<think>").partition("</think>")
     return bool(answer.strip()) and "<think>" not in thoughts + answer and "</think>" not in answer
 
 
-def brief(
+def length_signal(
     completions: Sequence[Any], completion_ids: Sequence[Any] | None = None, **columns: Sequence[Any]
 ) -> list[float]:
     """Score the rollouts of a group by length: 1 for the shortest, 0 for the longest, .5 if all are equal.
 
     The length is in tokens of the model, or in characters where these are unknown.
     """
-    texts = [one if isinstance(one, str) else "".join(_said(one)) for one in completions]
+    texts = [
+        completion if isinstance(completion, str) else "".join(assistant_texts(completion))
+        for completion in completions
+    ]
     return shorter_is_better(texts if completion_ids is None else completion_ids)
 
 
@@ -117,14 +120,14 @@ def shorter_is_better(trajectories: Sequence[Any]) -> list[float]:
 
 
 BY_NAME: dict[str, Scorer] = {
-    **{f"karl-{version}": partial(of_karl, version, "reward_score") for version in OF_VERSION},
+    **{f"karl-{version}": partial(karl_signal, version, "reward_score") for version in OF_VERSION},
     **{
-        f"karl-{version}.{name}": partial(of_karl, version, f"{name}_score")
+        f"karl-{version}.{name}": partial(karl_signal, version, f"{name}_score")
         for version, names in OF_VERSION.items()
         for name in names
     },
-    "format": thinks,
-    "length": brief,
+    "format": format_signal,
+    "length": length_signal,
 }
 """The function of each."""
 

@@ -24,12 +24,12 @@ LARGEST = 1e100
 """The largest reward: sums of squares of larger ones leave the range of float64."""
 
 NAN, INFINITE, NOT_A_NUMBER = "nan", "infinite", "not a number"
-"""Kinds of values that are no rewards."""
+"""Kinds of values that are not rewards."""
 
 RAISED, LENGTH = "raised", "length"
 """Kinds of calls that gave none: an error, or something else than one value for each row."""
 
-CAME = {NAN: "NaN", INFINITE: "a number beyond 1e100 in size", NOT_A_NUMBER: "no number"}
+DEFECTS = {NAN: "NaN", INFINITE: "a number beyond 1e100 in size", NOT_A_NUMBER: "no number"}
 """Description of each kind of invalid value in messages."""
 
 
@@ -50,7 +50,7 @@ Reward: TypeAlias = float | NoReward | None
 """A reward, a missing one, or None where a function does not apply."""
 
 
-def reward(value: Any) -> Reward:
+def parse_reward(value: Any) -> Reward:
     """Return a value as a reward; None stays None."""
     if value is None or value is np.ma.masked:
         return None
@@ -59,11 +59,11 @@ def reward(value: Any) -> Reward:
     except Exception:  # of a class of the caller's
         number = None
     if number is None:
-        return NoReward(NOT_A_NUMBER, shown(value))
+        return NoReward(NOT_A_NUMBER, show_value(value))
     if math.isnan(number):
-        return NoReward(NAN, shown(value))
+        return NoReward(NAN, show_value(value))
     # Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
-    return number + 0.0 if abs(number) <= LARGEST else NoReward(INFINITE, shown(value))
+    return number + 0.0 if abs(number) <= LARGEST else NoReward(INFINITE, show_value(value))
 
 
 def _number(value: Any) -> float | None:
@@ -80,7 +80,7 @@ def _number(value: Any) -> float | None:
         return math.inf
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return the repr of a value, shortened and escaped; its type where it has none."""
     try:
         return clean(SHORT.repr(value))[:LONGEST]
@@ -94,20 +94,20 @@ SHORT = reprlib.Repr()
 SHORT.maxstring = SHORT.maxlong = SHORT.maxother = 40
 
 
-def listed(found: Any, count: int) -> list[Any] | str:
+def as_row_values(result: Any, count: int) -> list[Any] | str:
     """Return the values that a function returned, one a row; else a description of the result.
 
     Lists, tuples, arrays of one dimension and iterators are taken; texts, dictionaries and sets are not.
     """
-    if inspect.iscoroutine(found):
-        found.close()  # nothing awaits it
+    if inspect.iscoroutine(result):
+        result.close()  # nothing awaits it
         return "a coroutine: an async function is not awaited"
-    dimensions = getattr(found, "ndim", 1)
+    dimensions = getattr(result, "ndim", 1)
     if dimensions != 1:
-        return f"an array of the shape {getattr(found, 'shape', '')}"
-    if isinstance(found, str | bytes | Mapping | Set) or not isinstance(found, Iterable):
-        return type(found).__name__
-    values = list(islice(found, count + 1))
+        return f"an array of the shape {getattr(result, 'shape', '')}"
+    if isinstance(result, str | bytes | Mapping | Set) or not isinstance(result, Iterable):
+        return type(result).__name__
+    values = list(islice(result, count + 1))
     if len(values) == count:
         return values
     return f"more than {counted(count, 'value')}" if len(values) > count else counted(len(values), "value")

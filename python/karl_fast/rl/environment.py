@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast._safe_text import told
 from karl_fast._user_code import raised
-from karl_fast.reward.validate import CAME, LENGTH, NoReward, reward, shown
+from karl_fast.reward.validate import DEFECTS, LENGTH, NoReward, parse_reward, show_value
 from karl_fast.rl.rollout import is_message, no_text
 
 if TYPE_CHECKING:
@@ -91,19 +91,19 @@ class GuardedEnvironment:
 
     def _step(self, found: Any) -> tuple[list[dict[str, Any]], bool, float]:
         if not (isinstance(found, tuple) and len(found) in (2, 3)):
-            raise CallError(LENGTH, f"{self.guard.name} gave {shown(found)}, wanted (observation, done)")
+            raise CallError(LENGTH, f"{self.guard.name} gave {show_value(found)}, wanted (observation, done)")
         given = 0.0 if len(found) == 2 else self._reward(found[2])
         if given is None:
             raise CallError("none", f"{self.guard.name} gave the reward None for a turn, wanted a number")
-        done = reward(found[1])
+        done = parse_reward(found[1])
         if done not in (0.0, 1.0):
-            raise CallError(LENGTH, f"{self.guard.name} gave {shown(found[1])} as done, wanted True or False")
+            raise CallError(LENGTH, f"{self.guard.name} gave {show_value(found[1])} as done, wanted True or False")
         return self._messages(found[0]), done == 1.0, given
 
     def _reward(self, value: Any) -> float | None:
-        found = reward(value)
+        found = parse_reward(value)
         if isinstance(found, NoReward):
-            said = f"gave {CAME[found.kind]} as a reward: {found.said}"
+            said = f"gave {DEFECTS[found.kind]} as a reward: {found.said}"
             raise CallError(found.kind, f"{self.guard.name} {said}")
         return found
 
@@ -114,7 +114,7 @@ class GuardedEnvironment:
             observation = [{"role": getattr(self.environment, "role", "user"), "content": observation}]
         if not isinstance(observation, list) or not all(map(is_message, observation)):
             wanted = "wanted None, a text or a list of messages"
-            raise CallError(LENGTH, f"{self.guard.name} gave the observation {shown(observation)}, {wanted}")
+            raise CallError(LENGTH, f"{self.guard.name} gave the observation {show_value(observation)}, {wanted}")
         if wrong := no_text(observation):
             raise CallError(LENGTH, f"{self.guard.name} gave an observation that is not JSON: {wrong}")
         return [dict(one) for one in observation]

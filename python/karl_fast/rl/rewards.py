@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast._safe_text import counted
-from karl_fast.reward.composite import weighed
-from karl_fast.reward.functions import answers
-from karl_fast.reward.validate import CAME, INFINITE, LENGTH, RAISED, NoReward
+from karl_fast.reward.composite import weigh_components
+from karl_fast.reward.functions import call_for_rewards
+from karl_fast.reward.validate import DEFECTS, INFINITE, LENGTH, RAISED, NoReward
 from karl_fast.rl.environment import CallError, Guard
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class RewardFunctions:
             (weight, np.array([one.components.get(name, math.nan) for one in group]))
             for name, weight in self._weights.items()
         ]
-        return [self._rewarded(*one) for one in zip(group, weighed(each).tolist(), strict=True)]
+        return [self._rewarded(*one) for one in zip(group, weigh_components(each).tolist(), strict=True)]
 
     def _rewarded(self, rollout: Rollout, total: float) -> Rollout:
         """Return a rollout with a weighted sum as its reward, unless that, or a component, is missing."""
@@ -116,7 +116,7 @@ class RewardFunctions:
     def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[list[Reward]]:
         """Return for each group the rewards of its rollouts."""
         calls = [
-            partial(answers, partial(one.function, **_named(group, self._taken[one.name])), len(group), ())
+            partial(call_for_rewards, partial(one.function, **_named(group, self._taken[one.name])), len(group), ())
             for group in groups
         ]
         given = self._guards[one.name].each(calls)
@@ -144,9 +144,9 @@ def _said(one: Weighted, given: Sequence[Sequence[Reward]], groups: Sequence[Seq
     """Yield failures: a sentence for each failed call, and one for each kind of invalid reward."""
     every = [pair for values, group in zip(given, groups, strict=True) for pair in zip(values, group, strict=True)]
     for values in given:
-        if isinstance(first := values[0], NoReward) and first.kind not in CAME:
+        if isinstance(first := values[0], NoReward) and first.kind not in DEFECTS:
             yield _failure(one.name, first)
-    for kind, what in CAME.items():
+    for kind, what in DEFECTS.items():
         wrong = [(value, rollout) for value, rollout in every if isinstance(value, NoReward) and value.kind == kind]
         if wrong:
             times = f"{len(wrong):,} of {counted(len(every), 'completion')}"

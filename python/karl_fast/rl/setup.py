@@ -23,8 +23,8 @@ from karl_fast.objective import WeightedLikelihood
 from karl_fast.objective.axes.advantage import Given, Raw
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
 from karl_fast.objective.axes.set_score import SetScore
-from karl_fast.reward.engine.records import overrides
 from karl_fast.reward.functions import Function
+from karl_fast.reward.karl import overrides
 from karl_fast.rl import curriculum, held_out, memory
 from karl_fast.rl.curriculum import ReplayBuffer
 from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from karl_fast.objective import Recipe
     from karl_fast.objective.base import Objective
-    from karl_fast.reward.scorer import Scorer
+    from karl_fast.reward.functions import Scorer
     from karl_fast.rl.curriculum import Curriculum
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.memory import RoundNeed, Sizes

@@ -12,7 +12,7 @@ from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.export.token_limit import REASONS
 from karl_fast.export.training_rows import STAMP, number_of
 from karl_fast.log.record_fields import fitting_paths, likeliest_key, list_keys
-from karl_fast.reward.validate import shown
+from karl_fast.reward.validate import show_value
 from karl_fast.train.chat_template import Rendering, Text, has_text
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _group(value: Any, number: int) -> str | None:
         DataSetError: it is neither a text nor a number.
     """
     if not isinstance(value, str | int | float | None) or isinstance(value, bool):
-        raise DataSetError(f"row {number + 1:,} has the {STAMP}.group {shown(value)}, wanted a text or a number")
+        raise DataSetError(f"row {number + 1:,} has the {STAMP}.group {show_value(value)}, wanted a text or a number")
     return None if value is None else str(value)
 
 

@@ -174,7 +174,7 @@ def convert(
     with open_transcripts(sources, out, place, format=format, force=force, rewarded=rate != "log") as (logs, target):
         if rate == "outcomes":
             return account_of(_convert_with_outcomes(logs, target, format, options, progress), logs)
-        from karl_fast.reward.engine.records import weights  # NumPy comes with it
+        from karl_fast.reward.karl import weights  # NumPy comes with it
 
         try:
             facts = _core.convert(

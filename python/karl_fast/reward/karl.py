@@ -1,13 +1,23 @@
-"""Reward of one record."""
+"""KARL's reward of a record, of a log, and of trajectories in columns.
+
+```text
+v1: .40 outcome + .35 process + .25 efficiency
+v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
+```
+
+The core computes it, with the same bits as KARL's Python. The signals are in the manual's page on rewards.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from karl_fast import _core
-from karl_fast.errors import UsageError
+from karl_fast.errors import ArgumentError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +25,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from karl_fast.typing import Floats, Integers
 
 Version: TypeAlias = Literal["v1", "v2"]
 
@@ -65,7 +77,7 @@ def compute_rewards(lines: bytes | str | Path, *, version: Version = "v1") -> ND
 
     Raises:
         ArgumentError, UsageError: as :func:`compute_reward`.
-        FileError, LogError: the file cannot be read, or is none.
+        FileError, LogError: the file cannot be read, or is not a log.
 
     Reference:
         Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
@@ -73,6 +85,74 @@ def compute_rewards(lines: bytes | str | Path, *, version: Version = "v1") -> ND
     if isinstance(lines, bytes):
         return _core.karl_rewards(lines, version, weights())
     return _core.karl_rewards_in(lines, version, weights())
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The calls of many trajectories, concatenated, and facts about each trajectory.
+
+    Yes-or-no columns are int64: 1 for yes, 0 for no, below 0 for unknown.
+
+    Attributes:
+        offsets: start of the calls of each trajectory, int64. [B + 1]
+        tools: index of each call's tool in ``names``, int64. [E]
+        success: whether each call succeeded. [E]
+        names: names of the tools; Bash, Write, Edit and NotebookEdit have a special role in the formula.
+        correction, redo, build, continued: whether the user corrected the work, had it redone, the build succeeded, and
+            the session went on; None if unknown. [B]
+        seconds: duration of each trajectory, float64, NaN if unknown. [B]
+        files: number of the file given to each call, from 0 and below E, or below 0 for none; only for v2. [E]
+        commands: index of each call's command in ``texts``, below 0 for none; only for v2. [E]
+        texts: texts of the commands.
+    """
+
+    offsets: Integers
+    tools: Integers
+    success: Integers
+    names: Sequence[str]
+    correction: Integers | None = None
+    redo: Integers | None = None
+    build: Integers | None = None
+    continued: Integers | None = None
+    seconds: Floats | None = None
+    files: Integers | None = None
+    commands: Integers | None = None
+    texts: Sequence[str] = ()
+
+
+def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np.float64]:
+    """Score trajectories with calls in columns.
+
+        v1: .40 outcome + .35 process + .25 efficiency
+        v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
+
+    The result is bit for bit that of :func:`compute_reward` for a record with counts that match its events; the weights
+    of v1 come from the same environment variables. Cost: one pass over the calls in v1, a few in v2, on all cores.
+
+    Args:
+        calls: the columns.
+        version: version of the formula.
+
+    Returns:
+        ``reward_score`` of each trajectory. [B]
+
+    Raises:
+        ArgumentError: columns that differ in rows, a tool without a name, a repeated name, a command without a text, a
+            file beyond the number of calls, infinite seconds, another version, or another type than Calls.
+        DTypeError, LayoutError: a column that would have to be cast or copied, or offsets out of place.
+        UsageError: as :func:`compute_reward`.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
+    """
+    if not isinstance(calls, Calls):
+        raise ArgumentError(f"calls is a {type(calls).__name__}, wanted a Calls")
+    repeated = [name for name, count in Counter(name or "unknown" for name in calls.names).items() if count > 1]
+    if repeated:  # KARL calls a tool without a name so
+        raise ArgumentError(
+            f"names has {repeated[0]!r} twice (an empty name is 'unknown'), wanted a number for each tool"
+        )
+    return _core.karl_column_rewards(calls, version, weights())
 
 
 def compute_advantage(
@@ -107,27 +187,27 @@ def compute_advantage(
     return (reward_score - baseline) / scale
 
 
+def weights() -> list[float]:
+    """Return the weights of v1: outcome, process, efficiency."""
+    values = []
+    for name, default in WEIGHTS.items():
+        try:
+            values.append(float(os.environ.get(name, default)))
+        except ValueError:
+            values.append(math.nan)
+        if not math.isfinite(values[-1]):
+            raise UsageError(f"{name} is {os.environ[name]!r}, and has to be a number")
+    return values
+
+
 def overrides() -> dict[str, float]:
     """Return the weights of v1 that the environment overrides, by variable.
 
     Raises:
         UsageError: a weight in the environment that is not a number.
     """
-    found = dict(zip(WEIGHTS, weights(), strict=True))
-    return {name: weight for name, weight in found.items() if weight != WEIGHTS[name]}
-
-
-def weights() -> list[float]:
-    """Return the weights of v1: outcome, process, efficiency."""
-    found = []
-    for name, usual in WEIGHTS.items():
-        try:
-            found.append(float(os.environ.get(name, usual)))
-        except ValueError:
-            found.append(math.nan)
-        if not math.isfinite(found[-1]):
-            raise UsageError(f"{name} is {os.environ[name]!r}, and has to be a number")
-    return found
+    by_variable = dict(zip(WEIGHTS, weights(), strict=True))
+    return {name: weight for name, weight in by_variable.items() if weight != WEIGHTS[name]}
 
 
 def _compute_outcome(outcome: object) -> tuple[float, dict[str, Any]]:

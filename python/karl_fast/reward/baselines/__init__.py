@@ -1,1 +1,0 @@
-"""Baselines by domain, and weights by skill."""

@@ -1,1 +1,0 @@
-"""KARL's reward engine: scores of records, of columns and of a store."""
