@@ -185,5 +185,5 @@ def age_distribution(
     Reference: Kish 1965 for the effective sample size.
     """
     levels = list(quantiles)
-    mean_age, ess, found = _core.age_distribution(ages, log_weights, levels)
-    return AgeDistribution(mean_age, ess, dict(zip(levels, found, strict=True)))
+    mean_age, ess, ages_at_levels = _core.age_distribution(ages, log_weights, levels)
+    return AgeDistribution(mean_age, ess, dict(zip(levels, ages_at_levels, strict=True)))

@@ -1,4 +1,10 @@
-"""Skills, or any domain of a log, on evidence; and the log of a shadow router judged by the same skills."""
+"""Evidence of skills, or of any domain of a log; and the log of a shadow router compared with the skills used.
+
+```text
+rows with a reward and a time, the oldest first -> w <- (1 - alpha) w + alpha r, a weight for each skill
+newer half less older half -> trend             bootstrap of the rewards -> low, high
+```
+"""
 
 from __future__ import annotations
 
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 CORRECTED = "outcome.corrected"
 
 TOP = 3
-"""Ranks that count as found by a router."""
+"""Ranks at which a used skill counts as in the top of a router's list."""
 
 
 @dataclass(frozen=True)
@@ -139,19 +145,19 @@ def skills(
     if weighting not in ("ema", "karl"):
         raise UsageError(f"weighting is {weighting!r}, wanted ema or karl", "weighting")
     log = read(logs, domain=by, partition_by=time, reward=None if reward is None else dict(reward))
-    corrected = _corrected(logs, by)
+    corrected = _corrections(logs, by)
     rewards, codes, names = log.rewards, log.domains, log.domain_names
-    order = _by_time(log)
+    order = _rows_by_time(log)
     timed = order[~np.isnan(rewards[order]) & (codes[order] >= 0)]
     weights = _weights(rewards[timed], codes[timed], weighting, alpha)
     known = (codes >= 0) & ~np.isnan(rewards)
-    found = [
-        _skill(name, codes == code, rewards, timed[codes[timed] == code], weights.get(code), corrected, level)
+    evidence = [
+        _evidence_of(name, codes == code, rewards, timed[codes[timed] == code], weights.get(code), corrected, level)
         for code, name in enumerate(names)
     ]
-    found.sort(key=lambda one: (-np.inf if one.weight is None else one.weight, one.name), reverse=True)
+    evidence.sort(key=lambda skill: (-np.inf if skill.weight is None else skill.weight, skill.name), reverse=True)
     without = int((codes < 0).sum())
-    return Skills(found, weighting, len(log), without, int(known.sum()) - len(timed))
+    return Skills(evidence, weighting, len(log), without, int(known.sum()) - len(timed))
 
 
 def routing(log: str | Path, *, used: str = "actual_skill", router: str = "regex", shadow: str = "vector") -> Routing:
@@ -163,7 +169,7 @@ def routing(log: str | Path, *, used: str = "actual_skill", router: str = "regex
         router, shadow: fields with the skills that the routers name.
 
     Returns:
-        The shares; None where no row tells.
+        The shares; None where no row has the facts.
 
     Raises:
         KarlError: as :func:`karl_fast.read`.
@@ -175,19 +181,19 @@ def routing(log: str | Path, *, used: str = "actual_skill", router: str = "regex
     real, names = rows.domains, rows.domain_names
     known = real >= 0
     number = {name: code for code, name in enumerate(names)}
-    first, second = (_numbered(rows, column, number) for column in ("group", "partition"))
+    first, second = (_codes_by_name(rows, column, number) for column in ("group", "partition"))
     ranks = np.nan_to_num(rows.rewards)
-    right = second == real
+    is_correct = second == real
     both = known & (first != NONE) & (second != NONE)
     return Routing(
         rows=int(known.sum()),
         agreement=_share(first == second, both),
-        shadow_correct=_share(right, known),
+        shadow_correct=_share(is_correct, known),
         router_correct=_share(first == real, known),
         in_top=_share(ranks * TOP >= 1 - 1e-9, known),
         reciprocal_rank=_share(ranks, known),
         by_skill={
-            name: (int((real == code).sum()), float(right[real == code].mean())) for code, name in enumerate(names)
+            name: (int((real == code).sum()), float(is_correct[real == code].mean())) for code, name in enumerate(names)
         },
     )
 
@@ -196,7 +202,7 @@ NONE = -1
 """Number of a skill that a router does not name."""
 
 
-def _numbered(log: Log, column: str, number: dict[str, int]) -> Codes:
+def _codes_by_name(log: Log, column: str, number: dict[str, int]) -> Codes:
     """Return the skills of a column by the numbers of the used ones; others have numbers of their own."""
     names = log.core.names(column)
     codes = np.array([number.setdefault(name, len(number)) for name in names] + [NONE], dtype=np.int64)
@@ -207,15 +213,15 @@ def _share(values: NDArray[np.bool_] | Column, rows: NDArray[np.bool_]) -> float
     return float(values[rows].mean()) if rows.any() else None
 
 
-def _corrected(logs: str | Path | Iterable[str | Path], by: str) -> dict[str, Column]:
+def _corrections(logs: str | Path | Iterable[str | Path], by: str) -> dict[str, Column]:
     """Return whether the user corrected, 1 or 0, of the rows of each skill where it is known."""
     log = read(logs, domain=by, reward={CORRECTED: 1.0})
-    values, codes = 1 - log.components[CORRECTED], log.domains  # which enters a reward as 1 - x
+    values, codes = 1 - log.components[CORRECTED], log.domains  # undoes 1 - x, in which it enters a reward
     known = ~np.isnan(values)
     return {name: values[known & (codes == code)] for code, name in enumerate(log.domain_names)}
 
 
-def _by_time(log: Log) -> NDArray[np.int64]:
+def _rows_by_time(log: Log) -> NDArray[np.int64]:
     """Return the rows with a time, the oldest first; rows of one time in the order of the log."""
     names = log.core.names("partition")
     places = np.empty(len(names) + 1, dtype=np.int64)
@@ -235,7 +241,7 @@ def _weights(rewards: Column, codes: Codes, weighting: Weighting, alpha: float) 
     return dict(zip(state.ids.tolist(), values.tolist(), strict=True))
 
 
-def _skill(
+def _evidence_of(
     name: str,
     rows: NDArray[np.bool_],
     rewards: Column,

@@ -72,7 +72,7 @@ def test_the_rows_are_those_that_are_judged_before(tmp_path: Path, more: dict[st
 def test_they_are_left_unread_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared_as: list[str] = []
 
-    def noted(settings: Settings, prepared: Any, row_judge: Any) -> Any:
+    def record_plan(settings: Settings, prepared: Any, row_judge: Any) -> Any:
         prepared_as.append(prepared)
         return export_plan(settings, prepared, row_judge)
 

@@ -23,18 +23,8 @@ from karl_fast._core import (
     pass_at_k,
     self_bleu,
 )
-from karl_fast.diversity.profile import (
-    Comparison,
-    Information,
-    Profile,
-    Rollouts,
-    compare,
-    mutual_information,
-    profile,
-    vendi,
-    vendi_ngrams,
-    vendi_similarity,
-)
+from karl_fast.diversity.profile import Comparison, Information, Profile, Rollouts, compare, mutual_information, profile
+from karl_fast.diversity.vendi import vendi, vendi_ngrams, vendi_similarity
 
 __all__ = ["distinct_n", "self_bleu", "vendi_ngrams"]
 __all__ += ["vendi", "vendi_similarity"]

@@ -42,7 +42,9 @@ def of_answers(answers: Iterable[tuple[Hashable | None, Any]]) -> dict[str, floa
         "self_bleu": float(self_bleu(*columns, 2).mean()),
         "unique": _unique(texts),
     }
-    return {"rows": len(texts)} | {name: float(one) if math.isfinite(one) else None for name, one in numbers.items()}
+    return {"rows": len(texts)} | {
+        name: float(number) if math.isfinite(number) else None for name, number in numbers.items()
+    }
 
 
 def words_of(answer: Any) -> tuple[str, ...]:
@@ -51,8 +53,10 @@ def words_of(answer: Any) -> tuple[str, ...]:
         return tuple(answer.split())
     if not isinstance(answer, list):
         return ()
-    said = [one.get("content") for one in answer if isinstance(one, dict) and one.get("role") == "assistant"]
-    return tuple(word for content in said if isinstance(content, str) for word in content.split())
+    contents = [
+        message.get("content") for message in answer if isinstance(message, dict) and message.get("role") == "assistant"
+    ]
+    return tuple(word for content in contents if isinstance(content, str) for word in content.split())
 
 
 def _unique(texts: Iterable[tuple[Hashable | None, tuple[str, ...]]]) -> float:

@@ -70,8 +70,8 @@ class PolicyAttempts:
         if progress is not None and done < len(chunks):
             progress(self.log.name, ends[done], len(self.prompts), [])
         try:
-            left = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
-            for number, (rollouts, failures) in enumerate(left, done + 1):
+            missing_chunks = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
+            for number, (rollouts, failures) in enumerate(missing_chunks, done + 1):
                 journal.write(rollout_line(rollout, 0)(rollout.logp, learned=False) for rollout in rollouts)
                 if progress is not None:
                     progress(self.log.name, ends[number], len(self.prompts), failures)

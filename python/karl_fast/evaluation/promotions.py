@@ -156,10 +156,10 @@ class PromotionRecords:
 
     def _finish_move(self, place: Path, source: str | None, target: str | None, state: str) -> None:
         """Move the link from one adapter to another unless that was done; it may lead elsewhere since."""
-        now = self.target()
-        if now == source != target:
+        current = self.target()
+        if current == source != target:
             self.move(target)
-        self.update(place, state=state if now in (source, target) else "superseded")
+        self.update(place, state=state if current in (source, target) else "superseded")
 
 
 PROMOTIONS_FOLDER, PROMOTION_RECORD, PROMOTION_LOCK = "promotions", "record.json", ".lock"

@@ -108,8 +108,8 @@ def describe_given_rows(log: Log, draft: _core.Draft) -> Manifest:
 
 def _columns(log: Log) -> Manifest:
     """Return the columns that the caller replaced and the reward functions used; empty if neither."""
-    given = {"columns_given": list(log.given)} if log.given else {}
-    return given | ({"reward_functions": log.functions} if log.functions else {})
+    replaced = {"columns_given": list(log.given)} if log.given else {}
+    return replaced | ({"reward_functions": log.functions} if log.functions else {})
 
 
 def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
@@ -411,8 +411,8 @@ def _left_beside(log: Log) -> dict[str, list[str]]:
     """Return the fields that belong to prompts and are in no row; those of the first records, empty for a stream."""
     if not log.inputs or any(file["format"] != "generic" for file in log.inputs):
         return {}
-    left = unread_prompt_keys(records(log), dict(log.inputs[0]["fields"]))
-    return {"left_beside": left} if left else {}
+    keys = unread_prompt_keys(records(log), dict(log.inputs[0]["fields"]))
+    return {"left_beside": keys} if keys else {}
 
 
 def _left_out(log: Log) -> list[dict[str, Any]]:

@@ -57,23 +57,23 @@ def read(
         UsageError: a field path or setting that means nothing.
     """
     settings = (settings or Settings()).replace(**choices)
-    within = _within_here(settings)
+    within = _folder_guard(settings)
     scorers, unrewarded = _scorers(settings), list[str]()
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
         with within():
-            found = spool.enter_context(
+            resolved = spool.enter_context(
                 resolve_logs(as_list(logs), needed=_needed(settings), rewarded=_is_rewarded(settings))
             )
             core = _core.read(
-                found.files,
+                resolved.files,
                 **columns(settings),
                 partition=settings.partition_field,
                 order=settings.order_by,
                 max_line_bytes=settings.max_line_bytes,
                 domain_asked=settings.domain_asked,
-                compare=_compared(settings) if settings.dedup or fingerprint else None,
+                compare=_part_compared(settings) if settings.dedup or fingerprint else None,
                 strict=settings.strict,
                 threads=settings.threads,
                 progress=progress,
@@ -83,11 +83,30 @@ def read(
         if settings.strict:
             refuse_bad_rows(core)
         if scorers is not None:
-            core, unrewarded = _score(core, settings, scorers)
+            from karl_fast.log.reward_functions import score  # with NumPy, which logs without functions do without
+
+            core, unrewarded = score(core, settings, scorers)
         undo.pop_all()
     facts = scorers.facts if scorers else None
-    facts_of_files = (found.left_out, found.skipped, found.summed)
-    return Log(core, settings, spool, (), facts, found.passed, unrewarded, *facts_of_files)
+    facts_of_files = (resolved.left_out, resolved.skipped, resolved.summed)
+    return Log(core, settings, spool, (), facts, resolved.passed, unrewarded, *facts_of_files)
+
+
+def _folder_guard(settings: Settings) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Return to this folder, which paths are relative to, in case a function of a file changes it."""
+    if not settings.functions:
+        return contextlib.nullcontext
+    from karl_fast._user_code import here, within
+
+    return partial(within, here())
+
+
+def _scorers(settings: Settings) -> Scorers | None:
+    if not settings.functions:
+        return None
+    from karl_fast.log.reward_functions import load_functions  # with NumPy, as in `read`
+
+    return load_functions(settings)
 
 
 def _needed(settings: Settings) -> Needed | None:
@@ -104,32 +123,9 @@ def _is_rewarded(settings: Settings) -> bool:
     return settings.reward is not None or (settings.format or "trl").lower() != "trl"
 
 
-def _compared(settings: Settings) -> Literal["content", "records"]:
+def _part_compared(settings: Settings) -> Literal["content", "records"]:
     """Return the part of records that is compared for duplicates: whole records for raw rows, else the content."""
     return "records" if settings.shape == "raw" else "content"
-
-
-def _scorers(settings: Settings) -> Scorers | None:
-    if not settings.functions:
-        return None
-    from karl_fast.log.reward_functions import load_functions  # most runs have no function
-
-    return load_functions(settings)
-
-
-def _within_here(settings: Settings) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Return to this folder, which paths are relative to, in case a function of a file changes it."""
-    if not settings.functions:
-        return contextlib.nullcontext
-    from karl_fast._user_code import here, within
-
-    return partial(within, here())
-
-
-def _score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.Log, list[str]]:
-    from karl_fast.log.reward_functions import score
-
-    return score(core, settings, scorers)
 
 
 def refuse_bad_rows(core: _core.Log) -> None:

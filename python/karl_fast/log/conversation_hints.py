@@ -42,7 +42,7 @@ def conversation_hint(log: Log) -> str | None:
     would be lost by all of them, the hint names that part.
     """
     some, path = records(log), log.settings.messages
-    lost: list[str] = []
+    lost_keys: list[str] = []
     for choices in _conversation_options(some, path):
         if not gives_rows(log, some, **choices):
             continue
@@ -50,8 +50,8 @@ def conversation_hint(log: Log) -> str | None:
             options = " ".join(f"--{name} {shlex.quote(path)}" for name, path in choices.items())
             return f"did you mean {options}?"
         # Earlier turns that are taken for the conversation lose the prompt and the answer beside them.
-        lost = lost or ([top_key(choices["messages"])] if {*unread} <= {*PROMPTS, *COMPLETIONS} else unread)
-    return f"the texts of {' and '.join(map(shorten_key, lost))} {JOIN}" if lost else _joining_hint(log, some)
+        lost_keys = lost_keys or ([top_key(choices["messages"])] if {*unread} <= {*PROMPTS, *COMPLETIONS} else unread)
+    return f"the texts of {' and '.join(map(shorten_key, lost_keys))} {JOIN}" if lost_keys else _joining_hint(log, some)
 
 
 JOIN = (
@@ -222,8 +222,8 @@ def _joining_hint(log: Log, some: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the command that joins an instruction and its input to one prompt, as data sets of Alpaca have them."""
     if not all({"instruction", "input", "output"} <= {*record} for record in some):
         return None
-    if lost := unread_prompt_keys(some, {"prompt": "instruction", "messages": "input", "completion": "output"}):
-        return f"the texts of {' and '.join(map(shorten_key, lost))} {JOIN}"
+    if lost_keys := unread_prompt_keys(some, {"prompt": "instruction", "messages": "input", "completion": "output"}):
+        return f"the texts of {' and '.join(map(shorten_key, lost_keys))} {JOIN}"
     joined = [
         {**record, "prompt": f"{record['instruction']}\n\n{record['input']}", "completion": record["output"]}
         for record in some

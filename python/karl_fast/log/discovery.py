@@ -1,4 +1,12 @@
-"""Discovery of log files from the paths a user gives."""
+"""Discovery of log files from the paths a user gives.
+
+```text
+names: files, folders, globs, - -> candidates -> each file once -> files of other kinds are refused or skipped
+                                                               -> readable_twice: the file, or a temporary copy of it
+```
+
+A log is read twice, first for its columns and then for the rows drawn; so pipes and the rows of Parquet are copied.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, PackedError, UsageError
-from karl_fast.log.foreign_files import foreign_kind, refused, saved
+from karl_fast.log.foreign_files import foreign_error, foreign_kind, saved_data_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,11 +35,10 @@ if TYPE_CHECKING:
 PACKED = (".gz", ".zst", ".zstd")
 """Suffixes of packed files."""
 
-
-OTHERWISE = (".bz2", ".xz", ".lzma", ".lz4", ".zlib")
+UNSUPPORTED = (".bz2", ".xz", ".lzma", ".lz4", ".zlib")
 """Suffixes of files in a compression that cannot be unpacked."""
 
-ARCHIVES = (".tar", ".tgz", ".zip", ".7z", *(".tar" + packed for packed in (*PACKED, *OTHERWISE)))
+ARCHIVES = (".tar", ".tgz", ".zip", ".7z", *(".tar" + packed for packed in (*PACKED, *UNSUPPORTED)))
 """Suffixes of archives."""
 
 
@@ -46,7 +53,7 @@ SUFFIXES = with_packed_suffixes(".jsonl", ".json", ".ndjson")
 PARQUET = ".parquet"
 """Suffix of Parquet files."""
 
-PASSED = (PARQUET, *ARCHIVES, *OTHERWISE)
+SKIPPED_SUFFIXES = (PARQUET, *ARCHIVES, *UNSUPPORTED)
 """Suffixes of files in a folder that are skipped unopened, and reported."""
 
 
@@ -68,6 +75,69 @@ class ResolvedLogs(NamedTuple):
     summed: list[tuple[str, SummedReward]]
 
 
+@contextlib.contextmanager
+def resolve_logs(
+    logs: Iterable[object],
+    suffixes: tuple[str, ...] = SUFFIXES,
+    needed: Needed | None = None,
+    *,
+    rewarded: bool = False,
+) -> Iterator[ResolvedLogs]:
+    """Resolve files, folders, globs and ``-``.
+
+    A file given twice, or by two names, is read once. A folder is searched for names that end in one of ``suffixes``;
+    skipped are files without records, those that end in `SKIPPED_SUFFIXES`, hidden ones, broken links, and data sets
+    that karl-fast wrote there. Standard input, pipes and the rows of Parquet files are spooled to a
+    temporary file, because a log is read twice; it is removed afterwards. ``needed`` gives the columns
+    of a Parquet file that have to be kept; all by default; ``rewarded`` says that rewards are not computed of its
+    columns.
+
+    Raises:
+        LogError: for a file that is not JSON, of a kind that is known by its name or beginning.
+        RewardError: for completions of TRL of which it is not known which columns are rewards.
+        FileError: for a missing path, and a damaged Parquet file.
+        ColumnError: for a column of a Parquet file that has to be kept, and cannot be.
+        MissingExtraError: for a Parquet file without pyarrow.
+        UsageError: for a folder or a glob without any log in it, and for ``-`` twice.
+    """
+    with contextlib.ExitStack() as stack:
+        names = [path_of(log) for log in logs]
+        if names.count("-") > 1:
+            raise UsageError("- is given twice, and standard input can be read once")
+        candidates = [file for name in names for file in _expand(name, suffixes)]
+        if not candidates:
+            raise UsageError("no log given")
+        for candidate in candidates:
+            _refuse_packed_table(candidate.path)
+        files = _merge_names((candidate.path, candidate.inside) for candidate in candidates if not candidate.is_passed)
+        skip_reasons = {
+            path_text(candidate.path): candidate.why
+            for candidate in candidates
+            if candidate.is_passed and _identity(candidate.path) not in files
+        }
+        passed = [path for path, why in skip_reasons.items() if why is None]
+        skipped = [(path, why) for path, why in skip_reasons.items() if why is not None]
+        logs_only, foreign = _split_foreign([*files.values()])
+        copies = [
+            (
+                readable_twice(path, stack, table=path.endswith(PARQUET), needed=needed, rewarded=rewarded),
+                path_text(path),
+                inside,
+            )
+            for path, inside in logs_only
+        ]
+        for copy, name, _ in copies:
+            if not name.endswith(PARQUET) and (kind := foreign_kind(copy.path, name)):  # of a pipe, known only now
+                raise foreign_error(kind, name)
+        yield ResolvedLogs(
+            files=[(copy.path, name, inside) for copy, name, inside in copies],
+            passed=passed,
+            left_out=[(name, column) for copy, name, _ in copies for column in copy.left_out],
+            skipped=skipped + foreign,
+            summed=[(name, copy.summed) for copy, name, _ in copies if copy.summed],
+        )
+
+
 class Candidate(NamedTuple):
     """A file that a name resolves to.
 
@@ -84,83 +154,117 @@ class Candidate(NamedTuple):
     @property
     def is_passed(self) -> bool:
         """True if the file is skipped."""
-        return self.inside and (self.why is not None or self.path.endswith(PASSED))
+        return self.inside and (self.why is not None or self.path.endswith(SKIPPED_SUFFIXES))
 
 
-HIDDEN = "its name, or that of a folder on the way to it, begins with a dot: it is read where it is named"
+def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
+    if log == "-" or _exists(Path(log)):
+        return _expand_folder(log, suffixes) if Path(log).is_dir() else [Candidate(log, inside=False)]
+    matches = sorted(glob.glob(log, recursive=True))
+    if matches:
+        return _expand_matches(matches, suffixes)
+    if glob.has_magic(log):
+        raise UsageError(f"no file matches {log}")
+    raise FileError(f"cannot open {log}: no such file or folder", 2, log, hint=beside(log))
 
 
-@contextlib.contextmanager
-def resolve_logs(
-    logs: Iterable[object],
-    suffixes: tuple[str, ...] = SUFFIXES,
-    needed: Needed | None = None,
-    *,
-    rewarded: bool = False,
-) -> Iterator[ResolvedLogs]:
-    """Resolve files, folders, globs and ``-``.
-
-    A file given twice, or by two names, is read once. A folder is searched for names that end in one of ``suffixes``;
-    skipped are files without records, those with names in `PASSED`, hidden ones, broken links, and data sets that
-    karl-fast wrote there. Standard input, pipes and the rows of Parquet files are spooled to a temporary file, because
-    a log is read twice; it is removed afterwards. ``needed`` gives the columns of a Parquet file that have to be kept;
-    all by default; ``rewarded`` says that rewards are not computed of its columns.
-
-    Raises:
-        LogError: for a file that is not JSON, of a kind that is known by its name or beginning.
-        RewardError: for completions of TRL of which it is not known which columns are rewards.
-        FileError: for a missing path, and a damaged Parquet file.
-        ColumnError: for a column of a Parquet file that has to be kept, and cannot be.
-        MissingExtraError: for a Parquet file without pyarrow.
-        UsageError: for a folder or a glob without any log in it, and for ``-`` twice.
-    """
-    with contextlib.ExitStack() as stack:
-        names = [path_of(log) for log in logs]
-        if names.count("-") > 1:
-            raise UsageError("- is given twice, and standard input can be read once")
-        found = [file for name in names for file in _expand(name, suffixes)]
-        if not found:
-            raise UsageError("no log given")
-        for one in found:
-            _refuse_packed_table(one.path)
-        taken = _once((one.path, one.inside) for one in found if not one.is_passed)
-        others = {path_text(one.path): one.why for one in found if one.is_passed and _identity(one.path) not in taken}
-        passed = [path for path, why in others.items() if why is None]
-        skipped = [(path, why) for path, why in others.items() if why is not None]
-        logs_only, foreign = _without_foreign([*taken.values()])
-        copies = [
-            (
-                keep_input(path, stack, table=path.endswith(PARQUET), needed=needed, rewarded=rewarded),
-                path_text(path),
-                inside,
-            )
-            for path, inside in logs_only
-        ]
-        for copy, name, _ in copies:
-            if not name.endswith(PARQUET) and (kind := foreign_kind(copy.path, name)):  # of a pipe, known only now
-                raise refused(kind, name)
-        yield ResolvedLogs(
-            files=[(copy.path, name, inside) for copy, name, inside in copies],
-            passed=passed,
-            left_out=[(name, column) for copy, name, _ in copies for column in copy.left_out],
-            skipped=skipped + foreign,
-            summed=[(name, copy.summed) for copy, name, _ in copies if copy.summed],
-        )
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
 
 
-def _without_foreign(found: list[tuple[str, bool]]) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
-    """Return the files that may hold records, and those of folders that are of another kind, each with the reason.
+def _expand_matches(matches: list[str], suffixes: tuple[str, ...]) -> list[Candidate]:
+    """Resolve the matches of a glob; folders among them may hold no log."""
+    candidates: list[Candidate] = []
+    for match in matches:
+        folder = Path(match).is_dir()
+        candidates += _walk(match, suffixes)[0] if folder else [Candidate(match, inside=False)]
+    if all(candidate.is_passed for candidate in candidates):
+        return [file for match in matches for file in _expand(match, suffixes)]  # raises the reason of the first
+    return candidates
 
-    Raises:
-        LogError: for a file of another kind that was named, and where folders hold no others.
-    """
-    kinds = [foreign_kind(path, path_text(path)) if Path(path).is_file() else None for path, _ in found]
-    of_another = [(path, inside, kind) for (path, inside), kind in zip(found, kinds, strict=True) if kind]
-    for path, inside, kind in of_another:
-        if not inside or len(of_another) == len(found):
-            raise refused(kind, path_text(path))
-    rest = [one for one, kind in zip(found, kinds, strict=True) if not kind]
-    return rest, [(path_text(path), f"it is {kind.what}") for path, _, kind in of_another]
+
+def _expand_folder(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
+    """Return the logs of a folder, and the files skipped by name."""
+    if kind := saved_data_set(folder):
+        raise foreign_error(kind, folder)
+    candidates, num_data_sets = _walk(folder, suffixes)
+    if all(candidate.is_passed for candidate in candidates):
+        raise _no_log_error(folder, suffixes, candidates, num_data_sets)
+    return candidates
+
+
+def _walk(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], int]:
+    """Return the logs of a folder, the files skipped by name, and the number of data sets skipped."""
+    candidates, num_data_sets = [], 0
+    ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in UNSUPPORTED), *ARCHIVES, PARQUET)
+    for here, folders, names in os.walk(folder, onerror=_refuse_unlisted):
+        folders.sort()
+        if is_output(here):
+            num_data_sets += 1
+        else:
+            paths = [Path(here, name) for name in sorted(names) if name.endswith(ends)]
+            candidates += [
+                Candidate(str(path), True, _skip_reason_of_name(path, folder))
+                for path in paths
+                if not _is_special(path)
+            ]
+    return candidates, num_data_sets
+
+
+HIDDEN_REASON = "its name, or that of a folder on the way to it, begins with a dot: it is read where it is named"
+
+BROKEN_LINK = "it is a link to what is not there"
+"""Reason to skip a broken link."""
+
+
+def _skip_reason_of_name(path: Path, folder: str) -> str | None:
+    """Return the reason to skip a file that has the name of a log, such as backups of editors."""
+    if any(part.startswith(".") for part in path.relative_to(folder).parts):
+        return HIDDEN_REASON
+    return None if path.exists() else BROKEN_LINK
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether a path is a pipe, a socket or a device, which are skipped in folders."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _refuse_unlisted(error: OSError) -> None:
+    # Skipped in silence, its logs would be lost.
+    raise FileError(f"cannot list {error.filename}: {error.strerror}", error.errno, error.filename) from error
+
+
+def _no_log_error(folder: str, suffixes: tuple[str, ...], others: list[Candidate], num_data_sets: int) -> UsageError:
+    """Return the error for a folder without a log, with its other files and number of data sets."""
+    if is_output(folder):
+        return UsageError(f"the folder {folder} is a data set of karl-fast, not a log", hint=data_set_hint(folder))
+    but = f" but in {counted(num_data_sets, 'data set')} of karl-fast" if num_data_sets else ""
+    error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
+    parquet = [other.path for other in others if other.path.endswith(PARQUET)]
+    if parquet:
+        error.hint = f"Parquet files are taken by name or glob: {neighbours_glob(parquet[0])}"
+    elif others:
+        error.hint = f"{others[0].path}: {others[0].why or skip_reason(others[0].path)}"
+    return error
+
+
+def skip_reason(path: str) -> str:
+    """Return the reason why a file of a folder was skipped by name."""
+    end = max((end for end in SKIPPED_SUFFIXES if path.endswith(end)), key=len)
+    packed = f"its name ends in {end}, which is not unpacked here"
+    return "Parquet is read where it is named" if end == PARQUET else packed
+
+
+def neighbours_glob(parquet: str) -> str:
+    """Return a glob that matches a Parquet file and those beside it."""
+    return f"{glob.escape(str(Path(parquet).parent))}/*{PARQUET}"
 
 
 def _refuse_packed_table(path: str) -> None:
@@ -173,16 +277,16 @@ def _refuse_packed_table(path: str) -> None:
         raise error
 
 
-def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
+def _merge_names(files: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
     """Map each file once to a path that is not a link if there is one, because tools keep its sidecar files there.
 
     The flag is True if the file was only found in folders, and so may have no records.
     """
-    once: dict[object, tuple[str, bool]] = {}
-    for path, inside in found:
-        name, before = once.get(which := _identity(path), (path, True))
-        once[which] = (path if _is_link(name) and not _is_link(path) else name), inside and before
-    return once
+    by_identity: dict[object, tuple[str, bool]] = {}
+    for path, inside in files:
+        name, was_inside = by_identity.get(identity := _identity(path), (path, True))
+        by_identity[identity] = (path if _is_link(name) and not _is_link(path) else name), inside and was_inside
+    return by_identity
 
 
 def _identity(path: str) -> object:
@@ -199,150 +303,19 @@ def _is_link(path: str) -> bool:
     return os.path.realpath(path) != os.path.abspath(path)  # noqa: PTH100  (resolve() would follow it)
 
 
-def path_text(path: str) -> str:
-    """Return a path as text, with bytes that are not UTF-8 escaped."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def as_list(logs: object) -> list[Any]:
-    """Return one log or several as a list."""
-    alone = isinstance(logs, str | bytes | os.PathLike) or not hasattr(logs, "__iter__")
-    return [logs] if alone else list(cast("Iterable[Any]", logs))
-
-
-def path_of(log: object) -> str:
-    """Return the path of a log given by a caller.
+def _split_foreign(files: list[tuple[str, bool]]) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
+    """Return the files that may hold records, and those of folders that are of another kind, each with the reason.
 
     Raises:
-        UsageError: it is not a path, or empty.
+        LogError: for a file of another kind that was named, and where folders hold no others.
     """
-    name = os.fspath(log) if isinstance(log, os.PathLike) else log
-    if not isinstance(name, str):
-        raise UsageError(f"a log is of type {type(log).__name__}, wanted a path, a folder, a glob or -")
-    if not name:
-        raise UsageError("a log has an empty name, wanted a path, a folder, a glob or -")
-    return name
-
-
-def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
-    if log == "-" or _exists(Path(log)):
-        return _inside(log, suffixes) if Path(log).is_dir() else [Candidate(log, inside=False)]
-    matches = sorted(glob.glob(log, recursive=True))
-    if matches:
-        return _matched(matches, suffixes)
-    if glob.has_magic(log):
-        raise UsageError(f"no file matches {log}")
-    raise FileError(f"cannot open {log}: no such file or folder", 2, log, hint=beside(log))
-
-
-def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[Candidate]:
-    """Resolve the matches of a glob; folders among them may hold no log."""
-    found: list[Candidate] = []
-    for match in matches:
-        folder = Path(match).is_dir()
-        found += _walked(match, suffixes)[0] if folder else [Candidate(match, inside=False)]
-    if all(one.is_passed for one in found):
-        return [file for match in matches for file in _expand(match, suffixes)]  # which says why of the first
-    return found
-
-
-def _exists(path: Path) -> bool:
-    try:
-        path.lstat()
-    except OSError:
-        return False
-    return True
-
-
-def _inside(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
-    """Return the logs of a folder, and the files skipped by name."""
-    if kind := saved(folder):
-        raise refused(kind, folder)
-    found, passed = _walked(folder, suffixes)
-    if all(one.is_passed for one in found):
-        raise _no_log(folder, suffixes, found, passed)
-    return found
-
-
-def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], int]:
-    """Return the logs of a folder, the files skipped by name, and the number of data sets skipped."""
-    found, passed = [], 0
-    ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), *ARCHIVES, PARQUET)
-    for here, folders, names in os.walk(folder, onerror=_unlisted):
-        folders.sort()
-        if is_output(here):
-            passed += 1
-        else:
-            paths = [Path(here, name) for name in sorted(names) if name.endswith(ends)]
-            found += [
-                Candidate(str(path), True, _skip_reason_of_name(path, folder))
-                for path in paths
-                if not _is_special(path)
-            ]
-    return found, passed
-
-
-def _skip_reason_of_name(path: Path, folder: str) -> str | None:
-    """Return the reason to skip a file that has the name of a log, such as backups of editors."""
-    if any(part.startswith(".") for part in path.relative_to(folder).parts):
-        return HIDDEN
-    return None if path.exists() else NOWHERE
-
-
-def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], passed: int) -> UsageError:
-    """Return the error for a folder without a log, with its other files and number of data sets."""
-    if is_output(folder):
-        return UsageError(f"the folder {folder} is a data set of karl-fast, not a log", hint=data_set_hint(folder))
-    but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
-    error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
-    parquet = [one.path for one in others if one.path.endswith(PARQUET)]
-    if parquet:
-        error.hint = f"Parquet files are taken by name or glob: {neighbours_glob(parquet[0])}"
-    elif others:
-        error.hint = f"{others[0].path}: {others[0].why or skip_reason(others[0].path)}"
-    return error
-
-
-def skip_reason(path: str) -> str:
-    """Return the reason why a file of a folder was skipped by name."""
-    end = max((end for end in PASSED if path.endswith(end)), key=len)
-    packed = f"its name ends in {end}, which is not unpacked here"
-    return "Parquet is read where it is named" if end == PARQUET else packed
-
-
-def neighbours_glob(parquet: str) -> str:
-    """Return a glob that matches a Parquet file and those beside it."""
-    return f"{glob.escape(str(Path(parquet).parent))}/*{PARQUET}"
-
-
-def _is_special(path: Path) -> bool:
-    """Return whether a path is a pipe, a socket or a device, which are skipped in folders."""
-    try:
-        return not stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False
-
-
-def _unlisted(error: OSError) -> None:
-    # Passed over in silence, its logs would be lost.
-    raise FileError(f"cannot list {error.filename}: {error.strerror}", error.errno, error.filename) from error
-
-
-def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the reason why a format found no groups in some files; None if it did."""
-    without = [file["beside"] for file in found if file["beside"] and file["beside"]["problem"]]
-    if not without:
-        return None
-    first, more = without[0], f" of {len(without)} files" if len(without) > 1 else ""
-    why = f"{first['path']}: {first['problem']}"
-    return f"no {first['key']}, so no groups{more}: {why}; name them with --group"
-
-
-# Temporary copies of inputs that cannot be read twice from their place, line by line.
-
-
-NOWHERE = "it is a link to what is not there"
-"""Reason to skip a broken link."""
+    kinds = [foreign_kind(path, path_text(path)) if Path(path).is_file() else None for path, _ in files]
+    of_another = [(path, inside, kind) for (path, inside), kind in zip(files, kinds, strict=True) if kind]
+    for path, inside, kind in of_another:
+        if not inside or len(of_another) == len(files):
+            raise foreign_error(kind, path_text(path))
+    rest = [file for file, kind in zip(files, kinds, strict=True) if not kind]
+    return rest, [(path_text(path), f"it is {kind.what}") for path, _, kind in of_another]
 
 
 class ReadableTwice(NamedTuple):
@@ -359,11 +332,11 @@ class ReadableTwice(NamedTuple):
     summed: SummedReward | None = None
 
 
-def keep_input(
+def readable_twice(
     path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None, rewarded: bool
 ) -> ReadableTwice:
     """Return a file that can be read twice, line by line; ``rewarded`` as for :func:`parquet_in.lines`."""
-    # Imported here: most runs need neither, and the import delays their start.
+    # Imported here, because most runs need neither, and the import delays their start.
     if _is_stream(path):
         from karl_fast.log.spool import spool
 
@@ -385,11 +358,33 @@ def _is_stream(name: str) -> bool:
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         return not stat.S_ISREG(mode)
     except OSError as error:
-        why = NOWHERE if Path(name).is_symlink() and not Path(name).exists() else error.strerror
+        why = BROKEN_LINK if Path(name).is_symlink() and not Path(name).exists() else error.strerror
         raise FileError(f"cannot open {name}: {why}", error.errno, name) from error
 
 
-# Data sets that karl-fast wrote, which are found among logs and are none.
+def as_list(logs: object) -> list[Any]:
+    """Return one log or several as a list."""
+    is_single = isinstance(logs, str | bytes | os.PathLike) or not hasattr(logs, "__iter__")
+    return [logs] if is_single else list(cast("Iterable[Any]", logs))
+
+
+def path_of(log: object) -> str:
+    """Return the path of a log given by a caller.
+
+    Raises:
+        UsageError: it is not a path, or empty.
+    """
+    name = os.fspath(log) if isinstance(log, os.PathLike) else log
+    if not isinstance(name, str):
+        raise UsageError(f"a log is of type {type(log).__name__}, wanted a path, a folder, a glob or -")
+    if not name:
+        raise UsageError("a log has an empty name, wanted a path, a folder, a glob or -")
+    return name
+
+
+def path_text(path: str) -> str:
+    """Return a path as text, with bytes that are not UTF-8 escaped."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 MANIFEST_MAX = 1 << 28
@@ -409,7 +404,7 @@ def _read_manifest(folder: str) -> dict[str, Any] | None:
     path = Path(folder, "manifest.json")
     try:
         facts = path.stat()
-        # Somebody else's may be a pipe that never ends, or larger than memory.
+        # A manifest of another program may be a pipe that never ends, or larger than memory.
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MANIFEST_MAX:
             return None
         manifest = json.loads(path.read_bytes())
@@ -428,3 +423,13 @@ def data_set_hint(folder: str) -> str:
     paths = [file["path"] for file in files if isinstance(file.get("path"), str)]
     others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
     return "give what it was drawn from" + (f": {paths[0]}{others}" if paths else "")
+
+
+def why_no_groups(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the reason why a format found no groups in some files; None if it did."""
+    without = [file["beside"] for file in files if file["beside"] and file["beside"]["problem"]]
+    if not without:
+        return None
+    first, more = without[0], f" of {len(without)} files" if len(without) > 1 else ""
+    why = f"{first['path']}: {first['problem']}"
+    return f"no {first['key']}, so no groups{more}: {why}; name them with --group"

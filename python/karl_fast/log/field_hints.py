@@ -180,9 +180,9 @@ def _is_record(value: object) -> bool:
     return any(is_conversation(value.get(name)) for name in NAMES["messages"]) or {"prompt", "completion"} <= {*value}
 
 
-def _preference_hint(log: Log, field: str, path: str, one: dict[str, Any]) -> str | None:
+def _preference_hint(log: Log, field: str, path: str, example: dict[str, Any]) -> str | None:
     """Return the command that makes rows of the better answers of a preference set without rewards."""
-    if not {"chosen", "rejected"} <= {*one} or field != "reward":
+    if not {"chosen", "rejected"} <= {*example} or field != "reward":
         return None
     for name in ("completion", "messages"):
         with_answers = [record | {name: record.get("chosen")} for record in records(log)]

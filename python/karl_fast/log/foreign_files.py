@@ -83,7 +83,7 @@ MAGIC = {
 }
 """First bytes of each kind; the last are those of a stream of Arrow."""
 
-NAMED = {".csv": CSV, ".tsv": TSV, ".yaml": YAML, ".yml": YAML, ".arrow": ARROW}
+BY_SUFFIX = {".csv": CSV, ".tsv": TSV, ".yaml": YAML, ".yml": YAML, ".arrow": ARROW}
 """Kinds by the ends of names, of files that do not begin as JSON."""
 
 
@@ -92,24 +92,24 @@ def foreign_kind(path: str, name: str) -> Kind | None:
     try:
         with Path(path).open("rb") as file:
             head = file.read(HEAD)
-    except OSError:  # of which reading speaks
+    except OSError:  # which reading reports
         return None
     magic = next((kind for begin, kind in MAGIC.items() if head.startswith(begin)), None)
     if magic or _is_json(head):
         return magic
     plain = next((name.removesuffix(end) for end in PACKED if name.endswith(end)), name)
-    by_name = next((kind for end, kind in NAMED.items() if plain.lower().endswith(end)), None)
-    return by_name or next((kind for fits, kind in LOOKS if fits(head)), None)
+    by_name = next((kind for end, kind in BY_SUFFIX.items() if plain.lower().endswith(end)), None)
+    return by_name or next((kind for fits, kind in BY_LOOK if fits(head)), None)
 
 
-def refused(kind: Kind, name: str) -> LogError:
+def foreign_error(kind: Kind, name: str) -> LogError:
     """Return the error for a file of a kind that is not read."""
     return LogError(
         f"{name}: it is {kind.what}, wanted lines of JSON", hint=kind.fix.replace(" {}", f" {shlex.quote(name)}")
     )
 
 
-def saved(folder: str) -> Kind | None:
+def saved_data_set(folder: str) -> Kind | None:
     """Return the kind of a folder that ``save_to_disk`` of datasets wrote; None of any other."""
     has = {name for name in ("dataset_dict.json", "dataset_info.json", "state.json") if Path(folder, name).is_file()}
     if "dataset_dict.json" in has:
@@ -148,11 +148,11 @@ def _is_table(head: bytes, delimiter: str) -> bool:
     except csv.Error:
         return False
     names = rows[0] if len(rows) > 1 else []
-    named = all(re.fullmatch(r"[A-Za-z_][\w .-]*", name) for name in names)
-    return len(names) > 1 and named and len(set(names)) == len(names) == len(rows[1])
+    are_names = all(re.fullmatch(r"[A-Za-z_][\w .-]*", name) for name in names)
+    return len(names) > 1 and are_names and len(set(names)) == len(names) == len(rows[1])
 
 
-LOOKS: tuple[tuple[Callable[[bytes], bool], Kind], ...] = (
+BY_LOOK: tuple[tuple[Callable[[bytes], bool], Kind], ...] = (
     (_looks_like_events, EVENTS),
     (_looks_like_yaml, YAML),
     (_looks_like_csv, CSV),

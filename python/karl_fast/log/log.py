@@ -1,4 +1,4 @@
-"""A log as columns of numbers."""
+"""A log as columns of numbers, in memory or as an Arrow table; columns computed elsewhere replace those read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from karl_fast.settings.sample import Settings
     from karl_fast.typing import ArrowArray, ArrowStream
 
-SETTLED = (
+READ_SETTINGS = (
     *("format", "id", "group", "reward", "messages", "prompt", "completion", "domain", "order_by", "strict"),
     "max_line_bytes",
 )
@@ -73,7 +73,7 @@ class Log:
         self.given = given
         # What scored the components that were not read, for the manifest.
         self.functions = functions
-        # Files of folders that were passed over for their names.
+        # Files of folders that were skipped for their names.
         self.passed = passed
         # Hidden files of folders and links that lead nowhere, each with the reason.
         self.skipped = skipped
@@ -103,7 +103,7 @@ class Log:
         self._spool.close()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        del requested_schema  # A wish: whoever asks looks at what it gets.
+        del requested_schema  # the protocol allows another schema than the requested one
         return self.core.arrow_stream(**self._columns())
 
     def __arrow_c_schema__(self) -> object:
@@ -168,11 +168,11 @@ class Log:
         """
         names = {"reward": reward, "group": group, "domain": domain, "log_weight": log_weight}
         columns = {role: name for role, name in names.items() if name is not None}
-        table = _loaded(frame, columns) if isinstance(frame, str | Path) else frame
+        table = _load_frame(frame, columns) if isinstance(frame, str | Path) else frame
         core, rows, by_row = self.core.with_columns(table, **columns)
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
-        taken: dict[str, Any] = {role: None for role in columns if role != "log_weight"}
-        settings = self.settings.replace(**taken)
+        replaced: dict[str, Any] = {role: None for role in columns if role != "log_weight"}
+        settings = self.settings.replace(**replaced)
         functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
         given = (*self.given, record)
         more = (self.passed, unrewarded, self.left_out, self.skipped, self.summed)
@@ -184,18 +184,20 @@ class Log:
         Raises:
             UsageError: a setting that only reading could have followed.
         """
-        for name in SETTLED:
+        for name in READ_SETTINGS:
             if getattr(settings, name) != getattr(self.settings, name):
-                got, was = getattr(settings, name), getattr(self.settings, name)
-                raise UsageError(f"{name} is {got!r}, but the log was read with {was!r}: read it again")
+                value, value_read = getattr(settings, name), getattr(self.settings, name)
+                raise UsageError(f"{name} is {value!r}, but the log was read with {value_read!r}: read it again")
         field = settings.partition_field
         if field is not None and field != self.settings.partition_field:
             raise UsageError(f"partition_by is {field}, but the log was read without that field: read it again")
         if settings.dedup and self.core.compared is None:
             raise UsageError("dedup wants hashes of trajectories, but the log was read without: read it with dedup")
         if settings.dedup and (self.settings.shape == "raw") != (settings.shape == "raw"):
-            was, now = self.settings.shape, settings.shape
-            raise UsageError(f"dedup compares other things for {now} rows than for {was} rows: read the log again")
+            value_read, now = self.settings.shape, settings.shape
+            raise UsageError(
+                f"dedup compares other things for {now} rows than for {value_read} rows: read the log again"
+            )
         if settings.shape == "raw" and self.left_out:
             path, (column, _) = self.left_out[0]
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
@@ -246,8 +248,8 @@ class Log:
         return self.core.inputs()
 
 
-def _loaded(path: str | Path, columns: dict[str, str]) -> ArrowStream:
-    # Imported here: pyarrow is an extra, and slow to load.
+def _load_frame(path: str | Path, columns: dict[str, str]) -> ArrowStream:
+    # Imported here, because pyarrow is an extra, and slow to load.
     from karl_fast.log.parquet_out import load
 
     table: ArrowStream = load(Path(path), {"row", *columns.values()})

@@ -14,7 +14,7 @@ from karl_fast._extras import missing_extra
 from karl_fast._output_path import refuse_read
 from karl_fast._safe_text import LONGEST, clean, counted
 from karl_fast.errors import FULL, ColumnError, FileError, KarlError, OutputExistsError
-from karl_fast.log.spool import not_kept
+from karl_fast.log.spool import copy_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -57,7 +57,7 @@ def damage(path: str, *, writing: bool = False) -> Iterator[None]:
         raise
     except OSError as error:
         if writing and error.errno in FULL:
-            raise not_kept(path, error) from error
+            raise copy_error(path, error) from error
         raise unreadable(path, error) from error
     except Exception as error:
         raise unreadable(path, error) from error

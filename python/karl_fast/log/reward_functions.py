@@ -1,4 +1,12 @@
-"""Rewards that Python functions give the records of a log."""
+"""Rewards that Python functions give the records of a log.
+
+```text
+functions of --reward -> load_functions, before anything is read
+records, 64 MiB at a time in the order of rows -> up to 512 a call -> a column a function -> rewards of all components
+```
+
+What a function is given depends on the records alone: not on threads or on the split into files.
+"""
 
 from __future__ import annotations
 
@@ -126,26 +134,28 @@ class FunctionRewards:
         """Return one without any."""
         return cls(function, np.full(rows, np.nan), np.zeros(rows, dtype=np.bool_))
 
-    def add(self, rows: Sequence[int], found: Sequence[Reward]) -> None:
+    def add(self, rows: Sequence[int], rewards: Sequence[Reward]) -> None:
         """Take the rewards of some rows."""
-        for row, one in zip(rows, found, strict=True):
-            if isinstance(one, NoReward):
+        for row, reward in zip(rows, rewards, strict=True):
+            if isinstance(reward, NoReward):
                 self.missing[row] = True
-                self.first.setdefault(one.kind, (row, one.said))
-                self.counts[one.kind] = self.counts.get(one.kind, 0) + 1
-            elif one is not None:
-                self.column[row] = one
+                self.first.setdefault(reward.kind, (row, reward.said))
+                self.counts[reward.kind] = self.counts.get(reward.kind, 0) + 1
+            elif reward is not None:
+                self.column[row] = reward
 
-    def told(self, core: _core.Log) -> list[str]:
+    def sentences(self, core: _core.Log) -> list[str]:
         """Return a sentence for each kind: how many rows, and where the first lies."""
         return [self._sentence(kind, core) for kind in sorted(self.counts)]
 
     def _sentence(self, kind: str, core: _core.Log) -> str:
-        row, said = self.first[kind]
+        row, first_value = self.first[kind]
         path, offset = _core.place(core, row)
         rows = f"{counted(self.counts[kind], 'row')} without a reward, the first is row {row} ({path}, byte {offset})"
-        what = {RAISED: f"raised {said}", LENGTH: f"gave {said}"}.get(kind) or f"gave {DEFECTS[kind]}: {said}"
-        return f"{self.function.place} leaves {rows}: it {what}"
+        description = {RAISED: f"raised {first_value}", LENGTH: f"gave {first_value}"}.get(
+            kind
+        ) or f"gave {DEFECTS[kind]}: {first_value}"
+        return f"{self.function.place} leaves {rows}: it {description}"
 
 
 def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.Log, list[str]]:
@@ -161,21 +171,29 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
     Raises:
         LogChangedError, FileError: a file is no longer what it was, or cannot be read.
     """
-    given = {name: FunctionRewards.of(function, len(core)) for name, function in scorers.by_name.items()}
+    by_name = {name: FunctionRewards.of(function, len(core)) for name, function in scorers.by_name.items()}
     for batch in batches(core, settings.threads):
-        for name, one in given.items():
-            told = RewardColumns.of(batch.values())  # anew for each, for a function may change what it is given
-            one.add(list(batch), try_scoring(one.function, told.completions, told.columns(*scorers.wants[name])))
-    read = iter(range(core.components))
-    components = [given[name].column if name in given else core.component(next(read)) for name in settings.reward or ()]
-    optional = {*given, *(f"outcome.{name}" for name, *_ in _core.outcome_components())}
+        for name, scored in by_name.items():
+            arguments = RewardColumns.of(batch.values())  # anew for each, for a function may change what it is given
+            scored.add(
+                list(batch),
+                try_scoring(scored.function, arguments.completions, arguments.columns(*scorers.wants[name])),
+            )
+    columns_read = iter(range(core.components))
+    components = [
+        by_name[name].column if name in by_name else core.component(next(columns_read))
+        for name in settings.reward or ()
+    ]
+    optional = {*by_name, *(f"outcome.{name}" for name, *_ in _core.outcome_components())}
     required = {place for place, name in enumerate(settings.reward or ()) if name not in optional}
     rewards = weigh_components(list(zip(settings.weights, components, strict=True)), required)
-    for name, one in given.items():
-        rewards[one.missing] = np.nan
-        if one.counts:
-            scorers.facts[name]["missing"] = dict(sorted(one.counts.items()))
-    return _core.rewarded(core, components, rewards), [said for one in given.values() for said in one.told(core)]
+    for name, scored in by_name.items():
+        rewards[scored.missing] = np.nan
+        if scored.counts:
+            scorers.facts[name]["missing"] = dict(sorted(scored.counts.items()))
+    return _core.rewarded(core, components, rewards), [
+        sentence for scored in by_name.values() for sentence in scored.sentences(core)
+    ]
 
 
 def batches(core: _core.Log, threads: int) -> Iterator[dict[int, str]]:
@@ -185,8 +203,8 @@ def batches(core: _core.Log, threads: int) -> Iterator[dict[int, str]]:
         window = _core.answered(core, first, WINDOW, threads)
         for start in range(0, len(window), BATCH):
             answers = enumerate(window[start : start + BATCH], first + start)
-            if found := {row: answer for row, answer in answers if answer is not None}:
-                yield found
+            if records := {row: answer for row, answer in answers if answer is not None}:
+                yield records
         first += len(window)
 
 

@@ -1,4 +1,4 @@
-"""A stream kept in a temporary file, because a log is read twice."""
+"""Temporary copies of streams, because a log is read twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-COPIES = "free space for temporary files, or name another folder for them with TMPDIR"
+DISK_HINT = "free space for temporary files, or name another folder for them with TMPDIR"
 """Hint for a temporary copy on a full disk."""
 
 
@@ -37,8 +37,22 @@ def spool(name: str) -> Iterator[str]:
                 _refuse_device(name, stream)
                 shutil.copyfileobj(stream, copy, 1 << 20)
         except OSError as error:
-            raise not_kept(name, error) from error
+            raise copy_error(name, error) from error
         yield path
+
+
+def _open(name: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    if name == "-" and sys.stdin is None:
+        raise OSError(errno.EBADF, "standard input is closed")
+    return contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
+
+
+def _refuse_device(name: str, stream: BinaryIO) -> None:
+    """Raise for endless devices such as /dev/zero, which would fill the disk."""
+    facts = os.fstat(stream.fileno())
+    device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
+    if device and not stream.isatty() and facts.st_rdev != Path(os.devnull).stat().st_rdev:
+        raise LogError(f"{name}: it is a device, not a log")
 
 
 @contextlib.contextmanager
@@ -50,27 +64,17 @@ def temporary(name: str) -> Iterator[str]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            with _uninterrupted():
+            with _deferred_signals():
                 descriptor, path = tempfile.mkstemp(prefix="karl-fast-")
                 stack.callback(os.unlink, path)
                 os.close(descriptor)
         except OSError as error:
-            raise not_kept(name, error) from error
+            raise copy_error(name, error) from error
         yield path
 
 
-def not_kept(name: str, error: OSError) -> FileError:
-    """Return the error for a temporary copy that cannot be written, with a hint on a full disk."""
-    return FileError(
-        f"cannot keep {name} in a temporary file: {error.strerror or error}",
-        error.errno,
-        name,
-        hint=(COPIES if error.errno in FULL else None),
-    )
-
-
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _deferred_signals() -> Iterator[None]:
     """Defer Ctrl-C: a file between its creation and the registration of its removal would stay."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
@@ -79,15 +83,11 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _refuse_device(name: str, stream: BinaryIO) -> None:
-    """Raise for endless devices such as /dev/zero, which would fill the disk."""
-    facts = os.fstat(stream.fileno())
-    device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
-    if device and not stream.isatty() and facts.st_rdev != Path(os.devnull).stat().st_rdev:
-        raise LogError(f"{name}: it is a device, not a log")
-
-
-def _open(name: str) -> contextlib.AbstractContextManager[BinaryIO]:
-    if name == "-" and sys.stdin is None:
-        raise OSError(errno.EBADF, "standard input is closed")
-    return contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
+def copy_error(name: str, error: OSError) -> FileError:
+    """Return the error for a temporary copy that cannot be written, with a hint on a full disk."""
+    return FileError(
+        f"cannot keep {name} in a temporary file: {error.strerror or error}",
+        error.errno,
+        name,
+        hint=(DISK_HINT if error.errno in FULL else None),
+    )

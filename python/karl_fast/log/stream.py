@@ -13,7 +13,7 @@ from karl_fast import _core
 from karl_fast.errors import FileError
 from karl_fast.log import Log, columns, refuse_bad_rows
 from karl_fast.log.discovery import path_of, path_text
-from karl_fast.log.spool import not_kept, temporary
+from karl_fast.log.spool import copy_error, temporary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karl_fast.settings.sample import Settings
 
 
-def alone(logs: list[object]) -> str | None:
+def only_pipe(logs: list[object]) -> str | None:
     """Return the pipe that is the only log; None if there is none."""
     paths = [path_of(log) for log in logs]
     return paths[0] if len(paths) == 1 and _is_pipe(paths[0]) else None
@@ -41,7 +41,7 @@ def _is_pipe(path: str) -> bool:
 
 
 def stream(path: str, settings: Settings, progress: Callable[[int, int], None] | None = None) -> Log:
-    """Read a pipe to its end, holding the records that a weighted reservoir could draw: k, and some to replace others.
+    """Read a pipe to its end, and keep the records that a weighted reservoir could draw: k, and some to replace others.
 
     The log has the rows of those alone; its counts and sums are of all that came. Their bytes are in a temporary file
     until the log is closed.
@@ -51,11 +51,11 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
     """
     inverse_temperature, k = settings.inverse_temperature, settings.count(0)
     assert inverse_temperature is not None, "settings.streams"
-    kept = contextlib.ExitStack()
+    copies = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
-        undo.push(kept)
-        copy = kept.enter_context(temporary(path))
-        undo.enter_context(_told(path, copy))
+        undo.push(copies)
+        copy = copies.enter_context(temporary(path))
+        undo.enter_context(_under_name_of(path, copy))
         core = _core.stream(
             (path, path_text(path)),
             kept=copy,
@@ -75,19 +75,19 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
         if settings.strict:
             refuse_bad_rows(core)
         undo.pop_all()
-    return Log(core, settings, kept)
+    return Log(core, settings, copies)
 
 
 @contextlib.contextmanager
-def _told(path: str, copy: str) -> Iterator[None]:
+def _under_name_of(path: str, copy: str) -> Iterator[None]:
     """Raise errors about a temporary copy under the name of the stream: the user does not know that of the copy."""
     try:
         yield
     except FileError as error:
         if error.filename == copy and error.errno is not None:
-            raise not_kept(path, OSError(error.errno, os.strerror(error.errno))) from error
+            raise copy_error(path, OSError(error.errno, os.strerror(error.errno))) from error
         raise
 
 
 SPARE = 256
-"""Records that are held beyond k, or a quarter of k where that is more: one takes the place of each that fails."""
+"""Records kept beyond k, or a quarter of k if that is more: one replaces each that cannot be written."""

@@ -1,4 +1,4 @@
-"""Statistics of a log before anything is drawn from it."""
+"""Statistics of a log before anything is drawn: the accounting of a manifest, and the target at rising temperatures."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def inspect(
         UsageError, FileError, LogError, BadRowError: as :func:`sample`.
     """
     settings = merge_settings(logs, settings, choices)
-    with _inspected(logs, settings, progress) as log:
+    with _open_with_stamps(logs, settings, progress) as log:
         selection = select(log)
         report = describe_selection(log, selection) | {"inputs": describe_inputs(log)}
         report["run"] = describe_run(log) | field_hints(log, report)
@@ -69,7 +69,7 @@ def inspect(
         outcomes = log.core.outcomes(log.settings.threads)
         # An `outcome` that is a number, as in rollouts of rl, has no components.
         if outcomes is not None and (
-            outcomes["rows_known"] or any(isinstance(one.get("outcome"), dict) for one in records(log))
+            outcomes["rows_known"] or any(isinstance(record.get("outcome"), dict) for record in records(log))
         ):
             report["outcomes"] = outcomes
         report["diversity"] = _diversity(log)
@@ -78,7 +78,7 @@ def inspect(
 
 
 @contextlib.contextmanager
-def _inspected(
+def _open_with_stamps(
     logs: Log | str | Path | Iterable[str | Path], settings: Settings, progress: Progress | None
 ) -> Iterator[Log]:
     """Yield a log; rows of a data set with the rewards, groups and ids in their stamps, where none are named."""
@@ -86,7 +86,7 @@ def _inspected(
         logs = [file for path in map(path_of, as_list(logs)) for file in _split_files(path)]
     with open_log(logs, settings, progress, fingerprint=True) as log:
         read_once = isinstance(logs, Log) or "-" in logs or log.settings.reward
-        stamped = None if read_once else _of_stamps(log)
+        stamped = None if read_once else _stamp_settings(log)
         if stamped is None:
             yield log
             return
@@ -101,48 +101,18 @@ def _split_files(path: str) -> list[str]:
     return [str(file) for name in SPLITS if (file := Path(path, f"{name}.jsonl")).is_file()] or [path]
 
 
-def _of_stamps(log: Log) -> Settings | None:
+def _stamp_settings(log: Log) -> Settings | None:
     """Return the settings that read the stamps of a data set's rows; None of other logs."""
     if not log.inputs or any(not describe_data_set([file]) for file in log.inputs):
         return None
-    stamps = [one[STAMP] for one in records(log) if isinstance(one.get(STAMP), dict)]
+    stamps = [record[STAMP] for record in records(log) if isinstance(record.get(STAMP), dict)]
     if not any(isinstance(stamp.get("reward"), int | float) for stamp in stamps):
         return None
-    there = [name for name in ("id", "group", "domain") if any(stamp.get(name) is not None for stamp in stamps)]
-    names: dict[str, Any] = {name: f"{STAMP}.{name}" for name in there if getattr(log.settings, name) is None}
+    stamped_fields = [
+        name for name in ("id", "group", "domain") if any(stamp.get(name) is not None for stamp in stamps)
+    ]
+    names: dict[str, Any] = {name: f"{STAMP}.{name}" for name in stamped_fields if getattr(log.settings, name) is None}
     return log.settings.replace(reward={f"{STAMP}.reward": 1.0}, **names)
-
-
-WINDOW = 16 << 20
-"""Bytes of records, in the order of their ids, in which `inspect` looks for answers."""
-
-LONG = 1 << 20
-"""Mean bytes of records from which on it does not: one is parsed whole, which takes many times its text."""
-
-
-def _diversity(log: Log) -> Manifest | None:
-    """Return the diversity of the first answers of a log, in the order of ids; None without records of its own."""
-    from karl_fast.diversity.answers import of_answers  # with NumPy, which other commands do without
-
-    if sum(one["size_bytes"] for one in log.inputs) >= LONG * len(log):  # or there are none
-        return None
-    texts = _core.answered(log.core, 0, WINDOW, log.settings.threads)
-    groups = log.groups[: len(texts)].tolist()
-    each = zip(groups, texts, strict=True)
-    return of_answers((None if group < 0 else group, _answer(text)) for group, text in each if text is not None)
-
-
-def _answer(text: str) -> object:
-    """Return the completion of a row; None of one that is nested too deeply for Python."""
-    try:
-        return json.loads(text)[1]
-    except RecursionError:
-        return None
-
-
-def quartet(values: list[int] | None) -> dict[str, int]:
-    """Name four numbers; empty if there is nothing to describe."""
-    return dict(zip(("smallest", "median", "90%", "largest"), values or [], strict=False))
 
 
 def ladder(selection: _core.Selection) -> list[_core.Tempered]:
@@ -154,3 +124,35 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
     rungs = {float(f"{rung / spread:.2g}") for rung in LADDER} if spread > 0 else {0.0}
     chosen = selection.facts()["inverse_temperature"]
     return selection.temper(sorted(rungs | {chosen}))
+
+
+def quartet(values: list[int] | None) -> dict[str, int]:
+    """Name four numbers; empty if there is nothing to describe."""
+    return dict(zip(("smallest", "median", "90%", "largest"), values or [], strict=False))
+
+
+WINDOW_BYTES = 16 << 20
+"""Bytes of records, in the order of their ids, in which `inspect` looks for answers."""
+
+LONG_RECORD_BYTES = 1 << 20
+"""Mean bytes of records from which on it does not: one is parsed whole, which takes many times its text."""
+
+
+def _diversity(log: Log) -> Manifest | None:
+    """Return the diversity of the first answers of a log, in the order of ids; None without records of its own."""
+    from karl_fast.diversity.answers import of_answers  # with NumPy, which other commands do without
+
+    if sum(file["size_bytes"] for file in log.inputs) >= LONG_RECORD_BYTES * len(log):  # or there are none
+        return None
+    texts = _core.answered(log.core, 0, WINDOW_BYTES, log.settings.threads)
+    groups = log.groups[: len(texts)].tolist()
+    each = zip(groups, texts, strict=True)
+    return of_answers((None if group < 0 else group, _answer(text)) for group, text in each if text is not None)
+
+
+def _answer(text: str) -> object:
+    """Return the completion of a row; None of one that is nested too deeply for Python."""
+    try:
+        return json.loads(text)[1]
+    except RecursionError:
+        return None

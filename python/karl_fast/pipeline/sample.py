@@ -162,10 +162,10 @@ def _read_log(
 ) -> Log:
     """Read files, or a pipe in one pass if that suffices for the draw."""
     if settings.streams and not fingerprint:
-        from karl_fast.log.stream import alone, stream  # most runs read files
+        from karl_fast.log.stream import only_pipe, stream  # most runs read files
 
         logs = as_list(logs)
-        if (pipe := alone(logs)) is not None:
+        if (pipe := only_pipe(logs)) is not None:
             return stream(pipe, settings, progress)
     return read(logs, settings, fingerprint=fingerprint, progress=progress)
 

@@ -56,8 +56,8 @@ class MergeableState:
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes: kind and version, little-endian numbers, and a hash of them."""
-        found: bytes = self._state.to_bytes()
-        return found
+        state: bytes = self._state.to_bytes()
+        return state
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
