@@ -30,7 +30,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from karl_fast.reward.baseline_files import load, save
 from karl_fast.reward.baselines import (
     EmaBaseline,
     FixedBaseline,
@@ -38,8 +37,10 @@ from karl_fast.reward.baselines import (
     PartitionBaseline,
     ShrunkBaseline,
     SkillWeights,
+    load,
+    save,
 )
-from karl_fast.reward.composite import Composite, Part, Rewards
+from karl_fast.reward.composite import Composite, Part, Rewards, Shaped
 from karl_fast.reward.functions import GroupScorer, score_groups
 from karl_fast.reward.karl import (
     Calls,
@@ -54,7 +55,6 @@ from karl_fast.reward.karl import _compute_outcome as _compute_outcome
 from karl_fast.reward.karl import _compute_process as _compute_process
 from karl_fast.reward.karl import _max_consecutive_failures as _max_consecutive_failures
 from karl_fast.reward.karl_store import backfill, statistics, store_path
-from karl_fast.reward.shaped import Shaped
 from karl_fast.reward.signals import SIGNALS, shorter_is_better
 from karl_fast.settings.values import AsymmetricScale
 

@@ -1,4 +1,9 @@
-"""Composite reward from several signals, some of which do not apply to every row."""
+"""Composite reward from several signals, some of which do not apply to every row; and the reward that training sees.
+
+```text
+signals x_c with weights w_c -> Composite -> Rewards (true) -> Shaped(transform) -> what an objective takes
+```
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.errors import UsageError
+from karl_fast.errors import ArgumentError, UsageError
 from karl_fast.reward.functions import Function, reward_column, score_rows
 from karl_fast.reward.validate import LARGEST
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.reward.functions import Scorer
+    from karl_fast.settings.values import AsymmetricScale
 
 
 @dataclass(frozen=True)
@@ -155,3 +161,34 @@ def _part(name: str, value: Any, folder: str | Path) -> Part:
     if not is_valid or isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UsageError(f'reward.{name} is {value!r}, wanted a weight, or {{ weight = 0.3, fn = "my.py:score" }}')
     return Part(name, float(weight), Function.of(value["fn"], folder).call)
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """Rewards before shaping, for reports, and after it, for training.
+
+    Shaping moves the mean of a report and, within a group, only what the group's own scale does not take back; a report
+    of ``shaped`` rewards compares with none of another run. So filters, reports and the test of a constant group take
+    ``rewards``; only an objective takes ``shaped``.
+
+    Attributes:
+        rewards: before. [B]
+        transform: how they are shaped.
+
+    Raises:
+        ArgumentError: rewards that are not float64 of one dimension, or infinite.
+    """
+
+    rewards: NDArray[np.float64]
+    transform: AsymmetricScale
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rewards, np.ndarray) or self.rewards.dtype != np.float64 or self.rewards.ndim != 1:
+            raise ArgumentError("rewards has another type, wanted a one-dimensional NumPy array of float64")
+        if np.isinf(self.rewards).any():
+            raise ArgumentError(f"rewards is infinite in row {int(np.isinf(self.rewards).argmax())}")
+
+    @property
+    def shaped(self) -> NDArray[np.float64]:
+        """Rewards after shaping. [B]"""
+        return self.transform(self.rewards)
