@@ -133,7 +133,7 @@ def test_damage_and_absence_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.baselines import files
+    from karl_fast.reward import baselines
 
     path = stored(tmp_path)
     before = path.read_bytes()
@@ -141,7 +141,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(baselines.os, "fsync", full)
     with pytest.raises(errors.FileError, match="No space"):
         reward.save(reward.FixedBaseline(0.0), path)
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])

@@ -15,12 +15,10 @@ from karl_fast._suggest import beside
 from karl_fast.errors import DataSetError, FileError, KarlError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
 from karl_fast.log.discovery import is_output
+from karl_fast.log.field_hints import STAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-STAMP = "karl_fast"
-"""The object of a row that says where it came from; rows written `--as raw` have none."""
 
 MANIFEST = "manifest.json"
 """Name of the file that marks a folder written by `karl-fast sample`."""

@@ -12,6 +12,7 @@ from karl_fast._extras import missing_extra
 from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, TemplateError, UsageError
+from karl_fast.log.field_hints import STAMP
 
 if TYPE_CHECKING:
     from karl_fast.export.template_form import ChatTemplate
@@ -78,8 +79,6 @@ class RowJudge:
             return "bad_template"
 
     def _count(self, reason: str, row: dict[str, Any]) -> None:
-        from karl_fast.export.training_rows import STAMP  # with NumPy, which most runs do without
-
         reason = reason if reason in self.reasons or len(self.reasons) < REASONS else "other reasons"
         stamp = row.get(STAMP)
         count, first = self.reasons.get(reason, (0, str(stamp.get("id")) if isinstance(stamp, dict) else ""))

@@ -57,12 +57,12 @@ def read(
         UsageError: a field path or setting that means nothing.
     """
     settings = (settings or Settings()).replace(**choices)
-    within = _folder_guard(settings)
+    folder_guard = _folder_guard(settings)
     scorers, unrewarded = _scorers(settings), list[str]()
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
-        with within():
+        with folder_guard():
             resolved = spool.enter_context(
                 resolve_logs(as_list(logs), needed=_needed(settings), rewarded=_is_rewarded(settings))
             )
@@ -96,7 +96,7 @@ def _folder_guard(settings: Settings) -> Callable[[], contextlib.AbstractContext
     """Return to this folder, which paths are relative to, in case a function of a file changes it."""
     if not settings.functions:
         return contextlib.nullcontext
-    from karl_fast._user_code import here, within
+    from karl_fast._user_code import here, within  # with hashlib, which logs without functions do without
 
     return partial(within, here())
 

@@ -25,6 +25,8 @@ from karl_fast._safe_text import counted
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.foreign_files import foreign_error, foreign_kind, saved_data_set
+from karl_fast.log.parquet_out import require_pyarrow
+from karl_fast.log.spool import spool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -336,16 +338,11 @@ def readable_twice(
     path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None, rewarded: bool
 ) -> ReadableTwice:
     """Return a file that can be read twice, line by line; ``rewarded`` as for :func:`parquet_in.lines`."""
-    # Imported here, because most runs need neither, and the import delays their start.
     if _is_stream(path):
-        from karl_fast.log.spool import spool
-
         return ReadableTwice(stack.enter_context(spool(path)))
     if table:
-        from karl_fast.log.parquet_out import require_pyarrow
-
         require_pyarrow()
-        from karl_fast.log.parquet_in import lines
+        from karl_fast.log.parquet_in import lines  # only now: it imports pyarrow
 
         return ReadableTwice(*stack.enter_context(lines(path, needed, rewarded=rewarded)))
     return ReadableTwice(path)

@@ -107,7 +107,7 @@ def describe_data_set(files: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 STAMP = "karl_fast"
-"""Key of the ``karl_fast`` object in a row of a data set."""
+"""Key of the object in a row of a data set that says where it came from; rows written `--as raw` have none."""
 
 REDRAW = "give the log that it was drawn from, or --reward karl_fast.reward --group karl_fast.group"
 """Hint for rows of a data set."""

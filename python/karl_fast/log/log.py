@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import UsageError
+from karl_fast.log.parquet_out import load, save
 
 if TYPE_CHECKING:
     import contextlib
@@ -129,8 +130,6 @@ class Log:
             OutputExistsError: the file exists, or the log is read from it.
             FileError: it cannot be written; nothing is left behind.
         """
-        from karl_fast.log.parquet_out import save
-
         save(self, Path(path), force=force, read=[file["path"] for file in self.inputs])
 
     def with_columns(
@@ -249,8 +248,5 @@ class Log:
 
 
 def _load_frame(path: str | Path, columns: dict[str, str]) -> ArrowStream:
-    # Imported here, because pyarrow is an extra, and slow to load.
-    from karl_fast.log.parquet_out import load
-
     table: ArrowStream = load(Path(path), {"row", *columns.values()})
     return table
