@@ -106,7 +106,7 @@ def check(found: dict[str, Any], pieces: list[Piece]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_damage_is_counted_under_its_name(tmp_path: Path, kind: str) -> None:
+def test_each_kind_of_damage_is_counted(tmp_path: Path, kind: str) -> None:
     pieces = [damaged("kept", 0), damaged(kind, 1), damaged("kept", 2)]
     log = tmp_path / "log.jsonl"
     log.write_bytes(b"".join(piece.text + b"\n" for piece in pieces))
@@ -127,19 +127,19 @@ def test_every_row_is_kept_or_dropped_by_name(tmp_path: Path, kinds: list[str], 
     assert found["welded_lines"] == kinds.count("welded")
 
 
-def test_a_torn_last_line_is_told_from_a_malformed_one(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_not_malformed(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(encoded(0) + b"\n" + encoded(1)[:40])
     assert account(log)["dropped"] == {"torn": 1}
 
 
-def test_a_last_line_without_a_line_end_is_a_record(tmp_path: Path) -> None:
+def test_a_last_line_needs_no_line_end(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(encoded(0) + b"\n" + encoded(1))
     assert account(log)["rows_kept"] == 2
 
 
-def test_what_a_cut_gzip_file_still_holds_is_kept_and_the_cut_is_counted(tmp_path: Path) -> None:
+def test_a_cut_gzip_file_keeps_its_rows(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl.gz"
     text = b"".join(encoded(number, padding=f"{number * 7919}") + b"\n" for number in range(400))
     log.write_bytes(gzip.compress(text)[:-400])
@@ -148,7 +148,7 @@ def test_what_a_cut_gzip_file_still_holds_is_kept_and_the_cut_is_counted(tmp_pat
     assert found["dropped"]["damaged_stream"] == 1
 
 
-def test_a_row_counts_under_the_first_rule_that_drops_it(tmp_path: Path) -> None:
+def test_a_row_counts_under_its_first_rule(tmp_path: Path) -> None:
     made = [
         rows.record(0, "a", None),
         rows.record(1, "a", 0.1),
@@ -186,7 +186,7 @@ def test_drawn_rows_are_written_or_counted_as_failed(tmp_path: Path) -> None:
     assert manifest["run"]["failed_rows"] == places
 
 
-def test_of_many_rows_that_failed_the_first_places_are_told(tmp_path: Path) -> None:
+def test_the_first_of_many_failed_rows_are_listed(tmp_path: Path) -> None:
     bad = [rows.record(number, "g", 1.0, messages=[{"role": "user", "content": "?"}]) for number in range(30)]
     log = rows.write(tmp_path / "log.jsonl", [*bad, rows.record(99, "g", 1.0)])
     for sampler in ("gumbel", "multinomial"):
@@ -196,7 +196,7 @@ def test_of_many_rows_that_failed_the_first_places_are_told(tmp_path: Path) -> N
         assert sampler != "gumbel" or offsets[0] == 0
 
 
-def test_a_row_that_fails_is_replaced_by_the_next_key(tmp_path: Path) -> None:
+def test_a_failed_row_is_replaced_by_the_next(tmp_path: Path) -> None:
     """The rows that are written with a damaged row in the log are those of the log without it."""
     good = rows.records(30)
     log = rows.write(tmp_path / "good.jsonl", good)

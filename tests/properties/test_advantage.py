@@ -87,7 +87,7 @@ def drawn_ids(random: np.random.Generator, rows: int, groups: int) -> Any:
 
 @pytest.mark.parametrize("name", GROUPED)
 @pytest.mark.parametrize(("groups", "rows"), [(3, 300), (2000, 20_000), (10_000, 30_000)])
-def test_a_group_score_equals_its_twin_over_groups_in_any_order(name: str, groups: int, rows: int) -> None:
+def test_group_scores_equal_their_twins_in_any_order(name: str, groups: int, rows: int) -> None:
     """10,000 groups are more than one range of the table, and 20,000 rows more than one thread's."""
     random = np.random.default_rng(groups)
     rewards = random.choice([0.0, 0.5, 1.0, 2.0, math.nan], rows)
@@ -182,7 +182,7 @@ def test_reinforce_plus_plus_is_the_whitened_return(rows: Rows, gamma: float) ->
 
 
 @given(ragged(), st.randoms(use_true_random=False))
-def test_reinforce_plus_plus_baseline_counts_a_rollout_as_often_as_it_has_tokens(rows: Rows, random: Any) -> None:
+def test_reinforce_plus_plus_baseline_weighs_rollouts_by_tokens(rows: Rows, random: Any) -> None:
     tokens = [random.randint(1, 4) for _ in rows.rewards]
     offsets = np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64)
     found = advantage.reinforce_plus_plus_baseline(rows.rewards, offsets=rows.offsets, token_offsets=offsets)
@@ -197,7 +197,7 @@ def test_reinforce_plus_plus_baseline_counts_a_rollout_as_often_as_it_has_tokens
 
 
 @given(ragged(), st.sampled_from([0.0, 0.1, 1.0]), st.randoms(use_true_random=False))
-def test_an_ema_baseline_equals_its_twin_in_one_call_and_in_two(rows: Rows, alpha: float, random: Any) -> None:
+def test_an_ema_baseline_equals_its_twin(rows: Rows, alpha: float, random: Any) -> None:
     ids = np.array([random.randint(-1, 3) for _ in rows.rewards], dtype=np.int64)
     wanted, baselines = naive.ema(rows.wide, ids, alpha, 0.5)
     whole = advantage.ema_baseline(rows.rewards, ids, alpha=alpha)

@@ -26,7 +26,7 @@ ONE = np.zeros(8, dtype=np.int64)
 
 @pytest.mark.parametrize("name", WITHIN)
 @given(ragged())
-def test_equal_rewards_and_a_group_of_one_have_advantage_exactly_zero(name: str, rows: Rows) -> None:
+def test_equal_rewards_have_advantage_exactly_zero(name: str, rows: Rows) -> None:
     found = WITHIN[name](rows.rewards, rows.ids)
     for group in range(len(rows.lengths)):
         inside = rows.ids == group
@@ -37,7 +37,7 @@ def test_equal_rewards_and_a_group_of_one_have_advantage_exactly_zero(name: str,
 
 
 @pytest.mark.parametrize("name", WITHIN)
-def test_neither_the_order_of_rows_nor_the_names_of_groups_matter(name: str) -> None:
+def test_order_of_rows_and_names_do_not_matter(name: str) -> None:
     random = np.random.default_rng(5)
     rewards, ids = random.choice([0.0, 0.3, 1.0, np.nan], 3000), drawn_ids(random, 3000, 400)
     order = random.permutation(3000)
@@ -51,7 +51,7 @@ def test_neither_the_order_of_rows_nor_the_names_of_groups_matter(name: str) -> 
 
 @pytest.mark.parametrize("name", ["centre", "zscore", "leave_one_out", "zscore_batch"])
 @pytest.mark.parametrize(("shift", "scale"), [(5.0, 1.0), (0.0, 8.0), (-3.0, 1e-3)])
-def test_a_shift_changes_nothing_and_a_scale_only_what_is_not_divided(name: str, shift: float, scale: float) -> None:
+def test_shifts_cancel_and_scales_divide(name: str, shift: float, scale: float) -> None:
     random = np.random.default_rng(8)
     rewards, ids = random.normal(size=800), random.integers(0, 100, 800)
     how: dict[str, Any] = {"zscore": {"eps": 0.0}, "zscore_batch": {"eps": 0.0, "scope": "batch"}}.get(name, {})
@@ -67,7 +67,7 @@ def test_half_right_the_zscore_is_twice_the_centre() -> None:
     np.testing.assert_array_equal(advantage.zscore(HALF_RIGHT, ONE, ddof=0, eps=0.0), twice)
 
 
-def test_leave_one_out_is_the_centre_times_n_over_n_less_one() -> None:
+def test_leave_one_out_is_a_scaled_centre() -> None:
     rewards = np.random.default_rng(1).normal(size=40)
     offsets = np.arange(0, 41, 8)
     found = advantage.leave_one_out(rewards, offsets=offsets)
@@ -79,7 +79,7 @@ def test_maxrl_is_the_centre_over_the_success_rate() -> None:
     np.testing.assert_allclose(advantage.maxrl(rewards, offsets=np.array([0, 4]), eps=0.0), [3.0, -1.0, -1.0, -1.0])
 
 
-def test_gdpo_of_one_reward_is_its_zscore_normalised_again() -> None:
+def test_gdpo_of_one_reward_is_its_zscore() -> None:
     random = np.random.default_rng(2)
     rewards, ids = random.normal(size=60), random.integers(0, 9, 60)
     inner = advantage.zscore(rewards, ids, ddof=1, eps=1e-4)
@@ -90,7 +90,7 @@ def test_gdpo_of_one_reward_is_its_zscore_normalised_again() -> None:
     np.testing.assert_allclose(advantage.gdpo([rewards], [1.0], ids), outer, rtol=1e-12, atol=1e-15)
 
 
-def test_a_partition_baseline_goes_from_the_mean_to_the_largest_reward() -> None:
+def test_a_partition_baseline_lies_between_mean_and_max() -> None:
     rewards, offsets = np.array([0.0, 0.2, 1.0]), np.array([0, 3])
     cold = advantage.partition_baseline(rewards, offsets=offsets, inverse_temperature=1e6)
     warm = advantage.partition_baseline(rewards, offsets=offsets, inverse_temperature=1e-6)
@@ -100,7 +100,7 @@ def test_a_partition_baseline_goes_from_the_mean_to_the_largest_reward() -> None
     assert math.isclose(np.exp(3.0 * found).mean(), 1.0, rel_tol=1e-12)
 
 
-def test_a_shrunk_baseline_without_strength_is_the_mean_of_the_group() -> None:
+def test_a_shrunk_baseline_without_strength_is_the_mean() -> None:
     random = np.random.default_rng(3)
     rewards, ids = random.normal(size=90), np.repeat(np.arange(9), 10)
     found = advantage.shrunk(rewards, ids, strength=0.0, floor=1e-12)
@@ -114,13 +114,13 @@ def test_whitened_values_have_mean_zero_and_variance_one() -> None:
     assert math.isclose(found.var(ddof=1), 1.0, rel_tol=1e-12)
 
 
-def test_returns_without_discount_are_sums_and_with_all_of_it_rewards() -> None:
+def test_returns_at_discount_zero_and_one() -> None:
     rewards, offsets = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 3, 3, 4])
     assert advantage.discounted_returns(rewards, offsets, gamma=0.0).tolist() == [1.0, 2.0, 4.0, 8.0]
     assert advantage.discounted_returns(rewards, offsets, gamma=1.0).tolist() == [7.0, 6.0, 4.0, 8.0]
 
 
-def test_gigpo_without_the_steps_is_the_episode_and_without_repeats_has_no_steps() -> None:
+def test_gigpo_without_steps_is_the_episode() -> None:
     random = np.random.default_rng(6)
     rewards, offsets = random.normal(size=40), np.arange(0, 41, 4)
     groups, states = np.repeat([0, 1], 5), random.integers(0, 3, 40)
@@ -134,11 +134,11 @@ def test_gigpo_without_the_steps_is_the_episode_and_without_repeats_has_no_steps
         np.testing.assert_array_equal(advantage.gigpo(rewards, offsets, groups, apart).step, np.zeros(40))
 
 
-def test_observations_are_numbered_so_that_equal_ones_have_one_number() -> None:
+def test_equal_observations_have_one_number() -> None:
     assert advantage.state_ids(["a", "b", b"a", "a"]).tolist() == [0, 1, 2, 0]
 
 
-def test_ours_differs_from_each_convention_where_that_has_a_defect() -> None:
+def test_ours_differs_from_defective_conventions() -> None:
     """The defect is reachable under the name of its trainer alone."""
     one, offsets = np.array([0.9]), np.array([0, 1])
     assert math.isclose(advantage.by_convention("verl", one, offsets=offsets)[0], 0.9 / (1 + 1e-6))
@@ -159,25 +159,25 @@ def test_ours_differs_from_each_convention_where_that_has_a_defect() -> None:
 @pytest.mark.parametrize(
     ("name", "wanted"), [("trl", 2.98e-4), ("verl", 0.0289), ("openrlhf", 0.907), ("tinker", 2.98e-8)]
 )
-def test_equal_rewards_of_float32_have_what_torch_makes_of_their_rounding(name: Any, wanted: float) -> None:
+def test_equal_float32_rewards_round_like_torch(name: Any, wanted: float) -> None:
     rewards, offsets = np.full(8, 0.3, dtype=np.float32), np.array([0, 8])
     np.testing.assert_allclose(advantage.by_convention(name, rewards, offsets=offsets), wanted, rtol=1e-2)
     assert not advantage.by_convention(name, rewards.astype(np.float64), offsets=offsets).any()
     assert not advantage.zscore(rewards, offsets=offsets, ddof=1, eps=1e-9).any()
 
 
-def test_gdpo_gives_equal_rewards_exactly_zero_though_one_is_missing_elsewhere() -> None:
+def test_gdpo_gives_equal_rewards_zero_despite_missing() -> None:
     first = np.array([0.1, 0.7, np.nan, 0.3, 0.5, 0.5, 0.5, 0.5])
     second = np.array([0.3, 0.1, 0.7, 1.0, 0.2, 0.2, 0.2, 0.2])
     assert not advantage.gdpo([first, second], [1.0, 0.3], offsets=np.array([0, 4, 8]))[4:].any()
 
 
-def test_a_partition_baseline_keeps_its_digits_where_it_is_nearly_the_mean() -> None:
+def test_a_partition_baseline_keeps_digits_near_the_mean() -> None:
     found = advantage.partition_baseline(np.array([1.0, 0, 0, 0]), offsets=np.array([0, 4]), inverse_temperature=1e-12)
     np.testing.assert_allclose(found, [0.75, -0.25, -0.25, -0.25], rtol=1e-11)
 
 
-def test_a_soft_value_is_the_baseline_over_ids_and_over_offsets() -> None:
+def test_a_soft_value_equals_the_partition_baseline() -> None:
     rewards, offsets = np.random.default_rng(2).normal(size=40), np.array([0, 7, 7, 30, 40])
     value = target.soft_value(rewards, offsets=offsets, temperature=0.5)
     ids = np.repeat(np.arange(4), np.diff(offsets))
@@ -208,12 +208,12 @@ def test_a_refusal_names_the_argument_and_its_place(call: Any, message: str) -> 
         call(np.array([0.5, 1.0]) - np.array([0.5, 0.0]), np.array([0, 2]))
 
 
-def test_a_number_of_the_wrong_type_is_refused_by_its_name() -> None:
+def test_a_number_of_wrong_type_is_refused() -> None:
     with pytest.raises(TypeError, match="gamma"):
         advantage.gigpo(np.ones(2), np.array([0, 2]), np.array([0]), np.array([0, 1]), gamma="x")  # type: ignore[arg-type]
 
 
-def test_a_group_is_given_by_ids_or_by_offsets() -> None:
+def test_a_group_has_ids_or_offsets() -> None:
     rewards, ids, offsets = np.ones(2), np.zeros(2, dtype=np.int64), np.array([0, 2])
     for name, score in WITHIN.items():
         with pytest.raises(UsageError, match="either group_ids or offsets"):
@@ -252,7 +252,7 @@ def test_bad_input_is_refused(error: Any, call: Any) -> None:
         call(np.array([0.0, 1.0]))
 
 
-def test_a_state_that_names_a_group_twice_is_refused() -> None:
+def test_a_state_with_a_repeated_group_is_refused() -> None:
     state = advantage.Ema(np.array([4, 4]), np.array([0.5, 0.5]))
     with pytest.raises(ArgumentError, match="row at index 1 is 4"):
         advantage.ema_baseline(np.ones(1), np.array([4]), state=state)

@@ -27,7 +27,7 @@ def always(values: list[Any]) -> Any:
     rows=st.lists(st.tuples(*[st.none() | NUMBERS] * 3), min_size=1, max_size=8),
     weights=st.tuples(*[NUMBERS.filter(lambda weight: abs(weight) > 1e-3)] * 3),
 )
-def test_what_does_not_apply_leaves_its_weight_to_the_rest(rows: Any, weights: Any) -> None:
+def test_an_inapplicable_signal_gives_away_its_weight(rows: Any, weights: Any) -> None:
     columns = list(map(list, zip(*rows, strict=True)))
     parts = tuple(
         reward.Part(name, weight, always(column)) for name, weight, column in zip("abc", weights, columns, strict=True)
@@ -39,7 +39,7 @@ def test_what_does_not_apply_leaves_its_weight_to_the_rest(rows: Any, weights: A
         assert np.array_equal(found.components[name], [math.nan if it is None else it for it in column], equal_nan=True)
 
 
-def test_a_signal_that_does_not_apply_is_not_zero() -> None:
+def test_an_inapplicable_signal_is_not_zero() -> None:
     parts = (reward.Part("a", 0.5, always([1.0, 1.0])), reward.Part("b", 0.5, always([None, 0.0])))
     assert reward.Composite(parts)(["x", "y"]).rewards.tolist() == [1.0, 0.5]
 
@@ -138,7 +138,7 @@ def or_debug(case: dict[str, Any]) -> reward.Rewards:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["completion"][:30])
-def test_the_debuggers_composite_is_the_original_but_for_its_defects(case: dict[str, Any]) -> None:
+def test_the_debuggers_composite_is_the_original_without_defects(case: dict[str, Any]) -> None:
     found, wanted = or_debug(case), case["outputs"]
     scores = {name: float(values[0]) for name, values in found.components.items()}
     assert scores["efficiency"] == wanted["efficiency"]

@@ -32,14 +32,14 @@ def test_mixed_group_probability_equals_exact_fractions(rate: float, size: int) 
 
 
 @given(st.integers(0, 1 << 20), st.integers(1, 64))
-def test_mixed_group_probability_is_symmetric_and_largest_in_the_middle(numerator: int, size: int) -> None:
+def test_mixed_group_probability_is_symmetric_with_a_peak(numerator: int, size: int) -> None:
     rate = numerator / (1 << 20)
     found = curriculum.mixed_group_probability(np.array([rate, 1.0 - rate, 0.5]), size=size)
     assert found[0] == found[1] <= found[2]
     assert (found[0] == 0.0) == (size == 1 or rate in (0.0, 1.0))
 
 
-def test_tiny_rates_keep_their_digits_where_the_plain_formula_loses_them_all() -> None:
+def test_tiny_rates_keep_their_digits() -> None:
     q = 1e-18
     assert 1.0 - q**8 - (1.0 - q) ** 8 == 0.0
     found = curriculum.mixed_group_probability(np.array([q, NAN]), size=8)
@@ -64,7 +64,7 @@ def test_nearest_rate_equals_its_twin(rates: Any, k: int, data: Any) -> None:
     assert curriculum.nearest_rate(column, k).tolist() == naive.nearest_rate(rates, k, 0.5, range(len(rates)))
 
 
-def test_ties_go_to_the_smaller_id_in_any_order_of_rows() -> None:
+def test_ties_go_to_the_smaller_id() -> None:
     rates, ids = np.array([0.25, 0.75, 0.9, 0.75]), ints([7, 2, 5, 3])
     first = ids[curriculum.nearest_rate(rates, 2, ids=ids)]
     again = ids[::-1].copy()[curriculum.nearest_rate(rates[::-1].copy(), 2, ids=ids[::-1].copy())]
@@ -115,7 +115,7 @@ def test_the_moments_are_those_of_the_counts(trials: Any, prior: tuple[float, fl
 
 
 @given(TRIALS, TRIALS)
-def test_merging_the_posteriors_of_two_halves_is_the_posterior_of_the_whole(one: Any, two: Any) -> None:
+def test_merged_posteriors_equal_the_whole(one: Any, two: Any) -> None:
     whole = seen(one + two)
     assert merged(one, two) == whole == merged(two, one) == seen(list(reversed(one + two)))
     assert BetaPosterior.from_bytes(whole.to_bytes()) == whole == pickle.loads(pickle.dumps(whole))
@@ -138,7 +138,7 @@ def test_quantiles_equal_those_of_scipy() -> None:
         np.testing.assert_allclose(posterior.variance(), stats.beta.var(a, b), rtol=TWIN)
 
 
-def test_a_uniform_prior_has_the_quantiles_of_the_uniform_law() -> None:
+def test_a_uniform_prior_has_uniform_quantiles() -> None:
     posterior = seen([(4, 0, 0)])
     for probability in (0.0, 1e-9, 0.25, 0.5, 1.0):
         assert math.isclose(posterior.quantile(probability)[0], probability, rel_tol=LOG)
@@ -159,14 +159,14 @@ def test_thompson_draws_follow_the_posterior(right: int, wrong: int, prior: floa
     assert abs(np.corrcoef(stats.rankdata(drawn), stats.rankdata(other))[0, 1]) < 4 / math.sqrt(20_000)
 
 
-def test_a_thompson_draw_is_a_function_of_seed_and_id_alone() -> None:
+def test_a_thompson_draw_depends_on_seed_and_id() -> None:
     few = seen([(7, 1, 2), (3, 4, 0)]).thompson(seed=5)
     many = seen([(task, 1, 1) for task in range(100, 200)] + [(3, 4, 0), (7, 1, 2)]).thompson(seed=5)
     assert few.tolist() == many[:2].tolist()
     assert [rate.hex() for rate in few.tolist()] == ["0x1.f4100c5efd700p-1", "0x1.d66ee996ac535p-3"]
 
 
-def test_the_stages_of_a_schedule_cover_every_step_once_and_in_order() -> None:
+def test_a_schedule_covers_every_step_once() -> None:
     schedule = Schedule((Stage(("a",), steps=3), Stage(("a", "b"), epochs=2), Stage(("b",), steps=1)))
     stages = [schedule.stage_at(step, epoch_steps=4) for step in range(schedule.steps(epoch_steps=4))]
     wanted = [stage for stage in schedule.stages for _ in range(stage.length(4))]
@@ -177,7 +177,7 @@ def test_the_stages_of_a_schedule_cover_every_step_once_and_in_order() -> None:
             schedule.stage_at(step, epoch_steps=4)
 
 
-def test_easy_to_hard_has_four_stages_of_two_epochs() -> None:
+def test_easy_to_hard_has_four_stages() -> None:
     found = [curriculum.EASY_TO_HARD.stage_at(step, epoch_steps=5).levels for step in range(0, 40, 10)]
     assert found == [("easy",), ("easy", "medium"), ("medium", "hard"), ("hard",)]
     assert curriculum.EASY_TO_HARD.steps(epoch_steps=5) == 40
@@ -227,7 +227,7 @@ def test_what_is_wrong_is_named(call: Any, message: str) -> None:
         call()
 
 
-def test_a_posterior_is_as_it_was_after_what_it_refuses_and_may_be_merged_with_itself() -> None:
+def test_a_posterior_survives_refusals_and_merges_with_itself() -> None:
     posterior = seen([(1, 2, 3), (4, 5, 6)])
     with pytest.raises(errors.ArgumentError, match="successes at index 1 is 9"):
         posterior.update(ints([1, 4]), ints([1, 9]), ints([1, 1]))

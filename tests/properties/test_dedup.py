@@ -86,7 +86,7 @@ def test_records_that_teach_something_else_stay(tmp_path: Path, name: str) -> No
     assert kept(rows.write(tmp_path / "more.jsonl", without_ids)) == len(made)
 
 
-def test_a_conversation_is_compared_where_the_caller_says_it_is(tmp_path: Path) -> None:
+def test_a_conversation_is_compared_where_settings_say(tmp_path: Path) -> None:
     made = [{"x": chat({**ANSWER, "content": f"a{n % 3}"})["messages"], "prompt": "q"} for n in range(6)]
     log = rows.write(tmp_path / "log.jsonl", numbered(made))
     assert kept(log) == 6  # nobody knows what these teach
@@ -120,7 +120,7 @@ def test_rows_of_a_table_are_compared_as_any(tmp_path: Path) -> None:
     assert kept(tmp_path / "more.parquet") == 6
 
 
-def test_the_words_of_a_record_decide_and_not_its_escapes(tmp_path: Path) -> None:
+def test_words_decide_and_not_escapes(tmp_path: Path) -> None:
     plain = json.dumps(chat({**ANSWER, "content": "né"}, reward=1), ensure_ascii=False)
     log = tmp_path / "log.jsonl"
     log.write_text(plain + "\n" + json.dumps(json.loads(plain), indent=None, separators=(" , ", ":")) + "\n", "utf-8")

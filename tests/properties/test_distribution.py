@@ -22,7 +22,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("weights", "k"), CASES)
-def test_rows_are_drawn_as_often_as_exact_enumeration_says(weights: list[float], k: int) -> None:
+def test_rows_are_drawn_as_enumeration_says(weights: list[float], k: int) -> None:
     logs = np.log(np.array(weights))
     counts = np.zeros(len(weights))
     for seed in range(SEEDS):

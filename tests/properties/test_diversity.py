@@ -59,7 +59,7 @@ def test_vendi_of_vectors_is_that_of_their_cosines(count: int, width: int, seed:
         same(diversity.vendi_similarity(unit @ unit.T, order=order), wanted, EIGEN)
 
 
-def test_vendi_of_more_vectors_than_a_block_holds_is_the_same() -> None:
+def test_vendi_is_the_same_beyond_a_block() -> None:
     vectors = np.random.default_rng(5).normal(size=(3, 5000))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     same(diversity.vendi(vectors), naive.vendi(unit @ unit.T, 1), EIGEN)
@@ -82,7 +82,7 @@ REWARDS = st.one_of(st.floats(-5, 5, width=32), st.sampled_from([0.0, 1.0, math.
 
 
 @given(st.lists(st.tuples(REWARDS, CODES), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from(["f4", "f8"]))
-def test_best_at_k_is_the_mean_of_the_best_over_all_sets(rows: Any, k: int, dtype: str) -> None:
+def test_best_at_k_is_the_mean_over_sets(rows: Any, k: int, dtype: str) -> None:
     rewards, ids = np.array([reward for reward, _ in rows], dtype=dtype), np.array([code for _, code in rows])
     groups = list(dict.fromkeys(code for _, code in rows if code >= 0))
     wanted = [naive.best_at_k([reward for reward, code in rows if code == group], k) for group in groups]
@@ -90,7 +90,7 @@ def test_best_at_k_is_the_mean_of_the_best_over_all_sets(rows: Any, k: int, dtyp
 
 
 @given(st.integers(1, 12), st.data())
-def test_best_at_k_of_zeros_and_ones_is_pass_at_k(n: int, data: Any) -> None:
+def test_best_at_k_of_bits_is_pass_at_k(n: int, data: Any) -> None:
     successes = data.draw(st.integers(0, n))
     rewards = np.array([1.0] * successes + [0.0] * (n - successes))
     for k in range(1, n + 1):
@@ -99,7 +99,7 @@ def test_best_at_k_of_zeros_and_ones_is_pass_at_k(n: int, data: Any) -> None:
 
 
 @given(st.integers(1, 60), st.data())
-def test_pass_at_k_rises_with_k_from_the_share_of_successes(n: int, data: Any) -> None:
+def test_pass_at_k_rises_with_k(n: int, data: Any) -> None:
     successes = np.array([data.draw(st.integers(0, n))])
     found = np.array([diversity.pass_at_k(np.array([n]), successes, k)[0] for k in range(1, n + 1)])
     same(found[0], successes[0] / n)
@@ -108,7 +108,7 @@ def test_pass_at_k_rises_with_k_from_the_share_of_successes(n: int, data: Any) -
 
 
 @given(st.lists(REWARDS, min_size=2, max_size=12))
-def test_best_at_k_rises_from_the_mean_to_the_largest(rewards: list[float]) -> None:
+def test_best_at_k_rises_from_mean_to_max(rewards: list[float]) -> None:
     present = [reward for reward in rewards if not math.isnan(reward)]
     of_one = np.array([0, len(rewards)])
     found = [diversity.best_at_k(np.array(rewards), offsets=of_one, k=k)[0] for k in range(1, 13)]
@@ -170,7 +170,7 @@ def test_the_bias_is_what_chance_gives() -> None:
 
 
 @given(SEQUENCES, st.integers(1, 3), st.integers(2, 3))
-def test_a_set_repeated_is_as_diverse_as_the_set_once(sequences: Any, n: int, times: int) -> None:
+def test_a_repeated_set_is_equally_diverse(sequences: Any, n: int, times: int) -> None:
     for order in (1, 2):
         once = diversity.vendi_ngrams(*ragged(sequences), n, order=order)  # type: ignore[arg-type]
         again = diversity.vendi_ngrams(*ragged(sequences * times), n, order=order)  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ def test_a_set_repeated_is_as_diverse_as_the_set_once(sequences: Any, n: int, ti
 
 
 @given(SEQUENCES, st.randoms(use_true_random=False))
-def test_names_of_tokens_and_order_of_sequences_do_not_matter(sequences: Any, random: Any) -> None:
+def test_token_names_and_order_do_not_matter(sequences: Any, random: Any) -> None:
     names: dict[int, int] = {}
     renamed = [[names.setdefault(token, 900 - len(names)) for token in sequence] for sequence in sequences]
     random.shuffle(renamed)
@@ -190,7 +190,7 @@ def test_names_of_tokens_and_order_of_sequences_do_not_matter(sequences: Any, ra
 
 
 @pytest.mark.parametrize("tokens", [1, 3, 2000])
-def test_long_columns_equal_their_twins_however_ngrams_are_numbered(tokens: int) -> None:
+def test_long_columns_equal_their_twins(tokens: int) -> None:
     """Few tokens are numbered by a table, many by a sort; 20,000 sequences are more than one thread takes."""
     generator = np.random.default_rng(11)
     sequences = [generator.integers(0, tokens, generator.integers(0, 6)).tolist() for _ in range(20_000)]
@@ -208,7 +208,7 @@ def test_names_in_an_arrow_column_are_tokens() -> None:
     assert diversity.distinct_n(masked, np.array([0, 2, 4]), 1) == 0.5
 
 
-def test_a_profile_is_what_its_measures_say_of_the_rows_drawn() -> None:
+def test_a_profile_equals_its_measures_of_drawn_rows() -> None:
     sequences = [[0, 1, 2], [0, 1, 2, 2], [3, 0, 1], [], [2]]
     rows = np.array([2, 0, 0, 4])
     drawn = [sequences[row] for row in rows]

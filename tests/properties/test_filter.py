@@ -115,7 +115,7 @@ def test_variance_top_k_equals_its_twin(rows: Any, k: int, ddof: int) -> None:
 
 
 @given(ROWS)
-def test_the_whole_share_keeps_every_group_with_variance_and_none_without(rows: Any) -> None:
+def test_p_of_one_keeps_every_varied_group(rows: Any) -> None:
     rewards, _, ids = columns(rows)
     kept = filter.variance_top_p(rewards, ids, p=1.0).keep
     assert kept.tolist() == (filter.constant_groups(rewards, ids).keep & ~np.isnan(rewards)).tolist()
@@ -157,7 +157,7 @@ def test_groups_by_offsets_are_groups_by_ids() -> None:
 
 
 @given(st.lists(st.integers(0, 300), max_size=20), st.integers(1, 200))
-def test_overlong_drops_what_reaches_the_limit_and_flags_decide_where_given(lengths: Any, limit: int) -> None:
+def test_overlong_drops_by_limit_or_flags(lengths: Any, limit: int) -> None:
     lengths = np.array(lengths, dtype=np.int64)
     assert filter.overlong(lengths, max_tokens=limit).keep.tolist() == (lengths < limit).tolist()
     cut = lengths % 3 == 0
@@ -174,7 +174,7 @@ def test_stale_drops_what_is_older_than_the_window(versions: Any, max_age: int) 
     assert set(names(found)) <= {"kept", "stale"}
 
 
-def test_a_window_of_any_age_reaches_back_to_the_first_version_there_is() -> None:
+def test_a_window_reaches_the_first_version() -> None:
     first = np.array([-(2**63), -5])
     assert filter.stale(first, now=-5, max_age=2**63 - 1).keep.all()
 
@@ -188,7 +188,7 @@ def test_starved_equals_its_twin(rows: Any, least: int) -> None:
     assert filter.starved(np.ones(len(keep), dtype=bool), rewards, ids).short == 0
 
 
-def test_a_window_of_age_starves_groups_and_says_so() -> None:
+def test_an_age_window_starves_groups() -> None:
     versions = np.array([9, 9, 2, 9, 9, 2, 9, 2, 2])
     rewards = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0])
     groups = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
@@ -235,7 +235,7 @@ def test_a_difference_of_probabilities_is_no_ratio() -> None:
     ).keep.all()
 
 
-def test_on_a_bound_a_rollout_and_a_token_are_kept() -> None:
+def test_a_bound_itself_is_kept() -> None:
     """Numbers that are exact in binary: a mean fall of 1/4, and a probability that goes from a half to one."""
     one, down, up = np.array([0, 1]), np.array([-1.0]), np.array([1.0])
     for delta, kept in ((0.25, True), (float(np.nextafter(0.25, 0.0)), False)):
@@ -248,14 +248,14 @@ def test_on_a_bound_a_rollout_and_a_token_are_kept() -> None:
         assert rises.keep.tolist() == falls.keep.tolist() == [kept]
 
 
-def test_a_density_above_one_may_move_by_more_than_its_logarithm() -> None:
+def test_a_density_above_one_may_move_further() -> None:
     found = filter.probability_difference(
         np.array([0.3]), np.array([0.0]), np.array([0, 1]), np.array([1.0]), low=0.0, high=0.32
     )
     assert names(found) == ["above_high"]
 
 
-def test_masks_of_many_rows_are_the_same_in_blocks() -> None:
+def test_masks_are_the_same_in_blocks() -> None:
     """Rows enough for several blocks and threads, tokens that cross them."""
     rng = np.random.default_rng(5)
     lengths = rng.integers(0, 40, 3000)
@@ -319,7 +319,7 @@ def test_what_is_wrong_is_named(call: Any, message: str) -> None:
         call()
 
 
-def test_arrays_that_would_have_to_be_cast_and_forms_that_are_none_are_refused() -> None:
+def test_casts_and_unknown_forms_are_refused() -> None:
     with pytest.raises(errors.DTypeError, match="right has dtype int64, wanted bool"):
         filter.mixed_groups(TWO, TWO)
     with pytest.raises(errors.DTypeError, match="logp has dtype float16"):

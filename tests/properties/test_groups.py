@@ -35,7 +35,7 @@ def test_offsets_give_the_bits_of_ids(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_one_of_the_two_is_wanted_and_offsets_are_checked(name: str) -> None:
+def test_ids_or_offsets_are_required_and_checked(name: str) -> None:
     for by in ({}, {"group_ids": IDS, "offsets": OFFSETS}):
         with pytest.raises(UsageError, match="give either group_ids or offsets"):
             CALLS[name](**by)
@@ -49,7 +49,7 @@ def test_an_empty_group_has_no_best() -> None:
     assert np.isnan(CALLS["best_at_k"](offsets=OFFSETS)[2])
 
 
-def test_a_state_knows_groups_of_offsets_by_their_number() -> None:
+def test_a_state_numbers_groups_of_offsets() -> None:
     first = advantage.ema_baseline(REWARDS, offsets=OFFSETS).state
     second = advantage.ema_baseline(REWARDS, IDS, state=first)
     np.testing.assert_array_equal(first.ids, second.state.ids)

@@ -67,7 +67,7 @@ def ema(records: list[Record], by: str, alpha: float, start: float) -> dict[str,
 
 @pytest.mark.parametrize("by", ["group", "domain"])
 @pytest.mark.parametrize(("alpha", "start"), [(0.1, 0.5), (0.6, -1.0)])
-def test_the_score_is_the_reward_less_the_moving_mean(
+def test_the_score_is_reward_less_moving_mean(
     log: Path, records: list[Record], by: str, alpha: float, start: float
 ) -> None:
     how: Any = {"score": "advantage", "baseline": "ema", "baseline_by": by, "ema_alpha": alpha, "ema_start": start}
@@ -92,16 +92,14 @@ def weights_of_age(records: list[Record], half_life_days: float) -> dict[str, fl
 
 
 @pytest.mark.parametrize(("half_life", "days"), [("2d", 2.0), ("36h", 1.5), ("1w", 7.0), ("90m", 0.0625)])
-def test_the_weight_of_a_row_halves_with_each_half_life(
-    log: Path, records: list[Record], half_life: str, days: float
-) -> None:
+def test_weights_halve_with_each_half_life(log: Path, records: list[Record], half_life: str, days: float) -> None:
     found = drawn(log, order_by="at", recency_half_life=half_life)
     weights = {name: float(np.exp(one["log_weight"])) for name, one in found.items()}
     assert weights == pytest.approx(weights_of_age(records, days), rel=1e-9)
     assert {one["score"] for one in found.values()} == {0.0, 0.25, 0.5, 0.75, 1.0}
 
 
-def test_numbers_are_an_order_too_and_their_decay_is_that_of_the_kernel(log: Path, records: list[Record]) -> None:
+def test_numbers_order_and_decay_like_the_kernel(log: Path, records: list[Record]) -> None:
     found = drawn(log, order_by="day", recency_half_life="3", inverse_temperature=0.0)
     logs = ExponentialDecay(np.log(2) / 3)(np.array([10 - record["day"] for record in records]))
     by_id = {record["id"]: one for record, one in zip(records, logs, strict=True) if record["id"] in found}
@@ -121,7 +119,7 @@ HOW: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("sampler", ["gumbel", "weighted-reservoir", "systematic", "multinomial", "all"])
-def test_no_draw_depends_on_the_order_of_files_or_rows(tmp_path: Path, records: list[Record], sampler: Any) -> None:
+def test_no_draw_depends_on_file_order(tmp_path: Path, records: list[Record], sampler: Any) -> None:
     shuffled = random.Random(5).sample(records, len(records))
     rows.write(tmp_path / "one.jsonl", records)
     rows.write(tmp_path / "b.jsonl", shuffled[:25])
@@ -187,7 +185,7 @@ def test_given_weights_fall_with_age_too(log: Path) -> None:
     assert np.diff(logs) == pytest.approx(np.log(2))
 
 
-def test_a_table_of_parquet_keeps_the_column_of_the_order(tmp_path: Path, log: Path, records: list[Record]) -> None:
+def test_a_parquet_table_keeps_its_order_column(tmp_path: Path, log: Path, records: list[Record]) -> None:
     pa = pytest.importorskip("pyarrow")
     from datetime import datetime
 
@@ -213,9 +211,7 @@ def test_a_table_of_parquet_keeps_the_column_of_the_order(tmp_path: Path, log: P
         (..., "at is missing"),
     ],
 )
-def test_a_record_without_an_order_is_refused_with_its_place(
-    tmp_path: Path, records: list[Record], order: Any, came: str
-) -> None:
+def test_a_record_without_an_order_is_refused(tmp_path: Path, records: list[Record], order: Any, came: str) -> None:
     bad = {name: value for name, value in (records[4] | {"at": order}).items() if value is not ...}
     rows.write(tmp_path / "a.jsonl", records[:4])
     path = rows.write(tmp_path / "b.jsonl", [records[5], bad])
@@ -225,13 +221,13 @@ def test_a_record_without_an_order_is_refused_with_its_place(
     assert "--order-by at" in str(error.value.hint)
 
 
-def test_a_misspelled_order_is_met_with_the_field_that_is_there(log: Path) -> None:
+def test_a_misspelled_order_gets_a_suggestion(log: Path) -> None:
     with pytest.raises(BadRowError, match="line 1, byte 0: att is missing") as error:
         karl_fast.read(log, order_by="att")
     assert error.value.hint == "did you mean --order-by at?"
 
 
-def test_a_bad_order_behind_many_bad_rows_is_refused_too(tmp_path: Path, records: list[Record]) -> None:
+def test_a_late_bad_order_is_refused(tmp_path: Path, records: list[Record]) -> None:
     bad = [record | {"reward": "none"} for record in records[:40]]
     rows.write(tmp_path / "log.jsonl", [*bad, records[41] | {"at": None}])
     with pytest.raises(BadRowError, match=r"log.jsonl, a record after many bad ones: at is not there, wanted"):

@@ -140,9 +140,7 @@ def naive_sequences(batch: Any) -> int:
     st.sampled_from(CLIPS),
     st.sampled_from(["sequence", "token"]),
 )
-def test_float32_tokens_have_the_loss_of_float64_to_seven_digits(
-    seed: int, lengths: list[int], level: str, clip: Any, per: str
-) -> None:
+def test_float32_losses_agree_to_seven_digits(seed: int, lengths: list[int], level: str, clip: Any, per: str) -> None:
     batch = made(seed, lengths, per=per)
     batch.logp, batch.old = (column.astype(np.float32).astype(np.float64) for column in (batch.logp, batch.old))
     single, double = (found(batch, level, clip, TokenMean(), dtype=d) for d in (np.float32, np.float64))
@@ -219,7 +217,7 @@ def autograd_term(torch: Any, clip: Any, r: Any, advantages: Any, logp: Any) -> 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("clip", CLIPS, ids=str)
 @pytest.mark.parametrize("aggregate", AGGREGATES, ids=str)
-def test_on_policy_every_clip_has_the_gradient_of_reinforce(level: str, clip: Any, aggregate: Any) -> None:
+def test_on_policy_every_clip_is_reinforce(level: str, clip: Any, aggregate: Any) -> None:
     batch = made(3, [5, 1, 0, 8, 3], per="sequence")
     batch.logp = np.where(batch.mask, batch.old, np.nan)
     lengths = [int(batch.mask[a:b].sum()) for a, b in pairwise(batch.offsets)]
@@ -252,7 +250,7 @@ def test_at_other_lengths_no_two_aggregates_are_one() -> None:
 
 @pytest.mark.parametrize("clip", CLIPS, ids=str)
 @pytest.mark.parametrize("aggregate", AGGREGATES, ids=str)
-def test_rollouts_of_one_token_have_one_ratio_at_every_level(clip: Any, aggregate: Any) -> None:
+def test_single_token_rollouts_have_one_ratio(clip: Any, aggregate: Any) -> None:
     batch = made(2, [1] * 40)
     first = found(batch, "token", clip, aggregate)
     for level in LEVELS[1:]:
@@ -262,7 +260,7 @@ def test_rollouts_of_one_token_have_one_ratio_at_every_level(clip: Any, aggregat
 
 
 @pytest.mark.parametrize("clip", CLIPS, ids=str)
-def test_gspo_token_is_gspo_where_a_sequence_shares_its_advantage_and_only_there(clip: Any) -> None:
+def test_gspo_token_equals_gspo_for_shared_advantages(clip: Any) -> None:
     for per, same in (("sequence", True), ("token", False)):
         batch = made(9, [5, 3, 8], per=per, spread=0.1, drop=0.0)
         sequence, token = (found(batch, level, clip, TokenMean()) for level in ("sequence", "sequence-token"))
@@ -271,7 +269,7 @@ def test_gspo_token_is_gspo_where_a_sequence_shares_its_advantage_and_only_there
         assert equal == (same or isinstance(clip, Cap))
 
 
-def test_a_two_sided_clip_is_the_dual_clip_at_its_delta() -> None:
+def test_a_two_sided_clip_is_the_dual_clip() -> None:
     batch = made(4, [30, 20], spread=1.5)
     clips = (TwoSided(0.2, 0.2, 2.0), DualClip(0.2, 0.2, 2.0))
     two, dual = (found(batch, "token", clip, TokenMean()) for clip in clips)
@@ -283,7 +281,7 @@ def test_a_two_sided_clip_is_the_dual_clip_at_its_delta() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("aggregate", AGGREGATES[:4], ids=str)
 @pytest.mark.parametrize("clip", [Clip(0.2, 0.2), Cap(1.3)], ids=str)
-def test_parts_of_a_batch_add_up_to_it_once_the_denominator_is_given(level: str, aggregate: Any, clip: Any) -> None:
+def test_parts_add_up_to_the_batch(level: str, aggregate: Any, clip: Any) -> None:
     whole = made(6, [5, 0, 3, 8, 1], per="sequence")
     total = found(whole, level, clip, aggregate)
     point, _ = aggregate
@@ -304,7 +302,7 @@ def test_parts_of_a_batch_add_up_to_it_once_the_denominator_is_given(level: str,
 
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
-def test_a_sequence_without_tokens_counts_in_no_mean_unless_it_is_said_to(level: str) -> None:
+def test_an_empty_sequence_enters_no_mean_by_default(level: str) -> None:
     batch = made(8, [4, 3], drop=0.0, per="sequence")
     longer = SimpleNamespace(**vars(batch))
     longer.offsets = np.array([0, 4, 4, 7])
@@ -315,7 +313,7 @@ def test_a_sequence_without_tokens_counts_in_no_mean_unless_it_is_said_to(level:
         assert found(longer, level, NoClip(), (aggregate, 3)).loss == pytest.approx(alone.loss * 2 / 3)
 
 
-def test_a_batch_over_many_blocks_has_the_sums_of_its_twin() -> None:
+def test_a_batch_of_blocks_equals_its_twin() -> None:
     """Blocks are of 32768 tokens: this one has three, and a sequence longer than one."""
     rng = np.random.default_rng(1)
     lengths = [40_000, *rng.integers(0, 4000, 15).tolist()]
@@ -330,7 +328,7 @@ def test_a_batch_over_many_blocks_has_the_sums_of_its_twin() -> None:
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize("tokens", [300, 5000])
-def test_the_spread_of_ratios_far_from_one_keeps_its_digits(level: Any, tokens: int) -> None:
+def test_the_spread_of_far_ratios_keeps_digits(level: Any, tokens: int) -> None:
     """Ratios near 1e8 with a deviation of 0.05: their squares have no digit of it left."""
     wanted = 1e8 + np.random.default_rng(3).normal(0, 0.05, tokens)
     logp, mask = np.log(wanted), np.arange(tokens) % 5 != 0
@@ -369,9 +367,7 @@ def test_token_weights_are_those_of_the_loss(seed: int, lengths: list[int], aggr
         (1.5, -1.0, lambda r: TwoSided(0.2, 0.2, r)),
     ],
 )
-def test_on_a_bound_the_gradient_flows_and_past_it_none_does(
-    log_ratio: float, advantage: float, at: Any, level: str
-) -> None:
+def test_the_gradient_stops_past_the_bound(log_ratio: float, advantage: float, at: Any, level: str) -> None:
     def once(clip: Any) -> Any:
         column, one = np.array([log_ratio]), np.array([0, 1])
         turns = one if level == "turn" else None
@@ -387,7 +383,7 @@ def test_on_a_bound_the_gradient_flows_and_past_it_none_does(
     assert inside.clip_fraction_low + inside.clip_fraction_high + inside.clip_fraction_bound == 1.0
 
 
-def test_clip_fractions_count_tokens_by_the_bound_that_took_their_gradient() -> None:
+def test_clip_fractions_count_tokens_by_bound() -> None:
     logp = np.log(np.array([0.5, 0.5, 2.0, 2.0, 5.0, 1.0, 9.0]))
     advantages = np.array([-1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 0.0])
     how: Any = {"per": "token", "aggregate": TokenMean()}
@@ -399,7 +395,7 @@ def test_clip_fractions_count_tokens_by_the_bound_that_took_their_gradient() -> 
     assert (capped.clip_fraction_low, capped.clip_fraction_high, capped.clip_fraction_bound) == (2 / 7, 1 / 7, 0.0)
 
 
-def test_a_ratio_beyond_its_type_is_infinite_in_the_moments_wherever_it_stands() -> None:
+def test_an_overflowing_ratio_makes_moments_infinite() -> None:
     logp = np.array([100.0, 0.0, 0.0], dtype=np.float32)
     for column in (logp, logp[::-1].copy()):
         got = policy_loss(column, logp * 0, np.ones(1), np.array([0, 3]), clip=Clip(0.2, 0.2), aggregate=TokenMean())

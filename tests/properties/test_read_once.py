@@ -83,7 +83,7 @@ def test_they_are_left_unread_where_they_are_written(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("export", [False, True])
-def test_a_log_that_is_gone_before_it_is_drawn_from_has_changed(tmp_path: Path, export: bool) -> None:
+def test_a_log_deleted_before_the_draw_has_changed(tmp_path: Path, export: bool) -> None:
     log = karl_fast.read(log_of(tmp_path, 0), k=30, **ONCE)
     (tmp_path / "log.jsonl").unlink()
     draw = partial(karl_fast.export, log, np.arange(2)) if export else partial(karl_fast.sample, log)
@@ -92,14 +92,14 @@ def test_a_log_that_is_gone_before_it_is_drawn_from_has_changed(tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_export_leaves_out_a_row_that_is_no_json(tmp_path: Path) -> None:
+def test_an_export_leaves_out_broken_rows(tmp_path: Path) -> None:
     log = karl_fast.read(log_of(tmp_path, 6), **ONCE)
     manifest = karl_fast.export(log, np.arange(40), tmp_path / "out")
     assert manifest["draw"]["failed"] == {"unparsable": 6}
     assert len(rows.lines(tmp_path / "out")) == sum(manifest["export"]["splits"].values()) == 34
 
 
-def test_where_every_row_is_no_json_the_first_is_told(tmp_path: Path) -> None:
+def test_if_all_rows_are_broken_the_first_is_named(tmp_path: Path) -> None:
     log = log_of(tmp_path, 26)
     kept = [line for line in log.read_text().splitlines() if r"\q" in line]
     log.write_text("\n".join(kept))

@@ -33,7 +33,7 @@ def test_decays_are_their_formulas(ages: Any, rate: float) -> None:
 
 
 @given(AGES)
-def test_a_rate_of_zero_is_uniform_and_its_ess_is_every_row(ages: Any) -> None:
+def test_a_rate_of_zero_is_uniform(ages: Any) -> None:
     ages = ints(ages)
     for decay in (replay.ExponentialDecay(0.0), replay.Power(0.0), replay.Window(30)):
         found = replay.age_distribution(ages, decay(ages))
@@ -65,7 +65,7 @@ def test_decay_makes_a_draw_younger_and_smaller() -> None:
     assert replay.age_distribution(ages, replay.Power(1.0)(ages)).mean_age < fresh.mean_age
 
 
-def test_a_draw_by_age_weights_has_the_age_that_was_told() -> None:
+def test_a_draw_has_the_predicted_ages() -> None:
     ages = np.repeat(np.arange(10), 50)
     log_weights = replay.ExponentialDecay(0.5)(ages)
     told = replay.age_distribution(ages, log_weights)
@@ -74,7 +74,7 @@ def test_a_draw_by_age_weights_has_the_age_that_was_told() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_surprisal_is_the_mean_of_its_tokens_and_missing_without(dtype: Any) -> None:
+def test_surprisal_is_a_mean_over_tokens(dtype: Any) -> None:
     rng = np.random.default_rng(2)
     lengths = rng.integers(0, 6, 2000)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -126,7 +126,7 @@ def test_float32_is_widened_and_nothing_else(measure: Any) -> None:
 
 
 @given(st.lists(st.floats(-20, 20), min_size=1, max_size=30), st.floats(0.02, 0.98), st.floats(0.1, 5))
-def test_the_price_opens_the_gates_by_the_share_that_was_asked(delights: Any, keep: float, eta: float) -> None:
+def test_the_price_opens_the_asked_share(delights: Any, keep: float, eta: float) -> None:
     price = replay.kondo_price(np.array(delights), keep, eta=eta)
     gates = replay.delight_gate(np.array(delights), eta=eta, price=price)
     np.testing.assert_allclose(gates, [naive.sigmoid((x - price) / eta) for x in delights], rtol=LOG)
@@ -147,7 +147,7 @@ def test_prioritised_equals_its_twin_and_importance_undoes_it(priorities: Any, a
     np.testing.assert_allclose(whole, whole[0], rtol=1e-11)
 
 
-def test_alpha_zero_is_uniform_even_over_priorities_of_zero() -> None:
+def test_alpha_zero_is_uniform() -> None:
     found = replay.prioritised(np.array([0.0, 3.0, NAN, 9.0]), alpha=0.0)
     np.testing.assert_allclose(np.exp(found), [1 / 3, 1 / 3, 0.0, 1 / 3], rtol=LOG)
     assert np.exp(replay.prioritised(np.array([0.0, 3.0, NAN, 9.0]), alpha=1.0)).round(12).tolist() == [
@@ -159,7 +159,7 @@ def test_alpha_zero_is_uniform_even_over_priorities_of_zero() -> None:
     assert replay.importance_log_weights(found, beta=0.0)[[0, 1, 3]].tolist() == [0.0] * 3
 
 
-def test_a_corrected_mean_over_a_draw_by_priority_is_the_mean_of_the_buffer() -> None:
+def test_importance_weights_correct_a_priority_draw() -> None:
     """200,000 rows drawn by priority; the self-normalised weights bring their mean back from 0.67 to 0.5."""
     values = np.linspace(0.0, 1.0, 101)
     logs = replay.prioritised(values, alpha=1.0, eps=1e-2)
@@ -179,7 +179,7 @@ def test_accuracy_error_equals_its_twin(rows: Any, successes_only: bool) -> None
     np.testing.assert_allclose(found, naive.accuracy_error(right, predicted, ids, successes_only), rtol=TWIN)
 
 
-def test_paced_replays_the_successes_of_the_largest_error_first() -> None:
+def test_paced_replays_the_largest_errors_first() -> None:
     """Groups of four: 1 of 4 right where 0.8 was predicted (error 0.55), 3 of 4 where 0.7 was (0.05)."""
     right = np.array([True, False, False, False, True, True, False, True])
     predicted, offsets = np.repeat([0.8, 0.7], 4), ints([0, 4, 8])

@@ -97,7 +97,7 @@ def test_threads_do_not_change_a_byte(
 
 @pytest.mark.parametrize("count", [1, 7, 64])
 @pytest.mark.parametrize("threads", [1, 8])
-def test_shards_and_their_order_do_not_change_a_byte(
+def test_sharding_does_not_change_a_byte(
     tmp_path: Path, log_lines: list[bytes], draw: Callable[..., Result], wanted: Result, count: int, threads: int
 ) -> None:
     folder = shards(tmp_path, log_lines, count, seed=count)
@@ -136,7 +136,7 @@ def test_packing_does_not_change_a_byte(
 
 
 @pytest.mark.parametrize("layout", ["array", "member", "crlf", "mark"])
-def test_the_layout_of_a_file_does_not_change_a_byte(
+def test_file_layout_does_not_change_a_byte(
     tmp_path: Path, log_lines: list[bytes], draw: Callable[..., Result], wanted: Result, layout: str
 ) -> None:
     array = b"[" + b",\n".join(log_lines) + b"]"
@@ -176,7 +176,7 @@ def test_the_draw_for_seed_7_is_pinned(tmp_path: Path) -> None:
     assert found == PINNED
 
 
-def test_the_pinned_rows_are_those_of_the_plain_twin() -> None:
+def test_the_pinned_rows_equal_the_twin() -> None:
     """So the pin is no accident: the same ids come out of naive.py and the xxhash package."""
     made = [json.loads(line) for line in TINY.read_text("utf-8").splitlines()]
     names = sorted({row["group"] for row in made})
@@ -208,7 +208,7 @@ def test_one_call_equals_the_chain(tmp_path: Path, log_lines: list[bytes]) -> No
         assert one.manifest[part] == chain[part]
 
 
-def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     log = rows.write(tmp_path / "logs" / "log.jsonl", rows.records(40))
     rows.write(tmp_path / "logs" / "more.jsonl", [rows.record(100 + n) for n in range(10)])
@@ -221,7 +221,7 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
         assert len(twice) == len(once) == 50
 
 
-def test_of_the_matches_of_a_glob_folders_without_logs_are_passed_over(tmp_path: Path) -> None:
+def test_globs_skip_folders_without_logs(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", rows.records(40))
     karl_fast.sample(tmp_path / "log.jsonl", tmp_path / "data", k=4)
     (tmp_path / "notes").mkdir()

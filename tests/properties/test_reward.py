@@ -75,7 +75,7 @@ def test_versions_are_told_apart(seed: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_log_has_a_reward_a_line_and_nan_where_one_raises(version: Any) -> None:
+def test_a_log_has_nan_where_a_line_raises(version: Any) -> None:
     records = [made(seed, junk) for junk in (0.0, 0.02, 0.3) for seed in range(200)]
     lines = "\n\n".join(json.dumps(one) for one in records).encode() + b'\n{"outcome": \n'
     found = reward.compute_rewards(lines, version=version)
@@ -131,7 +131,7 @@ def test_the_longest_run_of_failures_is_the_twins() -> None:
     assert reward._max_consecutive_failures([]) == 0
 
 
-def test_an_advantage_is_scaled_by_the_deviation_or_beta() -> None:
+def test_an_advantage_is_divided_by_deviation_or_beta() -> None:
     assert reward.compute_advantage({}, 0.75) == 0.25
     assert reward.compute_advantage({}, 0.75, 0.25, beta=2.0) == 0.25
     assert reward.compute_advantage({}, 0.75, 0.25, domain_std=0.25) == 2.0
@@ -227,7 +227,7 @@ def test_a_backfill_writes_what_the_plain_way_writes(version: Any, tmp_path: Pat
     assert reward.backfill_rewards(True, path=store, version=version)["scored"] == 40
 
 
-def test_a_store_is_the_modules_unless_a_call_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_store_is_the_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reward, "STORE_PATH", tmp_path / "none.jsonl")
     assert reward.backfill_rewards() == {"total": 0, "scored": 0, "skipped": 0, "errors": 0}
     assert reward.get_reward_stats() == {}
@@ -236,7 +236,7 @@ def test_a_store_is_the_modules_unless_a_call_names_one(tmp_path: Path, monkeypa
     assert reward.get_reward_stats()["scored"] == 1
 
 
-def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     from karl_fast.reward.karl_store import store_path
 
     for name in ("KARL_STORE_PATH", "KARL_DATA_DIR", "KARL_DIR"):
@@ -252,7 +252,7 @@ def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.Monk
     assert str(store_path()) == "~no-such-user/s.jsonl"
 
 
-def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_writer_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from karl_fast.reward import karl_store
 
     store = tmp_path / "t.jsonl"
@@ -298,7 +298,7 @@ def test_a_backfill_that_fails_leaves_the_store(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == [store]
 
 
-def test_a_stored_reward_that_is_no_number_has_no_say(tmp_path: Path) -> None:
+def test_an_invalid_stored_reward_is_ignored(tmp_path: Path) -> None:
     store = tmp_path / "t.jsonl"
     odd: list[Any] = ["0.5", [1], float("nan"), float("inf"), 10**400, 0.25]
     records: list[Any] = [{"skill": {"domain": "a"}, "outcome": {"reward_score": value}} for value in odd]

@@ -38,14 +38,14 @@ def of_each(records: list[dict[str, Any]], version: str, *weights: tuple[float, 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 30))
-def test_calls_in_columns_have_the_rewards_of_their_records(version: Any, seed: int, count: int) -> None:
+def test_calls_in_columns_equal_their_records(version: Any, seed: int, count: int) -> None:
     random = Random(seed)
     records = [whole(random) for _ in range(count)]
     assert reward.compute_call_rewards(columns(records), version=version).tolist() == of_each(records, version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_columns_have_the_rewards_of_the_log_that_they_are_of(version: Any) -> None:
+def test_columns_equal_the_rewards_of_their_log(version: Any) -> None:
     random = Random(3)
     records = [tapped(random) for _ in range(2000)]
     log = "\n".join(map(json.dumps, records)).encode()
@@ -124,7 +124,7 @@ def test_a_file_has_the_rewards_of_its_lines(version: Any, tmp_path: Path) -> No
         assert np.array_equal(reward.compute_rewards(path, version=version), wanted, equal_nan=True)
 
 
-def test_a_file_larger_than_what_is_read_at_once_is_read_whole(tmp_path: Path) -> None:
+def test_a_file_larger_than_a_read_is_whole(tmp_path: Path) -> None:
     line = json.dumps({"outcome": {"redo_detected": True}, "text": "x" * (1 << 20)}).encode()
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join([line] * 40))

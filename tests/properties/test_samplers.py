@@ -36,7 +36,7 @@ def log(tmp_path: Path, count: int = 60) -> Path:
 
 
 @pytest.mark.parametrize("sampler", REPLACING)
-def test_copies_are_lines_that_say_how_many_there_are(sampler: str, tmp_path: Path) -> None:
+def test_copies_are_lines_with_their_count(sampler: str, tmp_path: Path) -> None:
     drawn = karl_fast.sample(log(tmp_path), tmp_path / "out", k=200, sampler=sampler, inverse_temperature=3.0)
     stamps = lines(tmp_path / "out")
     counts = Counter(stamp["id"] for stamp in stamps)
@@ -50,7 +50,7 @@ def test_copies_are_lines_that_say_how_many_there_are(sampler: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("sampler", REPLACING)
-def test_copies_of_a_row_are_in_one_split_and_not_side_by_side(sampler: str, tmp_path: Path) -> None:
+def test_copies_share_a_split_but_are_apart(sampler: str, tmp_path: Path) -> None:
     karl_fast.sample(log(tmp_path), tmp_path / "out", k=300, sampler=sampler, split=(0.5, 0.5, 0.0))
     homes: dict[str, set[str]] = {}
     beside = 0
@@ -65,7 +65,7 @@ def test_copies_of_a_row_are_in_one_split_and_not_side_by_side(sampler: str, tmp
 
 
 @pytest.mark.parametrize("sampler", REPLACING)
-def test_a_row_that_fails_has_weight_zero_and_the_draw_is_made_again(sampler: str, tmp_path: Path) -> None:
+def test_after_a_failed_row_the_draw_repeats(sampler: str, tmp_path: Path) -> None:
     records = rows.records(40)
     broken = {record["id"] for record in records[::3]}
     for record in records[::3]:
@@ -92,7 +92,7 @@ def by_digest(path: Path, columns: karl_fast.Log) -> Any:
     return keys
 
 
-def test_a_weighted_reservoir_is_a_gumbel_draw_by_the_hash_of_bytes(tmp_path: Path) -> None:
+def test_a_weighted_reservoir_is_a_gumbel_draw(tmp_path: Path) -> None:
     path = log(tmp_path)
     columns = karl_fast.read(path)
     for seed in range(5):
@@ -106,7 +106,7 @@ def lines_of(path: Path, **choices: Any) -> list[dict[str, Any]]:
     return [json.loads(line)["karl_fast"] for line in karl_fast.sample(path, None, **choices).lines()]
 
 
-def test_a_reservoir_is_the_rows_with_the_smallest_uniforms(tmp_path: Path) -> None:
+def test_a_reservoir_takes_the_smallest_uniforms(tmp_path: Path) -> None:
     path = log(tmp_path)
     columns = karl_fast.read(path)
     uniforms = karl_fast.uniforms(len(columns), seed=3, purpose="draw", keys=columns.keys)
@@ -118,7 +118,7 @@ def test_a_reservoir_is_the_rows_with_the_smallest_uniforms(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("sampler", [*WITHOUT, *REPLACING, "all"])
-def test_the_draw_of_arrays_is_the_draw_of_the_job(sampler: Any, tmp_path: Path) -> None:
+def test_drawing_arrays_equals_the_job(sampler: Any, tmp_path: Path) -> None:
     path = log(tmp_path)
     columns = karl_fast.read(path)
     choices: dict[str, Any] = {} if sampler == "reservoir" else {"inverse_temperature": 2.0}
@@ -213,7 +213,7 @@ def test_copies_of_raw_records_are_the_records(sampler: str, tmp_path: Path) -> 
     assert max(found.values()) > 1
 
 
-def test_more_may_be_drawn_with_replacement_than_there_are_rows(tmp_path: Path) -> None:
+def test_replacement_allows_more_draws_than_rows(tmp_path: Path) -> None:
     drawn = karl_fast.sample(log(tmp_path, 8), None, k=1000, sampler="multinomial").manifest["draw"]
     assert (drawn["rows"], drawn["rows_wanted"]) == (1000, 1000)
 

@@ -55,7 +55,7 @@ def test_priority_sampling_equals_its_twin(weights: list[float], k: int, seed: i
 
 
 @given(WEIGHTS, COUNTS, SEEDS)
-def test_var_opt_equals_its_twin_keeps_k_rows_and_the_total(weights: list[float], k: int, seed: int) -> None:
+def test_var_opt_equals_its_twin(weights: list[float], k: int, seed: int) -> None:
     found = sampling.draw_var_opt(np.array(weights), k, seed=seed)
     estimates, tau = naive.var_opt(weights, k, uniforms(seed, len(weights), naive.DROP))
     assert found.rows.tolist() == sorted(estimates)
@@ -76,7 +76,7 @@ def test_inclusion_equals_the_sum_over_every_possible_draw(weights: list[float],
 
 
 @given(st.lists(st.floats(-300, 300), min_size=2, max_size=12), st.integers(1, 11), st.floats(-1e3, 1e3))
-def test_inclusion_adds_up_to_k_and_ignores_a_constant(values: list[float], k: int, shift: float) -> None:
+def test_inclusion_adds_up_to_k(values: list[float], k: int, shift: float) -> None:
     found = sampling.inclusion(np.array(values), k)
     assert math.isclose(found.sum(), min(k, len(values)), rel_tol=1e-11)
     np.testing.assert_allclose(sampling.inclusion(np.array(values) + shift, k), found, rtol=0, atol=1e-10)
@@ -89,7 +89,7 @@ def test_inclusion_of_many_alike_is_their_share() -> None:
 
 
 @given(WEIGHTS, COUNTS, SEEDS)
-def test_a_draw_with_inclusion_is_the_draw_and_its_next_key(weights: list[float], k: int, seed: int) -> None:
+def test_draw_with_inclusion_is_the_draw(weights: list[float], k: int, seed: int) -> None:
     found = sampling.draw_with_inclusion(logs(weights), k, seed=seed)
     keys = chain.gumbel_keys(logs(weights), seed, table(len(weights)))
     falling = chain.top(keys, len(weights))
@@ -111,7 +111,7 @@ def test_an_alias_table_gives_back_the_weights(weights: list[float]) -> None:
 
 
 @given(WEIGHTS.filter(any), SEEDS)
-def test_draws_of_an_alias_table_do_not_depend_on_how_many(weights: list[float], seed: int) -> None:
+def test_alias_draws_do_not_depend_on_count(weights: list[float], seed: int) -> None:
     alias = sampling.Alias(logs(weights))
     found = alias.draw(50, seed=seed)
     assert alias.draw(20, seed=seed).tolist() == found[:20].tolist()
@@ -120,14 +120,14 @@ def test_draws_of_an_alias_table_do_not_depend_on_how_many(weights: list[float],
 
 
 @given(st.integers(0, 300), st.integers(0, 20), SEEDS)
-def test_a_reservoir_of_an_iterable_is_that_of_its_places(rows: int, k: int, seed: int) -> None:
+def test_a_reservoir_of_an_iterable_equals_rows(rows: int, k: int, seed: int) -> None:
     wanted = sampling.reservoir(rows, k, seed=seed).tolist()
     assert sampling.reservoir_of(range(rows), k, seed=seed) == wanted
     assert sampling.reservoir_of((str(row) for row in range(rows)), k, seed=seed) == [str(row) for row in wanted]
 
 
 @given(WEIGHTS, st.integers(0, 45), SEEDS)
-def test_a_weighted_reservoir_of_an_iterable_equals_its_twin(weights: list[float], k: int, seed: int) -> None:
+def test_a_weighted_reservoir_of_iterables_equals_its_twin(weights: list[float], k: int, seed: int) -> None:
     pairs: list[tuple[object, float]] = list(enumerate(weights))
     wanted = naive.weighted_reservoir(pairs, k, naive.stream(seed))
     assert sampling.weighted_reservoir_of(iter(pairs), k, seed=seed) == wanted
@@ -135,9 +135,7 @@ def test_a_weighted_reservoir_of_an_iterable_equals_its_twin(weights: list[float
 
 
 @given(WEIGHTS, COUNTS, SEEDS, st.randoms(use_true_random=False))
-def test_states_of_shards_in_any_order_draw_what_the_array_draws(
-    weights: list[float], k: int, seed: int, random: Any
-) -> None:
+def test_merged_shards_draw_like_the_array(weights: list[float], k: int, seed: int, random: Any) -> None:
     keys, values = table(len(weights)), np.array(weights)
     parts = [np.array([row for row in range(len(weights)) if row % 3 == part], dtype=np.int64) for part in range(3)]
     random.shuffle(parts)
@@ -208,7 +206,7 @@ def test_what_no_sampler_takes_is_refused_by_name(call: Any, match: str) -> None
         call()
 
 
-def test_an_error_of_an_iterator_is_that_of_the_reservoir() -> None:
+def test_an_iterators_error_is_raised() -> None:
     def fails() -> Any:
         yield 1, 1.0
         raise KeyError("gone")
@@ -220,7 +218,7 @@ def test_an_error_of_an_iterator_is_that_of_the_reservoir() -> None:
         sampling.weighted_reservoir_of([1, 0], 1, weight=lambda item: 1 / item)
 
 
-def test_states_of_every_kind_survive_pickle_and_go_on() -> None:
+def test_states_survive_pickle() -> None:
     keys, weights = table(50), np.arange(1.0, 51.0)
     for state in (sampling.TopK(5, seed=7), sampling.Priority(5, seed=7), sampling.VarOpt(5, seed=7)):
         state.update(keys[:30].copy(), weights[:30].copy())
@@ -284,7 +282,7 @@ def test_single_numbers_are_widened_and_nothing_else(call: Any) -> None:
     np.testing.assert_array_equal(call(single), call(single.astype(np.float64)))
 
 
-def test_inclusion_adds_up_however_far_log_weights_are_apart() -> None:
+def test_inclusion_adds_up_for_distant_log_weights() -> None:
     assert sampling.inclusion(np.array([1e308, -1e308, 0.0]), 2).tolist() == [1.0, 0.0, 1.0]
     logs = np.random.default_rng(5).normal(0.0, 200.0, 300)
     assert math.isclose(sampling.inclusion(logs, 40).sum(), 40.0, rel_tol=1e-12)

@@ -50,13 +50,13 @@ def test_draws_of_an_alias_table_follow_nothing() -> None:
     assert off(pairs, np.full(16, 1 / 16), 200_000) <= SIGMAS
 
 
-def test_var_opt_draws_each_row_by_its_share_and_not_by_plackett_luce() -> None:
+def test_var_opt_draws_by_share_not_plackett_luce() -> None:
     counts = frequencies(lambda seed: sampling.draw_var_opt(WEIGHTS, K, seed=seed).rows)
     assert off(counts, sampling.threshold(WEIGHTS, K)[1], SEEDS) <= SIGMAS
     assert np.abs(counts / SEEDS - sampling.inclusion(np.log(WEIGHTS), K)).max() > 0.01
 
 
-def test_var_opt_draws_each_row_by_its_share_in_any_order_and_after_any_merge() -> None:
+def test_var_opt_draws_by_share_after_merges() -> None:
     order = np.array([4, 0, 5, 2, 3, 1])
     keys = np.zeros((6, 3), dtype=np.uint64)
     keys[:, 0] = np.arange(6)
@@ -74,7 +74,7 @@ def test_var_opt_draws_each_row_by_its_share_in_any_order_and_after_any_merge() 
     assert off(frequencies(merged), sampling.threshold(WEIGHTS, K)[1], SEEDS) <= SIGMAS
 
 
-def test_var_opt_takes_another_number_for_an_item_at_each_merge() -> None:
+def test_var_opt_draws_new_numbers_at_each_merge() -> None:
     """Rows 0 and 1 of weight 1 are merged, and then into row 2 of weight 2: by one number row 1 would never stay."""
     keys, weights = np.zeros((3, 3), dtype=np.uint64), np.array([1.0, 1.0, 2.0])
     keys[:, 0] = np.arange(3)
@@ -95,13 +95,13 @@ def test_rows_are_drawn_as_often_as_inclusion_says() -> None:
     assert off(counts, sampling.inclusion(np.log(WEIGHTS) * 1.1, K), SEEDS) > SIGMAS
 
 
-def test_a_weighted_reservoir_of_an_iterable_is_plackett_luce() -> None:
+def test_a_weighted_reservoir_is_plackett_luce() -> None:
     pairs = list(enumerate(WEIGHTS.tolist()))
     counts = frequencies(lambda seed: np.array(sampling.weighted_reservoir_of(pairs, K, seed=seed)))
     assert off(counts, np.array(naive.inclusion(WEIGHTS.tolist(), K)), SEEDS) <= SIGMAS
 
 
-def test_a_reservoir_of_an_iterable_takes_every_set_alike() -> None:
+def test_a_reservoir_draws_every_set_alike() -> None:
     counts = dict.fromkeys(itertools.combinations(range(5), 2), 0.0)
     for seed in range(SEEDS):
         counts[tuple(sorted(sampling.reservoir_of(range(5), 2, seed=seed)))] += 1
@@ -142,7 +142,7 @@ def test_estimates_of_a_total_are_unbiased(estimate: Callable[[int], float]) -> 
     assert abs(found.mean() - VALUES.sum()) <= SIGMAS * error
 
 
-def test_the_total_of_var_opt_varies_least_and_inclusion_over_all_draws_is_another_number() -> None:
+def test_var_opt_has_the_least_variance_of_totals() -> None:
     """Subset sums of one half: VarOpt before priority before weights that are not looked at."""
     half = np.arange(len(WEIGHTS)) % 2 == 0
     spread = {}

@@ -52,7 +52,7 @@ def test_the_score_is_the_reward_less_the_baseline(kind: str, by: str) -> None:
     assert weights == pytest.approx(tempered - np.log(np.exp(tempered).sum()), abs=1e-9)
 
 
-def test_the_mean_of_the_group_is_the_score_centre() -> None:
+def test_the_group_mean_is_the_score_centre() -> None:
     assert written(score="advantage") == written(score="centre")
     assert written(score="advantage", baseline_by="domain") != written(score="centre")
     assert written(score="advantage", baseline="partition") != written(score="centre")
@@ -66,7 +66,7 @@ def test_the_shaped_reward_is_scored() -> None:
     assert sorted(one["score"] for one in found.values()) == pytest.approx(sorted(wanted[~np.isnan(wanted)]))
 
 
-def test_a_row_without_a_group_is_dropped_and_one_without_a_domain_scores_0(tmp_path: Path) -> None:
+def test_rows_without_group_drop_without_domain_score_0(tmp_path: Path) -> None:
     records = [rows.record(n, "g", n / 8) | {"domain": "d"} for n in range(8)]
     for by in ("group", "domain"):
         rows.write(tmp_path / f"{by}.jsonl", [*records[:3], {**records[3], by: None}, *records[4:]])
@@ -93,7 +93,7 @@ def test_settings_that_contradict_each_other_are_refused(choices: Any, why: str)
         karl_fast.sample(LOG, None, k=4, **choices)
 
 
-def test_a_log_without_domains_has_no_baseline_by_domain(tmp_path: Path) -> None:
+def test_a_log_without_domains_is_refused(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n, "g", n / 8) for n in range(8)])
     with pytest.raises(UsageError, match="baseline_by is domain, but no record has a domain"):
         karl_fast.sample(tmp_path / "log.jsonl", None, k=4, score="advantage", baseline_by="domain")

@@ -37,7 +37,7 @@ def test_nearly_all_secrets_are_replaced_in_every_encoding(
         assert not {name for name in names if lost.count(name) > names.count(name) / 4}, missed
 
 
-def test_what_is_replaced_is_replaced_once_and_json_stays_json() -> None:
+def test_redaction_is_idempotent_and_keeps_json() -> None:
     for family, place, secret, text in generator.bare(random.Random(7)):
         clean = _core.redacted(text)
         if generator.is_kept(secret, clean):
@@ -102,7 +102,7 @@ NESTED = st.recursive(
 
 
 @given(st.dictionaries(KEYS, NESTED, max_size=4), st.booleans())
-def test_the_shape_of_a_row_stays_and_so_does_what_is_no_secret(row: dict[str, Any], ascii_only: bool) -> None:
+def test_redaction_keeps_the_shape_of_rows(row: dict[str, Any], ascii_only: bool) -> None:
     text = json.dumps(row, ensure_ascii=ascii_only)
     clean = _core.redacted(text)
     assert shape(clean) == shape(text)
@@ -114,7 +114,7 @@ def test_the_shape_of_a_row_stays_and_so_does_what_is_no_secret(row: dict[str, A
 
 
 @pytest.mark.parametrize("shape", ["chat", "prompt-completion", "text", "raw"])
-def test_a_mention_of_a_private_key_costs_no_turn(tmp_path: Path, shape: str) -> None:
+def test_a_mention_of_a_private_key_stays(tmp_path: Path, shape: str) -> None:
     mention = "find files with -----BEGIN RSA " + "PRIVATE KEY----- in them"
     call = {
         "id": "c",

@@ -58,7 +58,7 @@ def test_a_value_ends_where_its_syntax_says(text: str, clean: str) -> None:
 
 @pytest.mark.parametrize("frame", sorted(secret_cases.FRAMES))
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_private_key_is_replaced_whatever_stands_around_its_lines(frame: str, nested: bool) -> None:
+def test_a_private_key_is_replaced_in_any_surroundings(frame: str, nested: bool) -> None:
     lines = [secret_cases.FRAMES[frame](n, line) for n, line in enumerate(key(), 1)]
     text = "before\n" + "\n".join(lines) + "\nafter"
     clean = _core.redacted(json.dumps({"out": text}) if nested else text)
@@ -70,7 +70,7 @@ def test_a_private_key_is_replaced_whatever_stands_around_its_lines(frame: str, 
 
 
 @pytest.mark.parametrize("strings", sorted(secret_cases.STRINGS))
-def test_a_private_key_in_strings_of_its_own_keeps_the_strings(strings: str) -> None:
+def test_a_private_key_in_strings_keeps_the_strings(strings: str) -> None:
     text = json.dumps(secret_cases.STRINGS[strings](key()))
     clean = _core.redacted(text)
     assert not [line for line in key_lines() if line in clean]
@@ -101,7 +101,7 @@ def test_words_behind_a_key_without_an_end_stay() -> None:
 
 
 @pytest.mark.parametrize("text", secret_cases.BESIDE)
-def test_a_secret_access_key_beside_its_id_is_replaced(text: str) -> None:
+def test_an_access_key_beside_its_id_goes(text: str) -> None:
     secret = base64(5, "{a18}7aZ/{b17}q")
     clean = _core.redacted(text.format(id="AK" + "IA" + base64(5, "{216}"), key=secret))
     assert (secret in clean, clean.count("[REDACTED:")) == (False, 2), clean
@@ -116,7 +116,7 @@ def test_a_secret_behind_an_encoded_sign_is_replaced(sign: str) -> None:
 
 @pytest.mark.parametrize("value", ["zanzibarfish", "84729104", "Sunflower42"])
 @pytest.mark.parametrize("text", secret_cases.WEAK)
-def test_a_weak_password_behind_an_unmistakable_name_is_replaced(text: str, value: str) -> None:
+def test_a_weak_password_behind_a_name_goes(text: str, value: str) -> None:
     clean = _core.redacted(text.format(value))
     assert clean == text.format("[REDACTED:named-password]")
 

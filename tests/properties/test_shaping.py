@@ -44,9 +44,7 @@ def shaped_before(path: Path) -> Path:
 
 @pytest.mark.parametrize("partition", ["global", "group"])
 @pytest.mark.parametrize("score", ["raw", "centre", "zscore", "leave-one-out"])
-def test_the_target_is_that_of_rewards_shaped_before_they_were_written(
-    tmp_path: Path, score: str, partition: str
-) -> None:
+def test_the_target_is_of_shaped_rewards(tmp_path: Path, score: str, partition: str) -> None:
     log, twin = rows.write(tmp_path / "log.jsonl", records()), shaped_before(tmp_path / "twin.jsonl")
     choices = {"sampler": "all", "score": score, "partition_by": partition, "inverse_temperature": 2.0}
     karl_fast.sample(log, tmp_path / "a", shaping=SCALE, **choices)
@@ -63,7 +61,7 @@ def test_the_target_is_that_of_rewards_shaped_before_they_were_written(
     assert a["target"]["ess_rows"] == b["target"]["ess_rows"]
 
 
-def test_rules_and_reports_see_the_reward_as_it_is(tmp_path: Path) -> None:
+def test_rules_and_reports_use_unshaped_rewards(tmp_path: Path) -> None:
     """Two groups differ in reward and are judged by it; shaping cannot split those that are constant."""
     log = rows.write(tmp_path / "log.jsonl", records())
     choices = {"k": 20, "score": "zscore", "drop_constant_groups": True, "min_reward": 0.25}
@@ -124,7 +122,7 @@ def test_a_stream_shapes_as_a_file_does(tmp_path: Path) -> None:
     assert a["expected_reward"] == pytest.approx(b["expected_reward"], rel=1e-14)
 
 
-def test_a_manifest_and_a_file_of_settings_draw_the_same(tmp_path: Path) -> None:
+def test_manifest_and_settings_file_draw_the_same(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", records())
     flags = ("-k", 9, "--shaping", "up=3,down=0.25,centre=0.5")
     assert karl("sample", "log.jsonl", "-o", "a", *flags, folder=tmp_path).returncode == 0
@@ -157,7 +155,7 @@ def test_a_table_that_means_nothing_is_refused(value: Any) -> None:
         Settings(shaping=value)
 
 
-def test_what_looks_at_no_score_has_no_use_for_a_shaping(tmp_path: Path) -> None:
+def test_shaping_without_a_score_is_refused(tmp_path: Path) -> None:
     log = karl_fast.read(rows.write(tmp_path / "log.jsonl", records()))
     with pytest.raises(UsageError, match="no use for shaping"):
         karl_fast.sample(log, None, k=3, sampler="reservoir", shaping=SCALE)

@@ -43,7 +43,7 @@ def quotas(manifest: Manifest) -> dict[str, tuple[float, int, int]]:
 
 @pytest.mark.parametrize("shape", get_args(Shape))
 @pytest.mark.parametrize("sampler", ["gumbel", "systematic", "all"])
-def test_equal_prompts_without_a_group_fall_on_one_side(tmp_path: Path, shape: Shape, sampler: Any) -> None:
+def test_equal_prompts_without_group_share_a_side(tmp_path: Path, shape: Shape, sampler: Any) -> None:
     log = rows.write(tmp_path / "log.jsonl", asked(20, 6))
     choices: dict[str, Any] = {} if sampler == "all" else {"k": 90}
     manifest = karl_fast.sample(
@@ -59,7 +59,7 @@ def test_equal_prompts_without_a_group_fall_on_one_side(tmp_path: Path, shape: S
         assert count == manifest["export"]["splits"][name]
 
 
-def test_prompts_in_other_words_for_the_same_are_one(tmp_path: Path) -> None:
+def test_prompts_in_equivalent_forms_share_a_side(tmp_path: Path) -> None:
     """Texts, messages, orders of keys and secrets that are replaced: what the exported rows ask is equal."""
     made = [
         {"prompt": f"p{n % 8}", "completion": f"a{n}"}
@@ -81,7 +81,7 @@ def test_a_system_prompt_alone_is_no_prompt(tmp_path: Path) -> None:
     assert quotas(manifest)["valid"] == (6.0, 6, 6)
 
 
-def test_records_that_are_no_conversation_are_dealt_by_what_they_are(tmp_path: Path) -> None:
+def test_non_conversations_are_dealt_by_content(tmp_path: Path) -> None:
     made = [{"id": n, "reward": n % 2, "text": f"t{n % 10}"} for n in range(80)]
     karl_fast.sample(rows.write(tmp_path / "log.jsonl", made), tmp_path / "out", k=80, split=(0.5, 0.5, 0.0))
     found = sides(tmp_path / "out", lambda row: row["text"])
@@ -91,7 +91,7 @@ def test_records_that_are_no_conversation_are_dealt_by_what_they_are(tmp_path: P
     assert quotas(karl_fast.sample(log, None, k=80, shape="raw").manifest)["valid"] == (8.0, 8, 8)
 
 
-def test_forty_eight_rows_of_few_groups_have_a_valid_split_for_every_seed(tmp_path: Path) -> None:
+def test_few_groups_have_a_valid_split_for_every_seed(tmp_path: Path) -> None:
     """By a coin for each group seven of twelve seeds had none, and one had 17 rows."""
     log = rows.write(tmp_path / "log.jsonl", rows.records(160, groups=16))
     for seed in range(12):
@@ -121,7 +121,7 @@ def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("k", range(1, 16))
-def test_a_wanted_split_that_stays_empty_is_told_for_every_number_of_rows(tmp_path: Path, k: int) -> None:
+def test_an_empty_split_is_reported_for_any_size(tmp_path: Path, k: int) -> None:
     from karl_fast.cli.reports.sample import warn_about_sample
 
     manifest = karl_fast.sample(rows.write(tmp_path / "log.jsonl", rows.records(40, groups=10)), None, k=k).manifest
@@ -155,7 +155,7 @@ def test_one_pass_deals_as_two_do(tmp_path: Path) -> None:
     assert sum(map(len, found.values())) == len(set().union(*found.values()))
 
 
-def test_few_groups_change_sides_when_a_log_grows_by_a_tenth(tmp_path: Path) -> None:
+def test_few_groups_move_when_a_log_grows(tmp_path: Path) -> None:
     """Of 200 groups that are drawn from before and after, 3 % at most change sides; by chance it would be 18 %."""
     changed = stayed = 0
     made = rows.records(2200, groups=220)
@@ -183,7 +183,7 @@ def trajectory(name: str, session: str | None, parent: str | None = None, **more
 
 
 @pytest.mark.parametrize("shape", ["chat", "raw"])
-def test_a_session_with_its_sub_agents_and_forks_is_on_one_side(tmp_path: Path, shape: Shape) -> None:
+def test_sub_agents_and_forks_share_a_side(tmp_path: Path, shape: Shape) -> None:
     lines = []
     for n in range(30):
         root = f"s{n}"
@@ -219,9 +219,7 @@ def test_sessions_change_no_split_of_rows_without_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split", ["valid", "test"])
 @pytest.mark.parametrize(("count", "groups"), [(12, None), (20, 12), (20, 4), (48, 3), (300, 40)])
-def test_the_shares_that_the_error_of_an_empty_split_names_leave_it_rows(
-    tmp_path: Path, split: str, count: int, groups: int | None
-) -> None:
+def test_the_hint_for_an_empty_split_works(tmp_path: Path, split: str, count: int, groups: int | None) -> None:
     records = [rows.record(n, f"g{n % groups}" if groups else None) for n in range(count)]
     for n, record in enumerate(records):
         record["messages"][0]["content"] = f"q{n}"
@@ -233,7 +231,7 @@ def test_the_shares_that_the_error_of_an_empty_split_names_leave_it_rows(
     assert len(open_source(tmp_path / "again").rows(split)) >= 4
 
 
-def test_rows_of_one_group_are_told_that_no_shares_leave_a_split_some(tmp_path: Path) -> None:
+def test_rows_of_one_group_have_no_hint(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "log.jsonl", [rows.record(n, "g") for n in range(20)])
     karl_fast.sample(log, tmp_path / "set", k=20)
     error = empty_split(open_source(tmp_path / "set"), "test")

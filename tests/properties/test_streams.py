@@ -91,7 +91,7 @@ PACKED = {"plain": bytes, "gzip": gzip.compress, "zstd": zstandard.compress}
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_pipe_gives_the_rows_of_the_file_in_any_order(tmp_path: Path, codec: str) -> None:
+def test_a_pipe_draws_like_the_file(tmp_path: Path, codec: str) -> None:
     made = records()
     (tmp_path / "log").write_bytes(text(made))
     for seed in range(2):
@@ -120,14 +120,14 @@ def test_a_pipe_gives_the_rows_of_the_file_in_any_order(tmp_path: Path, codec: s
     ],
     ids=str,
 )
-def test_a_pipe_gives_the_rows_of_the_file_under_other_settings(tmp_path: Path, how: tuple[Any, ...]) -> None:
+def test_a_pipe_draws_like_the_file_under_settings(tmp_path: Path, how: tuple[Any, ...]) -> None:
     made = [record | {"cost": number % 4} for number, record in enumerate(records()[:280])]
     (tmp_path / "log").write_bytes(text(made))
     random.Random(1).shuffle(made)
     same(tmp_path, text(made), *how)
 
 
-def test_bad_rows_and_a_torn_tail_are_counted_alike(tmp_path: Path) -> None:
+def test_bad_rows_and_torn_tails_count_alike(tmp_path: Path) -> None:
     lines = text(records()).splitlines(keepends=True)
     bad = [
         b"[]\n",
@@ -161,7 +161,7 @@ def test_every_layout_can_be_piped(tmp_path: Path, layout: str) -> None:
     assert layout[:5] in same(tmp_path, log.encode())["inputs"][0]["layout"] or layout == "member"
 
 
-def test_a_format_is_told_from_the_beginning_of_a_pipe(tmp_path: Path) -> None:
+def test_a_format_is_detected_from_a_pipe(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
     made = [
         {
@@ -176,7 +176,7 @@ def test_a_format_is_told_from_the_beginning_of_a_pipe(tmp_path: Path) -> None:
     assert same(tmp_path, json.dumps(made).encode())["inputs"][0]["format"] == "tau-bench"
 
 
-def test_a_first_record_beyond_the_beginning_is_told_like_any_other(tmp_path: Path) -> None:
+def test_a_late_first_record_is_detected(tmp_path: Path) -> None:
     made = [rows.record(0, padding="x" * (5 << 20)), *rows.records(50)]
     log = "\n".join(json.dumps(record, indent=2) for record in made)
     (tmp_path / "log").write_text(log)
@@ -212,7 +212,7 @@ def test_names_that_can_be_gone_through_once_are(tmp_path: Path) -> None:
     assert twice.manifest["accounting"]["rows_read"] == 2 * filed.manifest["accounting"]["rows_read"]
 
 
-def test_log_z_is_that_of_the_file_to_the_last_bit(tmp_path: Path) -> None:
+def test_log_z_equals_the_files_bits(tmp_path: Path) -> None:
     random_ = random.Random(3)
     made = [rows.record(n, f"g{n % 9}", random_.gauss(0, 40)) for n in range(2000)]
     (tmp_path / "log").write_bytes(text(made))
@@ -224,7 +224,7 @@ def test_log_z_is_that_of_the_file_to_the_last_bit(tmp_path: Path) -> None:
     assert target["expected_reward"] == pytest.approx(mean / math.fsum(weights), rel=1e-12)
 
 
-def test_equal_records_come_together_and_others_of_one_id_do_not(tmp_path: Path) -> None:
+def test_equal_records_collapse_others_do_not(tmp_path: Path) -> None:
     twins = [record for n in range(40) for record in [rows.record(n, f"g{n}")] * 2]
     log = rows.write(tmp_path / "log", twins)
     how: dict[str, Any] = {"sampler": "weighted-reservoir", "inverse_temperature": 1.0}
@@ -239,7 +239,7 @@ def test_equal_records_come_together_and_others_of_one_id_do_not(tmp_path: Path)
     assert len(set(drawn)) > 10
 
 
-def test_where_the_spare_rows_run_out_it_is_said(tmp_path: Path) -> None:
+def test_exhausted_spare_rows_are_reported(tmp_path: Path) -> None:
     fails = [{"role": "user", "content": "nobody answers"}]
     made = [rows.record(n, f"g{n}", reward=9.0, messages=fails) for n in range(290)]
     made += [rows.record(1000 + n, f"h{n}", reward=0.0) for n in range(400)]
@@ -253,7 +253,7 @@ def test_where_the_spare_rows_run_out_it_is_said(tmp_path: Path) -> None:
     assert manifest["draw"]["threshold"] is not None, "rows that were not held were not drawn"
 
 
-def test_a_closed_standard_input_is_an_error_of_one_sentence(tmp_path: Path) -> None:
+def test_a_closed_standard_input_is_an_error(tmp_path: Path) -> None:
     line = f"exec {shlex.join([*COMMAND, 'sample', '-', '-o', 'data', *HOW])} <&-"
     done = subprocess.run(
         ["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
@@ -267,7 +267,7 @@ def test_an_empty_pipe_has_nothing_to_draw(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (4, "error: no row is left to draw: 0 read; no record in -\n")
 
 
-def test_strict_refuses_a_bad_row_of_a_pipe_and_writes_nothing(tmp_path: Path) -> None:
+def test_strict_refuses_a_bad_row_of_a_pipe(tmp_path: Path) -> None:
     log = text(records()[:50]).decode() + '{"id": "x", "messages": [nope]}\n' + rows.dumps(rows.records(9))
     done = karl("sample", "-", "-o", "data", "--strict", *HOW, folder=tmp_path, input=log)
     assert done.returncode == 3
@@ -275,7 +275,7 @@ def test_strict_refuses_a_bad_row_of_a_pipe_and_writes_nothing(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_printed_rows_and_dry_runs_come_from_a_pipe_too(tmp_path: Path) -> None:
+def test_prints_and_dry_runs_accept_a_pipe(tmp_path: Path) -> None:
     log = text(records()).decode()
     printed = karl("sample", "-", "-o", "-", *HOW, folder=tmp_path, input=log)
     assert len(printed.stdout.splitlines()) == 40
@@ -305,7 +305,7 @@ def test_what_needs_the_whole_log_is_not_streamed(change: dict[str, Any]) -> Non
     assert not settings.replace(**change).streams
 
 
-def test_a_pipe_beside_a_file_is_kept_as_ever(tmp_path: Path) -> None:
+def test_a_pipe_beside_a_file_is_copied(tmp_path: Path) -> None:
     log = text(records())
     (tmp_path / "log").write_bytes(log[: len(log) // 2])
     done = karl("sample", "-", "log", "-o", "data", *HOW, folder=tmp_path, input=log.decode())
@@ -348,7 +348,7 @@ for number in range(int(sys.argv[1])):
 """
 
 
-def test_a_long_pipe_takes_the_memory_of_the_rows_that_are_held(tmp_path: Path) -> None:
+def test_a_long_pipe_takes_bounded_memory(tmp_path: Path) -> None:
     """300 MB: 1,256 records of 1.6 kB, buffers of some MiB and Python itself; no column of the log."""
     count = 190_000
     code = MEASURED.replace("\\\\", "\\")

@@ -56,7 +56,7 @@ def test_rows_equal_the_whole_of_each(lengths: list[int], seed: int) -> None:
     np.testing.assert_allclose(found, wanted, rtol=LOG, atol=LOG)
 
 
-def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
+def test_a_row_does_not_depend_on_neighbours() -> None:
     values, offsets = laid_out([8, 3, 1500, 8, 0, 5000, 17] * 40, 1)
     found = target.log_sum_exp_by(values, offsets=offsets)
     for row in range(len(offsets) - 1):
@@ -83,7 +83,7 @@ def test_float32_is_summed_in_float64() -> None:
 
 
 @given(st.lists(SCORE, min_size=1, max_size=60), st.randoms(use_true_random=False), st.integers(0, 60))
-def test_a_state_does_not_know_its_order_or_its_parts(values: list[float], random: Any, cut: int) -> None:
+def test_a_state_ignores_order_and_parts(values: list[float], random: Any, cut: int) -> None:
     whole, parts, other = target.LogSumExp(), target.LogSumExp(), target.LogSumExp()
     whole.update(np.array(values))
     random.shuffle(values)
@@ -97,7 +97,7 @@ def test_a_state_does_not_know_its_order_or_its_parts(values: list[float], rando
     assert pickle.loads(pickle.dumps(whole)) == whole
 
 
-def test_a_state_holds_every_part_that_threads_have_summed() -> None:
+def test_a_state_holds_every_threads_part() -> None:
     """60,000 values are summed in as many parts as there are threads; their sizes differ, so that each part tells."""
     values = np.linspace(-5.0, 5.0, 60_001)
     state = target.LogSumExp()
@@ -105,7 +105,7 @@ def test_a_state_holds_every_part_that_threads_have_summed() -> None:
     assert math.isclose(state.value, target.log_sum_exp(values), rel_tol=LOG)
 
 
-def test_the_ess_counts_each_block_by_its_distance_from_the_top_twice() -> None:
+def test_the_ess_counts_blocks_by_squared_distance() -> None:
     """Blocks are of 4096 values: the tops of these two differ, so that their squares shrink by twice the distance."""
     logs = np.repeat([0.0, -3.0], 4096)
     weights = np.exp(logs)
@@ -184,7 +184,7 @@ def test_logarithms_are_single_or_double() -> None:
 
 
 @given(st.lists(st.integers(0, 60), min_size=2, max_size=40), st.floats(0.0, 4.0), st.floats(1e-3, 1e3))
-def test_a_divergence_is_reached_or_the_note_says_why(values: list[int], wanted: float, scale: float) -> None:
+def test_a_divergence_is_reached_or_noted(values: list[int], wanted: float, scale: float) -> None:
     scores = np.array(values, dtype=np.float64) * scale
     fit = target.boltzmann(scores, kl=wanted)
     assert math.isclose(fit.reached_kl, naive.kl(fit.log_weights), rel_tol=GOLDEN, abs_tol=1e-12)
@@ -200,7 +200,7 @@ def test_a_divergence_is_reached_or_the_note_says_why(values: list[int], wanted:
 
 
 @given(grouped(), st.floats(0, 5), st.floats(0, 5))
-def test_the_divergence_rises_and_the_ess_falls_with_the_inverse_temperature(data: Any, a: float, b: float) -> None:
+def test_divergence_rises_and_ess_falls(data: Any, a: float, b: float) -> None:
     scores, _, ids = data
     low, high = (target.boltzmann(scores, ids, inverse_temperature=x) for x in sorted((a, b)))
     assert high.reached_kl >= low.reached_kl - 1e-12
@@ -208,7 +208,7 @@ def test_the_divergence_rises_and_the_ess_falls_with_the_inverse_temperature(dat
 
 
 @given(grouped(st.sampled_from([0.0, 0.25, 1.0, -2.0, math.nan])), st.floats(0.01, 2))
-def test_the_target_for_a_divergence_does_not_depend_on_order(data: Any, wanted: float) -> None:
+def test_the_target_for_a_divergence_ignores_order(data: Any, wanted: float) -> None:
     scores, _, ids = data
     forward = target.boltzmann(scores, ids, kl=wanted)
     backward = target.boltzmann(scores[::-1].copy(), ids[::-1].copy(), kl=wanted)
@@ -218,7 +218,7 @@ def test_the_target_for_a_divergence_does_not_depend_on_order(data: Any, wanted:
 
 
 @pytest.mark.parametrize("wanted", [0.9, 0.5, 0.2])
-def test_the_inverse_temperature_is_the_smallest_of_its_grid(wanted: float) -> None:
+def test_the_smallest_inverse_temperature_is_taken(wanted: float) -> None:
     """Doubles whose last twelve bits are zero: at the one found the share is reached, at the one before it is not."""
     scores = np.random.default_rng(8).normal(0, 1, 500)
     found = target.boltzmann(scores, ess=wanted)
@@ -228,7 +228,7 @@ def test_the_inverse_temperature_is_the_smallest_of_its_grid(wanted: float) -> N
     assert found.reached_share <= wanted < before.reached_share
 
 
-def test_the_divergence_over_scopes_is_of_the_row_drawn_from_any_of_them() -> None:
+def test_divergence_over_scopes_is_of_one_draw() -> None:
     """Scopes of 1, 3 and 8 rows, each drawn from once in three: at b = 0 that is uneven already."""
     ids = np.repeat([0, 1, 2], [1, 3, 8]).astype(np.int64)
     scores = np.random.default_rng(9).normal(0, 1, 12)
@@ -259,7 +259,7 @@ def test_one_goal_is_given() -> None:
 
 
 @given(grouped(), st.sampled_from([0.0, 1e-3, 0.05, 1.0, 1e4, math.inf]))
-def test_the_soft_value_equals_its_twin_and_lies_between_mean_and_max(data: Any, t: float) -> None:
+def test_the_soft_value_equals_its_twin(data: Any, t: float) -> None:
     rewards, _, ids = data
     found = target.soft_value(rewards, ids, temperature=t)
     np.testing.assert_allclose(found, naive.soft_value(rewards, ids, t), rtol=LOG, atol=max(1.0, min(t, 1e4)) * LOG)
@@ -271,7 +271,7 @@ def test_the_soft_value_equals_its_twin_and_lies_between_mean_and_max(data: Any,
             assert np.all(found[rows] == rewards[rows])
 
 
-def test_the_soft_value_keeps_its_digits_where_it_is_nearly_the_mean() -> None:
+def test_the_soft_value_keeps_digits_near_the_mean() -> None:
     """The mean and half the variance over t; a plain log-mean-exp has lost all of the second at t = 1e9."""
     rewards, same = np.array([0.0, 1.0, 5.0]), np.zeros(3, dtype=np.int64)
     found = target.soft_value(rewards, same, temperature=1e9)[0]
@@ -279,7 +279,7 @@ def test_the_soft_value_keeps_its_digits_where_it_is_nearly_the_mean() -> None:
 
 
 @given(grouped(), st.floats(0.01, 10))
-def test_the_intercept_equals_its_twin_and_minimises_the_squares(data: Any, t: float) -> None:
+def test_the_intercept_equals_its_twin(data: Any, t: float) -> None:
     rewards, log_ratio, ids = data
     found = target.regression_intercept(rewards, log_ratio, ids, temperature=t)
     np.testing.assert_allclose(found, naive.regression_intercept(rewards, log_ratio, ids, t), rtol=1e-9, atol=1e-9)
@@ -306,7 +306,7 @@ def test_tpo_scales_no_rewards_that_hardly_differ() -> None:
 
 
 @given(st.lists(REWARD, min_size=1, max_size=30), st.floats(0.02, 5))
-def test_normalised_weights_add_up_to_one_and_missing_ones_are_zero(values: list[float], t: float) -> None:
+def test_normalised_weights_add_up_to_one(values: list[float], t: float) -> None:
     rewards = np.array(values)
     for weights in (
         target.awr_weights(rewards, temperature=t, normalised=True),
@@ -324,7 +324,7 @@ def test_a_clip_comes_before_the_sum() -> None:
     np.testing.assert_allclose(shares, [1 / 21, 20 / 21], rtol=LOG)
 
 
-def test_weights_that_overflow_are_an_error_unless_they_are_normalised() -> None:
+def test_overflowing_weights_fail_unless_normalised() -> None:
     advantages = np.array([0.0, 800.0])
     with pytest.raises(ArgumentError, match="weight at index 1 is inf"):
         target.awr_weights(advantages, temperature=1.0, clip=None)
@@ -351,7 +351,7 @@ def test_bad_input_is_refused_by_name(call: Any, match: str) -> None:
         call(np.array([0.0, 1.0, 2.0]), np.zeros(3, dtype=np.int64))
 
 
-def test_the_ess_of_several_scopes_is_that_of_all_their_rows_together() -> None:
+def test_the_ess_of_scopes_is_of_all_rows() -> None:
     scores, scopes = np.array([0.0, 1.0, 2.0, 5.0, 5.0, 3.0]), np.array([0, 0, 0, 1, 1, 2])
     found = target.boltzmann(scores, scopes, inverse_temperature=1.3)
     # A draw takes each scope alike, and a row of it by its weight there.
@@ -360,7 +360,7 @@ def test_the_ess_of_several_scopes_is_that_of_all_their_rows_together() -> None:
 
 
 @pytest.mark.parametrize("turn", [1, -1])
-def test_blocks_of_values_are_added_about_the_largest_of_all(turn: int) -> None:
+def test_blocks_are_summed_about_their_maximum(turn: int) -> None:
     values = np.repeat([800.0, -800.0][::turn], 5000)
     np.testing.assert_allclose(target.log_sum_exp(values), 800 + math.log(5000), rtol=1e-15)
     np.testing.assert_allclose(target.ess(values), 5000, rtol=1e-12)

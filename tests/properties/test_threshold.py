@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_threshold_is_the_key_of_the_first_row_not_drawn(tmp_path: Path) -> None:
+def test_the_threshold_is_the_next_key(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "log.jsonl", rows.records(50))
     drawn = karl_fast.sample(log, None, k=20, seed=3, inverse_temperature=2.0).manifest["draw"]
     columns = karl_fast.read(log)
@@ -23,13 +23,13 @@ def test_the_threshold_is_the_key_of_the_first_row_not_drawn(tmp_path: Path) -> 
     assert drawn["threshold"] == keys[-21]
 
 
-def test_there_is_no_threshold_where_every_row_is_drawn_or_a_cap_broke_the_law(tmp_path: Path) -> None:
+def test_full_or_capped_draws_have_no_threshold(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "log.jsonl", rows.records(50))
     assert karl_fast.sample(log, None, k=50).manifest["draw"]["threshold"] is None
     assert karl_fast.sample(log, None, k=5, max_per_group=1).manifest["draw"]["threshold"] is None
 
 
-def test_rows_weighted_by_it_estimate_the_whole_log_without_bias(tmp_path: Path) -> None:
+def test_threshold_weights_estimate_without_bias(tmp_path: Path) -> None:
     """The mean over seeds of sum f_i / q_i is the sum of f over the log, within 4 standard errors (alpha 6e-5)."""
     log = karl_fast.read(rows.write(tmp_path / "log.jsonl", rows.records(30)))
     target = karl_fast.boltzmann(log.rewards, inverse_temperature=1.5)

@@ -63,7 +63,7 @@ def test_zscore_equals_its_twin(data: Any, ddof: int) -> None:
 
 @pytest.mark.parametrize("score", [karl_fast.centre, karl_fast.zscore, karl_fast.leave_one_out])
 @given(columns())
-def test_a_constant_group_and_a_group_of_one_score_exactly_zero(score: Any, data: Any) -> None:
+def test_constant_and_single_groups_score_zero(score: Any, data: Any) -> None:
     rewards, ids = data
     found = score(rewards, ids)
     for members in naive.groups(ids, rewards):
@@ -124,7 +124,7 @@ def test_boltzmann_for_an_ess_equals_plain_bisection(values: list[int], wanted: 
 
 
 @given(columns(st.floats(-5, 5)), st.floats(0, 5))
-def test_each_scope_of_a_partition_has_a_total_weight_of_one(data: Any, b: float) -> None:
+def test_each_scope_has_total_weight_one(data: Any, b: float) -> None:
     scores, ids = data
     target = karl_fast.boltzmann(scores, ids, inverse_temperature=b)
     for members in naive.groups(ids, scores):
@@ -140,13 +140,13 @@ def test_uniforms_equal_their_twin_to_the_bit(keys: list[tuple[int, int, int]], 
         assert karl_fast.uniforms(len(keys), seed=seed, purpose=purpose, keys=table).tolist() == wanted
 
 
-def test_the_index_is_the_id_where_there_are_no_keys() -> None:
+def test_without_keys_the_index_is_the_id() -> None:
     wanted = [naive.uniform(7, row, 0, 0, "draw") for row in range(50)]
     assert karl_fast.uniforms(50, seed=7, purpose="draw").tolist() == wanted
 
 
 @given(st.lists(st.one_of(st.floats(-30, 30), st.just(-math.inf)), min_size=1, max_size=40), SEEDS)
-def test_a_draw_takes_the_largest_gumbel_keys_largest_first(values: list[float], seed: int) -> None:
+def test_a_draw_takes_the_largest_keys_in_order(values: list[float], seed: int) -> None:
     logs = np.array(values)
     table = np.array([(row, 0, 0) for row in range(len(logs))], dtype=np.uint64)
     wanted = naive.gumbel_keys(logs, seed, table)
@@ -159,7 +159,7 @@ def test_a_draw_takes_the_largest_gumbel_keys_largest_first(values: list[float],
 
 
 @given(columns(st.floats(-5, 5)), SEEDS, st.randoms(use_true_random=False))
-def test_a_draw_follows_its_keys_and_not_the_order_of_rows(data: Any, seed: int, random: Any) -> None:
+def test_a_draw_follows_keys_not_row_order(data: Any, seed: int, random: Any) -> None:
     logs, _ = data
     table = np.array([(row * 7919, row, 1) for row in range(len(logs))], dtype=np.uint64)
     order = list(range(len(logs)))
@@ -170,7 +170,7 @@ def test_a_draw_follows_its_keys_and_not_the_order_of_rows(data: Any, seed: int,
 
 
 @given(st.lists(st.tuples(REWARDS, REWARDS), min_size=1, max_size=30), st.floats(-2, 2), st.floats(-2, 2))
-def test_composite_is_the_weighted_sum_and_missing_where_a_part_is(pairs: Any, a: float, b: float) -> None:
+def test_composite_is_a_weighted_sum_or_missing(pairs: Any, a: float, b: float) -> None:
     first, second = (np.array(column) for column in zip(*pairs, strict=True))
     found = karl_fast.composite([first, second], [a, b])
     np.testing.assert_array_equal(np.isnan(found), np.isnan(first) | np.isnan(second))

@@ -26,7 +26,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.99, 1.0])
-def test_the_rows_kept_are_those_of_the_filter_of_recipes(tmp_path: Path, share: float) -> None:
+def test_the_rows_kept_equal_the_recipes_filter(tmp_path: Path, share: float) -> None:
     read = karl_fast.read(log(tmp_path))
     made = karl_fast.sample(read, None, sampler="all", variance_top_p=share, split=(1.0, 0.0, 0.0))
     found = filters.variance_top_p(read.rewards, read.groups, p=share)
@@ -39,7 +39,7 @@ def test_the_rows_kept_are_those_of_the_filter_of_recipes(tmp_path: Path, share:
     assert made.manifest["accounting"]["rows_read"] == 321 == len(kept) * 8 + sum(dropped.values())
 
 
-def test_the_rule_of_dapo_is_the_filter_of_recipes(tmp_path: Path) -> None:
+def test_the_dapo_rule_equals_the_recipes_filter(tmp_path: Path) -> None:
     read = karl_fast.read(log(tmp_path))
     made = karl_fast.sample(read, None, sampler="all", drop_constant_groups=True, split=(1.0, 0.0, 0.0))
     keep = filters.constant_groups(read.rewards, read.groups).keep
@@ -53,6 +53,6 @@ def test_a_log_without_groups_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5])
-def test_a_share_is_above_0_and_at_most_1(share: Any) -> None:
+def test_a_share_is_within_0_and_1(share: Any) -> None:
     with pytest.raises(UsageError, match="variance_top_p is"):
         karl_fast.Settings(variance_top_p=share)

@@ -71,9 +71,7 @@ def once(shim: Server, folder: Path, at: int, change: str) -> tuple[int, str, in
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_log_that_changes_at_any_read_is_an_error_or_as_it_was(
-    shim: Server, tmp_path: Path, folder: Path, name: str
-) -> None:
+def test_a_log_changed_during_reads_is_an_error(shim: Server, tmp_path: Path, folder: Path, name: str) -> None:
     texts = {file.name: file.read_bytes() for file in folder.glob("*.jsonl")}
     changed = 0
     for at in range(1, 1000):
@@ -101,7 +99,7 @@ def test_a_log_that_changes_at_any_read_is_an_error_or_as_it_was(
     assert (changed > 0) == (name not in HARMLESS), (name, changed)
 
 
-def test_what_a_file_gains_while_its_rows_are_fetched_changes_nothing(shim: Server, folder: Path) -> None:
+def test_appended_rows_change_nothing(shim: Server, folder: Path) -> None:
     last = 0
     for at in range(1, 100):
         code, err, hits = once(shim, folder, at, "true")
@@ -170,7 +168,7 @@ def converted(shim: Server, folder: Path, at: int, change: str) -> tuple[int, st
     "kind", nightly(["claude-code", "rollouts", "codex", "atif", "rollouts packed", "claude-code packed"])
 )
 @pytest.mark.parametrize("name", [*REWRITTEN, "grows"])
-def test_a_conversion_is_of_one_state_of_its_log(shim: Server, tmp_path: Path, kind: str, name: str) -> None:
+def test_a_conversion_sees_one_state(shim: Server, tmp_path: Path, kind: str, name: str) -> None:
     if name == "grows" and kind == "atif":
         pytest.skip("a document does not grow")
     states, refusals = [], []

@@ -56,7 +56,7 @@ EDITS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("split", ["train", "valid"])
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_data_set_that_was_edited_is_not_replaced(folder: Path, edit: str, split: str) -> None:
+def test_an_edited_data_set_is_not_replaced(folder: Path, edit: str, split: str) -> None:
     EDITS[edit](folder / "out" / f"{split}.jsonl")
     before = texts(folder)
     for force in ([], ["--force"]):
@@ -66,13 +66,13 @@ def test_a_data_set_that_was_edited_is_not_replaced(folder: Path, edit: str, spl
         assert texts(folder) == before
 
 
-def test_a_file_that_somebody_put_where_a_split_had_no_rows_is_not_replaced(folder: Path) -> None:
+def test_a_foreign_split_file_is_not_replaced(folder: Path) -> None:
     (folder / "out" / "test.jsonl").write_text("{}\n", "utf-8")
     done = karl("sample", "log.jsonl", "-o", "out", "--force", *HOW, folder=folder)
     assert "test.jsonl in it is not" in refused(done, 5)
 
 
-def test_a_data_set_that_lost_a_file_or_was_copied_is_replaced(folder: Path) -> None:
+def test_an_incomplete_or_copied_data_set_is_replaced(folder: Path) -> None:
     (folder / "out" / "valid.jsonl").unlink()
     wanted = (folder / "out" / "train.jsonl").read_bytes()
     (folder / "out" / "train.jsonl").unlink()

@@ -36,7 +36,7 @@ REMOVING = {"open", "stat", "readdir", "rmdir", "unlink"}
 """What may fail while an old output, a temporary copy, or rows that were no rows are removed: they lie there then."""
 
 
-def test_a_call_that_fails_is_one_sentence_and_leaves_the_old_output_or_nothing(place: Place) -> None:
+def test_a_failed_call_is_one_sentence(place: Place) -> None:
     before = "old" if place.old else "nothing left"
     for function, actions in FAULTS.items():
         # After the rename only the removal of the old and the sync of the folder are left to fail.
@@ -67,7 +67,7 @@ def fates(place: Place, action: str) -> Iterator[tuple[int, str, list[str]]]:
         yield done.code, place.output(), place.litter()
 
 
-def test_kill_leaves_the_old_output_or_the_new_one_and_the_next_run_works(place: Place) -> None:
+def test_kill_leaves_the_old_or_new_output(place: Place) -> None:
     fine = {"old" if place.old else "nothing", "new"}
     if place.job.exchange is not None:
         fine.add("nothing")  # for a moment, where the file system cannot exchange two names
@@ -82,7 +82,7 @@ def test_kill_leaves_the_old_output_or_the_new_one_and_the_next_run_works(place:
     assert met >= 40 // STEP
 
 
-def test_kill_in_the_exchange_itself_leaves_the_old_output(shim: Server, tmp_path: Path) -> None:
+def test_kill_in_the_exchange_leaves_the_old_output(shim: Server, tmp_path: Path) -> None:
     place = Place(tmp_path, shim, JOBS["replaced"])
     done = shim.run("sample", "log.jsonl", "-o", "data", "-k", 6, "--force", folder=place.folder, exchange=0)
     assert done.code < 0

@@ -13,7 +13,7 @@ from tests import rows
 from tests.cli.run import karl
 
 
-def test_a_file_without_records_is_passed_over_in_a_folder_and_named(tmp_path: Path) -> None:
+def test_a_folder_skips_and_names_recordless_files(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", rows.records(20))
     (tmp_path / "config.json").write_text(json.dumps({"lr": 1e-5, "name": "run"}, indent=1))
     report = karl_fast.inspect(tmp_path).report
@@ -21,7 +21,7 @@ def test_a_file_without_records_is_passed_over_in_a_folder_and_named(tmp_path: P
     assert [skipped["path"] for skipped in report["run"]["skipped"]] == [str(tmp_path / "config.json")]
 
 
-def test_the_same_file_given_by_name_is_an_error(tmp_path: Path) -> None:
+def test_a_recordless_file_by_name_is_an_error(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"lr": 1e-5, "name": "run"}, indent=1))
     with pytest.raises(errors.LogError, match="neither is a record nor holds"):
@@ -34,7 +34,7 @@ def test_a_data_set_of_ours_is_no_log(tmp_path: Path) -> None:
     assert karl_fast.inspect(tmp_path).report["accounting"]["rows_read"] == 40
 
 
-def test_parquet_files_are_passed_over_in_a_folder_and_told(tmp_path: Path) -> None:
+def test_a_folder_skips_and_names_parquet(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", rows.records(20))
     (tmp_path / "a").mkdir()
     for name in ("a/x.parquet", "y.parquet"):
@@ -53,7 +53,7 @@ def test_parquet_files_are_passed_over_in_a_folder_and_told(tmp_path: Path) -> N
     assert told in " ".join(karl("inspect", ".", folder=tmp_path).stdout.split())
 
 
-def test_parquet_files_that_are_named_too_are_not_passed_over(tmp_path: Path) -> None:
+def test_parquet_named_too_is_read(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", rows.records(20))
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -61,7 +61,7 @@ def test_parquet_files_that_are_named_too_are_not_passed_over(tmp_path: Path) ->
     assert karl_fast.read([tmp_path, tmp_path / "*.parquet"]).passed == []
 
 
-def test_a_file_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
+def test_a_file_name_outside_utf8_is_escaped(tmp_path: Path) -> None:
     name = (bytes(tmp_path) + b"/log\xff.jsonl").decode("utf-8", "surrogateescape")
     try:
         Path(name).write_text(rows.dumps(rows.records(10)))
@@ -71,7 +71,7 @@ def test_a_file_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
     assert report["inputs"][0]["path"].endswith("log\\xff.jsonl")
 
 
-def test_one_odd_record_in_front_does_not_hide_the_format(tmp_path: Path) -> None:
+def test_one_odd_first_record_hides_no_format(tmp_path: Path) -> None:
     def result(task: int, trial: int) -> dict[str, object]:
         turns = rows.record(task)["messages"]
         return {"task_id": task, "trial": trial, "reward": 1.0, "traj": turns}
@@ -84,7 +84,7 @@ def test_one_odd_record_in_front_does_not_hide_the_format(tmp_path: Path) -> Non
             assert karl_fast.inspect(log).report["inputs"][0]["format"] == "tau-bench"
 
 
-def test_the_records_before_the_tear_in_an_object_that_holds_an_array_are_kept(tmp_path: Path) -> None:
+def test_records_before_a_torn_array_are_kept(tmp_path: Path) -> None:
     for indent in (None, 1):
         text = json.dumps({"run": 7, "results": rows.records(50)}, indent=indent)
         log = tmp_path / "log.json"
@@ -93,7 +93,7 @@ def test_the_records_before_the_tear_in_an_object_that_holds_an_array_are_kept(t
         assert (account["rows_kept"], account["dropped"]) == (49, {"torn": 1})
 
 
-def test_hidden_files_and_links_to_nothing_are_passed_over_in_a_folder_and_told(tmp_path: Path) -> None:
+def test_hidden_files_and_broken_links_are_skipped(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     log = rows.write(rows_folder(folder) / "log.jsonl", rows.records(20))
     hidden = {".x.jsonl", "._log.jsonl", ".cache/y.jsonl", "sub/.z.jsonl"}

@@ -31,7 +31,7 @@ STRANGE = [["a", "b"], {"name": "a"}, [], [None]]
 
 
 @pytest.mark.parametrize("domain", STRANGE)
-def test_a_domain_that_is_no_name_costs_no_row_where_nobody_asked_for_it(tmp_path: Path, domain: object) -> None:
+def test_an_unasked_invalid_domain_drops_no_row(tmp_path: Path, domain: object) -> None:
     log = log_of(tmp_path, [small(n, domain=domain if n % 2 else "x") for n in range(20)])
     drawn = karl_fast.sample(log, None, k=20, strict=True).manifest
     assert (drawn["accounting"]["rows_kept"], drawn["accounting"]["dropped"]) == (20, {})
@@ -41,13 +41,13 @@ def test_a_domain_that_is_no_name_costs_no_row_where_nobody_asked_for_it(tmp_pat
 
 
 @pytest.mark.parametrize("choices", [{"domain": "domain"}, {"per": {"domain": "equal"}}, {"partition_by": "domain"}])
-def test_a_domain_that_is_no_name_drops_its_row_where_it_was_asked_for(tmp_path: Path, choices: dict[str, Any]) -> None:
+def test_an_asked_invalid_domain_drops_its_row(tmp_path: Path, choices: dict[str, Any]) -> None:
     log = log_of(tmp_path, [small(n, domain=["a"] if n % 2 else "x") for n in range(20)])
     account = karl_fast.sample(log, None, k=4, **choices).manifest["accounting"]
     assert (account["rows_kept"], account["dropped"]) == (10, {"bad_category": 10})
 
 
-def test_a_manifest_lists_the_largest_domains_and_counts_the_others(tmp_path: Path) -> None:
+def test_a_manifest_lists_the_largest_domains(tmp_path: Path) -> None:
     lines = [small(n, domain=f"d{n:06}") for n in range(LISTED + 2000)]
     lines += [small(n, domain=f"d{n:06}", again=1) for n in range(LISTED + 1000, LISTED + 2000)]
     manifest = karl_fast.sample(log_of(tmp_path, lines), tmp_path / "out", k=100).manifest
@@ -64,7 +64,7 @@ def test_a_manifest_lists_the_largest_strata(tmp_path: Path) -> None:
     assert (strata["count"], len(strata["by_name"])) == (LISTED + 500, LISTED)
 
 
-def test_names_in_a_manifest_have_so_many_bytes_together(tmp_path: Path) -> None:
+def test_names_in_a_manifest_are_bounded(tmp_path: Path) -> None:
     lines = [small(n, domain=f"{n}-" + "x" * 100_000) for n in range(60)]
     manifest = karl_fast.sample(log_of(tmp_path, lines), None, k=10).manifest
     assert len(dumps(manifest)) < 5 << 20
@@ -72,7 +72,7 @@ def test_names_in_a_manifest_have_so_many_bytes_together(tmp_path: Path) -> None
     assert manifest["other_domains"] > 0
 
 
-def test_lists_of_files_in_a_written_manifest_are_cut(tmp_path: Path) -> None:
+def test_lists_of_files_in_a_manifest_are_cut(tmp_path: Path) -> None:
     manifest = karl_fast.sample(log_of(tmp_path, [small(n) for n in range(20)]), None, k=10).manifest
     many = manifest | {"inputs": manifest["inputs"] * (LISTED + 7)}
     many["run"] = many["run"] | {"skipped": [{"path": "x", "reason": "y"}] * (LISTED + 1)}
@@ -111,7 +111,7 @@ def test_a_number_keeps_its_text_everywhere(tmp_path: Path, number: str) -> None
     assert f'"x":{number}' in raw
 
 
-def test_spellings_of_one_number_are_different_names_and_are_told(tmp_path: Path) -> None:
+def test_spellings_of_one_number_are_reported(tmp_path: Path) -> None:
     spelled = ["1", "1.0", "1e0", '"1"', "2"]
     lines = [f'{{"id": {n}, "group": {name}, "reward": {n % 2}, "text": "t"}}' for n, name in enumerate(spelled * 4)]
     report = karl_fast.inspect(log_of(tmp_path, lines)).report

@@ -42,7 +42,7 @@ def tree(folder: Path) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/full"])
-def test_a_device_without_an_end_is_refused_before_it_fills_a_disk(folder: Path, device: str) -> None:
+def test_an_endless_device_is_refused(folder: Path, device: str) -> None:
     if not Path(device).exists():
         pytest.skip(f"no {device} here")
     assert refused(karl("inspect", device, folder=folder), 1) == f"{device}: it is a device, not a log"
@@ -57,7 +57,7 @@ def test_what_is_empty_has_no_rows(folder: Path, logs: list[str]) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="no /proc here")
-def test_a_file_that_does_not_tell_its_size_is_read_all_the_same(folder: Path) -> None:
+def test_a_file_without_a_size_is_read(folder: Path) -> None:
     lines = len([line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.strip()])
     done = karl("inspect", "/proc/cpuinfo", folder=folder)
     assert f"{lines:,} read, 0 kept; dropped: not an object {lines:,}" in done.stdout
@@ -75,7 +75,7 @@ def test_a_folder_that_holds_itself_is_searched_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_pipe_that_nobody_writes_to_can_be_left(folder: Path, number: signal.Signals) -> None:
+def test_an_unfed_pipe_can_be_interrupted(folder: Path, number: signal.Signals) -> None:
     os.mkfifo(folder / "pipe")
     process = start("inspect", "pipe", folder=folder)
     time.sleep(1)
@@ -84,7 +84,7 @@ def test_a_pipe_that_nobody_writes_to_can_be_left(folder: Path, number: signal.S
     assert (process.returncode, err) == (128 + number, f"{STOPS[number]}; nothing was written\n")
 
 
-def test_5_where_the_output_is_a_link_whatever_it_leads_to(folder: Path) -> None:
+def test_5_where_the_output_is_any_link(folder: Path) -> None:
     """A new output would take the place of the link."""
     for name, leads in (("empty", "there"), ("ours", "data"), ("dead", "nowhere"), ("lines", "log.jsonl")):
         (folder / name).symlink_to(leads)
@@ -101,13 +101,13 @@ def test_5_where_the_output_is_a_link_whatever_it_leads_to(folder: Path) -> None
 
 
 @pytest.mark.parametrize("command", ["sample -k 5", "convert"])
-def test_1_where_the_name_of_the_output_is_too_long(folder: Path, command: str) -> None:
+def test_1_where_the_output_name_is_too_long(folder: Path, command: str) -> None:
     done = karl(*command.split(), "log.jsonl", "-o", "x" * 300, folder=folder)
     assert refused(done, 1).startswith("cannot ")
     assert refused(done, 1).endswith(os.strerror(errno.ENAMETOOLONG))
 
 
-def test_a_manifest_that_is_a_pipe_or_too_deep_is_nobody_s_and_does_not_hang(folder: Path) -> None:
+def test_an_odd_manifest_is_foreign_and_does_not_hang(folder: Path) -> None:
     for name, make in MANIFESTS.items():
         home = folder / name
         home.mkdir()
@@ -167,7 +167,7 @@ def test_what_is_no_folder_is_never_replaced(folder: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("out", ["/dev/null", "/dev/full", "/proc/self/mem", "/proc/out", "/sys/out", "/dev/null/out"])
-def test_a_place_of_the_system_is_refused_and_stays(folder: Path, out: str) -> None:
+def test_a_system_path_is_refused(folder: Path, out: str) -> None:
     if not Path(out).parent.exists():
         pytest.skip(f"no {Path(out).parent} here")
     facts = Path(out).stat() if Path(out).exists() else None
@@ -177,13 +177,13 @@ def test_a_place_of_the_system_is_refused_and_stays(folder: Path, out: str) -> N
 
 
 @pytest.mark.parametrize("out", ["..", "a/..", ".", "/"])
-def test_a_path_without_a_name_is_a_usage_error(folder: Path, out: str) -> None:
+def test_a_nameless_path_is_a_usage_error(folder: Path, out: str) -> None:
     assert refused(karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder), 2).endswith("a name of its own")
     assert [path.name for path in folder.iterdir()] == ["log.jsonl"]
 
 
 @pytest.mark.parametrize("out", ["n" * 255, "é" * 127, "a/" * 100 + "out", ".", "-- -", "~", "a\nb", "%s{}"])
-def test_any_name_that_the_file_system_takes_is_an_output(folder: Path, out: str) -> None:
+def test_any_valid_file_name_is_an_output(folder: Path, out: str) -> None:
     out = out if out != "." else "./.hidden"
     for force in ([], ["--force"]):
         done = karl("sample", "log.jsonl", f"--out={out}", *HOW, *force, folder=folder)
@@ -193,7 +193,7 @@ def test_any_name_that_the_file_system_takes_is_an_output(folder: Path, out: str
 
 
 @pytest.mark.parametrize("out", ["n" * 256, "n/" * 2500 + "out", "a/" + "n" * 256 + "/out"])
-def test_a_name_that_the_file_system_does_not_take_is_an_error_and_leaves_nothing(folder: Path, out: str) -> None:
+def test_an_invalid_file_name_leaves_nothing(folder: Path, out: str) -> None:
     refused(karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder), 1)
     assert [path.name for path in folder.iterdir()] == ["log.jsonl"]
 
@@ -213,7 +213,7 @@ FOLDER = "hint: give the output a name in a folder that can be written to"
 
 
 @pytest.mark.parametrize("out", ["home/out", "home/a/b/out"])
-def test_a_folder_that_may_not_be_written_is_an_error_before_anything_is_read(folder: Path, out: str) -> None:
+def test_an_unwritable_folder_fails_before_reading(folder: Path, out: str) -> None:
     (folder / "home").mkdir(mode=0o500)
     (folder / "log.jsonl").write_text("")
     done = karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder, preexec_fn=powerless)
@@ -222,7 +222,7 @@ def test_a_folder_that_may_not_be_written_is_an_error_before_anything_is_read(fo
 
 
 @pytest.mark.parametrize("out", ["log.jsonl/out", "log.jsonl/a/b/out", "astray/out"])
-def test_a_folder_that_is_none_is_an_error_before_anything_is_read(folder: Path, out: str) -> None:
+def test_a_missing_folder_fails_before_reading(folder: Path, out: str) -> None:
     (folder / "astray").symlink_to("nowhere")
     (folder / "log.jsonl").write_text("")
     done = karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder)
@@ -233,7 +233,7 @@ def test_a_folder_that_is_none_is_an_error_before_anything_is_read(folder: Path,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-def test_what_the_system_says_is_said_without_its_number_and_the_name_of_a_hidden_file(folder: Path) -> None:
+def test_system_errors_show_no_number_or_hidden_name(folder: Path) -> None:
     done = karl("convert", "log.jsonl", "-o", "/proc/out.jsonl", folder=folder)
     assert refused(done, 1) == "cannot create a file beside /proc/out.jsonl: No such file or directory"
     done = karl("sample", "log.jsonl", "-o", "/proc/out", "-k", 20, folder=folder)

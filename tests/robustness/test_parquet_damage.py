@@ -77,7 +77,7 @@ def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["id", "group", "note"])
-def test_a_string_that_is_not_utf8_is_an_error_that_names_column_and_row(name: str, tmp_path: Path) -> None:
+def test_a_string_outside_utf8_names_its_place(name: str, tmp_path: Path) -> None:
     columns = {
         "id": ["a", "b", "c"],
         "messages": [rows.record(n)["messages"] for n in range(3)],
@@ -100,7 +100,7 @@ def test_a_damaged_column_name_is_an_error(tmp_path: Path) -> None:
         karl_fast.read(path)
 
 
-def test_a_damaged_row_group_is_named_with_its_column(tmp_path: Path) -> None:
+def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     data = bytearray(whole(write_page_checksum=True))
     path.write_bytes(data)
@@ -122,7 +122,7 @@ def test_damage_ends_a_command_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [b'{"id": "a", "reward": 1}\n', b"[{}]\n", b"\x1f\x8b\x08\0"])
-def test_a_log_of_json_that_is_called_parquet_is_told(start: bytes, tmp_path: Path) -> None:
+def test_json_named_parquet_gets_a_hint(start: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(start * 20)
     with pytest.raises(errors.FileError, match=r"a\.parquet as Parquet: ") as caught:

@@ -142,7 +142,7 @@ def test_nothing_that_others_put_there_is_lost(shim: Server, tmp_path: Path, pri
     assert taken > 0
 
 
-def test_of_two_runs_at_once_one_is_done_and_the_other_says_so(tmp_path: Path) -> None:
+def test_of_two_concurrent_runs_one_wins(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", rows.records(200))
     for number in range(30 if SLOW else 12):
         force = ("--force",) if number % 3 == 2 else ()

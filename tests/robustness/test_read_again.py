@@ -23,7 +23,7 @@ def log(folder: Path) -> Path:
     )
 
 
-def test_a_data_set_says_the_same_lines_as_a_draw_that_is_held(tmp_path: Path) -> None:
+def test_a_data_set_yields_the_draws_lines(tmp_path: Path) -> None:
     held = karl_fast.sample(log(tmp_path), None, **RAW)
     written = karl_fast.sample(log(tmp_path), tmp_path / "out", **RAW)
     lines = list(held.lines())
@@ -31,7 +31,7 @@ def test_a_data_set_says_the_same_lines_as_a_draw_that_is_held(tmp_path: Path) -
     assert lines == list(written.lines()) == (tmp_path / "out" / "train.jsonl").read_text().splitlines()
 
 
-def test_rows_that_are_others_by_now_are_an_error_unless_they_were_held(tmp_path: Path) -> None:
+def test_changed_rows_are_an_error_unless_held(tmp_path: Path) -> None:
     held = karl_fast.sample(log(tmp_path), None, **RAW)
     written = karl_fast.sample(log(tmp_path), tmp_path / "out", **RAW)
     text = log(tmp_path).read_text()

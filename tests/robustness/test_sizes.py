@@ -37,7 +37,7 @@ def bounded(done: Run, mib: int, seconds: float) -> dict[str, int]:
 
 @pytest.mark.parametrize("field", ["reward", "id", "group", "messages", "domain", "x"])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"id":', "}")])
-def test_a_million_levels_in_any_field_are_one_row(tmp_path: Path, field: str, opening: str, closing: str) -> None:
+def test_a_million_levels_are_one_row(tmp_path: Path, field: str, opening: str, closing: str) -> None:
     deep = opening * 1_000_000 + "1" + closing * 1_000_000
     others = "".join(f',"{name}":1' for name in ("reward", "id", "group") if name != field)
     line = f'{{"{field}":{deep}{others}}}\n'
@@ -70,13 +70,13 @@ def test_a_line_of_a_gibibyte_is_passed_over(tmp_path: Path, head: bytes) -> Non
 
 
 @pytest.mark.slow  # takes 3 GiB of memory
-def test_a_line_of_a_gibibyte_is_a_record_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_line_of_a_gibibyte_may_be_a_record(tmp_path: Path) -> None:
     sparse(tmp_path / "log.jsonl", b'{"id": 1, "reward": 1, "x": "', 1 << 30, b'"}\n')
     wide = run("inspect", "log.jsonl", "--json", "--max-line-bytes", 2 << 30, folder=tmp_path)
     assert bounded(wide, 4500, 120) == {}
 
 
-def test_as_many_bad_rows_as_there_are_bytes_are_counted_and_not_held(tmp_path: Path) -> None:
+def test_many_bad_rows_are_counted_not_held(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(b"x\n" * 20_000_000)
     (tmp_path / "log.json").write_bytes(b"[" + b"1," * 20_000_000)
     assert bounded(run("inspect", "log.jsonl", "--json", folder=tmp_path), 200, 60) == {"not_an_object": 20_000_000}
@@ -85,7 +85,7 @@ def test_as_many_bad_rows_as_there_are_bytes_are_counted_and_not_held(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_record_of_numbers_or_keys_alone_takes_few_times_its_text(tmp_path: Path) -> None:
+def test_numbers_and_keys_take_bounded_memory(tmp_path: Path) -> None:
     numbers = '{"id":1,"reward":1,"x":[' + "1," * 15_000_000 + "1]}\n"
     keys = '{"id":1,"reward":1,' + ",".join(f'"{n:x}":1' for n in range(4_000_000)) + "}\n"
     (tmp_path / "numbers.jsonl").write_text(numbers)
@@ -150,7 +150,7 @@ def test_three_thousand_files_want_few_descriptors(tmp_path: Path) -> None:
     assert json.loads(done.out)["accounting"]["rows_kept"] == 3_000
 
 
-def test_a_reward_of_many_components_needs_little_memory_for_few_records(tmp_path: Path) -> None:
+def test_many_components_take_little_memory(tmp_path: Path) -> None:
     names = [f"c{at}" for at in range(200)]
     records = [{"id": at, **dict.fromkeys(names, at / 400)} for at in range(400)]
     (tmp_path / "log.jsonl").write_text(rows.dumps(records))
@@ -169,7 +169,7 @@ for _ in range(4):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
-def test_a_log_read_again_and_again_needs_little_more_memory_than_once(tmp_path: Path) -> None:
+def test_repeated_reads_take_little_memory(tmp_path: Path) -> None:
     records = (f'{{"id":{at},"group":"g{at // 8}","reward":0.5}}\n' for at in range(2_400_000))
     (tmp_path / "log.jsonl").write_text("".join(records))
     done = subprocess.run([sys.executable, "-c", AGAIN], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -17,7 +17,7 @@ KEY = "AKIA" + "IOSFODNN7" + "EXAMPLE"
 
 
 @pytest.mark.parametrize("huge", [1.7e308, -1.7e308, 1e101])
-def test_a_huge_reward_is_a_bad_row_and_not_the_end_of_the_run(tmp_path: Path, huge: float) -> None:
+def test_a_huge_reward_is_a_bad_row(tmp_path: Path, huge: float) -> None:
     log = rows.write(tmp_path / "log.jsonl", [*rows.records(40), rows.record(40, "g1", huge)])
     for score in ("raw", "centre", "zscore", "leave-one-out"):
         account = karl_fast.inspect(log, score=score).report["accounting"]
@@ -31,7 +31,7 @@ def test_trajectories_that_are_not_found_are_not_identical(tmp_path: Path) -> No
     assert report["duplicate_trajectories"] == 0
 
 
-def test_a_secret_in_a_name_reaches_neither_rows_nor_manifest_nor_terminal(tmp_path: Path) -> None:
+def test_a_secret_in_a_name_is_not_shown(tmp_path: Path) -> None:
     made = [rows.record(n, f"task {KEY} {n % 2}", n % 3 / 2, domain=f"at {KEY}") for n in range(20)]
     rows.write(tmp_path / "log.jsonl", made)
     how = ("--partition-by", "group", "-k", 10)
@@ -45,7 +45,7 @@ def test_a_secret_in_a_name_reaches_neither_rows_nor_manifest_nor_terminal(tmp_p
         assert KEY not in done.stdout + done.stderr
 
 
-def test_names_that_become_one_without_their_secrets_keep_their_counts(tmp_path: Path) -> None:
+def test_names_that_collide_after_redaction_keep_counts(tmp_path: Path) -> None:
     keys = [KEY, KEY[:-1] + "F"]
     made = [rows.record(n, domain=keys[n % 2]) for n in range(10)]
     domains = karl_fast.inspect(rows.write(tmp_path / "log.jsonl", made)).report["domains"]
@@ -68,7 +68,7 @@ def test_a_fraction_is_taken_as_it_is_written(tmp_path: Path) -> None:
         assert karl_fast.sample(log, None, fraction=fraction).manifest["draw"]["rows"] == count
 
 
-def test_a_failed_row_takes_no_place_of_its_group(tmp_path: Path) -> None:
+def test_a_failed_row_takes_no_group_place(tmp_path: Path) -> None:
     broken = [{"role": "user", "content": "?"}]
     made = [rows.record(n, f"g{n // 10}", 1 - n % 10 / 10) for n in range(40)]
     for row in made:

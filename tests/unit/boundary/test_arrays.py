@@ -58,7 +58,7 @@ def wanted_by(name: str, right: Any) -> str:
 
 
 @pytest.mark.parametrize(("call", "name", "right"), CALLS)
-def test_the_right_array_is_taken_and_left_as_it_was(call: Any, name: str, right: Any) -> None:
+def test_a_fitting_array_is_accepted_and_unchanged(call: Any, name: str, right: Any) -> None:
     before = right.copy()
     call(right)
     frozen = right.copy()
@@ -86,7 +86,7 @@ def test_what_is_no_array_is_refused_by_name(call: Any, name: str, right: Any) -
 
 
 @pytest.mark.parametrize(("call", "name", "right"), CALLS)
-def test_lists_and_integers_are_taken_as_the_numbers_that_they_are(call: Any, name: str, right: Any) -> None:
+def test_lists_and_integers_are_accepted_as_numbers(call: Any, name: str, right: Any) -> None:
     whole = np.array([1, 0, 3, 2]) if right.dtype == np.float64 else right
     wanted = call(whole.astype(right.dtype))
     others = [whole.tolist(), tuple(whole.tolist()), whole.astype(np.int32), whole.astype(np.uint64), list(whole)]
@@ -157,7 +157,7 @@ def test_an_array_with_gaps_is_refused_by_name(call: Any, name: str, right: Any)
             call(other)
 
 
-def test_an_array_that_does_not_start_on_its_element_size_is_refused_or_read_right() -> None:
+def test_a_misaligned_array_is_refused_or_read_right() -> None:
     """A view into bytes may be contiguous and yet not aligned."""
     buffer = np.zeros(4 * 8 + 1, dtype=np.uint8)
     skewed = buffer[1:].view(np.float64)
@@ -177,7 +177,7 @@ def test_columns_of_two_lengths_are_refused(score: Any) -> None:
 
 
 @pytest.mark.parametrize("score", [karl_fast.centre, karl_fast.zscore, karl_fast.leave_one_out])
-def test_a_missing_reward_stays_missing_and_an_infinite_one_is_refused(score: Any) -> None:
+def test_missing_rewards_stay_missing_infinite_are_refused(score: Any) -> None:
     assert math.isnan(score(np.array([1.0, math.nan, 0.0]), np.zeros(3, dtype=np.int64))[1])
     for bad in (math.inf, -math.inf):
         with pytest.raises(ArgumentError, match=r"rewards? at index 1 is -?inf, wanted a finite number"):
@@ -190,7 +190,7 @@ def test_no_rows_give_no_rows(score: Any) -> None:
     assert (found.shape, found.dtype) == ((0,), np.float64)
 
 
-def test_logs_of_weights_may_be_minus_infinity_and_nothing_else_odd() -> None:
+def test_log_weights_may_be_minus_infinity_only() -> None:
     for bad in (math.nan, math.inf):
         logs = np.array([0.0, bad])
         for call in (karl_fast.log_sum_exp, karl_fast.log_mean_exp, karl_fast.ess, lambda a: karl_fast.draw(a, 1)):

@@ -55,12 +55,12 @@ GROUPS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", FLOATS)
-def test_a_column_of_numbers_gives_what_its_numpy_array_gives(kind: str) -> None:
+def test_an_arrow_column_equals_its_numpy_array(kind: str) -> None:
     np.testing.assert_array_equal(karl_fast.zscore(FLOATS[kind], IDS), karl_fast.zscore(np.array(VALUES), IDS))
 
 
 @pytest.mark.parametrize("kind", GROUPS)
-def test_a_column_of_names_groups_as_its_numbers_do(kind: str) -> None:
+def test_a_column_of_names_groups_like_numbers(kind: str) -> None:
     rewards = np.array(VALUES)
     for score in (karl_fast.centre, karl_fast.zscore, karl_fast.leave_one_out):
         np.testing.assert_array_equal(score(rewards, GROUPS[kind]), score(rewards, IDS))
@@ -167,7 +167,7 @@ class Broken:
         return self.give()
 
 
-def test_what_breaks_the_protocol_is_refused_with_its_cause() -> None:
+def test_a_broken_protocol_is_refused_with_its_cause() -> None:
     def fails() -> Any:
         raise RuntimeError("no more memory on the device")
 
@@ -184,7 +184,7 @@ def test_what_breaks_the_protocol_is_refused_with_its_cause() -> None:
         karl_fast.log_sum_exp(Broken(stops))
 
 
-def test_a_stream_may_need_the_interpreter_and_may_fail_on_the_way() -> None:
+def test_a_stream_may_need_the_interpreter_and_fail() -> None:
     batch = pa.record_batch({"row": pa.array([0], pa.int64())})
 
     def batches(fail: bool) -> Any:
@@ -242,7 +242,7 @@ def test_eight_threads_at_once_get_what_one_gets() -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_rows_of_an_export_may_be_an_arrow_column(tmp_path: Any) -> None:
+def test_rows_of_an_export_may_be_arrow(tmp_path: Any) -> None:
     log = karl_fast.read("examples/agent-log.jsonl")
     rows = pl.Series([5, 3, 8], dtype=pl.Int64)
     manifest = karl_fast.export(

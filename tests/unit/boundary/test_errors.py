@@ -68,7 +68,7 @@ def test_every_exception_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("error", ALL, ids=lambda error: error.__name__)
-def test_an_exception_is_a_karl_error_and_a_standard_one(error: type[Exception]) -> None:
+def test_exceptions_are_karl_errors_and_standard_ones(error: type[Exception]) -> None:
     assert issubclass(error, errors.KarlError)
     assert issubclass(error, STANDARD.get(error.__name__, Exception))
     assert error.exit_code == CODES.get(error.__name__, 1)  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ def test_an_exception_of_the_core_survives_pickling(tmp_path: Path) -> None:
     assert str(back) == str(caught.value)
 
 
-def test_a_message_says_what_and_where_without_a_full_stop() -> None:
+def test_messages_have_place_and_no_full_stop() -> None:
     with pytest.raises(errors.UsageError, match=r"^k is 0, wanted a whole number from 1 on and below 2\*\*32$"):
         karl_fast.Settings(k=0)
 

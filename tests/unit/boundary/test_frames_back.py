@@ -70,7 +70,7 @@ def _by_pandas(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("engine", FRAMES)
-def test_a_frame_that_was_filtered_and_sorted_is_matched_by_row(log: karl_fast.Log, engine: str) -> None:
+def test_a_filtered_and_sorted_frame_matches_by_row(log: karl_fast.Log, engine: str) -> None:
     made = log.with_columns(FRAMES[engine](log), reward="mine", group="team")
     numbers = np.arange(ROWS)
     np.testing.assert_array_equal(made.rewards, np.where(numbers % 3 != 0, numbers * 0.5, np.nan))
@@ -90,7 +90,7 @@ def test_the_log_itself_is_left_as_it_was(log: karl_fast.Log) -> None:
     assert log.given == ()
 
 
-def test_a_record_that_is_not_in_the_frame_is_not_drawn(log: karl_fast.Log) -> None:
+def test_a_record_outside_the_frame_is_not_drawn(log: karl_fast.Log) -> None:
     frame = pl.DataFrame(log).filter(pl.col("domain") == "d1").select("row")
     drawn = karl_fast.sample(log.with_columns(frame), None, sampler="all", score="centre")
     assert set(drawn.manifest["domains"]) == {"d0", "d1", "d2"}
@@ -111,7 +111,7 @@ def test_without_row_numbers_rows_are_matched_by_position(log: karl_fast.Log) ->
     "kind",
     ["bool", "float16", "float32", "float64"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)],
 )
-def test_numbers_of_every_type_are_read_as_a_logs_are(log: karl_fast.Log, kind: str) -> None:
+def test_numbers_of_every_type_are_read(log: karl_fast.Log, kind: str) -> None:
     values = [1, None, 0] + [1] * (ROWS - 3)
     column = pa.array([None if value is None else bool(value) for value in values])
     made = log.with_columns(pa.table({"x": column.cast("uint8").cast(kind)}), reward="x")
@@ -150,7 +150,7 @@ def frame(**columns: Any) -> pl.DataFrame:
         (pl.Series([1.0] * ROWS), {"reward": "x"}, LayoutError, "^frame is a column of Float64, wanted a table$"),
     ],
 )
-def test_what_cannot_be_a_column_is_refused_by_name(
+def test_unfit_columns_are_refused_by_name(
     log: karl_fast.Log, table: Any, names: dict[str, str], error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match):
@@ -174,9 +174,7 @@ def test_chunks_of_any_text_type_become_groups(log: karl_fast.Log) -> None:
 
 
 @pytest.mark.parametrize("engine", FRAMES)
-def test_columns_handed_back_draw_what_they_would_have_drawn_had_they_been_read(
-    path: Path, tmp_path: Path, engine: str
-) -> None:
+def test_columns_handed_back_draw_like_read_ones(path: Path, tmp_path: Path, engine: str) -> None:
     """The whole job, with the columns read from the file, and with the same columns handed back by an engine."""
     log = karl_fast.read(path)
     made = log.with_columns(FRAMES[engine](log), reward="mine", group="team")
@@ -196,7 +194,7 @@ def test_columns_handed_back_draw_what_they_would_have_drawn_had_they_been_read(
         assert given.manifest[part] == read.manifest[part], part
 
 
-def test_a_log_draws_what_its_files_draw_and_is_not_read_again(path: Path, tmp_path: Path) -> None:
+def test_a_log_draws_like_its_files(path: Path, tmp_path: Path) -> None:
     choices: dict[str, Any] = {"k": 9, "score": "centre", "seed": 5}
     log = karl_fast.read(path)
     karl_fast.sample(path, tmp_path / "files", **choices)
@@ -219,15 +217,13 @@ def test_a_log_draws_what_its_files_draw_and_is_not_read_again(path: Path, tmp_p
         ({"dedup": True}, "^dedup wants hashes of trajectories"),
     ],
 )
-def test_a_setting_that_only_reading_could_follow_is_refused(
-    log: karl_fast.Log, choices: dict[str, Any], match: str
-) -> None:
+def test_a_setting_of_reading_is_refused(log: karl_fast.Log, choices: dict[str, Any], match: str) -> None:
     for call in (lambda: karl_fast.sample(log, None, k=2, **choices), lambda: karl_fast.inspect(log, **choices)):
         with pytest.raises(UsageError, match=match):
             call()
 
 
-def test_log_weights_handed_back_are_drawn_by_our_draw(log: karl_fast.Log) -> None:
+def test_log_weights_handed_back_are_drawn(log: karl_fast.Log) -> None:
     scores = karl_fast.zscore(log.rewards, log.groups)
     target = karl_fast.boltzmann(scores, inverse_temperature=2.0)
     table = pl.DataFrame({"row": range(ROWS), "w": target.log_weights + 30.0}).sort("w")
@@ -245,7 +241,7 @@ def test_log_weights_handed_back_are_drawn_by_our_draw(log: karl_fast.Log) -> No
         assert stamp["log_weight"] == pytest.approx(target.log_weights[row])
 
 
-def test_log_weights_that_are_missing_are_dropped_by_name(log: karl_fast.Log) -> None:
+def test_missing_log_weights_are_dropped_by_name(log: karl_fast.Log) -> None:
     table = pa.table({"w": [None, -math.inf, math.nan, *[0.0] * (ROWS - 3)]})
     drawn = karl_fast.sample(log.with_columns(table, log_weight="w"), None, sampler="all")
     dropped = drawn.manifest["accounting"]["dropped"]
@@ -258,13 +254,13 @@ def test_log_weights_that_are_missing_are_dropped_by_name(log: karl_fast.Log) ->
 @pytest.mark.parametrize(
     "choice", [{"score": "zscore"}, {"ess": 0.3}, {"inverse_temperature": 2.0}, {"partition_by": "group"}]
 )
-def test_a_choice_that_log_weights_stand_in_for_is_refused(log: karl_fast.Log, choice: dict[str, Any]) -> None:
+def test_a_choice_replaced_by_log_weights_is_refused(log: karl_fast.Log, choice: dict[str, Any]) -> None:
     weighted = log.with_columns(pa.table({"w": [0.0] * ROWS}), log_weight="w")
     with pytest.raises(UsageError, match=rf"^{next(iter(choice))} is .*, but log_weight was given"):
         karl_fast.sample(weighted, None, k=1, **choice)
 
 
-def test_log_weights_and_a_sampler_that_looks_at_none_are_refused(log: karl_fast.Log) -> None:
+def test_log_weights_with_a_uniform_sampler_are_refused(log: karl_fast.Log) -> None:
     weighted = log.with_columns(pa.table({"w": [0.0] * ROWS}), log_weight="w")
     with pytest.raises(UsageError, match=r"reservoir draws all rows alike: .* log_weight"):
         karl_fast.sample(weighted, None, k=1, sampler="reservoir")
@@ -277,7 +273,7 @@ def test_columns_may_come_one_frame_after_the_other(log: karl_fast.Log) -> None:
     assert sorted(karl_fast.sample(second, None, sampler="all").draft.facts()["rows"]) == [4, 5]
 
 
-def test_a_reward_handed_back_takes_the_place_of_all_components(path: Path) -> None:
+def test_a_reward_handed_back_replaces_all_components(path: Path) -> None:
     log = karl_fast.read(path, reward={"reward": 0.5, "missing": 0.5})
     made = log.with_columns(pa.table({"r": [0.25] * ROWS}), reward="r")
     assert made.rewards.tolist() == [0.25] * ROWS

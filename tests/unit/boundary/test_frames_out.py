@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_log_goes_out_and_comes_back_the_same(log: karl_fast.Log, engine: str) -> None:
+def test_a_log_round_trips_unchanged(log: karl_fast.Log, engine: str) -> None:
     frame = ENGINES[engine](log)
     assert len(frame) == ROWS
     same(log.with_columns(frame, reward="reward", group="group", domain="domain"), log)
@@ -96,7 +96,7 @@ def test_records_of_one_id_are_told_apart(tmp_path: Path) -> None:
     assert len(set(table["id_hash"].to_pylist())) == 1
 
 
-def test_a_reward_of_one_component_is_the_logs_own_memory(tmp_path: Path) -> None:
+def test_a_single_component_shares_the_logs_memory(tmp_path: Path) -> None:
     log = karl_fast.read(write(tmp_path / "log.jsonl", records(64)))
 
     def address() -> int:
@@ -108,7 +108,7 @@ def test_a_reward_of_one_component_is_the_logs_own_memory(tmp_path: Path) -> Non
     assert address() == address() == first["reward"].chunk(0).buffers()[1].address
 
 
-def test_a_frame_outlives_its_log_and_a_log_its_frame(path: Path) -> None:
+def test_a_frame_and_its_log_outlive_each_other(path: Path) -> None:
     log = karl_fast.read(path)
     rewards = log.rewards
     tables = [pa.table(log), pl.DataFrame(log), log.__arrow_c_stream__()]
@@ -125,7 +125,7 @@ def test_a_frame_outlives_its_log_and_a_log_its_frame(path: Path) -> None:
     np.testing.assert_array_equal(last["reward"].to_numpy(), rewards)
 
 
-def test_a_capsule_is_taken_over_once_and_a_log_as_often_as_wanted(log: karl_fast.Log) -> None:
+def test_a_capsule_is_consumed_once(log: karl_fast.Log) -> None:
     capsule = log.__arrow_c_stream__()
     assert pa.RecordBatchReader._import_from_c_capsule(capsule).read_all().num_rows == ROWS
     with pytest.raises(pa.ArrowInvalid, match="released"):

@@ -54,7 +54,7 @@ def test_parquet_is_written_whole_or_not_at_all(
     assert pq.read_table(path).num_rows == ROWS
 
 
-def test_what_is_no_parquet_or_is_made_meanwhile_is_kept(
+def test_foreign_or_concurrent_files_are_not_replaced(
     log: karl_fast.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "columns.parquet"
@@ -83,7 +83,7 @@ def test_what_is_no_parquet_or_is_made_meanwhile_is_kept(
     assert [file.name for file in tmp_path.iterdir()] == ["log.jsonl"]
 
 
-def test_a_parquet_file_that_is_none_or_is_missing_is_refused(log: karl_fast.Log, tmp_path: Path) -> None:
+def test_a_missing_or_foreign_parquet_file_is_refused(log: karl_fast.Log, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"cannot read .*nowhere.parquet"):
         log.with_columns(tmp_path / "nowhere.parquet", reward="x")
     (tmp_path / "text.parquet").write_text(dumps(records(2)))

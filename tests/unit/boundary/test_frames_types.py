@@ -75,7 +75,7 @@ def test_numbers_of_any_type_are_rewards(name: str, log: karl_fast.Log) -> None:
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )
-def test_names_are_what_they_would_be_in_a_log(
+def test_names_of_a_frame_equal_names_of_logs(
     column: Any, names: list[str], log: karl_fast.Log, tmp_path: Path
 ) -> None:
     for frame in (chunked(column), pa.table({"x": column})):
@@ -101,7 +101,7 @@ def test_names_are_what_they_would_be_in_a_log(
     ],
     ids=lambda column: str(column.type),
 )
-def test_what_is_no_name_is_refused_by_its_column(column: Any, log: karl_fast.Log) -> None:
+def test_invalid_names_are_refused_by_column(column: Any, log: karl_fast.Log) -> None:
     with pytest.raises(
         DTypeError, match=r"^x is an Arrow column of .*, wanted strings, integers, decimals or booleans$"
     ):

@@ -18,7 +18,7 @@ CODE = {
 }
 
 
-def test_a_name_is_loaded_when_it_is_asked_for_and_told_before() -> None:
+def test_names_load_lazily_and_are_listed() -> None:
     code = (
         "import sys, karl_fast\n"
         "assert set(karl_fast.__all__) <= set(dir(karl_fast))\n"
@@ -54,7 +54,7 @@ def test_starting_up_loads_nothing_heavy(name: str) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_a_whole_sample_by_the_command_needs_neither_numpy_nor_a_parser(tmp_path: object) -> None:
+def test_a_small_sample_loads_neither_numpy_nor_typer(tmp_path: object) -> None:
     code = (
         "import sys, json, pathlib, tempfile\n"
         "folder = pathlib.Path(tempfile.mkdtemp()); log = folder / 'log.jsonl'\n"

@@ -47,7 +47,7 @@ def loss(**changed: Any) -> ratio.PolicyLoss:
         (lambda: loss(aggregate=SequenceMean(), denominator=math.inf), r"^denominator is inf"),
     ],
 )
-def test_a_point_that_nobody_can_mean_is_refused_when_it_is_built(build: Any, message: str) -> None:
+def test_an_invalid_ratio_point_is_refused_when_built(build: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         build()
 
@@ -100,7 +100,7 @@ def test_an_argument_is_refused_by_name(changed: Any, error: type[Exception], me
         ({"offsets": np.array([], np.int64)}, ArgumentError, "^offsets has length 0"),
     ],
 )
-def test_an_argument_of_token_weights_is_refused_by_name(changed: Any, error: type[Exception], message: str) -> None:
+def test_invalid_arguments_of_token_weights_are_refused(changed: Any, error: type[Exception], message: str) -> None:
     given: dict[str, Any] = {"offsets": OFFSETS, "aggregate": TokenMean()}
     with pytest.raises(error, match=message):
         ratio.token_weights(**(given | changed))
@@ -110,9 +110,7 @@ def test_an_argument_of_token_weights_is_refused_by_name(changed: Any, error: ty
 @pytest.mark.parametrize("level", ["token", "sequence", "sequence-product", "sequence-token"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", ["logp", "logp_old"])
-def test_an_odd_number_is_an_error_where_it_counts_and_nothing_where_it_is_masked(
-    dtype: Any, level: str, bad: float, name: str
-) -> None:
+def test_odd_numbers_fail_unless_masked(dtype: Any, level: str, bad: float, name: str) -> None:
     columns = {"logp": LOGP.astype(dtype), "logp_old": LOGP.astype(dtype)}
     columns[name][2] = bad
     with pytest.raises(ArgumentError, match=rf"^{name} at index 2 is "):
@@ -124,14 +122,14 @@ def test_an_odd_number_is_an_error_where_it_counts_and_nothing_where_it_is_maske
 
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
-def test_a_missing_advantage_is_an_error_unless_its_tokens_are_masked(level: str) -> None:
+def test_a_missing_advantage_fails_unless_masked(level: str) -> None:
     with pytest.raises(ArgumentError, match=r"^advantages at index 1 is NaN, wanted a finite number$"):
         loss(level=level, advantages=np.array([1.0, math.nan]))
     mask = np.array([True, True, False, False])
     assert loss(level=level, advantages=np.array([1.0, math.nan]), mask=mask).sequences == 1
 
 
-def test_a_ratio_beyond_its_type_is_bounded_by_a_clip_and_an_error_without_one() -> None:
+def test_an_overflowing_ratio_fails_unless_clipped() -> None:
     logp = LOGP.copy()
     logp[0] = 900.0
     assert loss(logp=logp).coefficient[0] == 0.0

@@ -41,7 +41,7 @@ def leads_to(runs: Path) -> str | None:
     return os.path.basename(os.readlink(runs / "current")) if (runs / "current").is_symlink() else None  # noqa: PTH115, PTH119
 
 
-def test_a_better_adapter_is_promoted_and_the_record_says_by_what(runs: Path) -> None:
+def test_a_better_adapter_is_promoted_with_its_evidence(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     found = by_rewards(runs)
     assert found.promoted
@@ -62,13 +62,13 @@ def test_an_equal_one_is_refused(runs: Path) -> None:
     assert leads_to(runs) is None
 
 
-def test_a_better_one_is_refused_where_it_is_not_better_by_the_margin(runs: Path) -> None:
+def test_a_gain_below_the_margin_is_refused(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     assert not by_rewards(runs, margin=0.5).promoted
     assert by_rewards(runs, margin=0.3).promoted
 
 
-def test_an_adapter_that_learned_from_held_out_prompts_is_refused_with_how_many(runs: Path) -> None:
+def test_an_adapter_that_learned_held_out_prompts_is_refused(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     adapter(runs / "leaks", ["learned 0", "held out 3", "  held   out 5\n"], ["held out 7"])
     with pytest.raises(OverlapError, match=r"2 of 24 prompts \(8%\) and 1 of 24 groups \(4%\)"):
@@ -77,7 +77,7 @@ def test_an_adapter_that_learned_from_held_out_prompts_is_refused_with_how_many(
     assert not (runs / "promotions").exists(), "a refusal for a leak is no look"
 
 
-def test_an_adapter_that_does_not_know_what_it_learned_from_is_refused(runs: Path) -> None:
+def test_an_adapter_with_unknown_training_data_is_refused(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     (runs / "second" / _seen_hashes.FILE).unlink()
     with pytest.raises(OverlapError, match="what it learned from is not known"):
@@ -96,7 +96,7 @@ def of_mlx_lm(runs: Path, name: str, learned: list[str], chosen: list[str] = (),
     return folder
 
 
-def test_an_adapter_of_mlx_lm_learned_from_the_data_set_that_its_config_names(runs: Path) -> None:
+def test_an_adapter_of_mlx_lm_learned_its_data_set(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     of_mlx_lm(runs, "leaks", ["learned 0", "held out 3"], ["held out 5"])
     with pytest.raises(OverlapError, match=r"2 of 24 prompts \(8%\) and 2 of 24 groups \(8%\)"):
@@ -105,7 +105,7 @@ def test_an_adapter_of_mlx_lm_learned_from_the_data_set_that_its_config_names(ru
     assert by_rewards(runs, "clean").promoted
 
 
-def test_an_adapter_of_mlx_lm_learned_also_from_the_data_of_the_one_it_began_from(runs: Path) -> None:
+def test_an_adapter_of_mlx_lm_learned_its_predecessors_data(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     start = of_mlx_lm(runs, "start", ["held out 3"])
     of_mlx_lm(runs, "next", ["learned 0"], resume_adapter_file=str(start / "adapters.safetensors"))
@@ -113,7 +113,7 @@ def test_an_adapter_of_mlx_lm_learned_also_from_the_data_of_the_one_it_began_fro
         by_rewards(runs, "next")
 
 
-def test_data_of_an_adapter_of_mlx_lm_that_are_gone_or_replaced_are_not_known(runs: Path) -> None:
+def test_missing_or_replaced_data_of_mlx_lm_are_unknown(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     of_mlx_lm(runs, "gone", [], data=str(runs / "nowhere"))
     of_mlx_lm(runs, "replaced", ["learned 0"])
@@ -124,7 +124,7 @@ def test_data_of_an_adapter_of_mlx_lm_that_are_gone_or_replaced_are_not_known(ru
             by_rewards(runs, name)
 
 
-def test_each_look_at_the_same_data_has_less_to_spend(runs: Path) -> None:
+def test_each_look_has_less_alpha_to_spend(runs: Path) -> None:
     logs(runs / "data", WORSE, WORSE)
     found = [by_rewards(runs) for _ in range(4)]
     assert [one.look for one in found] == [1, 2, 3, 4]
@@ -139,14 +139,14 @@ def test_all_looks_together_spend_alpha_and_no_more() -> None:
     assert spent[-1] == pytest.approx(0.05, rel=1e-4)
 
 
-def test_one_more_prompt_does_not_begin_a_new_account(runs: Path) -> None:
+def test_one_more_prompt_keeps_the_look_number(runs: Path) -> None:
     logs(runs / "data", WORSE, WORSE)
     by_rewards(runs)
     logs(runs / "data", [*WORSE, 0.5], [*WORSE, 0.5])
     assert by_rewards(runs).look == 2
 
 
-def test_too_few_prompts_for_any_promotion_are_refused_before_they_are_looked_at(runs: Path) -> None:
+def test_too_few_prompts_are_refused_before_a_look(runs: Path) -> None:
     logs(runs / "data", [1.0] * 5, [0.0] * 5)
     with pytest.raises(UsageError, match=r"has 5 prompts, and look 1 promotes at p <= 0.025: wanted 6 or more"):
         by_rewards(runs)
@@ -169,7 +169,7 @@ def test_rollback_goes_back_one_promotion_at_a_time(runs: Path) -> None:
         rollback(runs / "current")
 
 
-def test_over_the_base_model_a_rollback_removes_the_link(runs: Path) -> None:
+def test_rollback_over_the_base_removes_the_link(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     by_rewards(runs, over="base")
     assert leads_to(runs) == "second"
@@ -177,7 +177,7 @@ def test_over_the_base_model_a_rollback_removes_the_link(runs: Path) -> None:
     assert not os.path.lexists(runs / "current")
 
 
-def test_the_old_adapter_has_to_be_the_one_in_use(runs: Path) -> None:
+def test_over_must_be_the_adapter_in_use(runs: Path) -> None:
     (runs / "current").symlink_to("third")
     logs(runs / "data", BETTER, WORSE)
     with pytest.raises(UsageError, match="leads to"):
@@ -185,7 +185,7 @@ def test_the_old_adapter_has_to_be_the_one_in_use(runs: Path) -> None:
     assert leads_to(runs) == "third"
 
 
-def test_a_folder_in_the_place_of_the_link_is_left_as_it_is(runs: Path) -> None:
+def test_a_folder_named_like_the_link_stays(runs: Path) -> None:
     (runs / "current").mkdir()
     logs(runs / "data", BETTER, WORSE)
     with pytest.raises(OutputForeignError, match="is not a symbolic link"):
@@ -193,7 +193,7 @@ def test_a_folder_in_the_place_of_the_link_is_left_as_it_is(runs: Path) -> None:
     assert (runs / "current").is_dir()
 
 
-def test_of_two_promotions_at_once_the_later_is_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_concurrent_promotions_the_later_is_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs(runs / "data", BETTER, WORSE)
     logs(runs / "more", BETTER, WORSE, prefix="more")
     looked = gate._evidence
@@ -244,9 +244,7 @@ else:
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_a_promotion_that_is_killed_anywhere_is_whole_or_not_at_all_and_the_next_command_goes_on(
-    runs: Path, place: int
-) -> None:
+def test_a_killed_promotion_is_finished_or_undone(runs: Path, place: int) -> None:
     (runs / "current").symlink_to("first")
     logs(runs / "data", BETTER, WORSE)
     done = subprocess.run([sys.executable, "-c", KILLED, str(runs), str(place), "promote"], check=False)
@@ -265,7 +263,7 @@ def test_a_promotion_that_is_killed_anywhere_is_whole_or_not_at_all_and_the_next
     ][place]
 
 
-def test_a_look_that_was_killed_before_anything_could_be_read_is_not_spent(runs: Path) -> None:
+def test_a_look_killed_unread_is_not_spent(runs: Path) -> None:
     logs(runs / "data", WORSE, WORSE)
     (runs / "current").symlink_to("first")
     done = subprocess.run([sys.executable, "-c", KILLED, str(runs), "1", "promote"], check=False)
@@ -277,7 +275,7 @@ def test_a_look_that_was_killed_before_anything_could_be_read_is_not_spent(runs:
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_a_rollback_that_is_killed_anywhere_is_finished_by_the_next_command(runs: Path, place: int) -> None:
+def test_a_killed_rollback_is_finished_by_the_next_command(runs: Path, place: int) -> None:
     logs(runs / "data", BETTER, WORSE)
     by_rewards(runs)
     done = subprocess.run([sys.executable, "-c", KILLED, str(runs), str(place), "rollback"], check=False)
@@ -300,7 +298,7 @@ def karl_promotes(records: list[dict[str, Any]]) -> bool:
 
 
 @pytest.mark.parametrize("new_is_better", [False, True])
-def test_karls_inverted_lift_decides_the_wrong_way_and_this_gate_does_not(runs: Path, new_is_better: bool) -> None:
+def test_karls_inverted_lift_decides_wrongly(runs: Path, new_is_better: bool) -> None:
     """Where the two choose alike both get 0.5; where they differ one gets 0.9 and the other 0.1. The old one acted."""
     high, low = [0.5] * 100 + [0.9] * 20, [0.5] * 100 + [0.1] * 20
     new, old = (high, low) if new_is_better else (low, high)

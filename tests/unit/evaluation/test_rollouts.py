@@ -34,7 +34,7 @@ def asked(trained: Path, **over: Any) -> RolloutSettings:
     return replace(given, **over)
 
 
-def test_a_trained_policy_is_better_than_the_one_it_began_as(trained: Path, tmp_path: Path) -> None:
+def test_a_trained_policy_beats_its_start(trained: Path, tmp_path: Path) -> None:
     found = evaluate_rollouts(asked(trained), trained / "run", out=tmp_path / "out", against="base")
     assert (found.prompts, found.attempts, found.missing) == (32, 4, {})
     assert found.against is not None
@@ -69,7 +69,7 @@ def test_an_adapter_against_itself_differs_by_nothing(trained: Path, tmp_path: P
     assert logs[0] == logs[1]
 
 
-def test_an_evaluation_that_is_cut_anywhere_goes_on_to_the_same_bytes(trained: Path, tmp_path: Path) -> None:
+def test_a_cut_evaluation_resumes_to_the_same_bytes(trained: Path, tmp_path: Path) -> None:
     how = {"against": "base"}
     whole = evaluate_rollouts(asked(trained), trained / "run", out=tmp_path / "whole", **how)
     evaluate_rollouts(asked(trained), trained / "run", out=tmp_path / "cut", **how)
@@ -82,7 +82,7 @@ def test_an_evaluation_that_is_cut_anywhere_goes_on_to_the_same_bytes(trained: P
         assert {each: (tmp_path / "cut" / each).read_bytes() for each in logs} == logs
 
 
-def test_an_evaluation_is_resumed_under_its_own_settings_alone(trained: Path, tmp_path: Path) -> None:
+def test_an_evaluation_resumes_only_under_its_settings(trained: Path, tmp_path: Path) -> None:
     evaluate_rollouts(asked(trained), trained / "run", out=tmp_path / "out")
     with pytest.raises(OutputExistsError, match="has an evaluation already"):
         evaluate_rollouts(asked(trained), trained / "run", out=tmp_path / "out")
@@ -93,7 +93,7 @@ def test_an_evaluation_is_resumed_under_its_own_settings_alone(trained: Path, tm
     evaluate_rollouts(asked(trained, seed=1), trained / "run", out=tmp_path / "out", force=True)
 
 
-def test_attempts_that_need_more_memory_than_there_is_are_refused_with_what_fits(trained: Path, tmp_path: Path) -> None:
+def test_attempts_beyond_memory_are_refused(trained: Path, tmp_path: Path) -> None:
     rollouts = asked(trained)
     little = replace(rollouts.settings, training=replace(rollouts.settings.training, memory_limit=0.00005))
     with pytest.raises(UsageError, match=r"draws 32 rollouts at a time, .*\(weights .*, drawing .*\)") as caught:
@@ -123,13 +123,13 @@ def test_settings_out_of_range_are_refused_by_name(trained: Path, over: dict[str
         asked(trained, **over)
 
 
-def test_an_adapter_that_is_not_there_is_refused_before_anything_is_written(trained: Path, tmp_path: Path) -> None:
+def test_a_missing_adapter_is_refused_before_writing(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such folder"):
         evaluate_rollouts(asked(trained), tmp_path / "none", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_the_gate_promotes_the_trained_one_refuses_its_equal_and_names_a_leak(trained: Path) -> None:
+def test_the_gate_promotes_refuses_and_names_a_leak(trained: Path) -> None:
     data = {"data": trained / "held-out.jsonl", "by": "rollouts", "rollouts": asked(trained)}
     better = promote(trained / "run", over="base", **data)
     assert better.promoted
@@ -174,9 +174,7 @@ def test_the_commands_evaluate_promote_and_roll_back(trained: Path, tmp_path: Pa
     assert json.loads(run(*by_rewards, "--json"))["look"] == 3
 
 
-def test_the_gate_by_likelihood_promotes_an_adapter_that_predicts_held_out_rows_better(
-    tiny_model: Path, tmp_path: Path
-) -> None:
+def test_the_gate_by_likelihood_promotes_a_better_adapter(tiny_model: Path, tmp_path: Path) -> None:
     from karl_fast.train import Training, train
 
     def rows(first: int, count: int) -> str:

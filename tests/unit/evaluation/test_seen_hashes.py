@@ -17,7 +17,7 @@ def asked(*messages: tuple[str, object]) -> str:
     return _seen_hashes.prompt_hash([{"role": role, "content": content} for role, content in messages])
 
 
-def test_a_prompt_is_what_the_user_says_before_the_first_answer() -> None:
+def test_a_prompt_is_the_user_before_the_answer() -> None:
     plain = asked(("user", "Fix the test"))
     assert plain == asked(("system", "You are an agent"), ("user", "  Fix the\n test "))
     assert plain == asked(("user", "Fix the test"), ("assistant", "done"), ("user", "thanks"))
@@ -44,7 +44,7 @@ def test_rows_of_every_shape_have_the_same_prompt() -> None:
     assert len(_seen_hashes.of_rows(rows).prompts) == 1
 
 
-def test_groups_named_by_a_bare_number_mean_nothing_elsewhere() -> None:
+def test_groups_named_by_numbers_are_left_out() -> None:
     rows = [{"text": "a", "karl_fast": {"group": "17"}}, {"text": "b", "karl_fast": {"group": "django-17"}}]
     assert _seen_hashes.of_rows(rows).groups == {_seen_hashes.group_hash("django-17")}
     assert _seen_hashes.group_hash(None) is None

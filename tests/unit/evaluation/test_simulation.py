@@ -26,7 +26,7 @@ def equal() -> np.ndarray:
     return simulated(1)
 
 
-def test_false_promotions_of_20_looks_are_at_most_alpha(equal: np.ndarray) -> None:
+def test_false_promotions_of_20_looks_stay_below_alpha(equal: np.ndarray) -> None:
     """10,000 runs, fixed seed, one-sided at three standard errors: a right gate fails with probability 0.0013."""
     levels = np.array([alpha_at(look, ALPHA) for look in range(1, LOOKS + 1)])
     false = (equal <= levels).any(1).mean()
@@ -34,10 +34,10 @@ def test_false_promotions_of_20_looks_are_at_most_alpha(equal: np.ndarray) -> No
     assert false > ALPHA / 4, "the gate is not so strict that it never promotes"
 
 
-def test_the_same_test_without_an_account_of_looks_promotes_falsely_in_most_runs(equal: np.ndarray) -> None:
+def test_without_alpha_spending_most_runs_promote_falsely(equal: np.ndarray) -> None:
     assert (equal <= ALPHA).any(1).mean() > 0.35
     assert (equal[:, 0] <= ALPHA).mean() <= ALPHA + 3 * (ALPHA * (1 - ALPHA) / RUNS) ** 0.5
 
 
-def test_a_gain_of_30_points_is_promoted_at_the_first_look_mostly() -> None:
+def test_a_gain_of_30_points_is_promoted() -> None:
     assert (simulated(2, 0.3)[:, 0] <= alpha_at(1, ALPHA)).mean() > 0.8

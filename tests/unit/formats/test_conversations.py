@@ -65,7 +65,7 @@ def test_arguments_that_are_no_object_cost_their_row(tmp_path: Path, arguments: 
     assert sampled(tmp_path, chat(called(arguments))) == ([], {"bad_arguments": 1})
 
 
-def test_numbers_that_are_not_finite_stay_in_arguments_and_raw_rows(tmp_path: Path) -> None:
+def test_non_finite_numbers_stay_in_arguments_and_raw_rows(tmp_path: Path) -> None:
     inside = '{"x":NaN,"y":[Infinity,-Infinity]}'
     record = json.dumps(chat(called("HERE"), content=None)).replace('"HERE"', inside)
     [line], failed = sampled(tmp_path, record)
@@ -113,7 +113,7 @@ FUNCTION = {"type": "function", "function": {"name": "f", "description": "d", "p
         [{"functionDeclarations": [FUNCTION["function"]]}],
     ],
 )
-def test_tools_of_other_producers_are_written_in_one_form(tmp_path: Path, tools: Any) -> None:
+def test_tools_of_other_producers_get_one_form(tmp_path: Path, tools: Any) -> None:
     [line], failed = sampled(tmp_path, chat(ANSWER, tools=tools))
     assert json.loads(line)["tools"] == [FUNCTION]
     assert not failed
@@ -200,7 +200,7 @@ def test_texts_hold_reasoning_tools_and_calls(tmp_path: Path) -> None:
     assert row["prompt"].endswith("\n\nassistant: ")
 
 
-def test_equal_prompts_of_other_forms_are_one_group_and_one_side(tmp_path: Path) -> None:
+def test_equal_prompts_of_other_forms_share_a_group(tmp_path: Path) -> None:
     forms = [
         lambda number, text: {"role": "user", "content": text, "id": f"m{number}"},
         lambda number, text: {"role": "user", "content": text, "timestamp": number, "name": None, "tool_calls": []},

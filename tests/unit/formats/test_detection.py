@@ -38,9 +38,7 @@ def test_the_tool_is_told_by_its_records(tmp_path: Path, name: str, form: Callab
 
 
 @pytest.mark.parametrize(("name", "form"), EVERY)
-def test_a_record_that_lacks_a_telling_key_is_not_taken_for_the_tools(
-    tmp_path: Path, name: str, form: Callable[[int], dict[str, Any]]
-) -> None:
+def test_a_record_lacking_a_key_is_generic(tmp_path: Path, name: str, form: Callable[[int], dict[str, Any]]) -> None:
     signatures = {
         "prime-rl": ("advantage", "env_name", "sample_id"),
         "verl": ("gts", "step"),
@@ -69,7 +67,7 @@ def test_a_plain_log_stays_one(tmp_path: Path, keys: str) -> None:
     assert told(rows.write(tmp_path / "log.jsonl", [record] * 12)) == "generic"
 
 
-def test_a_folder_may_hold_the_logs_of_several_tools(tmp_path: Path) -> None:
+def test_a_folder_may_mix_logs_of_tools(tmp_path: Path) -> None:
     for at, (_, form) in enumerate(EVERY):
         rows.write(tmp_path / f"{at}.jsonl", [form(n) for n in range(24)])
     rows.write(tmp_path / "own.jsonl", rows.records(24))
@@ -92,7 +90,7 @@ def test_the_caller_knows_better(tmp_path: Path, name: str, form: Callable[[int]
     assert log.inputs[0]["without_id"] == 0
 
 
-def test_groups_may_be_made_of_several_fields_of_a_hash_and_of_a_quotient(tmp_path: Path) -> None:
+def test_groups_may_be_compound_hashed_or_divided(tmp_path: Path) -> None:
     records = [{"a": n % 2, "b": {"c": n}, "q": "same", "reward": 1, "text": f"t{n}"} for n in range(8)]
     path = rows.write(tmp_path / "log.jsonl", records)
     assert sorted(karl_fast.read(path, group="a,b.c//4").group_names) == ["0/0", "0/1", "1/0", "1/1"]

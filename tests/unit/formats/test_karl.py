@@ -31,7 +31,7 @@ def test_both_forms_are_read_from_one_file(store: Path) -> None:
     assert log.inputs[0]["without_id"] == 0
 
 
-def test_centre_is_the_advantage_over_the_mean_of_the_domain(store: Path) -> None:
+def test_centre_is_the_advantage_over_the_domain_mean(store: Path) -> None:
     log = karl_fast.read(store)
     for at, name in enumerate(log.group_names):
         members = log.groups == at
@@ -39,7 +39,7 @@ def test_centre_is_the_advantage_over_the_mean_of_the_domain(store: Path) -> Non
         assert np.allclose(found, log.rewards[members] - log.rewards[members].mean()), name
 
 
-def test_what_is_learnt_of_a_tap_is_its_plan_and_of_an_extract_its_response(store: Path, tmp_path: Path) -> None:
+def test_a_tap_teaches_its_plan_an_extract_its_response(store: Path, tmp_path: Path) -> None:
     karl_fast.sample(store, tmp_path / "out", k=16, shape="prompt-completion")
     written = {row["karl_fast"]["id"]: (row["prompt"], row["completion"]) for row in rows.lines(tmp_path / "out")}
     plan = "1. Read(file_path=/src/3.py)\n2. Bash(command=make, description=builds)\n3. TodoWrite"
@@ -59,7 +59,7 @@ def test_an_extract_without_a_response_is_a_plan(tmp_path: Path) -> None:
     assert {row["completion"] for row in rows.lines(tmp_path / "out")} == {"1. Bash({'command': 'ls'})"}
 
 
-def test_a_reward_that_was_never_computed_is_missing_and_no_domain_is_no_group(tmp_path: Path) -> None:
+def test_an_uncomputed_reward_is_missing(tmp_path: Path) -> None:
     records = [*(made.karl_tap(n, 0.5, None) for n in range(4)), made.karl_tap(4, None), made.karl_extract(5, None)]
     path = rows.write(tmp_path / "t.jsonl", records)
     report = karl_fast.inspect(path).report
@@ -77,7 +77,7 @@ def test_a_reward_that_was_never_computed_is_missing_and_no_domain_is_no_group(t
         ("bad_message", {"events": {"tool_name": "Read"}}),
     ],
 )
-def test_a_record_without_a_plan_is_dropped_by_name(tmp_path: Path, flaw: str, trajectory: dict[str, object]) -> None:
+def test_a_record_without_a_plan_is_dropped(tmp_path: Path, flaw: str, trajectory: dict[str, object]) -> None:
     records = [made.karl_tap(0, 1.0, trajectory=trajectory), *(made.karl_tap(n, 0.5) for n in range(1, 6))]
     manifest = karl_fast.sample(rows.write(tmp_path / "t.jsonl", records), None, k=6).manifest
     assert manifest["draw"]["failed"] == {flaw: 1}

@@ -54,7 +54,7 @@ def naive(text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_mixture_gives_the_rows_that_lines_of_its_records_give(seed: int, tmp_path: Path) -> None:
+def test_a_mixture_gives_the_rows_of_lines(seed: int, tmp_path: Path) -> None:
     text = parts(records(1000), seed)
     (tmp_path / "mixed.jsonl").write_text(text, newline="")
     (tmp_path / "mixed.jsonl.gz").write_bytes(gzip.compress(text.encode()))
@@ -81,7 +81,7 @@ def rows_of(folder: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_mixture_is_streamed_and_converted_as_lines_are(seed: int, tmp_path: Path) -> None:
+def test_a_mixture_is_streamed_and_converted_like_lines(seed: int, tmp_path: Path) -> None:
     text = parts(records(400), seed, compact=True)
     (tmp_path / "mixed.jsonl").write_text(text, newline="")
     (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in naive(text)))
@@ -100,7 +100,7 @@ def test_a_mixture_is_streamed_and_converted_as_lines_are(seed: int, tmp_path: P
         assert mixed == (tmp_path / "lines").read_text()
 
 
-def test_lines_of_a_transcript_may_stand_in_arrays_and_behind_marks(tmp_path: Path) -> None:
+def test_transcripts_may_stand_in_arrays_behind_marks(tmp_path: Path) -> None:
     lines = [
         json.dumps(
             {
@@ -130,7 +130,7 @@ def test_lines_of_a_transcript_may_stand_in_arrays_and_behind_marks(tmp_path: Pa
         )
 
 
-def test_a_key_that_stands_twice_is_found_anywhere_in_a_record(tmp_path: Path) -> None:
+def test_a_repeated_key_is_noticed_anywhere(tmp_path: Path) -> None:
     row = json.dumps(record(1))
     for damaged, key in [
         (row[:-1] + ', "messages": []}', "messages"),
@@ -154,7 +154,7 @@ def test_a_key_that_stands_twice_is_found_anywhere_in_a_record(tmp_path: Path) -
         ({"version": 1, 'a b"': {f"task-{n}": {"reward": n} for n in range(3)}}, 2, ' under "a b\\""'),
     ],
 )
-def test_records_by_name_are_refused_with_a_command_that_makes_lines_of_them(
+def test_records_by_name_are_refused_with_a_command(
     document: dict[str, Any], indent: int | None, holder: str, tmp_path: Path
 ) -> None:
     (tmp_path / "log.json").write_text(json.dumps(document, indent=indent))

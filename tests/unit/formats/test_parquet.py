@@ -30,7 +30,7 @@ def write(path: Path, records: list[dict[str, Any]], **schema: Any) -> Path:
     return path
 
 
-def test_rows_are_the_records_of_a_log_of_lines(tmp_path: Path) -> None:
+def test_rows_equal_the_records_of_lines(tmp_path: Path) -> None:
     records = rows.records(3000)
     table = write(tmp_path / "log.parquet", records)
     lines = rows.write(tmp_path / "log.jsonl", records)
@@ -40,7 +40,7 @@ def test_rows_are_the_records_of_a_log_of_lines(tmp_path: Path) -> None:
     assert karl_fast.read(table).inputs[0]["path"] == str(table)
 
 
-def test_messages_have_the_fields_that_they_have_in_a_log_of_lines(tmp_path: Path) -> None:
+def test_messages_have_the_fields_of_lines(tmp_path: Path) -> None:
     function = {"name": "f", "arguments": '{"a": 1}'}
     parameters = [{"type": "object", "properties": {"a": {"type": "integer"}}}, {"type": "object", "required": ["b"]}]
     messages = [
@@ -65,7 +65,7 @@ def test_messages_have_the_fields_that_they_have_in_a_log_of_lines(tmp_path: Pat
         assert json.loads(Path(copy.path).read_text("utf-8")) == record
 
 
-def test_nulls_in_a_list_stay_where_they_are_no_fields(tmp_path: Path) -> None:
+def test_nulls_in_a_list_stay(tmp_path: Path) -> None:
     made = {
         "a": [None, 1],
         "b": [None, {"x": None}],
@@ -95,7 +95,7 @@ def completions(step: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_completions_of_trl_are_grouped_by_step_and_prompt_and_their_rewards_added(tmp_path: Path) -> None:
+def test_trl_completions_are_grouped_and_their_rewards_summed(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"completions_{step:05}.parquet", completions(step)) for step in (10, 20)]
     log = karl_fast.read(paths)
     assert {file["format"] for file in log.inputs} == {"trl"}
@@ -126,7 +126,7 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("names", UNCLEAR)
-def test_numbers_of_trl_that_may_be_rewards_or_not_are_asked_for(tmp_path: Path, names: str) -> None:
+def test_ambiguous_numbers_of_trl_are_an_error(tmp_path: Path, names: str) -> None:
     numbers, likely = UNCLEAR[names]
     table = write(tmp_path / "completions_00001.parquet", scored(1, **numbers))
     told = f"{table}: TRL's completions do not say which of their numbers are rewards: {names}"
@@ -153,7 +153,7 @@ REWARDS = [["accuracy"], ["reward_len"], ["think_format_reward", "length_reward"
 
 
 @pytest.mark.parametrize("names", REWARDS)
-def test_columns_of_trl_that_are_named_after_reward_functions_are_summed(tmp_path: Path, names: list[str]) -> None:
+def test_trl_columns_named_after_functions_are_summed(tmp_path: Path, names: list[str]) -> None:
     table = write(tmp_path / "completions_00001.parquet", in_place(1, **dict.fromkeys(names, 0.5)))
     assert set(karl_fast.read(table).rewards) == {0.5 * len(names)}
     out = tmp_path / "out.jsonl"
@@ -163,12 +163,12 @@ def test_columns_of_trl_that_are_named_after_reward_functions_are_summed(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["reward", "rewards", "total_reward", "score", "kl_score"])
-def test_the_only_number_of_trl_is_the_reward_where_its_name_says_so(tmp_path: Path, name: str) -> None:
+def test_the_only_trl_number_named_reward_counts(tmp_path: Path, name: str) -> None:
     table = write(tmp_path / "completions_00001.parquet", scored(1, **{name: 0.5}))
     assert set(karl_fast.read(table).rewards) == {0.5}
 
 
-def test_a_measure_in_the_place_of_a_reward_is_asked_for(tmp_path: Path) -> None:
+def test_a_measure_in_a_rewards_place_is_ambiguous(tmp_path: Path) -> None:
     table = write(tmp_path / "completions_00001.parquet", in_place(1, kl=0.5))
     with pytest.raises(RewardError, match="which of their numbers are rewards: kl"):
         karl_fast.read(table)
@@ -218,7 +218,7 @@ def test_any_table_of_conversations_converts_to_trajectories(tmp_path: Path) -> 
     assert len(found[0]) == 50
 
 
-def test_a_table_of_something_else_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_a_foreign_table_is_refused_by_name(tmp_path: Path) -> None:
     for path in (
         write(tmp_path / "columns.parquet", [{"a": 1, "b": "x"}]),
         write(tmp_path / "empty.parquet", [], schema=pyarrow.schema([("messages", pyarrow.string())])),
@@ -232,7 +232,7 @@ def test_a_table_of_something_else_is_refused_by_its_name(tmp_path: Path) -> Non
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_columns_of_wrong_types_are_told_row_by_row(tmp_path: Path) -> None:
+def test_wrong_types_are_reported_row_by_row(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", [{"prompt": "p", "completion": n, "reward": 1.0} for n in range(3)])
     with pytest.raises(errors.LogError, match=r"a\.parquet: .*byte 0: completion is a number, wanted a text or a list"):
         karl_fast.convert(path, tmp_path / "out.jsonl")
@@ -254,7 +254,7 @@ def test_a_table_is_not_held_in_memory(tmp_path: Path, group: int) -> None:
     assert done.peak < 200 * MIB, f"{done.peak / MIB:.0f} MiB"
 
 
-def test_a_text_that_all_rows_share_is_not_held_once_a_row(tmp_path: Path) -> None:
+def test_a_text_shared_by_rows_is_held_once(tmp_path: Path) -> None:
     """150 MB of rows, of which the file holds the one text that they share."""
     shared = np.random.default_rng(0).bytes(125_000).hex()
     made = {"id": range(600), "prompt": [shared] * 600, "completion": ["x"] * 600, "reward": [1.0] * 600}
@@ -306,7 +306,7 @@ def test_a_table_under_another_name_is_told(tmp_path: Path) -> None:
     assert karl_fast.sample(tmp_path, None, k=2).manifest["run"]["refused"][0]["path"] == str(other)
 
 
-def test_a_key_in_the_name_of_a_folder_is_a_key_of_its_rows(tmp_path: Path) -> None:
+def test_a_folder_key_is_a_key_of_rows(tmp_path: Path) -> None:
     records = [{"reward": 1.0, "prompt": "q", "completion": f"a{n}"} for n in range(3)]
     for name in ("task=7", "task=a%20b", "task=__HIVE_DEFAULT_PARTITION__", "reward=5"):
         (tmp_path / "log" / name).mkdir(parents=True)
@@ -319,9 +319,7 @@ def test_a_key_in_the_name_of_a_folder_is_a_key_of_its_rows(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("change", ["rewritten", "replaced", "truncated"])
-def test_a_table_that_changes_while_it_is_copied_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
+def test_a_table_changed_while_copied_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     from karl_fast.log import parquet_in as reading
 
     path = write(tmp_path / "log.parquet", rows.records(30))

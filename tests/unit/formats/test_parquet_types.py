@@ -92,7 +92,7 @@ def raw(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_value_stands_in_the_record_as_it_is(name: str, tmp_path: Path) -> None:
+def test_a_value_keeps_its_json_form(name: str, tmp_path: Path) -> None:
     array, texts = CASES[name]
     count = len(array) + 1
     with_null = pa.concat_arrays([array, pa.nulls(1, array.type)])
@@ -117,7 +117,7 @@ def test_what_differs_in_a_group_is_two_groups(name: str, tmp_path: Path) -> Non
     assert {*karl_fast.read(path, group="g").group_names} == names - {"NaN", "Infinity", "-Infinity"}
 
 
-def test_decimals_that_differ_in_their_last_digits_are_groups_and_ids_of_their_own(tmp_path: Path) -> None:
+def test_decimals_keep_all_digits_as_names(tmp_path: Path) -> None:
     numbers = [12345678901234567890 + n for n in range(6)]
     column = pa.array(map(Decimal, numbers), pa.decimal128(20, 0))
     path = table(tmp_path / "a.parquet", id=column, group=column, reward=[1.0] * 6, messages=conversation(6))
@@ -181,7 +181,7 @@ def images(path: Path, **more: Any) -> Path:
     return table(path, id=range(3), reward=[1.0] * 3, messages=conversation(3), image=BYTES, **more)
 
 
-def test_a_column_that_nothing_asks_for_is_left_out_and_named(tmp_path: Path) -> None:
+def test_an_unneeded_column_is_left_out_and_named(tmp_path: Path) -> None:
     path = images(tmp_path / "a.parquet", pixels=pa.array([{"bytes": one} for one in BYTES]))
     manifest = karl_fast.sample(path, None, sampler="all").manifest
     assert manifest["accounting"]["rows_kept"] == 3
@@ -200,7 +200,7 @@ def test_a_column_that_nothing_asks_for_is_left_out_and_named(tmp_path: Path) ->
         {"id": "nowhere"},
     ],
 )
-def test_a_column_that_is_asked_for_is_refused_by_name(choices: dict[str, Any], tmp_path: Path) -> None:
+def test_a_needed_column_is_refused_by_name(choices: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(errors.ColumnError, match=r"a\.parquet: the column image of row 0 holds binary that is not"):
         karl_fast.read(images(tmp_path / "a.parquet"), **choices)
 
@@ -211,13 +211,13 @@ def test_a_conversion_writes_records_whole(tmp_path: Path) -> None:
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_log_without_a_column_is_not_written_whole(tmp_path: Path) -> None:
+def test_a_log_without_a_column_refuses_raw_rows(tmp_path: Path) -> None:
     log = karl_fast.read(images(tmp_path / "a.parquet"))
     with pytest.raises(errors.UsageError, match=r"without the column image of .*a\.parquet"):
         karl_fast.sample(log, None, k=1, shape="raw")
 
 
-def test_binary_that_is_text_is_text_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_needed_binary_text_is_text(tmp_path: Path) -> None:
     path = table(
         tmp_path / "a.parquet", id=[b"a", b"b"], reward=[1.0, 2.0], prompt=[b"p", b"p"], completion=[b"x", b"y"]
     )
@@ -237,7 +237,7 @@ def test_two_columns_of_one_name_are_refused(strict: bool, name: str, tmp_path: 
         karl_fast.convert(path, tmp_path / "out.jsonl")
 
 
-def test_two_fields_of_one_name_are_refused_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_two_needed_fields_of_one_name_are_refused(tmp_path: Path) -> None:
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
     path = table(tmp_path / "a.parquet", id=[1], reward=[1.0], messages=conversation(1), meta=twice)
     assert karl_fast.sample(path, None, k=1).manifest["run"]["columns_left_out"][0]["column"] == "meta"

@@ -31,7 +31,7 @@ def run_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_problem_that_comes_twice_in_a_step_is_two_groups(run_folder: Path) -> None:
+def test_a_problem_twice_in_a_step_is_two_groups(run_folder: Path) -> None:
     log = karl_fast.read(run_folder / "results.jsonl")
     sizes = {name: int(np.sum(log.groups == at)) for at, name in enumerate(log.group_names)}
     assert sizes == {"run/3/0/0": 8, "run/3/0/1": 8, "run/3/1/2": 3}
@@ -45,7 +45,7 @@ def test_a_problem_that_comes_twice_in_a_step_is_two_groups(run_folder: Path) ->
     }
 
 
-def test_the_number_is_in_the_manifest_of_a_data_set(run_folder: Path) -> None:
+def test_the_number_is_in_the_manifest(run_folder: Path) -> None:
     manifest = karl_fast.sample(run_folder / "results.jsonl", None, k=8).manifest
     assert manifest["inputs"][0]["beside"]["number"] == 8
     assert manifest["inputs"][0]["fields"]["group"] == OWN_GROUP
@@ -62,7 +62,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("beside", [None, *NONSENSE, '{"rollouts_per_example": 8' + " " * (1 << 20) + "}"])
-def test_without_the_number_there_are_no_groups_and_the_run_says_why(run_folder: Path, beside: str | None) -> None:
+def test_without_the_number_there_are_no_groups(run_folder: Path, beside: str | None) -> None:
     sidecar = run_folder / "run_manifest.json"
     sidecar.unlink()
     if beside is not None:
@@ -102,7 +102,7 @@ def test_standard_input_has_nothing_beside_it(run_folder: Path) -> None:
     assert "standard input has no file beside it" in " ".join(done.stdout.split())
 
 
-def test_a_sample_id_that_is_no_number_is_a_bad_group(run_folder: Path) -> None:
+def test_a_non_numeric_sample_id_is_a_bad_group(run_folder: Path) -> None:
     records = [made.prime_rl(0, 0, 1.0, sample_id="first"), *(made.prime_rl(n, 0, 1.0) for n in range(1, 8))]
     account = karl_fast.inspect(rows.write(run_folder / "results.jsonl", records)).report["accounting"]
     assert account["dropped"] == {"bad_group": 1}
@@ -124,7 +124,7 @@ def test_messages_are_made_whole(run_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", None])
-def test_an_empty_content_takes_the_words_of_the_thought(run_folder: Path, content: str | None) -> None:
+def test_an_empty_content_takes_the_thought(run_folder: Path, content: str | None) -> None:
     thought = turn("assistant", content, reasoning_content="hm")
     records = [made.prime_rl(n, 0, 1.0, completion=lone(thought)) for n in range(4)]
     out = run_folder / "out"
@@ -155,9 +155,7 @@ FLAWS = [
 
 
 @pytest.mark.parametrize(("flaw", "damage"), FLAWS)
-def test_damage_inside_the_nested_json_is_named_and_the_row_replaced(
-    run_folder: Path, flaw: str, damage: dict[str, Any]
-) -> None:
+def test_damage_in_nested_json_is_named_and_replaced(run_folder: Path, flaw: str, damage: dict[str, Any]) -> None:
     records = [made.prime_rl(0, 0, 1.0, **damage), *(made.prime_rl(n, 0, 0.5) for n in range(1, 8))]
     sample = karl_fast.sample(rows.write(run_folder / "results.jsonl", records), None, k=8)
     assert sample.manifest["draw"]["failed"] == {flaw: 1}
@@ -172,7 +170,7 @@ def test_lists_that_are_no_texts_are_taken_too(run_folder: Path) -> None:
     assert len(rows.lines(out)) == 8
 
 
-def test_words_of_thought_stand_in_for_content_only_where_the_tool_is_known_for_it(tmp_path: Path) -> None:
+def test_thoughts_replace_content_only_of_known_tools(tmp_path: Path) -> None:
     thought = turn("assistant", None, reasoning_content="hm")
     records = [rows.record(n, messages=[turn("user", "q"), thought]) for n in range(4)]
     with pytest.raises(errors.KarlError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_group_is_the_example_and_environments_do_not_mix(tmp_path: Path) -> None:
+def test_the_group_is_example_and_environment(tmp_path: Path) -> None:
     ours = [made.verifiers(n // 4, n, n % 2) for n in range(16)]
     other = [made.verifiers(n // 4, n, n % 2, prompt=[turn("user", f"other {n // 4}")]) for n in range(16)]
     log = karl_fast.read([rows.write(tmp_path / "a.jsonl", ours), rows.write(tmp_path / "b.jsonl", other)])
@@ -50,7 +50,7 @@ def test_no_error_is_no_failure(tmp_path: Path, fine: object) -> None:
     assert len(karl_fast.read(path)) == 8
 
 
-def test_a_rollout_that_was_cut_short_counts_in_its_group_and_is_not_written(tmp_path: Path) -> None:
+def test_a_cut_rollout_counts_but_is_not_written(tmp_path: Path) -> None:
     records = [made.verifiers(0, n, n % 2, is_truncated=n < 3) for n in range(8)]
     path = rows.write(tmp_path / "results.jsonl", records)
     manifest = karl_fast.sample(path, tmp_path / "out", k=8, score="centre").manifest
@@ -59,7 +59,7 @@ def test_a_rollout_that_was_cut_short_counts_in_its_group_and_is_not_written(tmp
     assert len(rows.lines(tmp_path / "out")) == 5
 
 
-def test_prompt_and_completion_are_one_conversation_with_its_tools(tmp_path: Path) -> None:
+def test_prompt_and_completion_are_one_conversation(tmp_path: Path) -> None:
     path = rows.write(tmp_path / "results.jsonl", [made.verifiers(0, n, 1.0) for n in range(8)])
     karl_fast.sample(path, tmp_path / "out", k=8)
     row = next(row for row in rows.lines(tmp_path / "out") if row["messages"][-1]["content"] == "answer 3")

@@ -42,7 +42,7 @@ def test_shards_make_the_same_groups_as_one_file(tmp_path: Path) -> None:
     assert rows.manifest(tmp_path / "a") == rows.manifest(tmp_path / "b")
 
 
-def test_the_group_does_not_depend_on_how_the_prompt_is_escaped(tmp_path: Path) -> None:
+def test_the_group_ignores_escapes_of_the_prompt(tmp_path: Path) -> None:
     record = made.verl("aä€😀", "x", 1.0)
     plain, escaped = json.dumps(record, ensure_ascii=False), json.dumps(record)
     spelled = escaped.replace('"user\\n', '"\\u0075ser\\u000a')
@@ -60,7 +60,7 @@ def test_a_score_that_is_nan_is_missing(tmp_path: Path) -> None:
     assert account["dropped"] == {"missing_reward": 2}
 
 
-def test_a_prompt_that_is_no_text_is_hashed_as_it_stands_and_none_at_all_is_no_group(tmp_path: Path) -> None:
+def test_a_prompt_without_text_is_hashed_as_is(tmp_path: Path) -> None:
     records = [made.verl("", "a", 1.0, input=prompt) for prompt in ([1, 2], [1, 2], {"a": 1}, None)]
     log = karl_fast.read(rows.write(tmp_path / "1.jsonl", records), format="verl")
     assert sorted(np.bincount(log.groups[log.groups >= 0])) == [1, 2]

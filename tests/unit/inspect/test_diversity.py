@@ -61,7 +61,7 @@ def test_a_log_and_what_is_drawn_from_it(tmp_path: Path) -> None:
     assert found["b"]["diversity"] == pytest.approx(before)
 
 
-def test_only_some_rows_of_a_large_log_are_compared(tmp_path: Path) -> None:
+def test_a_large_log_compares_only_some_rows(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [said(n, "g", f"w{n}") for n in range(ROWS + 50)])
     found = karl_fast.inspect(tmp_path / "log.jsonl").report["diversity"]
     assert found["rows"] == ROWS

@@ -60,7 +60,7 @@ def test_the_table_is_that_of_numpy(tmp_path: Path) -> None:
     assert facts["survived"]["length"] == (60, pytest.approx(wanted, abs=1e-12))
 
 
-def test_components_without_signal_and_explained_by_length_are_named(tmp_path: Path) -> None:
+def test_constant_and_length_bound_components_are_named(tmp_path: Path) -> None:
     found = inspected(tmp_path, rows(60))["outcomes"]
     warnings = list(outcome_warnings(found))
     assert [text.split(" ")[0] for text in warnings] == ["outcome.survived", "outcome.committed"]

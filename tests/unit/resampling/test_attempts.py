@@ -22,7 +22,7 @@ def attempts(*groups: list[float]) -> Attempts:
     )
 
 
-def test_pass_at_k_and_best_at_k_equal_enumeration_on_every_small_case() -> None:
+def test_pass_at_k_and_best_at_k_equal_enumeration() -> None:
     for n in range(1, 6):
         groups = [list(map(float, case)) for case in product((0, 1), repeat=n)]
         columns = attempts(*groups).columns()
@@ -64,9 +64,7 @@ def test_powers_of_two_and_the_count_itself(count: int, wanted: list[int]) -> No
 @pytest.mark.parametrize(
     ("prompts", "method"), [(12, "sign-flip"), pytest.param(40, "sign-flip", marks=pytest.mark.slow), (41, "bootstrap")]
 )
-def test_few_prompts_have_the_interval_of_the_exact_test_and_many_that_of_the_bootstrap(
-    prompts: int, method: str
-) -> None:
+def test_few_prompts_use_sign_flips_many_the_bootstrap(prompts: int, method: str) -> None:
     random = np.random.default_rng(0)
     new, old = random.random(prompts) + 0.3, random.random(prompts)
     found = paired_differences({"reward": new}, {"reward": old})["reward"]
@@ -80,7 +78,7 @@ def test_few_prompts_have_the_interval_of_the_exact_test_and_many_that_of_the_bo
         assert (back.low, back.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
 
 
-def test_five_prompts_exclude_nothing_at_95_percent_two_sided() -> None:
+def test_five_prompts_exclude_nothing_at_95_percent() -> None:
     found = paired_differences({"reward": np.ones(5)}, {"reward": np.zeros(5)})["reward"]
     assert (found.low, found.high, found.p) == (None, None, 2.0**-5)
 

@@ -78,7 +78,7 @@ def test_the_evidence_is_that_of_a_plain_computation(log: Path) -> None:
     assert deploy.trend < -0.3
 
 
-def test_the_weights_of_karl_begin_at_a_half_and_ours_do_not(log: Path) -> None:
+def test_weights_of_karl_begin_at_a_half(log: Path) -> None:
     found = {one.name: one.weight for one in karl_fast.skills(log, "skill", weighting="karl").skills}
     assert found == pytest.approx({name: 0.5 + naive(name, start=0.5)["weight"] for name in found})
     ours = {one.name: one.weight for one in karl_fast.skills(log, "skill").skills}
@@ -87,7 +87,7 @@ def test_the_weights_of_karl_begin_at_a_half_and_ours_do_not(log: Path) -> None:
         karl_fast.skills(log, "skill", weighting="kral")  # type: ignore[arg-type]
 
 
-def test_rows_without_a_time_are_counted_and_enter_no_weight(tmp_path: Path) -> None:
+def test_rows_without_a_time_enter_no_weight(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     kept = [{name: value for name, value in row.items() if name != "started_at"} for row in rows(40)]
     file.write_text("".join(json.dumps(row) + "\n" for row in kept))
@@ -111,7 +111,7 @@ SHADOW = [
 ]
 
 
-def test_a_shadow_router_is_judged_by_the_skills_that_were_used(tmp_path: Path) -> None:
+def test_a_shadow_router_is_compared_with_used_skills(tmp_path: Path) -> None:
     file = tmp_path / "routing_shadow.jsonl"
     file.write_text("".join(json.dumps({"id": str(at)} | row) + "\n" for at, row in enumerate(SHADOW)))
     found = routing(file)
