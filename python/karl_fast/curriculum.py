@@ -104,7 +104,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Stages one after the other. There is no clock in it: a step has a stage.
+    """Stages one after the other; the stage depends on the step alone, not on time.
 
     Attributes:
         stages: in their order.

@@ -42,7 +42,7 @@ FEW = 40
 """Maximum number of prompts for which every sign pattern is counted; with more the bootstrap gives the interval."""
 
 DRAWS = 99_999
-"""Drawn sign patterns for more prompts than that."""
+"""Drawn sign patterns for more prompts than that; with the observed one 100,000, so that p has five digits."""
 
 
 @dataclass(frozen=True)

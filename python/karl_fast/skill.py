@@ -226,7 +226,7 @@ def _rows_by_time(log: Log) -> NDArray[np.int64]:
     names = log.core.names("partition")
     places = np.empty(len(names) + 1, dtype=np.int64)
     places[np.argsort(np.array(names, dtype=np.str_), kind="stable")] = np.arange(len(names))
-    places[-1] = -1
+    places[-1] = -1  # the code -1, of rows without a time, takes the last place
     order = places[log.core.codes("partition")]
     rows = np.argsort(order, kind="stable")
     return rows[order[rows] >= 0]

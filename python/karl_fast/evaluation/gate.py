@@ -45,6 +45,7 @@ from karl_fast.evaluation.promotions import PromotionRecords, is_seen
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
 from karl_fast.export.training_rows import open_source
 from karl_fast.modeling.load import require, require_adapter
+from karl_fast.resampling import FEW
 from karl_fast.rl.settings import read_prompts
 from karl_fast.settings.validation import refuse_empty
 
@@ -281,7 +282,8 @@ def _begin(
 
 
 def _too_few(units: int, look: int, alpha: float) -> UsageError:
-    needed = next(count for count in range(units, 2000) if smallest_p(count) <= alpha or count > 40)
+    # Beyond FEW units sign patterns are drawn, and the smallest p no longer falls with their number.
+    needed = next(count for count in range(units, 2000) if smallest_p(count) <= alpha or count > FEW)
     why = f"look {look} promotes at p <= {alpha:.2g}: wanted {needed} or more"
     return UsageError(
         f"the held-out data has {counted(units, 'prompt')}, and {why}",

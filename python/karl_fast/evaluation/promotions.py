@@ -186,6 +186,7 @@ def _is_lost(place: Path, record: dict[str, Any]) -> bool:
 def _read_record(file: Path) -> dict[str, Any]:
     try:
         record = json.loads(file.read_text("utf-8"))
+        # A record without a state raises here, and not where its state is looked up.
         return record | {"state": record["state"]}  # type: ignore[no-any-return]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file} is damaged: it is not a record of a promotion") from error

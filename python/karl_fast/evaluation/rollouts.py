@@ -187,6 +187,7 @@ def _identity(rollouts: RolloutSettings, sides: list[str | None]) -> dict[str, A
     own |= {name: settings[name] for name in USED}
     own["prompts_sha256"] = _sha256(Path(rollouts.prompts))
     own["adapters"] = [{"path": path, "sha256": path and adapter_hash(path)} for path in sides]
+    # By way of JSON, so that tuples and paths compare with what the file has of them.
     return json.loads(json.dumps(own, default=str))  # type: ignore[no-any-return]
 
 

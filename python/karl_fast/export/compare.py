@@ -158,6 +158,7 @@ def _manifest_facts(manifest: Manifest | None) -> dict[str, Any]:
 def _statistics(values: NDArray[Any]) -> dict[str, Any] | None:
     if not values.size:
         return None
+    # Exact sums: the figures do not depend on the order of rows.
     mean = math.fsum(values) / values.size
     std = math.sqrt(math.fsum((values - mean) ** 2) / values.size)
     return {"count": values.size, "mean": mean, "std": std} | (_quantiles(values, QUANTILES) or {})

@@ -166,7 +166,7 @@ def _is_number(value: Any) -> bool:
     """Return whether a value is a finite number, or missing."""
     return (
         value is None
-        or (type(value) is int and abs(value) < 1 << 53)
+        or (type(value) is int and abs(value) < 1 << 53)  # beyond 2^53 float64 skips integers
         or (type(value) is float and math.isfinite(value))
     )
 

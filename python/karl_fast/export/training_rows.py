@@ -135,6 +135,7 @@ def _split_option(rows: list[dict[str, Any]], split: str) -> str | None:
         split_rows += size
         if split_rows >= FEWEST_ROWS or 2 * split_rows > len(rows):
             break
+    # In steps of 5 %, rounded up: a share that a user would write.
     share = math.ceil(20 * split_rows / max(len(rows), 1)) / 20
     if split_rows < FEWEST_ROWS or 2 * split_rows > len(rows) or share > 1 / 2:
         return None

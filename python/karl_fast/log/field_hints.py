@@ -1,6 +1,6 @@
 """Hints for fields that no record has: what the records are instead, or the field that was most likely meant.
 
-A log without rewards may be a transcript, rows of a data set, trajectories that nobody rated, or a log with other
+A log without rewards may be a transcript, rows of a data set, trajectories without a rating, or a log with other
 names. The first of these that fits gives the end of the error and its hint.
 """
 

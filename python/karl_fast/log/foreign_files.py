@@ -1,4 +1,4 @@
-"""Files that hold no lines of JSON, by their names and first bytes, with the command that makes a log of them."""
+"""Files that do not hold lines of JSON, by their names and first bytes, with the command that makes a log of them."""
 
 from __future__ import annotations
 

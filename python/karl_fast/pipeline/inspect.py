@@ -121,6 +121,7 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
     if not scores["count"]:
         return []
     spread = scores["max"] - scores["min"]
+    # Two digits, so that a rung can be typed as an option.
     rungs = {float(f"{rung / spread:.2g}") for rung in LADDER} if spread > 0 else {0.0}
     chosen = selection.facts()["inverse_temperature"]
     return selection.temper(sorted(rungs | {chosen}))

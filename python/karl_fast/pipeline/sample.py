@@ -173,6 +173,7 @@ def _read_log(
 def _refuse_range(facts: _core.SelectionFacts) -> None:
     """Raise if weights are beyond the range of their sums: the ESS of valid weights is one row or more."""
     ess = facts["reached_ess"]
+    # 1e-9 is room for the rounding of the sums.
     if not (math.isfinite(ess) and ess > 1 - 1e-9 and facts["largest_weight_share"] < 1 + 1e-9):
         raise UsageError("scores times the inverse temperature, or log-weights, are beyond 1e14: scale them down")
 

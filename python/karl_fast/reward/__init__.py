@@ -96,7 +96,7 @@ def backfill_rewards(force: bool = False, *, path: str | Path | None = None, ver
     Baselines come from the rewards that the store holds before the call, by domain. A scored record gets its reward,
     components, signals, ``advantage`` (four decimals) and ``annotation_status`` in its ``outcome``, and is written as
     ``json.dumps`` writes it; every other line keeps its bytes. A line that KARL would raise on is counted as an error
-    and kept; a stored reward that is no finite number has no say in a baseline, where KARL stops.
+    and kept; a stored reward that is not a finite number does not enter a baseline, where KARL stops.
 
     The store is replaced whole or not at all, and only where a record was scored, under the lock that KARL's writers
     take; what a waiting writer appends to the old file is carried over, which KARL loses. A writer that opened the old
@@ -125,7 +125,7 @@ def get_reward_stats(path: str | Path | None = None, *, version: Version = "v1")
     """Sum up the rewards of a store: how many, mean, least and most, and count and mean by channel and by domain.
 
     Numbers are rounded to four decimals, and keys are in KARL's order. Records without a reward that is a finite
-    number, and lines that are no records, are left out; KARL stops at some of them.
+    number, and lines that are not records, are left out; KARL stops at some of them.
 
     Args:
         path: the store; :data:`karl_fast.reward.STORE_PATH` unless given.

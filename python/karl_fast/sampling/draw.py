@@ -179,7 +179,7 @@ def weighted_reservoir_of(
         The items by descending key.
 
     Raises:
-        ArgumentError: a weight that is negative, NaN or infinite, something that is no pair, or a number outside its
+        ArgumentError: a weight that is negative, NaN or infinite, an item that is not a pair, or a number outside its
             range; the message names the place.
 
     What the iterator or ``weight`` raises, it raises.

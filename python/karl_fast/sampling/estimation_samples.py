@@ -52,8 +52,8 @@ def draw_with_inclusion(
 
         q_i = P(key_i > threshold) = 1 - exp(-w_i exp(-threshold)),    E[sum over drawn i of f_i / q_i] = sum f_i
 
-    The threshold is the (k + 1)-th key. The estimate is unbiased for any f; q is no probability over all draws, which
-    :func:`inclusion` gives.
+    The threshold is the (k + 1)-th key. The estimate is unbiased for any f; q is not the probability over all draws,
+    which :func:`inclusion` gives.
 
     Args:
         log_weights: any constant may be added; minus infinity is never drawn. Float32 is widened once. [B]
