@@ -192,7 +192,9 @@ def profile(rollouts: Rollouts, rows: Column | None = None, *, n: int = 2) -> Pr
         effective_categories=_core.effective_number(weights),
         gini=_core.gini(weights),
         coverage=_core.coverage(weights),
-        mutual_nats=_mutual_nats(selected.prompts, selected.categories),
+        mutual_nats=float("nan")
+        if selected.prompts is None or selected.categories is None
+        else mutual_information(selected.prompts, selected.categories).mutual_nats,
     )
 
 
@@ -294,12 +296,6 @@ def mutual_information(inputs: Integers, outputs: Integers) -> Information:
     Reference: RAGEN-2 (arXiv:2604.06268), which estimates it from log-probabilities; Miller 1955 for the bias.
     """
     return Information(**_core.mutual_information(inputs, outputs))
-
-
-def _mutual_nats(prompts: Column | None, categories: Column | None) -> float:
-    if prompts is None or categories is None:
-        return float("nan")
-    return mutual_information(prompts, categories).mutual_nats
 
 
 def _mean(values: NDArray[np.float64]) -> float:

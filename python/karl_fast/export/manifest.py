@@ -388,6 +388,7 @@ def describe_inputs(log: Log) -> list[dict[str, Any]]:
 
 def describe_run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
     """Return facts about the run itself: place, time, skipped files and failed rows; no other part depends on them."""
+    unsupported = [(path, skip_reason(path)) for path in log.passed if not path.endswith(PARQUET)]
     return (
         {
             "seconds": seconds,
@@ -397,7 +398,7 @@ def describe_run(log: Log, seconds: float | None = None, failed: Sequence[_core.
             "platform": f"{os.uname().sysname}-{os.uname().machine}",
             "streamed": log.core.streamed is not None,
             "skipped": [{"path": path, "reason": reason} for path, reason in (*log.core.skipped(), *log.skipped)],
-            "refused": [{"path": path, "reason": reason} for path, reason in _refused_files(log)],
+            "refused": [{"path": path, "reason": reason} for path, reason in sorted(log.core.refused() + unsupported)],
             "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
             "columns_left_out": _left_out(log),
             "failed_rows": list(failed),
@@ -421,12 +422,6 @@ def _left_out(log: Log) -> list[dict[str, Any]]:
     for path, column in log.left_out:
         files.setdefault(column, []).append(path)
     return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in files.items()]
-
-
-def _refused_files(log: Log) -> list[tuple[str, str]]:
-    """Return files of folders in unsupported formats, by their names or first bytes."""
-    named = [(path, skip_reason(path)) for path in log.passed if not path.endswith(PARQUET)]
-    return sorted(log.core.refused() + named)
 
 
 def field_hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:

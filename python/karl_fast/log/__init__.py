@@ -63,9 +63,11 @@ def read(
     with contextlib.ExitStack() as undo:
         undo.push(spool)
         with folder_guard():
-            resolved = spool.enter_context(
-                resolve_logs(as_list(logs), needed=_needed(settings), rewarded=_is_rewarded(settings))
-            )
+            # Rewards of TRL's columns are summed only where none are named and no other format is.
+            rewarded = settings.reward is not None or (settings.format or "trl").lower() != "trl"
+            resolved = spool.enter_context(resolve_logs(as_list(logs), needed=_needed(settings), rewarded=rewarded))
+            # Raw rows are whole records, others only what of a record is learned.
+            compared: Literal["content", "records"] = "records" if settings.shape == "raw" else "content"
             core = _core.read(
                 resolved.files,
                 **columns(settings),
@@ -73,7 +75,7 @@ def read(
                 order=settings.order_by,
                 max_line_bytes=settings.max_line_bytes,
                 domain_asked=settings.domain_asked,
-                compare=_part_compared(settings) if settings.dedup or fingerprint else None,
+                compare=compared if settings.dedup or fingerprint else None,
                 strict=settings.strict,
                 threads=settings.threads,
                 progress=progress,
@@ -116,16 +118,6 @@ def _needed(settings: Settings) -> Needed | None:
     return partial(
         _core.columns_needed, **columns(settings), partition=settings.partition_field, order=settings.order_by
     )
-
-
-def _is_rewarded(settings: Settings) -> bool:
-    """Return whether rewards are named, or those of a format without rewards that are sums of columns."""
-    return settings.reward is not None or (settings.format or "trl").lower() != "trl"
-
-
-def _part_compared(settings: Settings) -> Literal["content", "records"]:
-    """Return the part of records that is compared for duplicates: whole records for raw rows, else the content."""
-    return "records" if settings.shape == "raw" else "content"
 
 
 def refuse_bad_rows(core: _core.Log) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -132,14 +133,6 @@ def _looks_like_yaml(head: bytes) -> bool:
     return bool(re.match(rb"(%YAML .*\n)?(---\s*\n)|- +[\w-]+: ", head))
 
 
-def _looks_like_csv(head: bytes) -> bool:
-    return _is_table(head, ",")
-
-
-def _looks_like_tsv(head: bytes) -> bool:
-    return _is_table(head, "\t")
-
-
 def _is_table(head: bytes, delimiter: str) -> bool:
     """Return whether the first line names columns, and the next has a value for each."""
     lines = head.decode("utf-8", "ignore").splitlines()
@@ -155,7 +148,7 @@ def _is_table(head: bytes, delimiter: str) -> bool:
 BY_LOOK: tuple[tuple[Callable[[bytes], bool], Kind], ...] = (
     (_looks_like_events, EVENTS),
     (_looks_like_yaml, YAML),
-    (_looks_like_csv, CSV),
-    (_looks_like_tsv, TSV),
+    (partial(_is_table, delimiter=","), CSV),
+    (partial(_is_table, delimiter="\t"), TSV),
 )
 """Kinds by what the beginning looks like, of files whose names say nothing."""

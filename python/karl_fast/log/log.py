@@ -167,7 +167,7 @@ class Log:
         """
         names = {"reward": reward, "group": group, "domain": domain, "log_weight": log_weight}
         columns = {role: name for role, name in names.items() if name is not None}
-        table = _load_frame(frame, columns) if isinstance(frame, str | Path) else frame
+        table = load(Path(frame), {"row", *columns.values()}) if isinstance(frame, str | Path) else frame
         core, rows, by_row = self.core.with_columns(table, **columns)
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
         replaced: dict[str, Any] = {role: None for role in columns if role != "log_weight"}
@@ -245,8 +245,3 @@ class Log:
     def inputs(self) -> list[_core.InputFacts]:
         """Counts of each file, with the places of its first bad rows."""
         return self.core.inputs()
-
-
-def _load_frame(path: str | Path, columns: dict[str, str]) -> ArrowStream:
-    table: ArrowStream = load(Path(path), {"row", *columns.values()})
-    return table

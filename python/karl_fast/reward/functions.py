@@ -121,7 +121,9 @@ def try_scoring(function: Function, completions: Sequence[Any], rows: Mapping[st
     if count < 2 or not (isinstance(rewards[0], NoReward) and rewards[0].kind == RAISED):
         return rewards
     parts = (slice(0, count // 2), slice(count // 2, count))
-    return [reward for part in parts for reward in try_scoring(function, completions[part], _part(rows, part))]
+    columns = [{name: column[part] for name, column in rows.items()} for part in parts]
+    halves = zip(parts, columns, strict=True)
+    return [reward for part, some in halves for reward in try_scoring(function, completions[part], some)]
 
 
 INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Stopped)
@@ -147,10 +149,6 @@ def call_for_rewards(
         raise
     except BaseException as error:  # even SystemExit: the function raised it
         return [NoReward(RAISED, raised(error))] * count
-
-
-def _part(rows: Mapping[str, Sequence[Any]], part: slice) -> dict[str, Sequence[Any]]:
-    return {name: row[part] for name, row in rows.items()}
 
 
 def as_numbers(place: str, rewards: Sequence[Reward]) -> NDArray[np.float64]:
