@@ -108,7 +108,7 @@ def describe_given_rows(log: Log, draft: _core.Draft) -> Manifest:
 
 def _columns(log: Log) -> Manifest:
     """Return the columns that the caller replaced and the reward functions used; empty if neither."""
-    replaced = {"columns_given": list(log.given)} if log.given else {}
+    replaced = {"columns_given": list(log.replaced_columns)} if log.replaced_columns else {}
     return replaced | ({"reward_functions": log.functions} if log.functions else {})
 
 

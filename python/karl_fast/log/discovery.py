@@ -111,11 +111,11 @@ def resolve_logs(
             raise UsageError("no log given")
         for candidate in candidates:
             _refuse_packed_table(candidate.path)
-        files = _merge_names((candidate.path, candidate.inside) for candidate in candidates if not candidate.is_passed)
+        files = _merge_names((candidate.path, candidate.inside) for candidate in candidates if not candidate.is_skipped)
         skip_reasons = {
             path_text(candidate.path): candidate.why
             for candidate in candidates
-            if candidate.is_passed and _identity(candidate.path) not in files
+            if candidate.is_skipped and _identity(candidate.path) not in files
         }
         passed = [path for path, why in skip_reasons.items() if why is None]
         skipped = [(path, why) for path, why in skip_reasons.items() if why is not None]
@@ -154,7 +154,7 @@ class Candidate(NamedTuple):
     why: str | None = None
 
     @property
-    def is_passed(self) -> bool:
+    def is_skipped(self) -> bool:
         """True if the file is skipped."""
         return self.inside and (self.why is not None or self.path.endswith(SKIPPED_SUFFIXES))
 
@@ -184,7 +184,7 @@ def _expand_matches(matches: list[str], suffixes: tuple[str, ...]) -> list[Candi
     for match in matches:
         folder = Path(match).is_dir()
         candidates += _walk(match, suffixes)[0] if folder else [Candidate(match, inside=False)]
-    if all(candidate.is_passed for candidate in candidates):
+    if all(candidate.is_skipped for candidate in candidates):
         return [file for match in matches for file in _expand(match, suffixes)]  # raises the reason of the first
     return candidates
 
@@ -194,7 +194,7 @@ def _expand_folder(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
     if kind := saved_data_set(folder):
         raise foreign_error(kind, folder)
     candidates, num_data_sets = _walk(folder, suffixes)
-    if all(candidate.is_passed for candidate in candidates):
+    if all(candidate.is_skipped for candidate in candidates):
         raise _no_log_error(folder, suffixes, candidates, num_data_sets)
     return candidates
 

@@ -60,7 +60,7 @@ class Log:
         core: _core.Log,
         settings: Settings,
         spool: contextlib.ExitStack,
-        given: tuple[dict[str, Any], ...] = (),
+        replaced_columns: tuple[dict[str, Any], ...] = (),
         functions: dict[str, dict[str, Any]] | None = None,
         passed: Sequence[str] = (),
         unrewarded: Sequence[str] = (),
@@ -71,7 +71,7 @@ class Log:
         self.core = core
         self.settings = settings
         # What each call of with_columns replaced, for the manifest.
-        self.given = given
+        self.replaced_columns = replaced_columns
         # What scored the components that were not read, for the manifest.
         self.functions = functions
         # Files of folders that were skipped for their names.
@@ -173,9 +173,9 @@ class Log:
         replaced: dict[str, Any] = {role: None for role in columns if role != "log_weight"}
         settings = self.settings.replace(**replaced)
         functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
-        given = (*self.given, record)
+        replaced_columns = (*self.replaced_columns, record)
         more = (self.passed, unrewarded, self.left_out, self.skipped, self.summed)
-        return Log(core, settings, self._spool, given, functions, *more)
+        return Log(core, settings, self._spool, replaced_columns, functions, *more)
 
     def under(self, settings: Settings) -> Log:
         """Return the same columns under other settings.
@@ -201,7 +201,7 @@ class Log:
             path, (column, _) = self.left_out[0]
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
         facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped, self.summed)
-        return Log(self.core, settings, self._spool, self.given, *facts)
+        return Log(self.core, settings, self._spool, self.replaced_columns, *facts)
 
     @property
     def rewards(self) -> NDArray[np.float64]:

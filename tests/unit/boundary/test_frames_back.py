@@ -87,7 +87,7 @@ def test_the_log_itself_is_left_as_it_was(log: karl_fast.Log) -> None:
     before = pa.table(log)
     log.with_columns(pl.DataFrame(log).with_columns(x=pl.lit(1.0)), reward="x", group="domain", log_weight="x")
     assert pa.table(log) == before
-    assert log.given == ()
+    assert log.replaced_columns == ()
 
 
 def test_a_record_outside_the_frame_is_not_drawn(log: karl_fast.Log) -> None:
@@ -102,7 +102,7 @@ def test_without_row_numbers_rows_are_matched_by_position(log: karl_fast.Log) ->
     frame = pl.DataFrame(log).select(mine=pl.col("row").cast(pl.Float64))
     made = log.with_columns(frame, reward="mine")
     assert made.rewards.tolist() == list(range(ROWS))
-    assert made.given == ({"columns": {"reward": "mine"}, "matched_by": "position", "rows": ROWS},)
+    assert made.replaced_columns == ({"columns": {"reward": "mine"}, "matched_by": "position", "rows": ROWS},)
     with pytest.raises(LayoutError, match=r'^frame has 63 rows and no column "row", wanted 64 rows$'):
         log.with_columns(frame.head(63), reward="mine")
 
@@ -269,7 +269,7 @@ def test_log_weights_with_a_uniform_sampler_are_refused(log: karl_fast.Log) -> N
 def test_columns_may_come_one_frame_after_the_other(log: karl_fast.Log) -> None:
     first = log.with_columns(pa.table({"w": [1.0] * ROWS}), log_weight="w")
     second = first.with_columns(pl.DataFrame({"row": [4, 5], "r": [1.0, 0.5]}), reward="r")
-    assert [call["rows"] for call in second.given] == [ROWS, 2]
+    assert [call["rows"] for call in second.replaced_columns] == [ROWS, 2]
     assert sorted(karl_fast.sample(second, None, sampler="all").draft.facts()["rows"]) == [4, 5]
 
 
