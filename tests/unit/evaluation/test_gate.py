@@ -17,7 +17,7 @@ from karl_fast._signals import Stopped
 from karl_fast.errors import CheckpointError, KarlError, OutputForeignError, OutputTakenError, OverlapError, UsageError
 from karl_fast.evaluation import gate, promote, rollback
 from karl_fast.evaluation.promotions import PromotionRecords
-from tests.unit.evaluation.made import adapter, logs, row
+from tests.unit.evaluation.builders import adapter, logs, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

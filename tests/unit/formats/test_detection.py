@@ -10,17 +10,17 @@ import pytest
 import karl_fast
 from karl_fast import errors
 from tests import rows
-from tests.unit.formats import made
+from tests.unit.formats import builders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 MADE: dict[str, list[Callable[[int], dict[str, Any]]]] = {
-    "prime-rl": [lambda n: made.prime_rl(n, n // 8, n % 3)],
-    "verl": [lambda n: made.verl(f"q{n // 4}", f"a{n}", n % 3)],
-    "verifiers": [lambda n: made.verifiers(n // 4, n, n % 3), lambda n: made.old_verifiers(n // 4, n, n % 3)],
-    "karl": [lambda n: made.karl_tap(n, n / 40), lambda n: made.karl_extract(n, n / 40)],
+    "prime-rl": [lambda n: builders.prime_rl(n, n // 8, n % 3)],
+    "verl": [lambda n: builders.verl(f"q{n // 4}", f"a{n}", n % 3)],
+    "verifiers": [lambda n: builders.verifiers(n // 4, n, n % 3), lambda n: builders.old_verifiers(n // 4, n, n % 3)],
+    "karl": [lambda n: builders.karl_tap(n, n / 40), lambda n: builders.karl_extract(n, n / 40)],
 }
 EVERY = [(name, form) for name, forms in MADE.items() for form in forms]
 

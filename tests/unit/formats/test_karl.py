@@ -9,7 +9,7 @@ import pytest
 
 import karl_fast
 from tests import rows
-from tests.unit.formats import made
+from tests.unit.formats import builders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    taps = [made.karl_tap(n, n / 10) for n in range(8)]
-    extracts = [made.karl_extract(n, n / 10) for n in range(8)]
+    taps = [builders.karl_tap(n, n / 10) for n in range(8)]
+    extracts = [builders.karl_extract(n, n / 10) for n in range(8)]
     both = [record for pair in zip(taps, extracts, strict=True) for record in pair]
     return rows.write(tmp_path / "trajectories.jsonl", both)
 
@@ -54,13 +54,17 @@ def test_a_plan_says_nothing_of_reward_or_success(store: Path, tmp_path: Path) -
 
 
 def test_an_extract_without_a_response_is_a_plan(tmp_path: Path) -> None:
-    path = rows.write(tmp_path / "t.jsonl", [made.karl_extract(n, 0.5, response="") for n in range(4)])
+    path = rows.write(tmp_path / "t.jsonl", [builders.karl_extract(n, 0.5, response="") for n in range(4)])
     karl_fast.sample(path, tmp_path / "out", k=4)
     assert {row["completion"] for row in rows.lines(tmp_path / "out")} == {"1. Bash({'command': 'ls'})"}
 
 
 def test_an_uncomputed_reward_is_missing(tmp_path: Path) -> None:
-    records = [*(made.karl_tap(n, 0.5, None) for n in range(4)), made.karl_tap(4, None), made.karl_extract(5, None)]
+    records = [
+        *(builders.karl_tap(n, 0.5, None) for n in range(4)),
+        builders.karl_tap(4, None),
+        builders.karl_extract(5, None),
+    ]
     path = rows.write(tmp_path / "t.jsonl", records)
     report = karl_fast.inspect(path).report
     assert report["accounting"]["dropped"] == {"missing_reward": 2}
@@ -78,6 +82,6 @@ def test_an_uncomputed_reward_is_missing(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_without_a_plan_is_dropped(tmp_path: Path, flaw: str, trajectory: dict[str, object]) -> None:
-    records = [made.karl_tap(0, 1.0, trajectory=trajectory), *(made.karl_tap(n, 0.5) for n in range(1, 6))]
+    records = [builders.karl_tap(0, 1.0, trajectory=trajectory), *(builders.karl_tap(n, 0.5) for n in range(1, 6))]
     manifest = karl_fast.sample(rows.write(tmp_path / "t.jsonl", records), None, k=6).manifest
     assert manifest["draw"]["failed"] == {flaw: 1}

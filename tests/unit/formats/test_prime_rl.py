@@ -12,8 +12,8 @@ import karl_fast
 from karl_fast import errors
 from tests import rows
 from tests.cli.run import karl
-from tests.unit.formats import made
-from tests.unit.formats.made import turn
+from tests.unit.formats import builders
+from tests.unit.formats.builders import turn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ OWN_GROUP = "run_id,step,problem_id,sample_id//8"
 def run_folder(tmp_path: Path) -> Path:
     """Problem 0 twice in one step, and a block of which three rows are left."""
     problems = [0] * 16 + [1] * 3
-    records = [made.prime_rl(sample, problem, sample % 4 / 4) for sample, problem in enumerate(problems)]
+    records = [builders.prime_rl(sample, problem, sample % 4 / 4) for sample, problem in enumerate(problems)]
     rows.write(tmp_path / "results.jsonl", records)
     (tmp_path / "run_manifest.json").write_text(json.dumps({"rollouts_per_example": 8, "seed": 1}), encoding="utf-8")
     return tmp_path
@@ -103,7 +103,7 @@ def test_standard_input_has_nothing_beside_it(run_folder: Path) -> None:
 
 
 def test_a_non_numeric_sample_id_is_a_bad_group(run_folder: Path) -> None:
-    records = [made.prime_rl(0, 0, 1.0, sample_id="first"), *(made.prime_rl(n, 0, 1.0) for n in range(1, 8))]
+    records = [builders.prime_rl(0, 0, 1.0, sample_id="first"), *(builders.prime_rl(n, 0, 1.0) for n in range(1, 8))]
     account = karl_fast.inspect(rows.write(run_folder / "results.jsonl", records)).report["accounting"]
     assert account["dropped"] == {"bad_group": 1}
 
@@ -126,7 +126,7 @@ def test_messages_are_made_whole(run_folder: Path) -> None:
 @pytest.mark.parametrize("content", ["", None])
 def test_an_empty_content_takes_the_thought(run_folder: Path, content: str | None) -> None:
     thought = turn("assistant", content, reasoning_content="hm")
-    records = [made.prime_rl(n, 0, 1.0, completion=lone(thought)) for n in range(4)]
+    records = [builders.prime_rl(n, 0, 1.0, completion=lone(thought)) for n in range(4)]
     out = run_folder / "out"
     karl_fast.sample(rows.write(run_folder / "results.jsonl", records), out, k=4)
     assert [row["messages"][-1] for row in rows.lines(out)] == [turn("assistant", "hm")] * 4
@@ -156,15 +156,15 @@ FLAWS = [
 
 @pytest.mark.parametrize(("flaw", "damage"), FLAWS)
 def test_damage_in_nested_json_is_named_and_replaced(run_folder: Path, flaw: str, damage: dict[str, Any]) -> None:
-    records = [made.prime_rl(0, 0, 1.0, **damage), *(made.prime_rl(n, 0, 0.5) for n in range(1, 8))]
+    records = [builders.prime_rl(0, 0, 1.0, **damage), *(builders.prime_rl(n, 0, 0.5) for n in range(1, 8))]
     sample = karl_fast.sample(rows.write(run_folder / "results.jsonl", records), None, k=8)
     assert sample.manifest["draw"]["failed"] == {flaw: 1}
     assert sample.manifest["draw"]["rows"] == 7
 
 
 def test_lists_that_are_no_texts_are_taken_too(run_folder: Path) -> None:
-    plain = {key: json.loads(made.prime_rl(0, 0, 1.0)[key]) for key in ("prompt", "completion")}
-    records = [made.prime_rl(n, 0, 1.0) | (plain if n == 0 else {}) for n in range(8)]
+    plain = {key: json.loads(builders.prime_rl(0, 0, 1.0)[key]) for key in ("prompt", "completion")}
+    records = [builders.prime_rl(n, 0, 1.0) | (plain if n == 0 else {}) for n in range(8)]
     out = run_folder / "out"
     karl_fast.sample(rows.write(run_folder / "results.jsonl", records), out, k=8)
     assert len(rows.lines(out)) == 8

@@ -10,7 +10,7 @@ import numpy as np
 
 import karl_fast
 from tests import rows
-from tests.unit.formats import made
+from tests.unit.formats import builders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def step(number: int, prompts: int = 6, rollouts: int = 4) -> list[dict[str, object]]:
     """The rollouts of a prompt do not lie together."""
     return [
-        made.verl(f"was ist {p}? ü\u2028", f"a{p}.{n}", (p + n) % 3, number, acc=True)
+        builders.verl(f"was ist {p}? ü\u2028", f"a{p}.{n}", (p + n) % 3, number, acc=True)
         for n in range(rollouts)
         for p in range(prompts)
     ]
@@ -43,7 +43,7 @@ def test_shards_make_the_same_groups_as_one_file(tmp_path: Path) -> None:
 
 
 def test_the_group_ignores_escapes_of_the_prompt(tmp_path: Path) -> None:
-    record = made.verl("aä€😀", "x", 1.0)
+    record = builders.verl("aä€😀", "x", 1.0)
     plain, escaped = json.dumps(record, ensure_ascii=False), json.dumps(record)
     spelled = escaped.replace('"user\\n', '"\\u0075ser\\u000a')
     assert len({plain, escaped, spelled}) == 3
@@ -55,13 +55,13 @@ def test_the_group_ignores_escapes_of_the_prompt(tmp_path: Path) -> None:
 
 
 def test_a_score_that_is_nan_is_missing(tmp_path: Path) -> None:
-    records = [*step(1), made.verl("q", "a", math.nan), made.verl("q", "b", None)]
+    records = [*step(1), builders.verl("q", "a", math.nan), builders.verl("q", "b", None)]
     account = karl_fast.inspect(rows.write(tmp_path / "1.jsonl", records)).report["accounting"]
     assert account["dropped"] == {"missing_reward": 2}
 
 
 def test_a_prompt_without_text_is_hashed_as_is(tmp_path: Path) -> None:
-    records = [made.verl("", "a", 1.0, input=prompt) for prompt in ([1, 2], [1, 2], {"a": 1}, None)]
+    records = [builders.verl("", "a", 1.0, input=prompt) for prompt in ([1, 2], [1, 2], {"a": 1}, None)]
     log = karl_fast.read(rows.write(tmp_path / "1.jsonl", records), format="verl")
     assert sorted(np.bincount(log.groups[log.groups >= 0])) == [1, 2]
     assert list(log.groups).count(-1) == 1

@@ -16,7 +16,7 @@ import pytest
 import karl_fast
 from tests import rows
 from tests.slow import nightly
-from tests.unit.formats import made
+from tests.unit.formats import builders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +60,8 @@ def test_mlx_lm_trains_on_tau_bench(train: Train, tau_bench: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("shape", nightly(SHAPES))
 def test_mlx_lm_trains_on_rollouts_with_tools_in_nested_json(train: Train, tmp_path: Path, shape: str) -> None:
-    records = [made.verifiers(n // 4, n, n % 4 / 4) for n in range(40)]
-    records += [made.verl(f"q{n // 4}", f"a{n}", n % 4 / 4) for n in range(20)]
+    records = [builders.verifiers(n // 4, n, n % 4 / 4) for n in range(40)]
+    records += [builders.verl(f"q{n // 4}", f"a{n}", n % 4 / 4) for n in range(20)]
     logs = [
         rows.write(tmp_path / "results.jsonl", records[:40]),
         rows.write(tmp_path / "1.jsonl", records[40:]),
