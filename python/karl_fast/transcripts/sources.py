@@ -12,7 +12,7 @@ from karl_fast._output_path import advise, check_around, refuse_link, refuse_rea
 from karl_fast._pseudonyms import names
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, RewardError, TranscriptError, UsageError
 from karl_fast.log.discovery import PACKED, PARQUET, as_list, path_of, resolve_logs, with_packed_suffixes
-from karl_fast.log.spool import COPIES
+from karl_fast.log.spool import DISK_HINT
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.validation import check_choice, normalize_format
 
@@ -186,7 +186,7 @@ def _add_hints(out: str | Path, format: str | None, evidence: Mapping[str, str |
     except FileError as error:
         advise(error, out)
         if error.errno in FULL and error.hint is None:
-            error.hint = COPIES
+            error.hint = DISK_HINT
         raise
     except RewardError as error:
         error.hint = f"karl-fast sample reads the table as it is; {error.hint}" if error.hint else None
