@@ -20,22 +20,22 @@ from karl_fast.cli.usage_errors import TyperUsageError, print_usage_error
 NAME = "karl-fast"
 
 COMMANDS = {
-    "ablate": "Five ablations, each one axis away from the first, over several seeds.",
+    "ablate": "Compare a run of rl with variants of one setting each, over several seeds.",
     "collect": "Copy what agents wrote into an archive, before they delete it.",
-    "compare": "Two data sets side by side.",
-    "convert": "Make trajectories of the transcripts that agents leave behind.",
+    "compare": "Compare two data sets side by side.",
+    "convert": "Convert transcripts of agents to trajectories.",
     "cycle": "Run the steps of a project whose inputs have changed, from transcripts to the adapter in use.",
-    "eval": "The held-out loss of a model or an adapter, or the rewards of its rollouts.",
+    "eval": "Evaluate a model or an adapter by its held-out loss, or by the rewards of its rollouts.",
     "inspect": "Look at logs before sampling.",
-    "outcomes": "Find out what the work in trajectories earned, from evidence.",
+    "outcomes": "Find the outcome of the work in trajectories, from evidence.",
     "pairs": "Write the preference pairs that a user made in transcripts.",
     "promote": "Move the link current to an adapter, if it is better on held-out data.",
-    "rl": "Train on what rollouts are worth, with MLX.",
+    "rl": "Train a model by reinforcement learning on its rollouts, with MLX.",
     "rollback": "Move the link current back to the adapter before the last promotion.",
     "sample": "Draw a training set from trajectory logs.",
-    "skills": "Weight, mean reward, trend and corrections of each skill or domain of a log.",
+    "skills": "Show weight, mean reward, trend and corrections of each skill or domain of a log.",
     "train": "Train an adapter on a data set, with MLX.",
-    "version": "The version, how it was built, and the versions of packages that it uses.",
+    "version": "Print the version, how it was built, and the versions of the packages it uses.",
 }
 """Each command, with its summary."""
 

@@ -25,7 +25,7 @@ Logs = Annotated[
     typer.Argument(metavar="LOG", help="Files, folders, globs, or - for standard input.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 
 
 def epilog(option: str, file: str, example: str) -> str:

@@ -16,12 +16,14 @@ Config = Annotated[
 ]
 Out = Annotated[str | None, typer.Option("--out", help="The folder to write: the log of the attempts, and the result.")]
 Attempts = Annotated[int, typer.Option("--attempts", help="Attempts at each prompt.")]
-Temperature = Annotated[float, typer.Option("--temperature", help="Of the attempts; 0 takes the likeliest token.")]
-SolvedAt = Annotated[float, typer.Option("--solved-at", help="The least reward of a solved attempt.")]
-Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the attempts, and of the resamples.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the evaluation in --out.")]
-Force = Annotated[bool, typer.Option("--force", help="Begin anew where an evaluation is there.")]
+Temperature = Annotated[
+    float, typer.Option("--temperature", help="Temperature of the attempts; 0 takes the most likely token.")
+]
+SolvedAt = Annotated[float, typer.Option("--solved-at", help="Smallest reward of a solved attempt.")]
+Confidence = Annotated[float, typer.Option("--confidence", help="Confidence level of the intervals.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the attempts and of the resampling.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the evaluation in --out.")]
+Force = Annotated[bool, typer.Option("--force", help="Start anew where there is an evaluation.")]
 
 
 def settings_of(config: str | None, data: str | None, *, model: str | None, **given: Any) -> RolloutSettings:

@@ -39,7 +39,7 @@ def draw(
     if out is None and not dry_run:
         raise UsageError("say where to write: -o DIR, -o - for stdout, or --dry-run")
     if print_rows and json:
-        raise UsageError("-o - and --json both want stdout: give one")
+        raise UsageError("-o - and --json both print to stdout: use one of them")
     if print_rows:
         settings = _whole(settings)
     target = None if dry_run or print_rows else out

@@ -52,8 +52,8 @@ class SampleFields:
     format: str | None = setting(
         None,
         READ,
-        "Who wrote the log: trajectory (what convert writes), tau-bench, prime-rl, verifiers, verl, trl, karl or "
-        "generic; found by looking at records.",
+        "Format of the log: trajectory (what convert writes), tau-bench, prime-rl, verifiers, verl, trl, karl or "
+        "generic; detected from the records by default.",
         proposals=lambda: [name for name, _ in formats()],
     )
     id: str | None = setting(None, READ, "Path of the record's id; several, with commas, are joined.")
@@ -78,31 +78,34 @@ class SampleFields:
     shaping: AsymmetricScale | None = setting(
         None,
         TARGET,
-        "Score a shaped reward: what is above a centre scaled by one number, what is below by another. Rules and "
-        "reports keep the reward as it is.",
+        "Score a shaped reward: what is above a centre is scaled by one number, what is below by another. Filters "
+        "and reports use the reward itself.",
         form=values.SHAPING,
     )
     score: Score = setting(
-        "raw", TARGET, "What is tempered: the reward, its advantage within the group, or over a --baseline."
+        "raw",
+        TARGET,
+        "Score that rows are weighed by: the reward (raw), the reward relative to its group (centre, zscore, "
+        "leave-one-out), or relative to a --baseline (advantage).",
     )
     baseline: BaselineKind = setting(
         "mean",
         TARGET,
-        "advantage: less the mean reward, less (1/b) log mean exp(b r) at --inverse-temperature b, or (ema) less a "
-        "moving mean of the rewards before it by --order-by.",
+        "What --score advantage subtracts from a reward: the mean reward; partition, (1/b) log mean exp(b r) at "
+        "--inverse-temperature b; ema, a moving mean of the rewards before it by --order-by.",
     )
-    baseline_by: BaselineBy = setting("group", TARGET, "advantage: the rows that have one baseline.")
+    baseline_by: BaselineBy = setting("group", TARGET, "Rows that share a baseline, with --score advantage.")
     ema_alpha: float = setting(
-        0.1, TARGET, "ema: the weight of the newest reward in the moving mean.", bounds=Range(low=0, high=1)
+        0.1, TARGET, "Weight of the newest reward, with --baseline ema.", bounds=Range(low=0, high=1)
     )
-    ema_start: float = setting(0.5, TARGET, "ema: the baseline of the first row of a group or domain.")
+    ema_start: float = setting(0.5, TARGET, "Baseline of the first row of a group or domain, with --baseline ema.")
     ddof: int = setting(
         0,
         TARGET,
-        "zscore: the variance is divided by n - ddof.",
+        "Divide the variance by n - ddof, with --score zscore.",
         bounds=Range(low=0, high=1, words="0 (population) or 1 (sample)"),
     )
-    eps: float = setting(1e-6, TARGET, "zscore: added to the standard deviation.", bounds=FROM_ZERO)
+    eps: float = setting(1e-6, TARGET, "Number added to the standard deviation, with --score zscore.", bounds=FROM_ZERO)
     ess: float | None = setting(
         None,
         TARGET,
@@ -122,7 +125,8 @@ class SampleFields:
     partition_by: str = setting(
         "global",
         TARGET,
-        "What log Z is taken over: global, group, or the path of a field.",
+        "Rows that log Z is computed over: all (global), those of a group, or those with one value of a field, by its "
+        "path.",
         proposals=lambda: ["global", "group"],
     )
     min_reward: float | None = setting(None, RULES, "Drop rows with a smaller reward.")
@@ -134,7 +138,7 @@ class SampleFields:
         bounds=SHARE,
     )
     max_per_group: int | None = setting(None, RULES, "Draw at most so many rows of a group.", bounds=COUNT)
-    dedup: bool = setting(False, RULES, "Of records in a group that teach the same, keep one.")
+    dedup: bool = setting(False, RULES, "Keep one of the records of a group that have equal training rows.")
     sampler: Sampler = setting(
         "gumbel",
         DRAW,

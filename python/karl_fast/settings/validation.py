@@ -136,7 +136,7 @@ def _weight(path: str, component: float | Signal) -> float:
 
 
 def _twice(one: str, other: str) -> str:
-    return f"{one} and {other} are two ways to say one thing: give one"
+    return f"{one} and {other} cannot be combined; use one of them"
 
 
 def _temperature(settings: SampleFields) -> None:

@@ -210,7 +210,7 @@ TEMPERED = {"inverse_temperature": ("vargrad",), "temperature": ("awr", "oapl")}
 
 def _together(settings: Training) -> None:
     if settings.epochs is not None and settings.iters != DEFAULTS["iters"]:
-        raise UsageError("iters and epochs are two ways to say one thing: give one", "iters", "epochs")
+        raise UsageError("iters and epochs cannot be combined; use one of them", "iters", "epochs")
     for name, recipes in TEMPERED.items():
         if getattr(settings, name) is not None and settings.recipe not in recipes:
             raise UsageError(

@@ -245,7 +245,7 @@ def test_all_rows_with_their_weights_train_every_weighing_recipe(recipe: str, ti
         ({"temperature": 1.0}, "the recipe sft has no use for temperature"),
         ({"recipe": "oapl", "temperature": 1.0, "fine_tune_type": "full"}, "keeps none"),
         ({"iters": 0}, "iters is 0, wanted a whole number from 1 on"),
-        ({"iters": 5, "epochs": 1.0}, "two ways to say one thing"),
+        ({"iters": 5, "epochs": 1.0}, "cannot be combined"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"recipe": "grpo"}, "recipe is 'grpo', wanted sft, dft"),
         ({"report_to": ("tensorboard",)}, "report_to names 'tensorboard', wanted wandb, trackio"),

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from karl_fast.rl.ablation import Arm
 
 Config = Annotated[str, typer.Option("--config", help="The settings of every run, a TOML file.")]
-Out = Annotated[str, typer.Option("--out", help="A folder; each run has one in it. Runs that are there go on.")]
-Seeds = Annotated[str, typer.Option("--seeds", help="One run an arm for each, with commas.")]
-Arms = Annotated[
-    str | None, typer.Option("--arms", help="Some of no_kl, asym_clip, dynamic, token_loss. [default: all]")
+Out = Annotated[
+    str, typer.Option("--out", help="The folder to write, with a folder for each run; runs in it are continued.")
 ]
-Rounds = Annotated[int | None, typer.Option("--rounds", help="How many rounds a run.")]
+Seeds = Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas; each arm is run with each of them.")]
+Arms = Annotated[
+    str | None,
+    typer.Option("--arms", help="Variants, separated by commas: no_kl, asym_clip, dynamic, token_loss. [default: all]"),
+]
+Rounds = Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")]
 
 
 @app.command(

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 DataSet = "A data set: the folder that sample wrote, or one .jsonl file out of it."
 
 A = Annotated[str, typer.Argument(metavar="A", help=DataSet)]
-B = Annotated[str, typer.Argument(metavar="B", help="Another.")]
+B = Annotated[str, typer.Argument(metavar="B", help="Another data set.")]
 
 
 @app.command("compare", short_help=COMMANDS["compare"], epilog="Example: karl-fast compare data-raw data-zscore")
 def command(*, a: A, b: B, json: options.Json = False) -> None:
-    """Two data sets side by side: rows, rewards, targets, groups, domains, lengths, what is in both, and settings."""
+    """Compare two data sets: rows, rewards, targets, groups, domains, lengths, what is in both, and settings."""
     found = compare(a, b)
     print(dumps(found, plain=True) if json else describe_comparison(found))
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from karl_fast.transcripts.conversion import Conversion
 
+TRANSCRIPTS = [name for name, _ in _core.transcripts()]
+"""Formats of transcripts."""
+
 GIT = "git"
 """Format of repositories."""
 
@@ -44,32 +47,33 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help=f"Who wrote them: {', '.join(name for name, _ in _core.transcripts())}; found by looking at each file.",
-        autocompletion=lambda: [name for name, _ in _core.transcripts()],
+        help=f"Format of the files: {', '.join(TRANSCRIPTS)}; detected from each by default.",
+        autocompletion=lambda: TRANSCRIPTS,
     ),
 ]
 FormatOrGit = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help=f"Who wrote them: {', '.join(name for name, _ in _core.transcripts())}; found by looking at each file. "
+        help=f"Format of the files: {', '.join(TRANSCRIPTS)}; detected from each by default. "
         "git: the sources are repositories, and each commit becomes a synthetic question, answered by its diff.",
-        autocompletion=lambda: [*(name for name, _ in _core.transcripts()), GIT],
+        autocompletion=lambda: [*TRANSCRIPTS, GIT],
     ),
 ]
 Written = Annotated[
     To,
     typer.Option(
         "--to",
-        help="What is written: trajectories, one a session; or KARL's records, one a prompt with calls of tools.",
+        help="What to write: trajectories, one for each session; or KARL's records, one for each prompt with tool "
+        "calls.",
     ),
 ]
 Rated = Annotated[
     Rate,
     typer.Option(
         "--rate",
-        help="Where rewards come from: the log; the end of the run, 1 for success, else 0; KARL's of tool calls; "
-        "the outcome of the work.",
+        help="Source of the rewards: log, as logged; result, 1 where the run ended in success, else 0; karl-v1 and "
+        "karl-v2, KARL's reward of tool calls; outcomes, the outcome of the work.",
     ),
 ]
 AllowSecrets = Annotated[bool, typer.Option("--allow-secrets", help="Keep secrets, which are replaced by default.")]
@@ -83,9 +87,11 @@ Key = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that was written before, and no other.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace a file that this command wrote before; no other file is replaced.")
+]
 MaxLineBytes = Annotated[int, typer.Option("--max-line-bytes", help="Longer lines are dropped and counted.")]
-Threads = Annotated[int | None, typer.Option("--threads", help="Threads to work with. [default: all cores]")]
+Threads = Annotated[int | None, typer.Option("--threads", help="Threads to use. [default: all cores]")]
 
 
 @app.command(
@@ -108,7 +114,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make trajectories of the transcripts that agents leave behind: one line a session, as sample reads it."""
+    """Convert transcripts of agents to trajectories, one line for each session, as sample reads them."""
     sources, out = require_paths(sources, out, "transcript")
     settings = _of_commits(rate, to) if format == GIT else {"format": format, "to": to, "rate": rate}
     run = convert_commits if format == GIT else convert

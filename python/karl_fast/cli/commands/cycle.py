@@ -33,7 +33,7 @@ Until = Annotated[
     typer.Option("--until", help=f"The last step to run: {', '.join(STEPS)}.", autocompletion=lambda: list(STEPS)),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, with sizes and memory, and run nothing.")]
-Last = Annotated[int, typer.Option("--last", help="Runs that status shows.", min=1)]
+Last = Annotated[int, typer.Option("--last", help="Number of runs that status shows.", min=1)]
 Json = Annotated[
     bool, typer.Option("--json", help="Print a JSON object a line: each step as it begins and ends, and the run.")
 ]

@@ -43,20 +43,26 @@ Data = Annotated[
     str | None,
     typer.Argument(
         metavar="DATA",
-        help="A folder with test.jsonl, or what --split names; with --rollouts a file of prompts.",
+        help="A folder with test.jsonl, or the file of --split; with --rollouts, a file of prompts.",
         show_default=False,
     ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", help="A folder, or the name of a model on the hub. With --rollouts as in --config."),
+    typer.Option(
+        "--model", help="A folder, or the name of a model on the hub. With --rollouts, by default that of --config."
+    ),
 ]
-ByRollouts = Annotated[bool, typer.Option("--rollouts", help="Attempt prompts, and judge the rewards of the attempts.")]
-AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The adapter to judge.")]
-Against = Annotated[str | None, typer.Option("--against", help="Another adapter, or base for the model alone.")]
-Which = Annotated[Split, typer.Option("--split", help="The rows to judge by.")]
-By = Annotated[str | None, typer.Option("--by", help="Path of a field to tell losses apart by: karl_fast.domain.")]
-Batch = Annotated[int, typer.Option("--batch-size", help="Rows a batch.")]
+ByRollouts = Annotated[bool, typer.Option("--rollouts", help="Evaluate by the rewards of attempts at prompts.")]
+AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The adapter to evaluate.")]
+Against = Annotated[
+    str | None, typer.Option("--against", help="Another adapter to compare with, or base for the model alone.")
+]
+Which = Annotated[Split, typer.Option("--split", help="The rows to evaluate on.")]
+By = Annotated[
+    str | None, typer.Option("--by", help="Path of a field, such as karl_fast.domain; its values get a loss each.")
+]
+Batch = Annotated[int, typer.Option("--batch-size", help="Rows in a batch.")]
 Length = Annotated[
     str,
     options.option(
@@ -66,9 +72,13 @@ Length = Annotated[
     ),
 ]
 Segment = Annotated[str, options.option(Training, "segment_length")]
-On = Annotated[TrainOn, typer.Option("--train-on", help="Judge every assistant turn, the last one, or all tokens.")]
+On = Annotated[
+    TrainOn, typer.Option("--train-on", help="Tokens of the loss: every assistant turn, the last one, or all.")
+]
 Long = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
-Rewrites = Annotated[Rewritten, typer.Option("--rewritten", help="What to do where a template rewrites history.")]
+Rewrites = Annotated[
+    Rewritten, typer.Option("--rewritten", help="What to do where the chat template changes earlier turns.")
+]
 Tools = Annotated[ToolFormat, options.option(Training, "tool_format")]
 
 
@@ -108,7 +118,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """The held-out loss of a model or an adapter, or the rewards of its rollouts; beside another with an interval."""
+    """Evaluate a model or an adapter by its held-out loss, or by the rewards of its rollouts; compare two."""
     if rollouts:
         asked = settings_of(
             config,

@@ -56,7 +56,7 @@ PullRequests = Annotated[
     typer.Option(
         "--pull-requests",
         metavar="PATH",
-        help="What `gh pr view --json number,state,mergedAt,mergeCommit,commits` saved.",
+        help="File with the output of `gh pr view --json number,state,mergedAt,mergeCommit,commits`.",
         show_default=False,
     ),
 ]
@@ -84,7 +84,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Find out what the work in trajectories earned, and write them with that and the evidence for it."""
+    """Find the outcome of the work in trajectories, and write them with it and the evidence for it."""
     sources, out = require_paths(sources, out, "trajectory")
     with progress(quiet) as watch:
         found = outcomes(

@@ -28,7 +28,7 @@ Form = Annotated[
     Shape,
     typer.Option("--shape", help="Shape of a row: chat, lists of messages for TRL; text, for mlx-lm-lora's DPO."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file of pairs that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of pairs.")]
 
 
 @app.command(

@@ -29,7 +29,8 @@ By = Annotated[
     ),
 ]
 Margin = Annotated[
-    float, typer.Option("--margin", help="The least difference, in the unit of the reward or nats a token.")
+    float,
+    typer.Option("--margin", help="Smallest difference that counts, in the unit of the reward or nats per token."),
 ]
 Confidence = Annotated[
     float, typer.Option("--confidence", help="One minus the probability of any false promotion, over all uses of DATA.")
@@ -38,9 +39,11 @@ Link = Annotated[
     str | None, typer.Option("--link", help="The link to move. [default: current, beside NEW]", show_default=False)
 ]
 Model = Annotated[
-    str | None, typer.Option("--model", help="The model; with --by rollouts by default that of --config.")
+    str | None, typer.Option("--model", help="The model; with --by rollouts, by default that of --config.")
 ]
-Split = Annotated[Literal["train", "valid", "test"], typer.Option("--split", help="The rows, with --by likelihood.")]
+Split = Annotated[
+    Literal["train", "valid", "test"], typer.Option("--split", help="The rows to compare on, with --by likelihood.")
+]
 
 
 @app.command(

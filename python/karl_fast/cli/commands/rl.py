@@ -27,10 +27,10 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="[show RUN]", help="Print the last --show rollouts of a run, whole.", show_default=False),
 ]
-Print = Annotated[bool, typer.Option("--print", help="Print the axes of --recipe with their sources, and do nothing.")]
+Print = Annotated[bool, typer.Option("--print", help="Print the axes of --recipe with their sources, and exit.")]
 Toml = Annotated[bool, typer.Option("--toml", help="With --print: as TOML, which --recipe takes again.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")]
-Force = Annotated[bool, typer.Option("--force", help="Begin anew where a run is there.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in --out.")]
+Force = Annotated[bool, typer.Option("--force", help="Start anew where there is a run.")]
 
 
 def _read(path: str, command: str) -> OnlineConfig:

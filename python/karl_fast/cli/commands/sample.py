@@ -14,7 +14,7 @@ from karl_fast.settings.sample_fields import DRAW, EXPORT, READ, RULES, RUN, TAR
 from karl_fast.settings.toml import SettingsFile, load
 
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a data set that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing data set.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write.")]
 
 

@@ -37,8 +37,8 @@ Weights = Annotated[
         help="ema: running mean of the rewards, from the mean of all. karl: 0.5 + running mean, from 0.5, as KARL.",
     ),
 ]
-Alpha = Annotated[float, typer.Option("--alpha", help="Share of the newest reward in a weight.")]
-Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
+Alpha = Annotated[float, typer.Option("--alpha", help="Weight of the newest reward in the running mean.")]
+Confidence = Annotated[float, typer.Option("--confidence", help="Confidence level of the intervals.")]
 Router = Annotated[
     str | None,
     typer.Option(
@@ -66,7 +66,7 @@ def command(
     router: Router = None,
     json: options.Json = False,
 ) -> None:
-    """Weight, mean reward with its interval, trend and share of corrected rows of each skill or domain of a log."""
+    """Show weight, mean reward with interval, trend and share of corrected rows of each skill or domain of a log."""
     from karl_fast.skill import routing, skills  # loads NumPy
 
     if not logs and router is None:

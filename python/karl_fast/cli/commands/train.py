@@ -24,11 +24,9 @@ Data = Annotated[
 ]
 Model = Annotated[str | None, typer.Option("--model", help="A folder, or the name of a model on the Hugging Face hub.")]
 AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The folder to write. [default: adapters]")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --adapter-path.")]
-ResumeFile = Annotated[
-    str | None, typer.Option("--resume-adapter-file", help="Weights to begin with; the run is a new one.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Train anew where an adapter is there.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in --adapter-path.")]
+ResumeFile = Annotated[str | None, typer.Option("--resume-adapter-file", help="Weights that a new run starts from.")]
+Force = Annotated[bool, typer.Option("--force", help="Start anew where there is an adapter.")]
 
 
 @app.command(

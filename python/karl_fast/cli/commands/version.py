@@ -36,7 +36,7 @@ def _installed(package: str) -> str | None:
 
 @app.command("version", short_help=COMMANDS["version"])
 def command(*, json: options.Json = False) -> None:
-    """The version, how it was built, and the versions of packages that it uses."""
+    """Print the version, how it was built, and the versions of the packages it uses."""
     found = facts()
     if json:
         print(dumps(found))
