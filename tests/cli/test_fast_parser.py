@@ -94,7 +94,7 @@ NOT_PLAIN = (
 def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What typer reads in a line, in the form that `draw` takes."""
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(sample, "draw", lambda **given: seen.update(given))
+    monkeypatch.setattr(sample, "draw_and_report", lambda **given: seen.update(given))
 
     def parse(arguments: list[str]) -> dict[str, Any]:
         app(arguments, prog_name="karl-fast", standalone_mode=False)

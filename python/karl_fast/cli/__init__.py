@@ -13,7 +13,7 @@ from pathlib import Path
 
 from karl_fast._safe_text import clean
 from karl_fast._signals import Stopped
-from karl_fast.cli.signals import listen, say
+from karl_fast.cli.signals import handle_signals, print_stop
 from karl_fast.errors import FileError, KarlError, UsageError
 
 
@@ -34,24 +34,24 @@ def _run() -> int | None:
         code = _command(sys.argv[1:])
         _flush()
     except Stopped as stopped:
-        return say(stopped)
+        return print_stop(stopped)
     except RuntimeError as error:
         # Python 3.11 wraps what a signal raises while a class is made, as an import does.
         if isinstance(error.__cause__, Stopped):
-            return say(error.__cause__)
+            return print_stop(error.__cause__)
         raise
     except KarlError as error:
-        return complain(error)
+        return print_error(error)
     except ModuleNotFoundError as error:
         from karl_fast._extras import MLX, missing_mlx
 
         if (error.name or "").partition(".")[0] not in MLX:
             raise
-        return complain(missing_mlx())
+        return print_error(missing_mlx())
     except io.UnsupportedOperation:
-        return complain(FileError("cannot write to standard output: it is closed"))
+        return print_error(FileError("cannot write to standard output: it is closed"))
     except OSError as error:
-        return complain(error if error.filename else _of_stdout(error))
+        return print_error(error if error.filename else _of_stdout(error))
     return code
 
 
@@ -63,10 +63,10 @@ def _command(arguments: list[str]) -> int | None:
         from karl_fast.cli.app import run
 
         return run()
-    from karl_fast.cli.sample_body import draw
+    from karl_fast.cli.sample_body import draw_and_report
 
-    listen()
-    draw(**line)
+    handle_signals()
+    draw_and_report(**line)
     return None
 
 
@@ -89,7 +89,7 @@ def _open_closed() -> None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
-def complain(error: KarlError | OSError) -> int:
+def print_error(error: KarlError | OSError) -> int:
     """Print an error on stderr and return the exit code."""
     sentence = str(error)
     if isinstance(error, UsageError):

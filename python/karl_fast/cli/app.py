@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from karl_fast._core import VERSION, build_facts
-from karl_fast.cli.signals import listen
+from karl_fast.cli.signals import handle_signals
 from karl_fast.cli.usage_errors import TyperUsageError, print_usage_error
 
 NAME = "karl-fast"
@@ -61,7 +61,7 @@ def run() -> int | None:
             import_module(f"karl_fast.cli.commands.{name}")
         elif name not in known:
             app.command(name, short_help=summary)(lambda: None)
-    listen()
+    handle_signals()
     try:
         code: int | None = app(prog_name=NAME, standalone_mode=False)
     except TyperUsageError as error:

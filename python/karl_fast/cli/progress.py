@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str], Watch | None]]:
+def show_progress(quiet: bool) -> Iterator[Callable[[str], Watch | None]]:
     """Yield a function from a label to a callback for (bytes done, bytes in all); to None if no progress is shown."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None

@@ -26,7 +26,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue the evaluation 
 Force = Annotated[bool, typer.Option("--force", help="Start anew where there is an evaluation.")]
 
 
-def settings_of(config: str | None, data: str | None, *, model: str | None, **given: Any) -> RolloutSettings:
+def build_rollout_settings(config: str | None, data: str | None, *, model: str | None, **given: Any) -> RolloutSettings:
     """Return the settings of attempts; prompts are those of DATA, else the held-out ones of the configuration."""
     from karl_fast.evaluation import RolloutSettings
     from karl_fast.rl import load

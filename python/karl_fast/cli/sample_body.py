@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from karl_fast.cli.progress import progress
-from karl_fast.cli.signals import listen, writing
+from karl_fast.cli.progress import show_progress
+from karl_fast.cli.signals import handle_signals, watch_output
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.pipeline.sample import sample
@@ -19,7 +19,7 @@ WHOLE = (1.0, 0.0, 0.0)
 """The split that has one part."""
 
 
-def draw(
+def draw_and_report(
     *,
     settings: Settings,
     config: SettingsFile | None,
@@ -31,7 +31,7 @@ def draw(
     quiet: bool = False,
 ) -> None:
     """Draw a training set, write it, and say so."""
-    inputs = given_logs(logs, config)
+    inputs = logs_of(logs, config)
     out = config.out if config and out is None else out
     if out == "":
         raise UsageError("-o is empty, wanted the name of a folder")
@@ -44,11 +44,11 @@ def draw(
         settings = _whole(settings)
     target = None if dry_run or print_rows else out
     if target:
-        writing(target)
-    with progress(quiet) as watch:
+        watch_output(target)
+    with show_progress(quiet) as watch:
         result = sample(inputs, target, settings, force=force, progress=watch("reading"), written=watch("writing"))
     if print_rows and not dry_run:
-        listen(lambda word: f"{word}; rows may be missing from what was printed")
+        handle_signals(lambda word: f"{word}; rows may be missing from what was printed")
         # Bytes: the encoding of a terminal must not change a record.
         sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
         sys.stdout.flush()
@@ -65,16 +65,16 @@ def draw(
         sys.stderr.write("\n".join([report, *warnings]) + "\n")
 
 
-def given_logs(logs: list[str] | None, config: SettingsFile | None) -> list[str]:
+def logs_of(logs: list[str] | None, config: SettingsFile | None) -> list[str]:
     """Return the logs of the command line, else those of the file.
 
     Raises:
         UsageError: neither names one.
     """
-    found = logs or (config.logs if config else None)
-    if not found:
+    named = logs or (config.logs if config else None)
+    if not named:
         raise UsageError("no log given: wanted files, folders, globs, or - for standard input")
-    return found
+    return named
 
 
 def _whole(settings: Settings) -> Settings:

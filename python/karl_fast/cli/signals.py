@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def nothing(word: str) -> str:
+def describe_nothing(word: str) -> str:
     """Return the last line of a run that has written nothing."""
     return f"{word}; nothing was written"
 
 
-def listen(line: Callable[[str], str] = nothing) -> None:
+def handle_signals(line: Callable[[str], str] = describe_nothing) -> None:
     """Let signals raise from here on, since there may be files to clean up.
 
     Args:
@@ -35,26 +35,26 @@ def _stop(line: Callable[[str], str], number: int, _frame: FrameType | None) -> 
     raise Stopped(number, line)
 
 
-def say(stopped: Stopped) -> int:
+def print_stop(stopped: Stopped) -> int:
     """Print a line on stderr if it is still open, and return the exit code."""
     with contextlib.suppress(OSError):
         sys.stderr.write(stopped.line(STOPS[stopped.number]) + "\n")
     return 128 + stopped.number
 
 
-def writing(out: str) -> None:
+def watch_output(out: str) -> None:
     """Set the last line of a run to report whether this output was written by then."""
     place = out
     with contextlib.suppress(OSError):  # a function of a user may go to another folder
         place = os.path.abspath(out)  # noqa: PTH100
-    listen(partial(_since, out, place, _inode(place)))
+    handle_signals(partial(_describe_change, out, place, _inode(place)))
 
 
-def _since(out: str, place: str, before: int | None, word: str) -> str:
-    return nothing(word) if _inode(place) == before else written(out, word)
+def _describe_change(out: str, place: str, before: int | None, word: str) -> str:
+    return describe_nothing(word) if _inode(place) == before else describe_written(out, word)
 
 
-def written(out: str, word: str) -> str:
+def describe_written(out: str, word: str) -> str:
     """Return the last line of a run that has written its output."""
     return f"{word}; {clean(out)} is written"
 

@@ -44,11 +44,11 @@ class CollectionState(TypedDict):
     triggers: list[TriggerState]
 
 
-def state(archive: str | Path | None = None) -> CollectionState:
+def read_state(archive: str | Path | None = None) -> CollectionState:
     """Return the state of an archive and of every trigger."""
     folder = Path(archive).expanduser() if archive else archive_folder()
     sizes = [path.stat().st_size for path in folder.rglob("*.zst")]
-    there: ArchiveState = {
+    archive_state: ArchiveState = {
         "path": str(folder),
         "files": len(sizes),
         "bytes": sum(sizes),
@@ -57,7 +57,7 @@ def state(archive: str | Path | None = None) -> CollectionState:
     triggers: list[TriggerState] = [
         {"name": one.name, "place": one.place(), "installed": one.is_installed()} for one in TRIGGERS.values()
     ]
-    return {"archive": there, "triggers": triggers}
+    return {"archive": archive_state, "triggers": triggers}
 
 
 def _changed(path: Path) -> str | None:

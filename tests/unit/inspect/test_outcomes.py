@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast.cli.reports.outcome_table import outcome_table, outcome_warnings
+from karl_fast.cli.reports.outcome_table import describe_outcomes, warn_about_outcomes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,11 +62,11 @@ def test_the_table_is_that_of_numpy(tmp_path: Path) -> None:
 
 def test_constant_and_length_bound_components_are_named(tmp_path: Path) -> None:
     found = inspected(tmp_path, rows(60))["outcomes"]
-    warnings = list(outcome_warnings(found))
+    warnings = list(warn_about_outcomes(found))
     assert [text.split(" ")[0] for text in warnings] == ["outcome.survived", "outcome.committed"]
     assert "follows the length of the conversation (correlation +1.00 in 60 rows)" in warnings[0]
     assert warnings[1] == "outcome.committed is 1 in all 30 rows that have it: it has no signal"
-    assert any(line.split() == ["committed", "30", "1.000", "-", "constant"] for line in outcome_table(found))
+    assert any(line.split() == ["committed", "30", "1.000", "-", "constant"] for line in describe_outcomes(found))
 
 
 def test_a_log_without_outcomes_has_no_table(tmp_path: Path) -> None:
@@ -74,6 +74,6 @@ def test_a_log_without_outcomes_has_no_table(tmp_path: Path) -> None:
     assert "outcomes" not in inspected(tmp_path, records)
     found = inspected(tmp_path, [record | {"outcome": {"tests": None}} for record in records])["outcomes"]
     assert (found["rows_known"], found["components"]) == (0, [])
-    assert list(outcome_warnings(found)) == [
+    assert list(warn_about_outcomes(found)) == [
         "no row has a known component of an outcome: a reward of them would drop every row"
     ]

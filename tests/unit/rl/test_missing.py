@@ -210,5 +210,5 @@ def test_ablations_without_a_reward_have_no_outcome(online: Callable[..., Online
     settings = online(rewards={f"{tmp_path}/given.py:none": 1.0}, alarms=Alarms(missing_share=1.0), rounds=1)
     arms = ablate(settings, tmp_path / "arms", seeds=[0], only=["no_kl"])
     assert all(math.isnan(arm.mean) for arm in arms)
-    assert command._plain({"mean": arms[0].mean, "outcomes": arms[0].outcomes}) == {"mean": None, "outcomes": [None]}
-    assert "nan" in command.table(arms)
+    assert command._to_json({"mean": arms[0].mean, "outcomes": arms[0].outcomes}) == {"mean": None, "outcomes": [None]}
+    assert "nan" in command.describe_arms(arms)

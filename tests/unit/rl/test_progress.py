@@ -134,11 +134,11 @@ def test_who_stops_a_run_is_told_where_it_is(saved: list[str], wanted: str) -> N
 
 
 def test_one_seed_has_no_interval() -> None:
-    from karl_fast.cli.commands.ablate import table
+    from karl_fast.cli.commands.ablate import describe_arms
     from karl_fast.rl.ablation import Arm
 
     arms = [Arm(name, (0.5,), {}, 0.5, None, None, 0.25, None, None) for name in ("baseline", "no_kl")]
-    assert [line.split() for line in table(arms).splitlines()[1:]] == [
+    assert [line.split() for line in describe_arms(arms).splitlines()[1:]] == [
         ["baseline", "0.5000"],
         ["no_kl", "0.5000", "+0.2500"],
     ]

@@ -12,7 +12,7 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 import mlx.core as mx
 from mlx.utils import tree_map
 
-from karl_fast.cli.commands.eval import _lines
+from karl_fast.cli.commands.eval import _describe_losses
 from karl_fast.cli.reports.train import StepLines
 from karl_fast.modeling.chunked_logp import Traced, global_norm
 from karl_fast.modeling.model_views import checkpointed
@@ -233,4 +233,4 @@ def test_a_run_prints_why_rows_share_nothing(
     monkeypatch.setattr(Scorer, "_obstacle", lambda _: "a reason")
     found = evaluate(data, tiny_model, tmp_path / "adapter", against="base", split="train", settings=settings)
     assert [one.rpartition(": ")[2] for one in found.remarks] == ["a reason"]
-    assert list(_lines(found))[-1] == f"warning   {found.remarks[0]}"
+    assert list(_describe_losses(found))[-1] == f"warning   {found.remarks[0]}"

@@ -13,7 +13,7 @@ import typer
 from karl_fast._safe_text import clean, decimal
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.signals import listen, nothing
+from karl_fast.cli.signals import describe_nothing, handle_signals
 from karl_fast.cli.usage_errors import only_options
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps, finite
@@ -54,46 +54,55 @@ def command(
     only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
     with only_options("config", "out", "seeds", "rounds"):
         settings = load(config) if rounds is None else load(config, rounds=rounds)
-        listen(partial(_stopped, out))
-        found = ablate(settings, out, seeds=_seeds(seeds), only=only, told=None if quiet else _told)
-    print(dumps({arm.name: _plain(asdict(arm)) for arm in found}, plain=True) if json else table(found))
+        handle_signals(partial(_describe_stop, out))
+        results = ablate(settings, out, seeds=_parse_seeds(seeds), only=only, told=None if quiet else _print_run)
+    print(dumps({arm.name: _to_json(asdict(arm)) for arm in results}, plain=True) if json else describe_arms(results))
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return a value for JSON: null for the outcome of a run without a reward."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _to_json(item) for name, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_to_json(item) for item in value]
     return finite(value) if isinstance(value, float) else value
 
 
-def _seeds(text: str) -> list[int]:
+def _parse_seeds(text: str) -> list[int]:
     try:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
         raise UsageError(f"seeds is {text!r}, wanted whole numbers with commas", "seeds") from error
 
 
-def _stopped(out: str, word: str) -> str:
-    return f"{word}; the same command goes on with the runs in {clean(out)}" if Path(out).exists() else nothing(word)
+def _describe_stop(out: str, word: str) -> str:
+    if not Path(out).exists():
+        return describe_nothing(word)
+    return f"{word}; the same command goes on with the runs in {clean(out)}"
 
 
-def _told(arm: str, seed: int, outcome: float) -> None:
+def _print_run(arm: str, seed: int, outcome: float) -> None:
     sys.stderr.write(f"{arm:<12} seed {seed:<3} outcome {decimal(outcome)}\n")
 
 
-def table(arms: list[Arm]) -> str:
+def describe_arms(arms: list[Arm]) -> str:
     """Return a table of the arms, one a line; intervals are 95 % over seeds, and blank with one seed."""
     lines = [f"{'arm':<12} {'outcome':>8} {'95 % interval':>20} {'less baseline':>14} {'95 % interval':>20}"]
     for arm in arms:
-        own, apart = _between(arm.low, arm.high), _between(arm.difference_low, arm.difference_high)
-        plain = arm.name == "baseline"
-        difference = f"{'':>14} {'':>20}" if plain else f"{decimal(arm.difference, sign='+'):>14} {apart:>20}"
-        lines.append(f"{arm.name:<12} {decimal(arm.mean):>8} {own:>20} {difference}".rstrip())
+        interval, difference_interval = (
+            _describe_interval(arm.low, arm.high),
+            _describe_interval(arm.difference_low, arm.difference_high),
+        )
+        is_baseline = arm.name == "baseline"
+        difference = (
+            f"{'':>14} {'':>20}"
+            if is_baseline
+            else f"{decimal(arm.difference, sign='+'):>14} {difference_interval:>20}"
+        )
+        lines.append(f"{arm.name:<12} {decimal(arm.mean):>8} {interval:>20} {difference}".rstrip())
         lines += [f"  seed {seed} stopped: {clean(why)}" for seed, why in arm.stopped.items()]
     return "\n".join(lines)
 
 
-def _between(low: float | None, high: float | None) -> str:
+def _describe_interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{decimal(low)} .. {decimal(high)}"

@@ -11,11 +11,11 @@ import typer
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.progress import progress
-from karl_fast.cli.reports.sample import counts_of, page
-from karl_fast.cli.signals import listen
+from karl_fast.cli.progress import show_progress
+from karl_fast.cli.reports.sample import counts_of, join_lines
+from karl_fast.cli.signals import handle_signals
 from karl_fast.collection import collect
-from karl_fast.collection.status import state
+from karl_fast.collection.status import read_state
 from karl_fast.collection.triggers import TRIGGERS, install, uninstall
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -84,38 +84,38 @@ def command(
     Sessions of Claude Code, Codex, Gemini CLI, Copilot CLI and opencode are found in their usual places.
     """
     if action:
-        before = {one["name"]: one["installed"] for one in state(archive)["triggers"]}
+        before = dict(_installed(read_state(archive)))
         for name in (trigger or ["claude-code"]) if action in CHANGES else []:
             CHANGES[action](name, archive)
-        shown = state(archive)
+        state = read_state(archive)
         if json:
-            print(dumps(dict(shown), plain=True))
+            print(dumps(dict(state), plain=True))
         elif not quiet:
-            sys.stderr.write(
-                describe_sources(
-                    shown, [one["name"] for one in shown["triggers"] if one["installed"] != before[one["name"]]]
-                )
-                + "\n"
-            )
+            changed = [name for name, is_installed in _installed(state) if is_installed != before[name]]
+            sys.stderr.write(describe_sources(state, changed) + "\n")
         return
     if trigger:
         raise UsageError("--trigger goes with install or uninstall, wanted karl-fast collect install --trigger NAME")
-    listen(_kept)
-    with progress(quiet) as watch:
-        collected = collect(archive, sources or None, progress=watch("reading"))
+    handle_signals(_describe_stop)
+    with show_progress(quiet) as watch:
+        account = collect(archive, sources or None, progress=watch("reading"))
     if json:
-        print(dumps(dataclasses.asdict(collected), plain=True))
-    elif not quiet or collected.failed:
-        sys.stderr.write(describe_collection(collected) + "\n")
-    if collected.failed:
+        print(dumps(dataclasses.asdict(account), plain=True))
+    elif not quiet or account.failed:
+        sys.stderr.write(describe_collection(account) + "\n")
+    if account.failed:
         raise typer.Exit(1)
+
+
+def _installed(state: CollectionState) -> list[tuple[str, bool]]:
+    return [(trigger["name"], trigger["installed"]) for trigger in state["triggers"]]
 
 
 CHANGES = {"install": install, "uninstall": lambda name, _: uninstall(name)}
 """Actions that change a trigger."""
 
 
-def _kept(word: str) -> str:
+def _describe_stop(word: str) -> str:
     """Return the last line of a collection that a signal ends."""
     return f"{word}; what was collected is kept, and the next collection goes on"
 
@@ -126,35 +126,35 @@ def _kept(word: str) -> str:
 FAILED_SHOWN = 10
 
 
-def describe_collection(collected: Collection) -> str:
+def describe_collection(account: Collection) -> str:
     """Return the report of `collect`."""
-    agents = f": {counts_of(collected.agents)}" if collected.agents else ""
+    agents = f": {counts_of(account.agents)}" if account.agents else ""
     reread = (
-        f"; read again {counted(collected.reread, 'file')}, with {counted(collected.duplicates, 'known line')}"
-        if collected.reread
+        f"; read again {counted(account.reread, 'file')}, with {counted(account.duplicates, 'known line')}"
+        if account.reread
         else ""
     )
-    return page(
+    return join_lines(
         [
-            f"found     {counted(collected.files, 'file')}{agents}",
-            f"new       in {counted(collected.grown, 'file')}; nothing in {collected.unchanged:,}{reread}",
-            f"added     {counted(collected.lines, 'line')}, {in_bytes(collected.size_bytes)}, packed "
-            f"{in_bytes(collected.written_bytes)}, to {clean(collected.archive)}",
-            *(f"failed    {clean(path)}: {clean(why)}" for path, why in collected.failed[:FAILED_SHOWN]),
-            f"failed    {len(collected.failed) - FAILED_SHOWN:,} more" if len(collected.failed) > FAILED_SHOWN else "",
+            f"found     {counted(account.files, 'file')}{agents}",
+            f"new       in {counted(account.grown, 'file')}; nothing in {account.unchanged:,}{reread}",
+            f"added     {counted(account.lines, 'line')}, {in_bytes(account.size_bytes)}, packed "
+            f"{in_bytes(account.written_bytes)}, to {clean(account.archive)}",
+            *(f"failed    {clean(path)}: {clean(why)}" for path, why in account.failed[:FAILED_SHOWN]),
+            f"failed    {len(account.failed) - FAILED_SHOWN:,} more" if len(account.failed) > FAILED_SHOWN else "",
         ]
     )
 
 
-def describe_sources(shown: CollectionState, changed: Names[str]) -> str:
+def describe_sources(state: CollectionState, changed: Names[str]) -> str:
     """Return the report of `collect status`; a trigger in `changed` was just installed or removed."""
-    archive = shown["archive"]
+    archive = state["archive"]
     lines = [
         f"archive   {clean(archive['path'])}: {counted(archive['files'], 'file')}, {in_bytes(archive['bytes'])}"
         + (f", last collected {archive['collected_at']}" if archive["collected_at"] else "")
     ]
-    for trigger in shown["triggers"]:
-        was, is_now = ("installed", "installed now") if trigger["installed"] else ("not installed", "removed now")
-        state = is_now if trigger["name"] in changed else was
-        lines.append(f"  {trigger['name']:<12}{state:<19}{clean(trigger['place'])}")
-    return page(lines)
+    for trigger in state["triggers"]:
+        before, now = ("installed", "installed now") if trigger["installed"] else ("not installed", "removed now")
+        word = now if trigger["name"] in changed else before
+        lines.append(f"  {trigger['name']:<12}{word:<19}{clean(trigger['place'])}")
+    return join_lines(lines)

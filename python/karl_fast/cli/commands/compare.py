@@ -27,8 +27,8 @@ B = Annotated[str, typer.Argument(metavar="B", help="Another data set.")]
 @app.command("compare", short_help=COMMANDS["compare"], epilog="Example: karl-fast compare data-raw data-zscore")
 def command(*, a: A, b: B, json: options.Json = False) -> None:
     """Compare two data sets: rows, rewards, targets, groups, domains, lengths, what is in both, and settings."""
-    found = compare(a, b)
-    print(dumps(found, plain=True) if json else describe_comparison(found))
+    comparison = compare(a, b)
+    print(dumps(comparison, plain=True) if json else describe_comparison(comparison))
 
 
 # Text report of two data sets in columns, a hundred characters wide; values from logs and files are escaped.
@@ -52,11 +52,11 @@ LABELS = {
 """Words of the other reports for names that are not words."""
 
 
-def describe_comparison(found: dict[str, Any]) -> str:
+def describe_comparison(comparison: dict[str, Any]) -> str:
     """Return the text that `compare` prints."""
-    a, b = found["a"], found["b"]
+    a, b = comparison["a"], comparison["b"]
     sections = [
-        ("", [("", "A", "B"), ("data set", _end(a["path"]), _end(b["path"])), *_rows(a, b)]),
+        ("", [("", "A", "B"), ("data set", _end(a["path"]), _end(b["path"])), *_rows_of(a, b)]),
         ("reward", _pairs(a["reward"], b["reward"], _number)),
         ("target", _target(a["target"], b["target"])),
         ("groups", _groups(a["groups"], b["groups"])),
@@ -64,13 +64,20 @@ def describe_comparison(found: dict[str, Any]) -> str:
         ("of a row: p50, p90, max", _lengths(a, b)),
         ("rows of the log", _log(a, b)),
         ("secrets replaced", _counts(a["secrets"], b["secrets"])),
-        ("settings that differ", _settings(found["settings"])),
-        ("domains, share of rows", _domains(found["domains"])),
+        ("settings that differ", _settings(comparison["settings"])),
+        ("domains, share of rows", _domains(comparison["domains"])),
     ]
-    return "\n".join([*_table(sections), *_overlap(found["overlap"]), *_total(found["domains"]), *_inputs(found)])
+    return "\n".join(
+        [
+            *_align_columns(sections),
+            *_overlap(comparison["overlap"]),
+            *_total(comparison["domains"]),
+            *_inputs(comparison["inputs"]),
+        ]
+    )
 
 
-def _table(sections: list[tuple[str, list[Line]]]) -> Iterator[str]:
+def _align_columns(sections: list[tuple[str, list[Line]]]) -> Iterator[str]:
     lines = [line for _, lines in sections for line in lines]
     left, right = (max(len(line[side]) for line in lines) for side in (1, 2))
     for head, body in sections:
@@ -81,11 +88,11 @@ def _table(sections: list[tuple[str, list[Line]]]) -> Iterator[str]:
             yield f"{_start(indent + label, LABEL):<{LABEL}}  {a:>{left}}  {b:>{right}}".rstrip()
 
 
-def _rows(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Line]:
+def _rows_of(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Line]:
     for name in ("rows", "distinct_rows", "copies"):
-        yield _words(name), _number(a[name]), _number(b[name])
+        yield _label(name), _number(a[name]), _number(b[name])
     for split in dict.fromkeys([*a["splits"], *b["splits"]]):
-        yield f"  {_words(split)}", _number(a["splits"].get(split, 0)), _number(b["splits"].get(split, 0))
+        yield f"  {_label(split)}", _number(a["splits"].get(split, 0)), _number(b["splits"].get(split, 0))
     for name in ("seed", "sampler"):
         if a[name] is not None or b[name] is not None:
             yield name, _cell(a[name]), _cell(b[name])
@@ -93,14 +100,14 @@ def _rows(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Line]:
 
 def _pairs(a: dict[str, Any] | None, b: dict[str, Any] | None, show: Any) -> list[Line]:
     names = dict.fromkeys([*(a or {}), *(b or {})])
-    return [(_words(name), show((a or {}).get(name)), show((b or {}).get(name))) for name in names]
+    return [(_label(name), show((a or {}).get(name)), show((b or {}).get(name))) for name in names]
 
 
 def _target(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
-    return _pairs(_flat(a), _flat(b), _cell)
+    return _pairs(_format_target(a), _format_target(b), _cell)
 
 
-def _flat(target: dict[str, Any] | None) -> dict[str, Any] | None:
+def _format_target(target: dict[str, Any] | None) -> dict[str, Any] | None:
     shares = {name: _share(value) for name, value in (target or {}).items() if name.endswith("share")}
     return target and target | shares | {"log_z": _log_z(target["log_z"])}
 
@@ -119,7 +126,7 @@ def _groups(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
 
 def _lengths(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:
     names = [name for name in ("bytes", "messages", "assistant_turns") if a[name] or b[name]]
-    return [(_words(name), _trio(a[name]), _trio(b[name])) for name in names]
+    return [(_label(name), _trio(a[name]), _trio(b[name])) for name in names]
 
 
 def _trio(values: dict[str, Any] | None) -> str:
@@ -129,7 +136,7 @@ def _trio(values: dict[str, Any] | None) -> str:
 def _log(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:
     if a["rows_read"] is None and b["rows_read"] is None:
         return []
-    read = [(_words(name)[5:], _number(a[name]), _number(b[name])) for name in ("rows_read", "rows_kept")]
+    read = [(_label(name)[5:], _number(a[name]), _number(b[name])) for name in ("rows_read", "rows_kept")]
     dropped = [(f"dropped: {name}", left, right) for name, left, right in _counts(a["dropped"], b["dropped"])]
     failed = [(f"failed: {name}", left, right) for name, left, right in _counts(a["failed"], b["failed"])]
     return [*read, *dropped, *failed]
@@ -137,7 +144,7 @@ def _log(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:
 
 def _counts(a: dict[str, int] | None, b: dict[str, int] | None) -> list[Line]:
     names = dict.fromkeys([*(a or {}), *(b or {})])
-    return [(_words(name), _count(a, name), _count(b, name)) for name in names]
+    return [(_label(name), _count(a, name), _count(b, name)) for name in names]
 
 
 def _count(counts: dict[str, int] | None, name: str) -> str:
@@ -159,13 +166,13 @@ def _domains(domains: dict[str, Any] | None) -> list[Line]:
 
 def _overlap(overlap: dict[str, Any]) -> Iterator[str]:
     for name in ("records", "groups"):
-        found = overlap[name]
-        if found is None:
+        counts = overlap[name]
+        if counts is None:
             yield f"{name:<10}overlap unknown: raw rows do not say where they came from"
             return
-        if found["jaccard"] is not None:
-            sides = f"{found['only_a']:,} only in A, {found['only_b']:,} only in B"
-            yield f"{name:<10}{found['both']:,} in both, {sides}; Jaccard {found['jaccard']:.3f}"
+        if counts["jaccard"] is not None:
+            sides = f"{counts['only_a']:,} only in A, {counts['only_b']:,} only in B"
+            yield f"{name:<10}{counts['both']:,} in both, {sides}; Jaccard {counts['jaccard']:.3f}"
 
 
 def _total(domains: dict[str, Any] | None) -> Iterator[str]:
@@ -173,8 +180,7 @@ def _total(domains: dict[str, Any] | None) -> Iterator[str]:
         yield f"domains   total variation distance {domains['total_variation']:.3f}"
 
 
-def _inputs(found: dict[str, Any]) -> Iterator[str]:
-    inputs = found["inputs"]
+def _inputs(inputs: dict[str, Any] | None) -> Iterator[str]:
     if not inputs:
         return
     yield f"inputs    {counted(inputs['both'], 'file')} read by both"
@@ -215,5 +221,5 @@ def _end(path: str) -> str:
     return text if len(text) <= CELL else "..." + text[3 - CELL :]
 
 
-def _words(name: str) -> str:
+def _label(name: str) -> str:
     return LABELS.get(name) or clean(name.replace("_", " "))

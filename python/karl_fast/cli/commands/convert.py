@@ -12,9 +12,9 @@ from karl_fast import _core
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.progress import progress
-from karl_fast.cli.reports.sample import counts_of, page, sums_of
-from karl_fast.cli.signals import writing
+from karl_fast.cli.progress import show_progress
+from karl_fast.cli.reports.sample import counts_of, join_lines, sums_of
+from karl_fast.cli.signals import watch_output
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.log.discovery import PARQUET, neighbours_glob
@@ -60,7 +60,7 @@ FormatOrGit = Annotated[
         autocompletion=lambda: [*TRANSCRIPTS, GIT],
     ),
 ]
-Written = Annotated[
+ToOption = Annotated[
     To,
     typer.Option(
         "--to",
@@ -68,7 +68,7 @@ Written = Annotated[
         "calls.",
     ),
 ]
-Rated = Annotated[
+RateOption = Annotated[
     Rate,
     typer.Option(
         "--rate",
@@ -77,7 +77,7 @@ Rated = Annotated[
     ),
 ]
 AllowSecrets = Annotated[bool, typer.Option("--allow-secrets", help="Keep secrets, which are replaced by default.")]
-Key = Annotated[
+Pseudonyms = Annotated[
     str | None,
     typer.Option(
         "--pseudonyms",
@@ -104,10 +104,10 @@ def command(
     sources: Sources = None,
     out: Out = None,
     format: FormatOrGit = None,
-    to: Written = "trajectory",
-    rate: Rated = "log",
+    to: ToOption = "trajectory",
+    rate: RateOption = "log",
     allow_secrets: AllowSecrets = False,
-    pseudonyms: Key = None,
+    pseudonyms: Pseudonyms = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
     threads: Threads = None,
@@ -116,10 +116,10 @@ def command(
 ) -> None:
     """Convert transcripts of agents to trajectories, one line for each session, as sample reads them."""
     sources, out = require_paths(sources, out, "transcript")
-    settings = _of_commits(rate, to) if format == GIT else {"format": format, "to": to, "rate": rate}
+    settings = _check_commit_options(rate, to) if format == GIT else {"format": format, "to": to, "rate": rate}
     run = convert_commits if format == GIT else convert
-    with progress(quiet) as watch:
-        found = run(
+    with show_progress(quiet) as watch:
+        account = run(
             sources,
             out,
             **settings,
@@ -131,9 +131,9 @@ def command(
             progress=watch("reading"),
         )
     if json:
-        print(dumps(dataclasses.asdict(found), plain=True))
+        print(dumps(dataclasses.asdict(account), plain=True))
     elif not quiet:
-        sys.stderr.write(describe_conversion(found, clean(out), rate, allowed=allow_secrets) + "\n")
+        sys.stderr.write(describe_conversion(account, clean(out), rate, allowed=allow_secrets) + "\n")
 
 
 def require_paths(sources: list[str] | None, out: str | None, what: str) -> tuple[list[str], str]:
@@ -146,11 +146,11 @@ def require_paths(sources: list[str] | None, out: str | None, what: str) -> tupl
         raise UsageError(f"no {what} given: wanted files, folders, globs, or - for standard input")
     if not out:
         raise UsageError("say where to write: -o FILE")
-    writing(out)
+    watch_output(out)
     return sources, out
 
 
-def _of_commits(rate: str, to: str) -> dict[str, Any]:
+def _check_commit_options(rate: str, to: str) -> dict[str, Any]:
     """Return the settings of a conversion of commits, which has none of these.
 
     Raises:
@@ -186,38 +186,38 @@ def describe_conversion(account: Conversion, out: str, rate: Rate, *, allowed: b
     """Return the report of `convert`; ``rate`` is the source of its rewards, and secrets may be allowed."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
     lines = [
-        f"read      {_sources(account, formats)}",
+        f"read      {_describe_sources(account, formats)}",
         f"commits   {account.lines_read:,} read" if formats == "git" else _lines(account),
-        _fates(account),
-        *_refused(account),
+        _describe_lines(account),
+        *_describe_refused(account),
         *_rejected(account),
-        _calls(account),
-        _rewards(account, rate) + sums_of(account.files) if formats != "git" else SYNTHETIC,
-        f"written   {_written(account)} to {out}: {in_bytes(account.written_bytes)}",
-        _secrets(account, allowed),
-        *_places(account),
+        _describe_calls(account),
+        _describe_rewards(account, rate) + sums_of(account.files) if formats != "git" else SYNTHETIC,
+        f"written   {_describe_output(account)} to {out}: {in_bytes(account.written_bytes)}",
+        _describe_secrets(account, allowed),
+        *_describe_places(account),
     ]
-    return page(lines)
+    return join_lines(lines)
 
 
-def _sources(account: Conversion, formats: str) -> str:
+def _describe_sources(account: Conversion, formats: str) -> str:
     if formats == "git":
         return f"{counted(len(account.files), 'repository', 'repositories')}, {formats}"
     return f"{counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}"
 
 
 def _lines(account: Conversion) -> str:
-    return f"lines     {account.lines_read:,} read: {_types(account.types)}"
+    return f"lines     {account.lines_read:,} read: {_describe_types(account.types)}"
 
 
-def _types(types: dict[str, int]) -> str:
+def _describe_types(types: dict[str, int]) -> str:
     most = sorted(types.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{clean(name) or '(none)'} {count:,}" for name, count in most[:TYPES_SHOWN]]
     more = [f"and {len(most) - TYPES_SHOWN:,} more types"] if len(most) > TYPES_SHOWN else []
     return ", ".join(shown + more)
 
 
-def _fates(account: Conversion) -> str:
+def _describe_lines(account: Conversion) -> str:
     fates = {"used": account.lines_used, "duplicates": account.duplicates}
     also = {"blank_lines": account.blank_lines, "lines_of_several_records": account.welded_lines, **account.notes}
     parts = [
@@ -229,14 +229,14 @@ def _fates(account: Conversion) -> str:
 
 
 def _blocks(blocks: dict[str, int]) -> str:
-    return f"left out: {_types(blocks)}" if blocks else ""
+    return f"left out: {_describe_types(blocks)}" if blocks else ""
 
 
 def _left(account: Conversion) -> Iterable[tuple[str, dict[str, int]]]:
     return (("dropped", account.dropped), ("bad", account.bad))
 
 
-def _refused(account: Conversion) -> Iterable[str]:
+def _describe_refused(account: Conversion) -> Iterable[str]:
     for path, why in account.refused:
         yield f"refused   {clean(path)}: {why}"
     parquet = [path for path, _ in account.skipped if path.endswith(PARQUET)]
@@ -254,12 +254,12 @@ def _rejected(account: Conversion) -> Iterable[str]:
         yield f"left      rejected is not used: {counted(count, 'record')} of preferences keep it in their source"
 
 
-def _calls(account: Conversion) -> str:
+def _describe_calls(account: Conversion) -> str:
     calls = sum(account.tool_calls.values())
     return f"calls     {calls:,} of tools: {counts_of(account.tool_calls)}" if calls else ""
 
 
-def _rewards(account: Conversion, rate: Rate) -> str:
+def _describe_rewards(account: Conversion, rate: Rate) -> str:
     if account.records:
         known = f"{account.rewarded:,} of {counted(account.records, 'record')}"
         return f"rewards   {known if account.rewarded else 'none: --rate karl-v1 or karl-v2 gives some'}"
@@ -273,31 +273,31 @@ def _weights() -> str:
     return ", ".join(f"{name} {weight:g}" for name, _, weight in _core.outcome_components() if weight)
 
 
-def _written(account: Conversion) -> str:
+def _describe_output(account: Conversion) -> str:
     if account.records:
-        return f"{counted(account.records, 'record')} of {_trajectories(account)}"
-    return f"{_trajectories(account)} with {_messages(account.messages)}"
+        return f"{counted(account.records, 'record')} of {_describe_trajectories(account)}"
+    return f"{_describe_trajectories(account)} with {_messages(account.messages)}"
 
 
-def _trajectories(account: Conversion) -> str:
+def _describe_trajectories(account: Conversion) -> str:
     of_sub_agents = f" ({account.sub_agents:,} of sub-agents)" if account.sub_agents else ""
     return counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
 
 
-def _secrets(account: Conversion, allowed: bool) -> str:
+def _describe_secrets(account: Conversion, allowed: bool) -> str:
     if not account.secrets:
         return ""
     if not allowed:
         return f"secrets   replaced: {counts_of(account.secrets)}"
-    found = counted(sum(account.secrets.values()), "secret stays", "secrets stay")
-    return f"warning   {found} in it ({counts_of(account.secrets)}): --allow-secrets was given"
+    secrets = counted(sum(account.secrets.values()), "secret stays", "secrets stay")
+    return f"warning   {secrets} in it ({counts_of(account.secrets)}): --allow-secrets was given"
 
 
 def _messages(messages: dict[str, int]) -> str:
     return f"{counted(sum(messages.values()), 'message')} ({counts_of(messages)})"
 
 
-def _places(account: Conversion) -> Iterable[str]:
+def _describe_places(account: Conversion) -> Iterable[str]:
     places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
     for path, bad in places[:PLACES_SHOWN]:
         yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"

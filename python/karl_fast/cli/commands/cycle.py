@@ -13,7 +13,7 @@ import typer
 from karl_fast._safe_text import clean, counted, in_bytes, in_gigabytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.signals import listen
+from karl_fast.cli.signals import handle_signals
 from karl_fast.cycle.config import STEPS, CycleConfig, load
 from karl_fast.cycle.records import CycleRecords
 from karl_fast.cycle.run import plan_run, run
@@ -55,18 +55,18 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Run the steps of a project whose inputs have changed, from transcripts to the adapter in use."""
-    status, file = _file(words or [])
+    status, file = _parse_words(words or [])
     config = load(file)
     if status:
-        _status(config, last, json)
+        _print_status(config, last, json)
     elif dry_run:
         entries = plan_run(config, until)
-        print(_lines(entries) if json else describe_plan(config, entries))
+        print(_to_json_lines(entries) if json else describe_plan(config, entries))
     else:
         _run(config, until, json, quiet)
 
 
-def _file(words: list[str]) -> tuple[bool, str]:
+def _parse_words(words: list[str]) -> tuple[bool, str]:
     """Return whether the status is wanted, and the file."""
     status = words[:1] == ["status"]
     files = words[1:] if status else words
@@ -76,22 +76,22 @@ def _file(words: list[str]) -> tuple[bool, str]:
     return status, files[0]
 
 
-def _lines(objects: list[dict[str, Any]]) -> str:
+def _to_json_lines(objects: list[dict[str, Any]]) -> str:
     """Return objects as JSON, one a line, in ASCII."""
     return "\n".join(map(dumps, objects))
 
 
-def _status(config: CycleConfig, last: int, json: bool) -> None:
+def _print_status(config: CycleConfig, last: int, json: bool) -> None:
     runs = CycleRecords(config.folder).runs()[-last:]
-    print(_lines(runs) if json else describe_runs(runs))
+    print(_to_json_lines(runs) if json else describe_runs(runs))
 
 
 def _run(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> None:
-    listen(lambda word: f"{word}; the next run goes on from the last finished step")
+    handle_signals(lambda word: f"{word}; the next run goes on from the last finished step")
 
     def tell(event: dict[str, Any]) -> None:
         if json:
-            print(_lines([event]), flush=True)
+            print(_to_json_lines([event]), flush=True)
         elif not quiet and (line := describe_event(event)):
             sys.stderr.write(line + "\n")
 
@@ -121,13 +121,13 @@ def describe_plan(config: CycleConfig, entries: list[dict[str, Any]]) -> str:
     """Return the plan: a step a line, with sizes, memory, and the command of a step whose inputs are known."""
     lines = [f"folder    {clean(str(config.folder))}"]
     for entry in entries:
-        lines.append("; ".join([f"{entry['step']:<{WIDTH}} {STATES[entry['state']]}", *_costs(entry)]))
+        lines.append("; ".join([f"{entry['step']:<{WIDTH}} {STATES[entry['state']]}", *_describe_costs(entry)]))
         if entry["state"] == "runs":
             lines.append(f"          karl-fast {clean(shlex.join(entry['arguments']))}")
     return "\n".join(lines)
 
 
-def _costs(entry: dict[str, Any]) -> Iterator[str]:
+def _describe_costs(entry: dict[str, Any]) -> Iterator[str]:
     if entry.get("files"):
         yield f"reads {counted(entry['files'], 'file')}, {in_bytes(entry['size_bytes'])}"
     if "memory_bytes" in entry:
@@ -140,7 +140,7 @@ def _costs(entry: dict[str, Any]) -> Iterator[str]:
 def describe_event(event: dict[str, Any]) -> str:
     """Return the line of an event as it happens; empty if it has none."""
     if event["event"] == "run":
-        return _end(event)
+        return _describe_end(event)
     name = f"{event['step']:<{WIDTH}}"
     if event["state"] == "running":
         return f"{name} karl-fast {clean(shlex.join(event['arguments']))}"
@@ -149,7 +149,7 @@ def describe_event(event: dict[str, Any]) -> str:
     return f"{name} {event['state']}"
 
 
-def _end(run: dict[str, Any]) -> str:
+def _describe_end(run: dict[str, Any]) -> str:
     parts = [f"run {run['run']:<5} {run['state']} in {run['seconds']:,.1f} s"]
     if run["state"] in ("done", "unchanged") and "promoted" in run:
         parts.append(f"{'promoted' if run['promoted'] else 'refused'}, {run['why']}")
@@ -165,30 +165,30 @@ def describe_runs(runs: list[dict[str, Any]]) -> str:
     """
     if not runs:
         return "no run yet"
-    rows = [HEADS, *map(_row, runs)]
+    rows = [HEADS, *map(_cells, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 
-def _row(run: dict[str, Any]) -> tuple[str, ...]:
+def _cells(run: dict[str, Any]) -> tuple[str, ...]:
     started = datetime.fromisoformat(run["started"]).strftime("%Y-%m-%d %H:%M")
-    rows = _pair(run, "rows_read", "rows_drawn", "{:,}")
-    reward = _pair(run, "reward_logged", "reward_drawn", "{:.3f}")
-    held_out = _pair(run, "held_out_before", "held_out_after", "{:.3f}")
+    rows = _describe_pair(run, "rows_read", "rows_drawn", "{:,}")
+    reward = _describe_pair(run, "reward_logged", "reward_drawn", "{:.3f}")
+    held_out = _describe_pair(run, "held_out_before", "held_out_after", "{:.3f}")
     unit = " nats" if run.get("unit") == "nats a token" else ""
-    return (str(run["run"]), started, run["state"], rows, reward, held_out + unit, _decision(run))
+    return (str(run["run"]), started, run["state"], rows, reward, held_out + unit, _describe_decision(run))
 
 
-def _pair(run: dict[str, Any], before: str, after: str, form: str) -> str:
+def _describe_pair(run: dict[str, Any], before: str, after: str, form: str) -> str:
     if before not in run:
         return NONE
     values = (run[before], run[after])
     return " -> ".join(NONE if value is None else form.format(value) for value in values)
 
 
-def _decision(run: dict[str, Any]) -> str:
+def _describe_decision(run: dict[str, Any]) -> str:
     """Return the decision with its reason, the error of a failed step, or the step that was cut short."""
     if "error" in run:
         return clean(run["error"].splitlines()[0])

@@ -11,7 +11,7 @@ import typer
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.reports.sample import page
+from karl_fast.cli.reports.sample import join_lines
 from karl_fast.cli.rollout_options import (
     Attempts,
     Confidence,
@@ -22,9 +22,9 @@ from karl_fast.cli.rollout_options import (
     Seed,
     SolvedAt,
     Temperature,
-    settings_of,
+    build_rollout_settings,
 )
-from karl_fast.cli.signals import listen, nothing, written
+from karl_fast.cli.signals import describe_nothing, describe_written, handle_signals
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.schema import ToolFormat
@@ -58,7 +58,7 @@ AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The ada
 Against = Annotated[
     str | None, typer.Option("--against", help="Another adapter to compare with, or base for the model alone.")
 ]
-Which = Annotated[Split, typer.Option("--split", help="The rows to evaluate on.")]
+SplitOption = Annotated[Split, typer.Option("--split", help="The rows to evaluate on.")]
 By = Annotated[
     str | None, typer.Option("--by", help="Path of a field, such as karl_fast.domain; its values get a loss each.")
 ]
@@ -72,14 +72,14 @@ Length = Annotated[
     ),
 ]
 Segment = Annotated[str, options.option(Training, "segment_length")]
-On = Annotated[
+TrainOnOption = Annotated[
     TrainOn, typer.Option("--train-on", help="Tokens of the loss: every assistant turn, the last one, or all.")
 ]
-Long = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
-Rewrites = Annotated[
+OverlongOption = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
+RewrittenOption = Annotated[
     Rewritten, typer.Option("--rewritten", help="What to do where the chat template changes earlier turns.")
 ]
-Tools = Annotated[ToolFormat, options.option(Training, "tool_format")]
+ToolFormatOption = Annotated[ToolFormat, options.option(Training, "tool_format")]
 
 
 @app.command(
@@ -97,15 +97,15 @@ def command(
     rollouts: ByRollouts = False,
     adapter_path: AdapterPath = None,
     against: Against = None,
-    split: Which = "test",
+    split: SplitOption = "test",
     by: By = None,
     batch_size: Batch = DEFAULTS["batch_size"],
     max_seq_length: Length = DEFAULTS["max_seq_length"],
     segment_length: Segment = DEFAULTS["segment_length"],
-    train_on: On = DEFAULTS["train_on"],
-    overlong: Long = DEFAULTS["overlong"],
-    rewritten: Rewrites = DEFAULTS["rewritten"],
-    tool_format: Tools = DEFAULTS["tool_format"],
+    train_on: TrainOnOption = DEFAULTS["train_on"],
+    overlong: OverlongOption = DEFAULTS["overlong"],
+    rewritten: RewrittenOption = DEFAULTS["rewritten"],
+    tool_format: ToolFormatOption = DEFAULTS["tool_format"],
     config: Config = None,
     out: Out = None,
     attempts: Attempts = 8,
@@ -120,7 +120,7 @@ def command(
 ) -> None:
     """Evaluate a model or an adapter by its held-out loss, or by the rewards of its rollouts; compare two."""
     if rollouts:
-        asked = settings_of(
+        rollout_settings = build_rollout_settings(
             config,
             data,
             model=model,
@@ -130,7 +130,7 @@ def command(
             confidence=confidence,
             seed=seed,
         )
-        _attempt(asked, adapter_path, against, out, resume=resume, force=force, json=json, quiet=quiet)
+        _attempt(rollout_settings, adapter_path, against, out, resume=resume, force=force, json=json, quiet=quiet)
         return
     if data is None:
         raise UsageError("no data set given: wanted a folder with test.jsonl, or what --split names, as DATA")
@@ -150,14 +150,14 @@ def command(
     from karl_fast.cli.reports.evaluation import Tokens
 
     on_tokens = None if quiet else Tokens()
-    found = evaluate(
+    evaluation = evaluate(
         data, model, adapter_path, against=against, split=split, by=by, settings=settings, on_tokens=on_tokens
     )
-    print(dumps(asdict(found), plain=True) if json else page(_lines(found)))
+    print(dumps(asdict(evaluation), plain=True) if json else join_lines(_describe_losses(evaluation)))
 
 
 def _attempt(
-    asked: RolloutSettings,
+    settings: RolloutSettings,
     adapter_path: str | None,
     against: str | None,
     out: str | None,
@@ -172,37 +172,37 @@ def _attempt(
 
     if out is None:
         raise UsageError("out names no folder, wanted one for the log of the attempts", "out")
-    listen(lambda word: f"{nothing(word)}; --resume goes on with what is in {clean(out)}")
+    handle_signals(lambda word: f"{describe_nothing(word)}; --resume goes on with what is in {clean(out)}")
     progress = None if quiet else Chunks()
-    found = evaluate_rollouts(
-        asked, adapter_path, out=out, against=against, resume=resume, force=force, progress=progress
+    evaluation = evaluate_rollouts(
+        settings, adapter_path, out=out, against=against, resume=resume, force=force, progress=progress
     )
-    listen(partial(written, out))
-    print(dumps(found.to_dict(), plain=True) if json else describe_evaluation(found))
+    handle_signals(partial(describe_written, out))
+    print(dumps(evaluation.to_dict(), plain=True) if json else describe_evaluation(evaluation))
 
 
-def _lines(found: LossEvaluation) -> Iterator[str]:
-    whole = found.whole
-    kept = f"{counted(found.account['rows'], 'row')} read, {whole.rows:,} judged"
+def _describe_losses(evaluation: LossEvaluation) -> Iterator[str]:
+    whole = evaluation.whole
+    kept = f"{counted(evaluation.account['rows'], 'row')} read, {whole.rows:,} judged"
     yield f"rows      {kept}, {counted(whole.tokens, 'token')}"
-    yield f"loss      {_loss(whole)}"
-    for name, loss in found.by.items():
-        yield f"          {_loss(loss)}  {counted(loss.rows, 'row')}  {clean(name)}"
-    if found.difference:
-        yield f"differs   {_difference(found)}"
-    yield from (f"warning   {remark}" for remark in found.remarks)
+    yield f"loss      {_describe_loss(whole)}"
+    for name, loss in evaluation.by.items():
+        yield f"          {_describe_loss(loss)}  {counted(loss.rows, 'row')}  {clean(name)}"
+    if evaluation.difference:
+        yield f"differs   {_describe_difference(evaluation)}"
+    yield from (f"warning   {remark}" for remark in evaluation.remarks)
 
 
-def _loss(loss: Loss) -> str:
+def _describe_loss(loss: Loss) -> str:
     return f"{loss.loss:.4f}" + ("" if loss.against is None else f"  against {loss.against:.4f}")
 
 
-def _difference(found: LossEvaluation) -> str:
-    one = found.difference
-    if one is None:
+def _describe_difference(evaluation: LossEvaluation) -> str:
+    difference = evaluation.difference
+    if difference is None:
         return ""
-    if one.low is None or one.high is None:
-        return f"by {one.value:+.4f} nats a token; one group alone gives no interval"
-    sure = "better" if one.high < 0 else "worse" if one.low > 0 else "no difference is sure"
-    interval = f"95% from {one.low:+.4f} to {one.high:+.4f}, {one.clusters:,} groups"
-    return f"by {one.value:+.4f} nats a token ({interval}): {sure}"
+    if difference.low is None or difference.high is None:
+        return f"by {difference.value:+.4f} nats a token; one group alone gives no interval"
+    sure = "better" if difference.high < 0 else "worse" if difference.low > 0 else "no difference is sure"
+    interval = f"95% from {difference.low:+.4f} to {difference.high:+.4f}, {difference.clusters:,} groups"
+    return f"by {difference.value:+.4f} nats a token ({interval}): {sure}"

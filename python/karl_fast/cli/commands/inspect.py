@@ -10,9 +10,9 @@ import typer
 from karl_fast._safe_text import counted
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.progress import progress
+from karl_fast.cli.progress import show_progress
 from karl_fast.cli.reports.sample import describe_inspection
-from karl_fast.cli.sample_body import given_logs
+from karl_fast.cli.sample_body import logs_of
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.log.field_hints import describe_recordless
@@ -48,12 +48,12 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Look at logs before sampling: rows, groups, rewards, duplicates, and what each temperature would do."""
-    with progress(quiet) as watch:
-        found = inspect(given_logs(logs, config), settings, progress=watch("reading"))
+    with show_progress(quiet) as watch:
+        inspection = inspect(logs_of(logs, config), settings, progress=watch("reading"))
     if json:
-        print(dumps(found.report | {"ladder": found.ladder}, plain=True))
+        print(dumps(inspection.report | {"ladder": inspection.ladder}, plain=True))
     else:
-        print(describe_inspection(found.report, found.ladder))
-    if not first_keys(files := found.report["inputs"]):
-        where, read = describe_recordless(files), counted(found.report["accounting"]["rows_read"], "row")
+        print(describe_inspection(inspection.report, inspection.ladder))
+    if not first_keys(files := inspection.report["inputs"]):
+        where, read = describe_recordless(files), counted(inspection.report["accounting"]["rows_read"], "row")
         raise NothingToSampleError((f"{where}: " if where else "") + f"{read} read, and not one is a record")

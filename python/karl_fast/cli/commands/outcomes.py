@@ -11,9 +11,18 @@ import typer
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.commands.convert import AllowSecrets, Force, Format, Key, MaxLineBytes, Out, Threads, require_paths
-from karl_fast.cli.progress import progress
-from karl_fast.cli.reports.sample import counts_of, page
+from karl_fast.cli.commands.convert import (
+    AllowSecrets,
+    Force,
+    Format,
+    MaxLineBytes,
+    Out,
+    Pseudonyms,
+    Threads,
+    require_paths,
+)
+from karl_fast.cli.progress import show_progress
+from karl_fast.cli.reports.sample import counts_of, join_lines
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.transcripts.conversion import AFTER_DAYS
@@ -77,7 +86,7 @@ def command(
     after_days: AfterDays = AFTER_DAYS,
     pull_requests: PullRequests = None,
     allow_secrets: AllowSecrets = False,
-    pseudonyms: Key = None,
+    pseudonyms: Pseudonyms = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
     threads: Threads = None,
@@ -86,8 +95,8 @@ def command(
 ) -> None:
     """Find the outcome of the work in trajectories, and write them with it and the evidence for it."""
     sources, out = require_paths(sources, out, "trajectory")
-    with progress(quiet) as watch:
-        found = outcomes(
+    with show_progress(quiet) as watch:
+        account = outcomes(
             sources,
             out,
             format=format,
@@ -103,9 +112,9 @@ def command(
             progress=watch("reading"),
         )
     if json:
-        print(dumps(dataclasses.asdict(found), plain=True))
+        print(dumps(dataclasses.asdict(account), plain=True))
     elif not quiet:
-        sys.stderr.write(describe_outcomes(found, clean(out)) + "\n")
+        sys.stderr.write(describe_outcomes(account, clean(out)) + "\n")
 
 
 # The account of outcomes as plain text.
@@ -117,27 +126,27 @@ PLACES_SHOWN = 10
 def describe_outcomes(account: Outcomes, out: str) -> str:
     """Return the report of `outcomes`."""
     lines = [
-        *_read(account),
+        *_describe_inputs(account),
         f"known     {account.known:,} of {counted(account.written, 'trajectory', 'trajectories')} have any evidence"
         f"; {counted(account.commits, 'commit')} attributed",
-        *_repositories(account),
-        *_components(account),
+        *_describe_repositories(account),
+        *_describe_components(account),
         f"dropped   {counts_of(account.dropped)}" if account.dropped else "",
         f"secrets   replaced: {counts_of(account.secrets)}" if account.secrets else "",
         f"written   {counted(account.written, 'trajectory', 'trajectories')} to {out}: "
         f"{in_bytes(account.written_bytes)}",
-        *_places(account),
+        *_describe_places(account),
     ]
-    return page(lines)
+    return join_lines(lines)
 
 
-def _read(account: Outcomes) -> Iterable[str]:
+def _describe_inputs(account: Outcomes) -> Iterable[str]:
     if account.files:
         yield f"read      {counted(len(account.files), 'file')} of trajectories: {in_bytes(account.size_bytes)}"
     if converted := account.converted:
-        made = counted(converted.trajectories, "trajectory", "trajectories")
+        rows = counted(converted.trajectories, "trajectory", "trajectories")
         yield (
-            f"converted {counted(len(converted.files), 'transcript')}: {in_bytes(converted.size_bytes)}, {made}; "
+            f"converted {counted(len(converted.files), 'transcript')}: {in_bytes(converted.size_bytes)}, {rows}; "
             f"lines: used {converted.lines_used:,}, duplicates {converted.duplicates:,}, "
             f"dropped {sum(converted.dropped.values()):,}, bad {sum(converted.bad.values()):,}"
         )
@@ -145,18 +154,18 @@ def _read(account: Outcomes) -> Iterable[str]:
             yield f"refused   {clean(path)}: {why}"
 
 
-def _repositories(account: Outcomes) -> Iterable[str]:
+def _describe_repositories(account: Outcomes) -> Iterable[str]:
     if account.repositories or account.without_repository:
         missed = f"; without: {counts_of(account.without_repository)}" if account.without_repository else ""
         yield f"git       {counted(account.repositories, 'repository', 'repositories')} compared{missed}"
 
 
-def _components(account: Outcomes) -> Iterable[str]:
+def _describe_components(account: Outcomes) -> Iterable[str]:
     for name, (known, mean) in account.components.items():
         yield f"  {name:<12} {known:>7,} known" + ("" if mean is None else f", mean {mean:.3f}")
 
 
-def _places(account: Outcomes) -> Iterable[str]:
+def _describe_places(account: Outcomes) -> Iterable[str]:
     places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
     for path, bad in places[:PLACES_SHOWN]:
         yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"

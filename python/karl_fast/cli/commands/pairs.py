@@ -11,9 +11,17 @@ import typer
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.commands.convert import AllowSecrets, Format, Key, MaxLineBytes, Sources, Threads, require_paths
-from karl_fast.cli.progress import progress
-from karl_fast.cli.reports.sample import counts_of, page
+from karl_fast.cli.commands.convert import (
+    AllowSecrets,
+    Format,
+    MaxLineBytes,
+    Pseudonyms,
+    Sources,
+    Threads,
+    require_paths,
+)
+from karl_fast.cli.progress import show_progress
+from karl_fast.cli.reports.sample import counts_of, join_lines
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.transcripts.pairs import Shape, pairs
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
 Out = Annotated[
     str | None, typer.Option("--out", "-o", help="The file of pairs to write, a .jsonl; never standard output.")
 ]
-Form = Annotated[
+ShapeOption = Annotated[
     Shape,
     typer.Option("--shape", help="Shape of a row: chat, lists of messages for TRL; text, for mlx-lm-lora's DPO."),
 ]
@@ -41,9 +49,9 @@ def command(
     sources: Sources = None,
     out: Out = None,
     format: Format = None,
-    shape: Form = "chat",
+    shape: ShapeOption = "chat",
     allow_secrets: AllowSecrets = False,
-    pseudonyms: Key = None,
+    pseudonyms: Pseudonyms = None,
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
     threads: Threads = None,
@@ -55,8 +63,8 @@ def command(
     A pair comes from a session that was rewound, or from a request that was made again.
     """
     sources, out = require_paths(sources, out, "transcript")
-    with progress(quiet) as watch:
-        found = pairs(
+    with show_progress(quiet) as watch:
+        account = pairs(
             sources,
             out,
             format=format,
@@ -69,27 +77,27 @@ def command(
             progress=watch("reading"),
         )
     if json:
-        print(dumps(dataclasses.asdict(found), plain=True))
+        print(dumps(dataclasses.asdict(account), plain=True))
     elif not quiet:
-        sys.stderr.write(describe_pairs(found, clean(out)) + "\n")
+        sys.stderr.write(describe_pairs(account, clean(out)) + "\n")
 
 
 # The account of a search for preference pairs as plain text.
 
 
-def describe_pairs(found: Pairs, out: str) -> str:
+def describe_pairs(account: Pairs, out: str) -> str:
     """Return the report of `pairs`."""
-    converted = found.converted
-    dropped = f"; dropped: {counts_of(found.dropped)}" if found.dropped else ""
-    candidates = sum(found.candidates.values())
-    secrets = f"secrets   replaced: {counts_of(found.secrets)}" if found.secrets else ""
-    return page(
+    converted = account.converted
+    dropped = f"; dropped: {counts_of(account.dropped)}" if account.dropped else ""
+    candidates = sum(account.candidates.values())
+    secrets = f"secrets   replaced: {counts_of(account.secrets)}" if account.secrets else ""
+    return join_lines(
         [
             f"read      {counted(len(converted.files), 'file')}: {in_bytes(converted.size_bytes)}, "
-            f"{counted(found.sessions, 'session')}",
-            f"pairs     {counted(candidates, 'candidate')}: {counts_of(found.candidates)}{dropped}",
+            f"{counted(account.sessions, 'session')}",
+            f"pairs     {counted(candidates, 'candidate')}: {counts_of(account.candidates)}{dropped}",
             secrets,
-            f"written   {counted(sum(found.pairs.values()), 'pair')} ({counts_of(found.pairs)}) to {out}: "
-            f"{in_bytes(found.written_bytes)}",
+            f"written   {counted(sum(account.pairs.values()), 'pair')} ({counts_of(account.pairs)}) to {out}: "
+            f"{in_bytes(account.written_bytes)}",
         ]
     )

@@ -10,8 +10,8 @@ import typer
 from karl_fast._safe_text import clean, decimal
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.rollout_options import Attempts, Config, Seed, Temperature, settings_of
-from karl_fast.cli.signals import listen
+from karl_fast.cli.rollout_options import Attempts, Config, Seed, Temperature, build_rollout_settings
+from karl_fast.cli.signals import handle_signals
 from karl_fast.export.manifest import dumps
 
 if TYPE_CHECKING:
@@ -75,11 +75,13 @@ def command(
     from karl_fast.evaluation import promote
 
     spent = "the look is spent" if by == "rollouts" else "the look is not spent"
-    listen(lambda word: f"{word} before a decision; {spent}, and no link was moved")
+    handle_signals(lambda word: f"{word} before a decision; {spent}, and no link was moved")
     rollouts = None
     if by == "rollouts":
-        rollouts = settings_of(config, data, model=model, attempts=attempts, temperature=temperature, seed=seed)
-    found = promote(
+        rollouts = build_rollout_settings(
+            config, data, model=model, attempts=attempts, temperature=temperature, seed=seed
+        )
+    decision = promote(
         new,
         over=over,
         data=data,
@@ -94,22 +96,22 @@ def command(
         on_tokens=None if quiet else Tokens(),
     )
     if json:
-        print(dumps(asdict(found) | {"link": str(found.link), "record": str(found.record)}, plain=True))
+        print(dumps(asdict(decision) | {"link": str(decision.link), "record": str(decision.record)}, plain=True))
     elif not quiet:
-        print("\n".join(_lines(found, margin)))
-    if not found.promoted:
+        print("\n".join(_describe_decision(decision, margin)))
+    if not decision.promoted:
         raise typer.Exit(1)
 
 
-def _lines(found: Decision, margin: float) -> Iterator[str]:
-    limit = "no limit" if found.limit is None else f"at least {decimal(found.limit, sign='+')}"
-    yield f"differs   by {decimal(found.value, sign='+')} {found.unit} ({limit}; {found.units:,} pairs)"
+def _describe_decision(decision: Decision, margin: float) -> Iterator[str]:
+    limit = "no limit" if decision.limit is None else f"at least {decimal(decision.limit, sign='+')}"
+    yield f"differs   by {decimal(decision.value, sign='+')} {decision.unit} ({limit}; {decision.units:,} pairs)"
     above = f" above a margin of {margin:g}" if margin else ""
-    yield f"look      {found.look} at this data: p {found.p:.3g}{above}, wanted at most {found.alpha:.3g}"
-    where = clean(str(found.link))
+    yield f"look      {decision.look} at this data: p {decision.p:.3g}{above}, wanted at most {decision.alpha:.3g}"
+    where = clean(str(decision.link))
     yield (
         f"promoted  {where} points to it"
-        if found.promoted
+        if decision.promoted
         else f"refused   not significantly better: {where} is unchanged"
     )
-    yield f"record    {clean(str(found.record))}"
+    yield f"record    {clean(str(decision.record))}"

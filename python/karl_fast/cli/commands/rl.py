@@ -13,7 +13,7 @@ import typer
 from karl_fast._safe_text import clean, counted, pictured
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.signals import listen, written
+from karl_fast.cli.signals import describe_written, handle_signals
 from karl_fast.errors import AlarmError, CheckpointError, UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.rl.settings import Online
@@ -97,8 +97,8 @@ def _print(name: str, toml: bool) -> None:
     from karl_fast.objective import to_toml
     from karl_fast.rl.settings import load_recipe
 
-    found = load_recipe(name)
-    print(to_toml(found) if toml else str(found))
+    recipe = load_recipe(name)
+    print(to_toml(recipe) if toml else str(recipe))
 
 
 def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool) -> None:
@@ -114,19 +114,19 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
     from karl_fast.rl import rl
 
     with watch_rounds(settings.show, quiet) as viewer:
-        done = rl(settings, resume=resume, force=force, viewer=viewer)
-    listen(partial(written, str(done.out)))
+        result = rl(settings, resume=resume, force=force, viewer=viewer)
+    handle_signals(partial(describe_written, str(result.out)))
     if json:
-        print(dumps(asdict(done) | {"out": str(done.out)}, plain=True))
+        print(dumps(asdict(result) | {"out": str(result.out)}, plain=True))
     elif not quiet:
-        made = f"{counted(done.rounds, 'round')}, {counted(done.steps, 'step')}"
-        if done.missing:
-            missing = f"{sum(done.missing.values()):,} of {counted(done.rollouts, 'reward')}"
-            sys.stderr.write(f"missing   {missing}: {describe_missing(done.missing)}\n")
-        remark = describe_idle(done) if done.steps else None
+        counts = f"{counted(result.rounds, 'round')}, {counted(result.steps, 'step')}"
+        if result.missing:
+            missing = f"{sum(result.missing.values()):,} of {counted(result.rollouts, 'reward')}"
+            sys.stderr.write(f"missing   {missing}: {describe_missing(result.missing)}\n")
+        remark = describe_idle(result) if result.steps else None
         warning = "" if remark is None else f"warning   {remark[0]}; {remark[1]}\n"
-        sys.stderr.write(f"{warning}trained   {made}\nwritten   {clean(str(done.out))}\n")
-    if not done.steps and (remark := describe_idle(done)) is not None:
+        sys.stderr.write(f"{warning}trained   {counts}\nwritten   {clean(str(result.out))}\n")
+    if not result.steps and (remark := describe_idle(result)) is not None:
         raise AlarmError(f"nothing was learned: {remark[0]}", hint=remark[1])
 
 

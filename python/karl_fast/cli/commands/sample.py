@@ -8,7 +8,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.sample_body import draw
+from karl_fast.cli.sample_body import draw_and_report
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
 from karl_fast.settings.toml import SettingsFile, load
@@ -43,7 +43,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Draw a training set from trajectory logs, in proportion to exp(inverse temperature * score)."""
-    draw(
+    draw_and_report(
         settings=settings,
         config=config,
         logs=logs,

@@ -76,14 +76,18 @@ def command(
             "by names no field, wanted that with the skill of a row: skill, domain, source.git_branch", "by"
         )
     components = None if reward is None else schema(SampleFields)["reward"].from_text(reward)
-    found = None
+    account = None
     if logs:
-        found = skills(logs, str(by), reward=components, time=time, weighting=weighting, alpha=alpha, level=confidence)
+        account = skills(
+            logs, str(by), reward=components, time=time, weighting=weighting, alpha=alpha, level=confidence
+        )
     routed = None if router is None else routing(router)
     if json:
-        print(dumps({"skills": found and asdict(found), "router": routed and asdict(routed)}, plain=True))
+        print(dumps({"skills": account and asdict(account), "router": routed and asdict(routed)}, plain=True))
     else:
-        print("\n".join([*(describe_skills(found) if found else ()), *(describe_routing(routed) if routed else ())]))
+        print(
+            "\n".join([*(describe_skills(account) if account else ()), *(describe_routing(routed) if routed else ())])
+        )
 
 
 # The evidence of skills and of a shadow router as plain text.
@@ -99,18 +103,18 @@ DEFINITIONS = {
 NONE = "-"
 
 
-def describe_skills(found: Skills) -> Iterator[str]:
+def describe_skills(account: Skills) -> Iterator[str]:
     """Yield the table of skills, and what is left out of it."""
-    rows = [HEADS, *map(_row, found.skills)]
+    rows = [HEADS, *map(_row_cells, account.skills)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     for row in rows:
         first, *rest = (cell.ljust(width) if not at else cell.rjust(width) for at, (cell, width) in _cells(row, widths))
         yield "  ".join([first, *rest])
-    yield f"weights   {DEFINITIONS[found.weighting]}"
-    if found.without_skill:
-        yield f"left out  {found.without_skill:,} of {counted(found.rows, 'row')} without a skill"
-    if found.without_time:
-        missed = counted(found.without_time, "rewarded row")
+    yield f"weights   {DEFINITIONS[account.weighting]}"
+    if account.without_skill:
+        yield f"left out  {account.without_skill:,} of {counted(account.rows, 'row')} without a skill"
+    if account.without_time:
+        missed = counted(account.without_time, "rewarded row")
         yield f"no time   {missed}: in no weight and no trend; --time names the field"
 
 
@@ -118,24 +122,24 @@ def _cells(row: tuple[str, ...], widths: list[int]) -> Iterator[tuple[int, tuple
     return enumerate(zip(row, widths, strict=True))
 
 
-def _row(one: Skill) -> tuple[str, ...]:
-    interval = NONE if one.low is None else f"{one.low:.3f} to {one.high:.3f}"
-    corrected = NONE if one.corrected is None else f"{one.corrected:.0%} of {one.corrected_known:,}"
-    trend = NONE if one.trend is None else f"{one.trend:+.3f}"
-    counts = (f"{one.rows:,}", f"{one.rewarded:,}")
-    return (clean(one.name), *counts, _number(one.weight), _number(one.mean), interval, trend, corrected)
+def _row_cells(skill: Skill) -> tuple[str, ...]:
+    interval = NONE if skill.low is None else f"{skill.low:.3f} to {skill.high:.3f}"
+    corrected = NONE if skill.corrected is None else f"{skill.corrected:.0%} of {skill.corrected_known:,}"
+    trend = NONE if skill.trend is None else f"{skill.trend:+.3f}"
+    counts = (f"{skill.rows:,}", f"{skill.rewarded:,}")
+    return (clean(skill.name), *counts, _decimal(skill.weight), _decimal(skill.mean), interval, trend, corrected)
 
 
-def _number(value: float | None) -> str:
+def _decimal(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f}"
 
 
-def describe_routing(found: Routing) -> Iterator[str]:
+def describe_routing(account: Routing) -> Iterator[str]:
     """Yield the shares of a shadow router."""
-    yield f"router    {counted(found.rows, 'row')} with the skill that was used"
-    yield f"agree     {_number(found.agreement)} of both routers"
-    shadow, other = _number(found.shadow_correct), _number(found.router_correct)
+    yield f"router    {counted(account.rows, 'row')} with the skill that was used"
+    yield f"agree     {_decimal(account.agreement)} of both routers"
+    shadow, other = _decimal(account.shadow_correct), _decimal(account.router_correct)
     yield f"correct   {shadow} of the shadow router, {other} of the other"
-    yield f"in top 3  {_number(found.in_top)}; mean reciprocal rank {_number(found.reciprocal_rank)}"
-    for name, (rows, right) in found.by_skill.items():
+    yield f"in top 3  {_decimal(account.in_top)}; mean reciprocal rank {_decimal(account.reciprocal_rank)}"
+    for name, (rows, right) in account.by_skill.items():
         yield f"  {clean(name)}: {right:.3f} of {counted(rows, 'row')}"

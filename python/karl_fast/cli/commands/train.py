@@ -11,9 +11,9 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.reports.sample import page
+from karl_fast.cli.reports.sample import join_lines
 from karl_fast.cli.reports.train import describe_training, watch_training
-from karl_fast.cli.signals import listen, written
+from karl_fast.cli.signals import describe_written, handle_signals
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.train import Training, train
@@ -73,11 +73,11 @@ def command(
             force=force,
             viewer=viewer,
         )
-    listen(partial(written, str(result.adapter_path)))
+    handle_signals(partial(describe_written, str(result.adapter_path)))
     if json:
         print(dumps(asdict(result) | {"adapter_path": str(result.adapter_path)}, plain=True))
     elif not quiet:
-        sys.stderr.write(page([describe_training(result)]) + "\n")
+        sys.stderr.write(join_lines([describe_training(result)]) + "\n")
 
 
 def _first(*paths: str | None) -> str | None:

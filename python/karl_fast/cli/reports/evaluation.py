@@ -73,37 +73,37 @@ class Tokens:
             sys.stderr.write(f"judged {done:,} of {counted(all, 'token')}{left}\n")
 
 
-def describe_evaluation(found: RolloutEvaluation) -> str:
+def describe_evaluation(evaluation: RolloutEvaluation) -> str:
     """Return the measures as a table, one a line."""
-    return "\n".join(_lines(found))
+    return "\n".join(_describe_measures(evaluation))
 
 
-def _lines(found: RolloutEvaluation) -> Iterator[str]:
-    left = f", {counted(found.too_long, 'prompt')} too long" if found.too_long else ""
-    yield f"prompts   {counted(found.prompts, 'prompt')}, {counted(found.attempts, 'attempt')} each{left}"
-    if found.missing:
-        yield f"missing   {sum(found.missing.values()):,}: {describe_missing(found.missing)}"
-    if found.truncated:
-        yield f"truncated {counted(found.truncated, 'attempt')}"
+def _describe_measures(evaluation: RolloutEvaluation) -> Iterator[str]:
+    left = f", {counted(evaluation.too_long, 'prompt')} too long" if evaluation.too_long else ""
+    yield f"prompts   {counted(evaluation.prompts, 'prompt')}, {counted(evaluation.attempts, 'attempt')} each{left}"
+    if evaluation.missing:
+        yield f"missing   {sum(evaluation.missing.values()):,}: {describe_missing(evaluation.missing)}"
+    if evaluation.truncated:
+        yield f"truncated {counted(evaluation.truncated, 'attempt')}"
     head = f"{'':12}{'value':>10}{'interval':>22}"
-    if found.against is not None:
+    if evaluation.against is not None:
         head += f"{'against':>10}{'difference':>12}{'interval':>22}{'p':>9}"
     yield head
-    for name, one in found.measures.items():
-        other = None if found.against is None else found.against.get(name)
-        difference = None if found.differences is None else found.differences.get(name)
-        yield _line(name, one, other, difference)
+    for name, one in evaluation.measures.items():
+        other = None if evaluation.against is None else evaluation.against.get(name)
+        difference = None if evaluation.differences is None else evaluation.differences.get(name)
+        yield _describe_measure(name, one, other, difference)
 
 
-def _line(name: str, one: Measure, other: Measure | None, difference: PairedDifference | None) -> str:
-    line = f"{name:12}{decimal(one.value):>10}{_between(one.low, one.high):>22}"
+def _describe_measure(name: str, one: Measure, other: Measure | None, difference: PairedDifference | None) -> str:
+    line = f"{name:12}{decimal(one.value):>10}{_describe_interval(one.low, one.high):>22}"
     if other is None or difference is None:
         return line
-    apart = f"{decimal(difference.value, sign='+'):>12}{_between(difference.low, difference.high, '+'):>22}"
+    apart = f"{decimal(difference.value, sign='+'):>12}{_describe_interval(difference.low, difference.high, '+'):>22}"
     return f"{line}{decimal(other.value):>10}{apart}{difference.p:>9.2g}"
 
 
-def _between(low: float | None, high: float | None, sign: str = "") -> str:
+def _describe_interval(low: float | None, high: float | None, sign: str = "") -> str:
     if low is None and high is None:
         return "too few prompts"
     ends = ("-inf" if low is None else decimal(low, sign=sign), "inf" if high is None else decimal(high, sign=sign))

@@ -18,7 +18,7 @@ FEWEST = 10
 """Rows from which a correlation with the length is worth a warning."""
 
 
-def outcome_table(outcomes: OutcomeFacts | None) -> Iterator[str]:
+def describe_outcomes(outcomes: OutcomeFacts | None) -> Iterator[str]:
     """Yield the table of components: known rows, mean, and correlation with the length of the conversation."""
     if outcomes is None:
         return
@@ -36,7 +36,7 @@ def outcome_table(outcomes: OutcomeFacts | None) -> Iterator[str]:
         yield f"  {one} with {other}: {pair['correlation']:+.2f} in {counted(pair['rows'], 'row')}"
 
 
-def outcome_warnings(outcomes: OutcomeFacts | None) -> Iterator[str]:
+def warn_about_outcomes(outcomes: OutcomeFacts | None) -> Iterator[str]:
     """Yield a warning for each component that carries no signal, or that the length explains."""
     if outcomes is None:
         return
@@ -54,7 +54,7 @@ def outcome_warnings(outcomes: OutcomeFacts | None) -> Iterator[str]:
             )
 
 
-def unknown_outcomes(paths: Iterable[str]) -> str:
+def describe_unknown_outcomes(paths: Iterable[str]) -> str:
     """Return why rows have no reward if it is made of outcomes alone; empty if it is not."""
     wanted = list(paths)
     if not wanted or not all(path.startswith("outcome.") for path in wanted):

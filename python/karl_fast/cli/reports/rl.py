@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
-from karl_fast.cli.signals import listen
+from karl_fast.cli.signals import handle_signals
 from karl_fast.filter import differ
 from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.rl.metrics import dropped, hint_of
@@ -165,7 +165,7 @@ def curve(values: Sequence[float], width: int) -> str:
 def watch_rounds(show: int, quiet: bool) -> Iterator[Silent]:
     """Yield the viewer: silent, lines, or a table at a terminal; a signal that ends the run prints how far it got."""
     with _viewer(show, quiet) as viewer:
-        listen(viewer.stopped)
+        handle_signals(viewer.stopped)
         yield viewer
 
 

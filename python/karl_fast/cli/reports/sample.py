@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 from karl_fast._safe_text import clean, counted, decimal, in_bytes
-from karl_fast.cli.reports.outcome_table import outcome_table, outcome_warnings, unknown_outcomes
+from karl_fast.cli.reports.outcome_table import describe_outcomes, describe_unknown_outcomes, warn_about_outcomes
 from karl_fast.export.write import FEWEST, MESSAGE, describe_media, messages_from
 from karl_fast.log.conversation_hints import JOIN, REJECTED
 from karl_fast.log.discovery import PARQUET, neighbours_glob, why_no_groups
@@ -40,13 +40,13 @@ DOMAINS_SHOWN = 12
 KEYS_SHOWN = 16
 
 
-def page(lines: Iterable[str], to: TextIO | None = None) -> str:
+def join_lines(lines: Iterable[str], to: TextIO | None = None) -> str:
     """Join the lines that are not empty, each wrapped between words; for stderr by default."""
     seen = (sys.stderr if to is None else to).isatty()
-    return "\n".join(_broken(line, seen) for whole in lines for line in whole.split("\n") if line)
+    return "\n".join(_wrap(line, seen) for whole in lines for line in whole.split("\n") if line)
 
 
-def _broken(line: str, seen: bool) -> str:
+def _wrap(line: str, seen: bool) -> str:
     if line.startswith("  ") and not line.startswith(INDENT):
         return line  # of a table, or a place in a file
     if line.startswith(WARNING) and not seen:
@@ -67,20 +67,20 @@ def describe_sample(manifest: Manifest, out: str | None) -> str:
     law = f"{draw['sampler']}, seed {manifest['seed']}"
     rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
     lines = [
-        _input(manifest),
-        _accounting(manifest),
-        _groups(manifest["groups"]),
-        _target(manifest["target"]),
-        f"drawn     {_drawn(draw)} {_of_groups(draw['distinct_groups'])} ({law})",
-        _strata(draw),
-        _reward_change(manifest),
-        *_failures(manifest),
+        _describe_inputs(manifest),
+        _describe_rows(manifest),
+        _describe_groups(manifest["groups"]),
+        _describe_target_line(manifest["target"]),
+        f"drawn     {_count_drawn(draw)} {_count_groups(draw['distinct_groups'])} ({law})",
+        _describe_strata(draw),
+        _describe_rewards(manifest),
+        *_describe_failures(manifest),
         f"written   {rows} as {manifest['export']['shape']} to {clean(out)}"
         if out
         else f"dry run   {rows}; nothing written",
     ]
     warnings = [WARNING + warning for warning in warn_about_sample(manifest)]
-    return page([*lines, *warnings])
+    return join_lines([*lines, *warnings])
 
 
 def describe_settings_change(config: SettingsFile, manifest: Manifest, *, reread: bool) -> Iterable[str]:
@@ -107,25 +107,25 @@ def _digest(function: object) -> object:
 def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
     """Return the report of `inspect`."""
     lines = [
-        _input(report),
-        _accounting(report),
-        _groups(report["groups"]),
-        _spread("sizes     rows a group", report["group_rows"]),
-        _spread("          bytes a record", report["record_bytes"]),
-        _keys(report["inputs"]),
-        _duplicates(report),
-        *_diversity(report["diversity"]),
-        *_domains(report["domains"], report.get("other_domains") or 0),
-        *_histogram(report),
-        *outcome_table(report.get("outcomes")),
-        *_ladder(ladder, report["target"]),
-        *_bad_rows(report["inputs"]),
+        _describe_inputs(report),
+        _describe_rows(report),
+        _describe_groups(report["groups"]),
+        _describe_spread("sizes     rows a group", report["group_rows"]),
+        _describe_spread("          bytes a record", report["record_bytes"]),
+        _describe_keys(report["inputs"]),
+        _describe_duplicates(report),
+        *_describe_diversity(report["diversity"]),
+        *_describe_domains(report["domains"], report.get("other_domains") or 0),
+        *_draw_histogram(report),
+        *describe_outcomes(report.get("outcomes")),
+        *_describe_ladder(ladder, report["target"]),
+        *_describe_bad_rows(report["inputs"]),
         *(WARNING + warning for warning in warn_about_inspection(report)),
     ]
-    return page(lines, sys.stdout)
+    return join_lines(lines, sys.stdout)
 
 
-def _input(manifest: Manifest) -> str:
+def _describe_inputs(manifest: Manifest) -> str:
     files = manifest["inputs"]
     size = sum(file["size_bytes"] for file in files)
     formats = ", ".join(sorted({f"{file['format']} ({file['layout']})" for file in files}))
@@ -147,7 +147,7 @@ LINES = {"blank_lines": "blank_lines", "welded_lines": "lines_of_several_records
 """Counts of lines in the manifest, by the words of the report."""
 
 
-def _accounting(manifest: Manifest) -> str:
+def _describe_rows(manifest: Manifest) -> str:
     account, files = manifest["accounting"], manifest["inputs"]
     notes = account["notes"] | {label: sum(file[name] for file in files) for name, label in LINES.items()}
     dropped, noted = counts_of(account["dropped"]), counts_of(notes)
@@ -160,7 +160,7 @@ def counts_of(counts: dict[str, int]) -> str:
     return ", ".join(f"{_words(name)} {count:,}" for name, count in counts.items() if count)
 
 
-def _groups(groups: dict[str, Any]) -> str:
+def _describe_groups(groups: dict[str, Any]) -> str:
     if groups["count"] is None:
         return "groups    not counted in a stream"
     if not groups["count"]:
@@ -176,31 +176,31 @@ def _groups(groups: dict[str, Any]) -> str:
     return f"groups    {groups['count']:,}, constant {groups['constant']:,}{share}: {where}{few}{without}"
 
 
-def _target(target: dict[str, Any]) -> str:
+def _describe_target_line(target: dict[str, Any]) -> str:
     wanted = f" (wanted {target['ess_wanted_share']:.1%})" if target["ess_wanted_share"] is not None else ""
     if (recency := target.get("recency")) is not None:
         wanted = f", {recency['ess_share_before']:.1%} without age{wanted}"
     head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {describe_target(target)}"
     ess = f"ESS {target['ess_rows']:,.1f} rows = {target['ess_reached_share']:.1%}{wanted}"
-    return f"{head}{_z(target['log_z'])}\n          {ess}, top row {target['largest_weight_share']:.2%}"
+    return f"{head}{_describe_log_z(target['log_z'])}\n          {ess}, top row {target['largest_weight_share']:.2%}"
 
 
-def _z(log_z: dict[str, Any]) -> str:
+def _describe_log_z(log_z: dict[str, Any]) -> str:
     if "value" in log_z:
         return "" if log_z["value"] is None else f", log Z {log_z['value']:.6g}"
     return f", log Z over {counted(log_z['scopes'], 'scope')}" if log_z["scopes"] else ""
 
 
-def _drawn(draw: dict[str, Any]) -> str:
+def _count_drawn(draw: dict[str, Any]) -> str:
     copies = f", {draw['distinct_rows']:,} of them different," if draw["distinct_rows"] < draw["rows"] else ""
     return counted(draw["rows"], "row") + copies
 
 
-def _of_groups(groups: int) -> str:
+def _count_groups(groups: int) -> str:
     return f"of {counted(groups, 'group')}" if groups else "without a group"
 
 
-def _strata(draw: dict[str, Any]) -> str:
+def _describe_strata(draw: dict[str, Any]) -> str:
     strata = draw.get("strata")
     if strata is None:
         return ""
@@ -210,7 +210,7 @@ def _strata(draw: dict[str, Any]) -> str:
     return f"strata    {strata['deal']} per {strata['field']}: " + ", ".join(shown + more)
 
 
-def _reward_source(manifest: Manifest) -> str:
+def _describe_reward_source(manifest: Manifest) -> str:
     """Return where the reward of the rows is from: fields, components with their weights, functions."""
     components = manifest["reward"].get("components") or {}
     if "reward" in manifest.get("columns_given", []):
@@ -220,17 +220,17 @@ def _reward_source(manifest: Manifest) -> str:
     return clean(", ".join(named) or " or ".join(sorted(filter(None, fields))) or "reward")
 
 
-def _reward_change(manifest: Manifest) -> str:
+def _describe_rewards(manifest: Manifest) -> str:
     reward = manifest["reward"]
     parts = {"read": reward["before"], "kept": reward["kept"], "drawn": reward["after"]}
     if not all(part["count"] for part in parts.values()):
         return ""
     means = ", ".join(f"{decimal(part['mean'])} {name}" for name, part in parts.items())
     stds = ", ".join(decimal(part["std"], 3) for part in parts.values())
-    return f"reward    mean {means}; std {stds}\n{INDENT}source: {_reward_source(manifest)}"
+    return f"reward    mean {means}; std {stds}\n{INDENT}source: {_describe_reward_source(manifest)}"
 
 
-def _failures(manifest: Manifest) -> Iterable[str]:
+def _describe_failures(manifest: Manifest) -> Iterable[str]:
     draw = manifest["draw"]
     if failed := draw["failed"]:
         others = draw["sampler"] != "all" and draw["rows"] == draw["rows_wanted"]
@@ -245,12 +245,12 @@ def _failures(manifest: Manifest) -> Iterable[str]:
         yield "secrets   replaced: " + ", ".join(f"{name} {count:,}" for name, count in manifest["secrets"].items())
 
 
-def _spread(head: str, values: dict[str, int]) -> str:
+def _describe_spread(head: str, values: dict[str, int]) -> str:
     numbers = ", ".join(f"{name} {value:,}" for name, value in values.items())
     return f"{head}: {numbers}" if values else ""
 
 
-def _keys(files: list[dict[str, Any]]) -> str:
+def _describe_keys(files: list[dict[str, Any]]) -> str:
     keys = list(dict.fromkeys(clean(shorten_key(key)) for file in files for key in file["keys"]))
     more = f", and {len(keys) - KEYS_SHOWN:,} more" if len(keys) > KEYS_SHOWN else ""
     return f"fields    {', '.join(keys[:KEYS_SHOWN])}{more}" if keys else ""
@@ -265,20 +265,20 @@ DIVERSITY = {
 """Names of the measures of diversity in reports."""
 
 
-def _diversity(found: dict[str, Any] | None) -> Iterable[str]:
+def _describe_diversity(measures: dict[str, Any] | None) -> Iterable[str]:
     """Yield the diversity of answers, without the numbers that are not known."""
-    known = [f"{name} {found[key]:.3f}" for key, name in DIVERSITY.items() if found and found[key] is not None]
-    if found and known:
-        yield f"diversity {', '.join(known)}, of {counted(found['rows'], 'answer')}"
+    known = [f"{name} {measures[key]:.3f}" for key, name in DIVERSITY.items() if measures and measures[key] is not None]
+    if measures and known:
+        yield f"diversity {', '.join(known)}, of {counted(measures['rows'], 'answer')}"
 
 
-def _duplicates(report: Manifest) -> str:
+def _describe_duplicates(report: Manifest) -> str:
     ids, same = report["accounting"]["notes"]["repeated_ids"], report["duplicate_trajectories"]
     again, alike = counted(ids, "repeated id"), counted(same, "identical trajectory", "identical trajectories")
     return f"doubles   {again}, {alike}" if ids or same else ""
 
 
-def _domains(domains: dict[str, Any], others: int) -> Iterable[str]:
+def _describe_domains(domains: dict[str, Any], others: int) -> Iterable[str]:
     if domains:
         counts = sorted(domains.items(), key=lambda item: -item[1]["before"])
         shown = [f"{clean(name)} {count['before']:,}" for name, count in counts[:DOMAINS_SHOWN]]
@@ -287,7 +287,7 @@ def _domains(domains: dict[str, Any], others: int) -> Iterable[str]:
         yield "domains   " + ", ".join(shown + more)
 
 
-def _histogram(report: Manifest) -> Iterable[str]:
+def _draw_histogram(report: Manifest) -> Iterable[str]:
     reward = report["reward"]["before"]
     if not reward["count"]:
         return
@@ -295,20 +295,20 @@ def _histogram(report: Manifest) -> Iterable[str]:
         f"mean {decimal(reward['mean'])}, std {decimal(reward['std'])}, from {reward['min']:.6g} to {reward['max']:.6g}"
     )
     yield f"reward    {reward['count']:,} present, {numbers}"
-    yield f"{INDENT}source: {_reward_source(report)}"
+    yield f"{INDENT}source: {_describe_reward_source(report)}"
     edges, counts = reward["histogram"]["edges"], reward["histogram"]["counts"]
     most = max(counts)
     for low, high, count in zip(edges, edges[1:], counts, strict=False):
         if count:
-            yield f"  {low:>9.4g} .. {high:<9.4g} {count:>9,} {_bar(count / most)}"
+            yield f"  {low:>9.4g} .. {high:<9.4g} {count:>9,} {_draw_bar(count / most)}"
 
 
-def _bar(share: float) -> str:
+def _draw_bar(share: float) -> str:
     eighths = max(1, round(share * WIDTH * 8))
     return "█" * (eighths // 8) + (BAR[eighths % 8 - 1] if eighths % 8 else "")
 
 
-def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
+def _describe_ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
     if ladder:
         yield f"target    on {describe_target(target)}; the marked line is what sample takes"
         yield f"  {'inverse temperature':>20} {'ESS rows':>12} {'ESS':>7} {'top row':>8} {'expected reward':>16}"
@@ -318,7 +318,7 @@ def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
         yield f"  {rung['inverse_temperature']:>20.6g} {ess} {rung['expected_reward']:>16.4f}{mark}"
 
 
-def _bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
+def _describe_bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
     places = [(file["path"], bad) for file in files for bad in file["bad_rows"]][:10]
     for path, bad in places:
         key = f" {clean(bad['key'])}" if "key" in bad else ""
@@ -379,29 +379,29 @@ NOTES = {
 
 def warn_about_inspection(report: Manifest) -> Iterator[str]:
     """Yield the warnings of `inspect`."""
-    yield from _unread(report)
-    yield from outcome_warnings(report.get("outcomes"))
+    yield from _warn_about_inputs(report)
+    yield from warn_about_outcomes(report.get("outcomes"))
 
 
-def _unread(report: Manifest) -> Iterator[str]:
-    """Yield warnings about fields found in no record, or in few, and about mostly damaged files."""
+def _warn_about_inputs(report: Manifest) -> Iterator[str]:
+    """Yield warnings about fields that are in no record, or in few, and about mostly damaged files."""
     files = report["inputs"]
-    yield from _no_logs(files)
-    yield from _damaged(files)
-    yield from _passed(report["run"]["parquet_passed"])
-    yield from _refused(report["run"]["refused"])
-    yield from _left_out(report["run"]["columns_left_out"])
+    yield from _warn_about_damaged_files(files)
+    yield from _warn_about_checksums(files)
+    yield from _warn_about_parquet(report["run"]["parquet_passed"])
+    yield from _warn_about_refused(report["run"]["refused"])
+    yield from _warn_about_columns(report["run"]["columns_left_out"])
     if why := why_no_groups(files):
         yield clean(why)
-    yield from _mixed(report.get("mixed_numbers", {}))
+    yield from _warn_about_mixed_numbers(report.get("mixed_numbers", {}))
     yield from map(clean, report["run"].get("missing_rewards", ()))
-    yield from _missing(report)
-    yield from _rejected(files)
+    yield from _warn_about_missing_rewards(report)
+    yield from _warn_about_rejected(files)
     if left := report["run"].get("left_beside"):
         yield f"the rows lack the texts of {clean(' and '.join(map(shorten_key, left)))}, which {JOIN}"
 
 
-def _rejected(files: list[dict[str, Any]]) -> Iterator[str]:
+def _warn_about_rejected(files: list[dict[str, Any]]) -> Iterator[str]:
     """Warn of preferences of which one half is not read."""
     for file in files:
         read = {path for name, path in dict(file["fields"]).items() if name in TRAJECTORY}
@@ -410,15 +410,15 @@ def _rejected(files: list[dict[str, Any]]) -> Iterator[str]:
             return
 
 
-def _mixed(mixed: dict[str, Any]) -> Iterator[str]:
+def _warn_about_mixed_numbers(mixed: dict[str, Any]) -> Iterator[str]:
     """Warn that names of a column are spellings of one number, which are different names."""
-    for field, found in mixed.items():
-        spelled = ", ".join(clean(name) for name in found["first"])
-        more = f", and so of {counted(found['numbers'] - 1, 'other number')}" if found["numbers"] > 1 else ""
+    for field, spellings in mixed.items():
+        spelled = ", ".join(clean(name) for name in spellings["first"])
+        more = f", and so of {counted(spellings['numbers'] - 1, 'other number')}" if spellings["numbers"] > 1 else ""
         yield f"{spelled} are different {field}s, for a name is the text in the log{more}: write each number in one way"
 
 
-def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
+def _warn_about_checksums(files: list[dict[str, Any]]) -> Iterator[str]:
     """Yield warnings about packed files with wrong checksums, which do not locate the damage."""
     damaged = [clean(file["path"]) for file in files if "damaged_stream" in dict(file["dropped"])]
     if damaged:
@@ -429,28 +429,30 @@ def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def _missing(report: Manifest) -> Iterator[str]:
+def _warn_about_missing_rewards(report: Manifest) -> Iterator[str]:
     """Yield warnings about rows without a reward, or without a named component, with the likely cause."""
     settings, files, account = report["settings"], report["inputs"], report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
     reward, damaged = settings.get("reward") or {}, sum(sum(file["dropped"].values()) for file in files)
     nowhere = 0 < missing == account["rows_read"] - damaged
     if reward and nowhere:
-        yield _unrewarded(reward)
+        yield _describe_unrewarded(reward)
     if not missing or settings.get("format") is not None:
         return
     rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
-    if unknown := unknown_outcomes(reward):
+    if unknown := describe_unknown_outcomes(reward):
         yield clean(f"{rows}: {unknown}")
         return
-    if told := _other_kind(files, reward):
-        yield clean(told)
+    if warning := _describe_other_kind(files, reward):
+        yield clean(warning)
     elif reward or missing <= MANY * account["rows_read"]:
         return
-    elif told := describe_unrated(files, "reward", None):
-        yield clean(f"{told if nowhere else rows}: {rating_hint(files, informative_outcomes(report.get('outcomes')))}")
+    elif warning := describe_unrated(files, "reward", None):
+        yield clean(
+            f"{warning if nowhere else rows}: {rating_hint(files, informative_outcomes(report.get('outcomes')))}"
+        )
     elif nowhere:
-        yield clean(_nowhere(report))
+        yield clean(_describe_unnamed_reward(report))
     else:
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
         yield (
@@ -459,19 +461,19 @@ def _missing(report: Manifest) -> Iterator[str]:
         )
 
 
-def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | None:
+def _describe_other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | None:
     """Return a hint if a file is a transcript or from a data set; None if functions score, which work on any file."""
     if reward and all(isinstance(value, dict) for value in reward.values()):
         return None
-    if told := describe_transcripts(files):
-        return f"{told}: {CONVERT}"
-    if told := describe_unread(files):
-        return told
-    told = None if reward else describe_data_set(files)
-    return told and f"{told}: {REDRAW}"
+    if warning := describe_transcripts(files):
+        return f"{warning}: {CONVERT}"
+    if warning := describe_unread(files):
+        return warning
+    warning = None if reward else describe_data_set(files)
+    return warning and f"{warning}: {REDRAW}"
 
 
-def _nowhere(report: Manifest) -> str:
+def _describe_unnamed_reward(report: Manifest) -> str:
     """Return a warning that no record has a reward, with a likely field, or that all have null or NaN for it."""
     files = report["inputs"]
     keys = list(dict.fromkeys(key for file in files for key in file["keys"]))
@@ -487,7 +489,7 @@ def _hint(field: str, report: Manifest) -> str:
     return str(report["run"].get("hints", {}).get(field) or naming_hint(field, ()))
 
 
-def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
+def _warn_about_damaged_files(files: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a warning about mostly damaged files, if others were read."""
     damaged = [(sum(file["dropped"].get(reason, 0) for reason in DAMAGE), file) for file in files]
     poor = [(bad, file) for bad, file in damaged if bad > POOR * file["rows_read"]]
@@ -497,14 +499,14 @@ def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
         yield f"no record in {bad:,} of {counted(file['rows_read'], 'row')} of {clean(file['path'])}{others}"
 
 
-def _passed(parquet: list[str]) -> Iterator[str]:
+def _warn_about_parquet(parquet: list[str]) -> Iterator[str]:
     """Yield a warning about Parquet files of folders that were not read."""
     if parquet:
         files = counted(len(parquet), "Parquet file of a folder was", "Parquet files of folders were")
         yield clean(f"{files} passed over: Parquet is read where it is named, as by {neighbours_glob(parquet[0])}")
 
 
-def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
+def _warn_about_refused(refused: list[dict[str, str]]) -> Iterator[str]:
     """Yield a warning about files of folders in formats that cannot be read."""
     if refused:
         files = counted(len(refused), "file of a folder was", "files of folders were")
@@ -512,7 +514,7 @@ def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
         yield clean(f"{files} passed over{first}: {refused[0]['path']}: {refused[0]['reason']}")
 
 
-def _left_out(columns: list[dict[str, Any]]) -> Iterator[str]:
+def _warn_about_columns(columns: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a warning about columns of Parquet that are in no record."""
     if columns:
         first, others = columns[0], f" and {counted(len(columns) - 1, 'other column')}" if len(columns) > 1 else ""
@@ -522,7 +524,7 @@ def _left_out(columns: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def _note(manifest: Manifest) -> str | None:
+def _describe_ess_note(manifest: Manifest) -> str | None:
     """Return the reason why the target ESS and the one reached differ."""
     note, wanted = manifest["target"]["note"], manifest["target"]["ess_wanted_share"]
     rows = (wanted or 0) * manifest["accounting"]["rows_kept"]
@@ -531,33 +533,33 @@ def _note(manifest: Manifest) -> str | None:
     return NOTES.get(note or "")
 
 
-def _unrewarded(reward: dict[str, Any]) -> str:
+def _describe_unrewarded(reward: dict[str, Any]) -> str:
     """Return a warning that no record has the components of a reward, which may be fields or functions."""
     which = f"{'the reward' if len(reward) == 1 else 'all of the rewards'} {clean(', '.join(reward))}"
     scored = all(isinstance(value, dict) for value in reward.values())
     return f"no record was given a number by {which}" if scored else f"no record has a value for {which}"
 
 
-def _first(manifest: Manifest, reason: str) -> str:
+def _describe_first_place(manifest: Manifest, reason: str) -> str:
     """Return `, the first at byte 120 of log.jsonl` for rows that failed for a reason; empty if no place is known."""
     plain = {file["path"] for file in manifest["inputs"] if file["codec"] == "plain"}
-    found = next((row for row in manifest["run"]["failed_rows"] if row["reason"] == reason), None)
-    if not found or found["path"] not in plain or found["path"].endswith(PARQUET):
+    row = next((row for row in manifest["run"]["failed_rows"] if row["reason"] == reason), None)
+    if not row or row["path"] not in plain or row["path"].endswith(PARQUET):
         return ""
-    return f", the first at byte {found['offset']:,} of {clean(found['path'])}"
+    return f", the first at byte {row['offset']:,} of {clean(row['path'])}"
 
 
 def warn_about_sample(manifest: Manifest) -> Iterator[str]:
     """Yield the warnings of `sample`."""
-    yield from _unread(manifest)
+    yield from _warn_about_inputs(manifest)
     yield from map(clean, manifest["run"].get("bad_templates", ()))
-    if note := _note(manifest):
+    if note := _describe_ess_note(manifest):
         yield note
     draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
     if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
         yield f"more rows were drawn than the ESS of {ess:,.1f}: many of them are unlikely under the target"
-    yield from _unselected(manifest)
-    yield from _repeated(draw)
+    yield from _warn_about_whole_draw(manifest)
+    yield from _warn_about_repeats(draw)
     if draw["rows"] < draw["rows_wanted"] and not _takes_all(manifest):
         wanted = counted(draw["rows_wanted"], "row was", "rows were")
         # Of a stream rows went by that can be drawn, and were not held.
@@ -568,28 +570,29 @@ def warn_about_sample(manifest: Manifest) -> Iterator[str]:
             why = "strata with too few rows are not filled from others" if "strata" in draw else "no other can be drawn"
             yield f"{wanted} wanted, {counted(draw['rows'], 'was', 'were')} drawn: {why}"
     if bad := draw["failed"].get("unparsable"):
-        yield f"{counted(bad, 'drawn row is', 'drawn rows are')} not JSON{_first(manifest, 'unparsable')}"
+        place = _describe_first_place(manifest, "unparsable")
+        yield f"{counted(bad, 'drawn row is', 'drawn rows are')} not JSON{place}"
     for reason, what in UNREAD.items():
         if bad := draw["failed"].get(reason):
-            yield f"{counted(bad, 'row has', 'rows have')} {what}{_first(manifest, reason)}"
+            yield f"{counted(bad, 'row has', 'rows have')} {what}{_describe_first_place(manifest, reason)}"
     media = manifest["run"].get("media_beside", {})
     yield from describe_media(media)
     if bad := draw["failed"].get("bad_message", 0) - sum(media.values()):
         path = messages_from(manifest["inputs"])
         where = f" in {clean(path)}" if path else ""
-        first = "" if media else _first(manifest, "bad_message")
+        first = "" if media else _describe_first_place(manifest, "bad_message")
         yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}{first}: {MESSAGE}"
-    yield from _doubled(manifest)
+    yield from _warn_about_duplicates(manifest)
     for name, rows in manifest["export"]["merged_into_train"].items():
-        went = f"{'it' if rows == 1 else 'they'} went to train{_larger(manifest, name)}"
+        went = f"{'it' if rows == 1 else 'they'} went to train{_describe_larger_split(manifest, name)}"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went}"
-    yield from _off_quota(manifest)
+    yield from _warn_about_quotas(manifest)
     train = manifest["export"]["splits"]["train"]
     if manifest["settings"]["split"][0] > 0 and train < FEWEST:
         yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"
 
 
-def _doubled(manifest: Manifest) -> Iterator[str]:
+def _warn_about_duplicates(manifest: Manifest) -> Iterator[str]:
     """Warn of copies that were dropped with another reward, and of rows with a key twice in one object."""
     if other := manifest["accounting"]["notes"].get("duplicates_with_other_reward"):
         copies = counted(manifest["accounting"]["dropped"].get("duplicate", 0), "dropped copy", "dropped copies")
@@ -610,7 +613,7 @@ def _takes_all(manifest: Manifest) -> bool:
     return plain and "strata" not in draw and not draw["over_group_cap"] and draw["rows"] == drawable > 1
 
 
-def _unselected(manifest: Manifest) -> Iterator[str]:
+def _warn_about_whole_draw(manifest: Manifest) -> Iterator[str]:
     """Warn of a draw of every row, by which nothing is selected."""
     if _takes_all(manifest):
         draw = manifest["draw"]
@@ -619,7 +622,7 @@ def _unselected(manifest: Manifest) -> Iterator[str]:
         yield f"{wanted}all {draw['rows']:,} rows that can be drawn were drawn{by}: a smaller -k selects"
 
 
-def _repeated(draw: Manifest) -> Iterator[str]:
+def _warn_about_repeats(draw: Manifest) -> Iterator[str]:
     """Warn of rows that teach what others teach, other than copies that a draw with replacement makes."""
     if draw["duplicate_rows"] > REPEATED * draw["distinct_rows"]:
         rows, of = counted(draw["duplicate_rows"], "drawn row"), draw["distinct_rows"]
@@ -628,10 +631,10 @@ def _repeated(draw: Manifest) -> Iterator[str]:
 
 
 REPEATED = 0.1
-"""Share of the drawn rows from which on repeated ones are told of."""
+"""Share of the drawn rows from which on repeated ones are worth a warning."""
 
 
-def _larger(manifest: Manifest, name: str) -> str:
+def _describe_larger_split(manifest: Manifest, name: str) -> str:
     """Return the fractions that give a split enough rows, as they were tried; or what else may."""
     larger = manifest["export"].get("larger_split")
     if larger is None:
@@ -640,7 +643,7 @@ def _larger(manifest: Manifest, name: str) -> str:
     return f"; --split {shares} leaves it {counted(larger['rows'][name], 'row')}"
 
 
-def _off_quota(manifest: Manifest) -> Iterator[str]:
+def _warn_about_quotas(manifest: Manifest) -> Iterator[str]:
     """Warn of splits that are far from their share of the rows, because a group falls into one split whole."""
     export = manifest["export"]
     for name, quota in export["quotas"].items():
@@ -649,10 +652,10 @@ def _off_quota(manifest: Manifest) -> Iterator[str]:
         wanted, rows = quota["wanted"], quota["rows"]
         far = name != "train" and abs(rows - wanted) > max(wanted / 2, FEWEST)
         if rows == 0 < wanted < 1:
-            yield f"{name} has no row: its share of so few rows is {wanted:.2g}{_larger(manifest, name)}"
+            yield f"{name} has no row: its share of so few rows is {wanted:.2g}{_describe_larger_split(manifest, name)}"
         elif far or (rows == 0 and wanted >= 1):
             yield (
                 f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, of a session, or of a"
                 " prompt where there is no group, fall into one split"
-                f"{'' if rows else _larger(manifest, name)}"
+                f"{'' if rows else _describe_larger_split(manifest, name)}"
             )

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted, decimal, in_gigabytes
-from karl_fast.cli.reports.sample import page
-from karl_fast.cli.signals import listen
+from karl_fast.cli.reports.sample import join_lines
+from karl_fast.cli.signals import handle_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ class Silent:
 
     def say(self, line: str) -> None:
         """Print a line, broken where it is long."""
-        sys.stderr.write(page([line]) + "\n")
+        sys.stderr.write(join_lines([line]) + "\n")
 
     def started(self, run: OfflineRun) -> None:
         """Remember it."""
@@ -169,7 +169,7 @@ class Bar(StepLines):
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
-        self.bar.console.print(page([line]), highlight=False, markup=False)
+        self.bar.console.print(join_lines([line]), highlight=False, markup=False)
 
     def started(self, run: OfflineRun) -> None:
         """Print the same, and set the length of the bar."""
@@ -188,7 +188,7 @@ class Bar(StepLines):
 def watch_training(settings: Training, quiet: bool) -> Iterator[Silent]:
     """Yield the viewer; a signal that ends the run prints how far it got."""
     with _looking(settings, quiet) as viewer:
-        listen(viewer.stopped)
+        handle_signals(viewer.stopped)
         yield viewer
 
 
