@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from karl_fast.errors import UsageError
-from karl_fast.settings.schema import build, displaced, variable
+from karl_fast.settings.schema import build, displaced_names, variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ def merge_layers(layers: Iterable[SettingsLayer], kind: type[S]) -> S:
     layers = list(layers)
     values: dict[str, Any] = {}
     for layer in layers:
-        weaker = displaced(kind, layer.values)
+        weaker = displaced_names(kind, layer.values)
         values = {name: value for name, value in values.items() if name not in weaker} | layer.values
     origins = {name: layer.origin for layer in layers for name in layer.values}
     more = {"origins": origins} if hasattr(kind, "chosen") else {}  # only those of sampling keep them

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.collection.opencode import export
-from karl_fast.collection.places import archive_folder, found, named
+from karl_fast.collection.places import archive_folder, find_named_files, find_usual_files
 from karl_fast.errors import FileError
 from karl_fast.log.discovery import path_text
 
@@ -77,11 +77,11 @@ def collect(
     """
     folder = (Path(archive) if archive is not None else archive_folder()).expanduser()
     failed: list[tuple[str, str]] = []
-    files = found(failed) if sources is None else named(sources, failed)
+    files = find_usual_files(failed) if sources is None else find_named_files(sources, failed)
     files = [file for file in files if folder.absolute() not in file.path.parents]
     _make_private(folder)
     with contextlib.ExitStack() as stack:
-        exported = [_with_rows(file, stack) for file in files]
+        exported = [_export_rows(file, stack) for file in files]
         failed += [(path_text(str(file.path)), why) for file, _, why in exported if why]
         facts = _core.collect(
             [(file.agent, file.path, file.name, file.form, rows) for file, rows, why in exported if not why],
@@ -95,7 +95,7 @@ def collect(
     return Collection(archive=str(folder), agents=agents, **values)  # type: ignore[arg-type]
 
 
-def _with_rows(file: AgentFile, stack: contextlib.ExitStack) -> tuple[AgentFile, Path | None, str | None]:
+def _export_rows(file: AgentFile, stack: contextlib.ExitStack) -> tuple[AgentFile, Path | None, str | None]:
     """Export a database to a temporary file of lines; return the file, its lines, and why there are none."""
     if file.form != "rows":
         return file, None, None

@@ -31,27 +31,27 @@ def export(database: Path, lines: Path) -> None:
         ValueError: the file is not a database that can be read.
     """
     try:
-        with contextlib.closing(_opened(database)) as connection, lines.open("w", encoding="ascii") as file:
+        with contextlib.closing(_open_database(database)) as connection, lines.open("w", encoding="ascii") as file:
             connection.execute("BEGIN")
-            for table in _tables(connection):
-                for row in _rows(connection, table):
+            for table in _list_tables(connection):
+                for row in _read_rows(connection, table):
                     file.write(json.dumps({"opencode_table": table, "row": row}) + "\n")
     except sqlite3.Error as error:
         raise ValueError(f"cannot read it as a database of SQLite: {error}") from error
 
 
-def _opened(database: Path) -> sqlite3.Connection:
+def _open_database(database: Path) -> sqlite3.Connection:
     """Open a database for reading. One that its program closed has no files for a reader, and cannot change."""
     place = f"file:{quote(os.fsencode(database))}?mode=ro"
     try:
-        return _connected(place)
+        return _connect(place)
     except sqlite3.OperationalError:
         if database.with_name(database.name + "-wal").exists():
             raise
-        return _connected(place + "&immutable=1")
+        return _connect(place + "&immutable=1")
 
 
-def _connected(place: str) -> sqlite3.Connection:
+def _connect(place: str) -> sqlite3.Connection:
     connection = sqlite3.connect(place, uri=True, timeout=TIMEOUT, isolation_level=None)
     connection.text_factory = lambda text: text.decode("utf-8", "backslashreplace")
     try:
@@ -62,19 +62,19 @@ def _connected(place: str) -> sqlite3.Connection:
     return connection
 
 
-def _tables(connection: sqlite3.Connection) -> list[str]:
-    there = [
+def _list_tables(connection: sqlite3.Connection) -> list[str]:
+    names = [
         name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     ]
-    return [name for table in TABLES for name in there if re.fullmatch(rf"{table}(_v\d+)?", name)]
+    return [name for table in TABLES for name in names if re.fullmatch(rf"{table}(_v\d+)?", name)]
 
 
-def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
+def _read_rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
     cursor = connection.execute(f'SELECT * FROM "{table}"')
     names = [column[0] for column in cursor.description]
     for row in cursor:
-        yield {name: _plain(value) for name, value in zip(names, row, strict=True)}
+        yield {name: _to_json(value) for name, value in zip(names, row, strict=True)}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value

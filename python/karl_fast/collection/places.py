@@ -58,12 +58,12 @@ OTHERS = ("*.jsonl", "*.jsonl.zst", "*.jsonl.gz", "*.json", "opencode*.db")
 """Patterns of sessions in a folder that a user names."""
 
 
-def usual() -> list[Place]:
+def usual_places() -> list[Place]:
     """Return the usual places, each as its agent finds it."""
     home, claude, codex = Path.home(), claude_folder(), codex_folder()
-    gemini = _variable("GEMINI_CLI_HOME", home) / ".gemini"
-    copilot = _variable("COPILOT_HOME", home / ".copilot")
-    opencode = _variable("XDG_DATA_HOME", home / ".local" / "share") / "opencode"
+    gemini = _folder_of("GEMINI_CLI_HOME", home) / ".gemini"
+    copilot = _folder_of("COPILOT_HOME", home / ".copilot")
+    opencode = _folder_of("XDG_DATA_HOME", home / ".local" / "share") / "opencode"
     database = os.environ.get("OPENCODE_DB", "")
     rollouts = ("*rollout-*.jsonl", "*rollout-*.jsonl.zst")
     return [
@@ -80,22 +80,22 @@ def usual() -> list[Place]:
 
 def archive_folder() -> Path:
     """Return the folder of the archive: ``$KARL_FAST_ARCHIVE``, or ``karl-fast/archive`` among the user's data."""
-    named = os.environ.get("KARL_FAST_ARCHIVE")
+    folder = os.environ.get("KARL_FAST_ARCHIVE")
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(named) if named else Path(data) / "karl-fast" / "archive"
+    return Path(folder) if folder else Path(data) / "karl-fast" / "archive"
 
 
 def claude_folder() -> Path:
     """Return the folder of Claude Code."""
-    return _variable("CLAUDE_CONFIG_DIR", Path.home() / ".claude")
+    return _folder_of("CLAUDE_CONFIG_DIR", Path.home() / ".claude")
 
 
 def codex_folder() -> Path:
     """Return the folder of Codex."""
-    return _variable("CODEX_HOME", Path.home() / ".codex")
+    return _folder_of("CODEX_HOME", Path.home() / ".codex")
 
 
-def _variable(name: str, default: Path) -> Path:
+def _folder_of(name: str, default: Path) -> Path:
     return Path(os.environ.get(name) or default)
 
 
@@ -106,50 +106,50 @@ Unread = list[tuple[str, str]]
 """Folders that cannot be listed, each with the reason."""
 
 
-def found(unread: Unread) -> list[AgentFile]:
+def find_usual_files(unread: Unread) -> list[AgentFile]:
     """Return the files in the usual places; add the folders that cannot be listed to `unread`."""
-    return _once(file for place in usual() for file in _files(place, place.agent, unread))
+    return _unique_files(file for place in usual_places() for file in _find_sessions(place, place.agent, unread))
 
 
-def named(sources: Iterable[str | Path], unread: Unread) -> list[AgentFile]:
+def find_named_files(sources: Iterable[str | Path], unread: Unread) -> list[AgentFile]:
     """Return the files in places that a user names; add the folders that cannot be listed to `unread`.
 
     Raises:
         FileError: there is nothing at such a place.
     """
-    return _once(file for source in sources for file in _named(Path(os.path.expanduser(source)), unread))  # noqa: PTH111
+    return _unique_files(file for source in sources for file in _find_named(Path(os.path.expanduser(source)), unread))  # noqa: PTH111
 
 
-def _named(source: Path, unread: Unread) -> Iterator[AgentFile]:
+def _find_named(source: Path, unread: Unread) -> Iterator[AgentFile]:
     path = source.absolute()
     if not path.exists():
         raise FileError(f"cannot open {source}: no such file or folder", 2, str(source), hint=beside(str(source)))
     # Hidden files are passed by where an archive is read.
     under = "/".join(["from", *(part.lstrip(".") or "dot" for part in path.parts[1:])])
     if path.is_dir():
-        yield from _files(Place("other", path, OTHERS), under, unread)
+        yield from _find_sessions(Place("other", path, OTHERS), under, unread)
     else:
-        yield AgentFile("other", path, _stored(under), _form(path))
+        yield AgentFile("other", path, _archive_name(under), _form_of(path))
 
 
-def _files(place: Place, under: str, unread: Unread) -> Iterator[AgentFile]:
+def _find_sessions(place: Place, under: str, unread: Unread) -> Iterator[AgentFile]:
     """Yield the sessions of a folder, hidden files left out; names of the archive begin with `under`."""
-    for here, names in _folders(place.folder, set(), unread):
+    for folder, names in _walk_folders(place.folder, set(), unread):
         for name in names:
-            path = Path(here, name)
+            path = Path(folder, name)
             inside = path.relative_to(place.folder).as_posix()
             is_wanted = any(fnmatch(inside, pattern) for pattern in place.patterns)
             if is_wanted and not name.startswith(".") and path.is_file():
-                yield AgentFile(place.agent, path, _stored(f"{under}/{inside}"), _form(path))
+                yield AgentFile(place.agent, path, _archive_name(f"{under}/{inside}"), _form_of(path))
 
 
-def _folders(folder: Path, seen: set[tuple[int, int]], unread: Unread) -> Iterator[tuple[Path, list[str]]]:
+def _walk_folders(folder: Path, seen: set[tuple[int, int]], unread: Unread) -> Iterator[tuple[Path, list[str]]]:
     """Yield each folder under a folder once, with the names of its other entries.
 
     Links are followed, after the real folders: people keep their projects on another disk.
     """
     try:
-        here = folder.stat()
+        facts = folder.stat()
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: (entry.is_symlink(), entry.name))
     except FileNotFoundError:
@@ -157,27 +157,27 @@ def _folders(folder: Path, seen: set[tuple[int, int]], unread: Unread) -> Iterat
     except OSError as error:
         unread.append((path_text(str(folder)), f"cannot list the folder: {error.strerror}"))
         return
-    if (here.st_dev, here.st_ino) in seen:
+    if (facts.st_dev, facts.st_ino) in seen:
         return
-    seen.add((here.st_dev, here.st_ino))
+    seen.add((facts.st_dev, facts.st_ino))
     inner = [entry.name for entry in entries if os.path.isdir(entry)]  # noqa: PTH112
     yield folder, sorted({entry.name for entry in entries}.difference(inner))
     for name in inner:
         if not name.startswith("."):
-            yield from _folders(folder / name, seen, unread)
+            yield from _walk_folders(folder / name, seen, unread)
 
 
-def _form(path: Path) -> Form:
+def _form_of(path: Path) -> Form:
     return SUFFIXES.get(path.suffix, "lines")
 
 
-def _stored(name: str) -> str:
+def _archive_name(name: str) -> str:
     """Return the name of a file in the archive, where every file is one of lines and packed."""
     name = path_text(name)
     name = next((name.removesuffix(suffix) for suffix in PACKED if name.endswith(suffix)), name)
     return name if name.endswith(".jsonl") else name + ".jsonl"
 
 
-def _once(files: Iterable[AgentFile]) -> list[AgentFile]:
+def _unique_files(files: Iterable[AgentFile]) -> list[AgentFile]:
     """Return each file once, though several places hold it."""
     return list({os.path.realpath(file.path): file for file in files}.values())

@@ -52,15 +52,16 @@ def read_state(archive: str | Path | None = None) -> CollectionState:
         "path": str(folder),
         "files": len(sizes),
         "bytes": sum(sizes),
-        "collected_at": _changed(folder / CATALOGUE),
+        "collected_at": _modified_at(folder / CATALOGUE),
     }
     triggers: list[TriggerState] = [
-        {"name": one.name, "place": one.place(), "installed": one.is_installed()} for one in TRIGGERS.values()
+        {"name": trigger.name, "place": trigger.place(), "installed": trigger.is_installed()}
+        for trigger in TRIGGERS.values()
     ]
     return {"archive": archive_state, "triggers": triggers}
 
 
-def _changed(path: Path) -> str | None:
+def _modified_at(path: Path) -> str | None:
     try:
         moment = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:

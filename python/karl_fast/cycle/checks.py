@@ -17,7 +17,7 @@ from karl_fast._suggest import beside
 from karl_fast.cycle.tasks import LINK
 from karl_fast.errors import FileError, KarlError, MissingExtraError, ModelError, UsageError
 from karl_fast.settings.schema import Rate
-from karl_fast.settings.toml import placed
+from karl_fast.settings.toml import name_file
 from karl_fast.settings.validation import check_choice
 
 if TYPE_CHECKING:
@@ -35,30 +35,30 @@ def check(config: CycleConfig, steps: tuple[str, ...]) -> None:
     """
     _check_outputs(config)
     for step in steps:
-        with _of_table(config, step):
+        with _name_table(config, step):
             CHECKS[step](config)
 
 
 @contextlib.contextmanager
-def _of_table(config: CycleConfig, step: str) -> Iterator[None]:
+def _name_table(config: CycleConfig, step: str) -> Iterator[None]:
     """Name the file and the table of a step in an error that names neither."""
     try:
         yield
     except KarlError as error:
         if isinstance(error, MissingExtraError) or str(error).startswith(str(config.file)):
             raise
-        found = placed(config.file, UsageError(f"[{step}] {error}"))
-        found.hint = error.hint
-        raise found from error
+        named = name_file(config.file, UsageError(f"[{step}] {error}"))
+        named.hint = error.hint
+        raise named from error
 
 
 def _check_outputs(config: CycleConfig) -> None:
     for name, path in (("folder", config.folder), ("metrics", config.metrics.parent)):
-        there = next(one for one in (path, *path.parents) if os.path.lexists(one))
-        if not there.is_dir():
-            raise placed(config.file, UsageError(f"[cycle] {name} is {path}, and {there} is a file"))
+        existing = next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
+        if not existing.is_dir():
+            raise name_file(config.file, UsageError(f"[cycle] {name} is {path}, and {existing} is a file"))
     if config.metrics.is_dir():
-        raise placed(config.file, UsageError(f"[cycle] metrics is {config.metrics}, a folder: wanted a file"))
+        raise name_file(config.file, UsageError(f"[cycle] metrics is {config.metrics}, a folder: wanted a file"))
 
 
 def _require_paths(table: dict[str, Any], key: str) -> None:

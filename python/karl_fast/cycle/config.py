@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
-from karl_fast.settings.schema import shown
+from karl_fast.settings.schema import shorten
 from karl_fast.settings.toml import load as load_sample
-from karl_fast.settings.toml import parsed, placed, text_of
+from karl_fast.settings.toml import name_file, parse_toml, read_config_text
 from karl_fast.train.config import load as load_train
 
 STEPS = ("collect", "convert", "outcomes", "sample", "train", "eval", "promote")
@@ -106,29 +106,29 @@ def load(path: str | Path) -> CycleConfig:
         UsageError: it is no TOML, lacks a table or a key, or holds one that means nothing.
     """
     file = Path(os.path.abspath(path))  # noqa: PTH100  (links stay what they are)
-    text = text_of(file)
+    text = read_config_text(file)
     try:
-        raw = parsed(text)
-        tables = {name: _table(file.parent, name, raw.get(name, {})) for name in KEYS}
-        steps = _steps(raw)
+        raw = parse_toml(text)
+        tables = {name: _check_table(file.parent, name, raw.get(name, {})) for name in KEYS}
+        steps = _check_steps(raw)
     except UsageError as error:
-        raise placed(file, error) from error
+        raise name_file(file, error) from error
     model = ""
     if "sample" in steps:
         load_sample(file)
     if "train" in steps:
-        model = _model(file)
+        model = _require_model(file)
     try:
         _check_eval(tables["eval"], raw, steps)
     except UsageError as error:
-        raise placed(file, error) from error
+        raise name_file(file, error) from error
     own = tables["cycle"]
     folder = Path(own.get("folder", file.with_suffix("")))
     tables["collect"].setdefault("archive", str(folder / "archive"))
     return CycleConfig(file, folder, Path(own.get("metrics", folder / "metrics.prom")), steps, tables, raw, model)
 
 
-def _steps(raw: dict[str, Any]) -> tuple[str, ...]:
+def _check_steps(raw: dict[str, Any]) -> tuple[str, ...]:
     """Return the steps with a table, if each has what it needs."""
     steps = tuple(step for step in STEPS if step in raw)
     if "convert" not in steps:
@@ -144,40 +144,40 @@ def _steps(raw: dict[str, Any]) -> tuple[str, ...]:
     return steps
 
 
-def _table(here: Path, name: str, table: Any) -> dict[str, Any]:
+def _check_table(folder: Path, name: str, table: Any) -> dict[str, Any]:
     """Return the checked values of a table, by name; paths are absolute."""
     if not isinstance(table, dict):
-        raise UsageError(f"{name} is {shown(table)}, wanted a table [{name}]")
-    found: dict[str, Any] = {}
-    for given, value in table.items():
-        key = given.replace("-", "_")
+        raise UsageError(f"{name} is {shorten(table)}, wanted a table [{name}]")
+    values: dict[str, Any] = {}
+    for typed, value in table.items():
+        key = typed.replace("-", "_")
         if key not in KEYS[name]:
             raise UsageError(
-                f"the key [{name}] {given} is unknown, wanted one of {', '.join(KEYS[name])}",
+                f"the key [{name}] {typed} is unknown, wanted one of {', '.join(KEYS[name])}",
                 hint=question(nearest(key, list(KEYS[name]))),
             )
-        _check(f"[{name}] {given}", value, KEYS[name][key])
-        found[key] = _absolute(here, value) if key in PATHS else value
-    return found
+        _check(f"[{name}] {typed}", value, KEYS[name][key])
+        values[key] = _make_absolute(folder, value) if key in PATHS else value
+    return values
 
 
 def _check(key: str, value: Any, wanted: str) -> None:
     kind = KINDS[wanted]
-    right = isinstance(value, get_args(kind) or kind) and isinstance(value, bool) == (kind is bool)
+    is_right = isinstance(value, get_args(kind) or kind) and isinstance(value, bool) == (kind is bool)
     if kind is list:
-        right = right and bool(value) and all(isinstance(one, str) and one for one in value)
-    if not right or value == "":
-        raise UsageError(f"{key} is {shown(value)}, wanted {wanted}")
+        is_right = is_right and bool(value) and all(isinstance(item, str) and item for item in value)
+    if not is_right or value == "":
+        raise UsageError(f"{key} is {shorten(value)}, wanted {wanted}")
 
 
-def _absolute(here: Path, value: str | list[str]) -> Any:
+def _make_absolute(folder: Path, value: str | list[str]) -> Any:
     """Return paths relative to a folder as absolute ones."""
     if isinstance(value, list):
-        return [_absolute(here, one) for one in value]
-    return str(here / os.path.expanduser(value))  # noqa: PTH111  (an unknown user stays as it is)
+        return [_make_absolute(folder, path) for path in value]
+    return str(folder / os.path.expanduser(value))  # noqa: PTH111  (an unknown user stays as it is)
 
 
-def _model(file: Path) -> str:
+def _require_model(file: Path) -> str:
     model = load_train(file).model
     if not model:
         raise UsageError(f"{file}: [train] has no model, wanted a folder or a name on the Hugging Face hub")
@@ -190,7 +190,7 @@ def _check_eval(table: dict[str, Any], raw: dict[str, Any], steps: tuple[str, ..
         return
     by = table.get("by", BY[0])
     if by not in BY:
-        raise UsageError(f"[eval] by is {shown(by)}, wanted {' or '.join(BY)}")
+        raise UsageError(f"[eval] by is {shorten(by)}, wanted {' or '.join(BY)}")
     if by == "rollouts":
         if "rl" not in raw:
             raise UsageError("[eval] by is rollouts, and there is no table [rl] with rewards and budgets")

@@ -45,38 +45,38 @@ class CycleRecords:
 
     folder: Path
 
-    def done(self, name: str, key: str) -> dict[str, Any] | None:
+    def read_step(self, name: str, key: str) -> dict[str, Any] | None:
         """Return the record of a finished step; None if there is none."""
         place = self.folder / "done" / f"{name}-{key}.json"
-        return _read(place) if place.is_file() else None
+        return _read_record(place) if place.is_file() else None
 
-    def finish(self, name: str, key: str, record: dict[str, Any]) -> None:
+    def write_step(self, name: str, key: str, record: dict[str, Any]) -> None:
         """Record a finished step."""
-        _write(self.folder / "done" / f"{name}-{key}.json", record)
+        _write_record(self.folder / "done" / f"{name}-{key}.json", record)
 
-    def last(self, name: str) -> dict[str, Any] | None:
+    def read_last(self, name: str) -> dict[str, Any] | None:
         """Return the newest record of a step; None if it never finished."""
-        found = sorted((self.folder / "done").glob(f"{name}-*.json"), key=lambda place: place.stat().st_mtime_ns)
-        return _read(found[-1]) if found else None
+        places = sorted((self.folder / "done").glob(f"{name}-*.json"), key=lambda place: place.stat().st_mtime_ns)
+        return _read_record(places[-1]) if places else None
 
-    def runs(self) -> list[dict[str, Any]]:
+    def read_runs(self) -> list[dict[str, Any]]:
         """Return all runs, the oldest first; one that was killed has the state `killed`."""
-        found = [_read(place) for place in sorted((self.folder / "runs").glob("[0-9]*.json"))]
-        held = self.is_held()
-        for run in found:
-            if run["state"] == "running" and not (held and run is found[-1]):
+        runs = [_read_record(place) for place in sorted((self.folder / "runs").glob("[0-9]*.json"))]
+        is_locked = self.is_locked()
+        for run in runs:
+            if run["state"] == "running" and not (is_locked and run is runs[-1]):
                 run["state"] = "killed"
-        return found
+        return runs
 
     def write_run(self, run: dict[str, Any]) -> None:
         """Write the state of a run."""
-        _write(self.folder / "runs" / f"{run['run']:06d}.json", run)
+        _write_record(self.folder / "runs" / f"{run['run']:06d}.json", run)
 
     def next_run(self) -> int:
         """Return the number of a new run."""
         return 1 + max((int(place.stem) for place in (self.folder / "runs").glob("[0-9]*.json")), default=0)
 
-    def is_held(self) -> bool:
+    def is_locked(self) -> bool:
         """Return whether a run holds the lock."""
         try:
             with (self.folder / _atomic.LOCK).open("rb") as file:
@@ -87,32 +87,32 @@ class CycleRecords:
             return False
         return False
 
-    def sweep_killed(self) -> None:
+    def remove_unfinished(self) -> None:
         """Remove the hidden, unfinished outputs of commands that were killed; the lock has to be held."""
         for name in OUTPUTS:
             for place in (self.folder / name).glob(UNFINISHED):
                 shutil.rmtree(place) if place.is_dir() else place.unlink()
 
-    def sweep(self, outputs: list[Path]) -> None:
+    def remove_intermediate(self, outputs: list[Path]) -> None:
         """Remove the intermediate outputs of earlier runs; `outputs` are those of this one."""
         for name in LAST_ONLY:
-            here = [one for one in outputs if one.parent.name == name]
-            for place in (self.folder / name).glob("*.jsonl") if here else ():
-                if place not in here:
+            own = [output for output in outputs if output.parent.name == name]
+            for place in (self.folder / name).glob("*.jsonl") if own else ():
+                if place not in own:
                     place.unlink()
 
 
-def _read(place: Path) -> dict[str, Any]:
+def _read_record(place: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(place.read_text("utf-8"))
+        record: dict[str, Any] = json.loads(place.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(
             f"{place} is damaged: it is not a record of a cycle", hint="remove it: what it records is done again"
         ) from error
-    return found
+    return record
 
 
-def _write(place: Path, record: dict[str, Any]) -> None:
+def _write_record(place: Path, record: dict[str, Any]) -> None:
     with _atomic.refused(place), contextlib.suppress(FileExistsError):
         place.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"

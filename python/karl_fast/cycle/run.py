@@ -1,4 +1,9 @@
-"""A run of a cycle: each step is skipped or executed, and recorded when it has finished."""
+"""A run of a cycle: each step is skipped or executed, and recorded when it has finished.
+
+`run` executes the steps whose inputs have changed, each as a command in a process of its own (`execute`), and writes
+the results for Prometheus; `plan_run` says what a run would do. An adapter is judged once: its decision is looked up,
+and never made again.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +23,10 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _atomic
 from karl_fast._extras import require_mlx
 from karl_fast._signals import Stopped
-from karl_fast.cycle import checks
-from karl_fast.cycle.checks import check
+from karl_fast.cycle.checks import check, check_look
 from karl_fast.cycle.config import STEPS
 from karl_fast.cycle.records import CycleRecords
-from karl_fast.cycle.tasks import LINK, task
+from karl_fast.cycle.tasks import LINK, make_task
 from karl_fast.errors import KarlError, UsageError
 from karl_fast.train.config import load
 
@@ -33,8 +37,8 @@ if TYPE_CHECKING:
     from karl_fast.cycle.config import CycleConfig
     from karl_fast.cycle.tasks import Task
 
-    Say = Callable[[str], object]
-    Tell = Callable[[dict[str, Any]], object]
+    OnLine = Callable[[str], object]
+    OnEvent = Callable[[dict[str, Any]], object]
 
 
 def steps_until(config: CycleConfig, last: str | None) -> tuple[str, ...]:
@@ -51,14 +55,16 @@ def steps_until(config: CycleConfig, last: str | None) -> tuple[str, ...]:
     return config.steps[: config.steps.index(last) + 1]
 
 
-def run(config: CycleConfig, last: str | None = None, *, say: Say = str, tell: Tell = dict) -> dict[str, Any]:
+def run(
+    config: CycleConfig, last: str | None = None, *, on_line: OnLine = str, on_event: OnEvent = dict
+) -> dict[str, Any]:
     """Run the steps of a cycle whose inputs have changed, up to one of them; return the record of the run.
 
     Args:
         config: the cycle.
         last: last step to run; all by default.
-        say: receiver of the lines that commands report.
-        tell: receiver of an event: the record of a step as it begins and as it ends, and that of the run.
+        on_line: called with each line that a command reports.
+        on_event: called with the record of a step as it begins and as it ends, and with that of the run.
 
     Raises:
         OutputExistsError: another run holds the working folder.
@@ -73,39 +79,39 @@ def run(config: CycleConfig, last: str | None = None, *, say: Say = str, tell: T
     with _atomic.refused(config.folder):
         config.folder.mkdir(parents=True, exist_ok=True)
     with _atomic.alone(config.folder) as lock:
-        return CycleRun(config, lock.fileno(), say, tell).all(steps)
+        return CycleRun(config, lock.fileno(), on_line, on_event).run_steps(steps)
 
 
 class CycleRun:
     """A run that holds the lock of its working folder."""
 
-    def __init__(self, config: CycleConfig, lock: int, say: Say, tell: Tell) -> None:
-        self.config, self.lock, self.say, self.tell = config, lock, say, tell
+    def __init__(self, config: CycleConfig, lock: int, on_line: OnLine, on_event: OnEvent) -> None:
+        self.config, self.lock, self.on_line, self.on_event = config, lock, on_line, on_event
         self.records = CycleRecords(config.folder)
         self.outputs: dict[str, Path] = {}
         self.results: dict[str, dict[str, Any]] = {}
         self.record: dict[str, Any] = {
             "run": self.records.next_run(),
             "state": "running",
-            "started": _now(),
+            "started": _timestamp(),
             "file": str(config.file),
             "steps": {},
         }
 
-    def all(self, steps: tuple[str, ...]) -> dict[str, Any]:
+    def run_steps(self, steps: tuple[str, ...]) -> dict[str, Any]:
         """Run the steps in order until one fails."""
         began = time.monotonic()
-        self.records.sweep_killed()
+        self.records.remove_unfinished()
         self.records.write_run(self.record)
         try:
-            checks.check(self.config, steps)
+            check(self.config, steps)
             for step in steps:
-                if not self.step(step):
+                if not self.run_step(step):
                     break
             else:
-                self.records.sweep([*self.outputs.values()])
-                ran = {one["state"] for name, one in self.record["steps"].items() if name != "collect"}
-                self.record["state"] = "unchanged" if ran == {"unchanged"} else "done"
+                self.records.remove_intermediate([*self.outputs.values()])
+                states = {values["state"] for name, values in self.record["steps"].items() if name != "collect"}
+                self.record["state"] = "unchanged" if states == {"unchanged"} else "done"
         except Stopped:
             self.record["state"] = "stopped"
             raise
@@ -115,76 +121,81 @@ class CycleRun:
         finally:
             self.record |= summarize_results(self.results) | {
                 "seconds": round(time.monotonic() - began, 3),
-                "ended": _now(),
+                "ended": _timestamp(),
             }
             self.records.write_run(self.record)
             write_prometheus(self.config.metrics, self.record)
-            self.tell({"event": "run", **self.record})
+            self.on_event({"event": "run", **self.record})
         return self.record
 
-    def step(self, step: str) -> bool:
+    def run_step(self, step: str) -> bool:
         """Skip or execute a step; return False if it failed."""
-        if step == "eval" and (decided := find_decision(self.config, self.outputs, self.records)):
-            self._skipped(step, decided["evaluation"])
+        if step == "eval" and (decision := find_decision(self.config, self.outputs, self.records)):
+            self._skip(step, decision["evaluation"])
             return True
-        now = task(self.config, step, self.outputs)
-        found = self.records.done(step, now.key)
-        if step != "collect" and found and "result" in found and found["output"] == now.output_digest():
-            self._skipped(step, found["result"], now)
+        task = make_task(self.config, step, self.outputs)
+        record = find_finished(task, self.records)
+        if record is not None:
+            self._skip(step, record["result"], task)
             return True
-        return self._execute(now)
+        return self._execute(task)
 
-    def _skipped(self, step: str, result: dict[str, Any], now: Task | None = None) -> None:
-        self._made(step, result, now)
-        self._note(step, {"state": "unchanged"})
+    def _skip(self, step: str, result: dict[str, Any], task: Task | None = None) -> None:
+        self._keep_result(step, result, task)
+        self._set_state(step, {"state": "unchanged"})
 
-    def _execute(self, now: Task) -> bool:
+    def _execute(self, task: Task) -> bool:
         """Run the command of a step, and record how it ended."""
-        if now.step == "train":
-            checks.check_look(self.config, self.outputs["sample"])
-        self._note(now.step, {"state": "running", "arguments": now.arguments})
-        if now.output is not None:
-            with _atomic.refused(now.output):
-                now.output.parent.mkdir(parents=True, exist_ok=True)
-        adopted = adopt_decision(self.config, now, self.records)
-        if adopted is not None:
-            self._finished(now, adopted, {"seconds": 0.0})
+        if task.step == "train":
+            check_look(self.config, self.outputs["sample"])
+        self._set_state(task.step, {"state": "running", "arguments": task.arguments})
+        if task.output is not None:
+            with _atomic.refused(task.output):
+                task.output.parent.mkdir(parents=True, exist_ok=True)
+        decision = adopt_decision(self.config, task, self.records)
+        if decision is not None:
+            self._finish(task, decision, {"seconds": 0.0})
             return True
-        ended = execute(now.arguments, self.config.file.parent, self.lock, self.say)
-        cost = {"seconds": ended.seconds, "peak_bytes": ended.peak_bytes}
-        if ended.code and not is_step_complete(now, ended.result):
-            self._note(now.step, cost | {"state": "failed", "error": ended.error})
-            self.record |= {"state": "failed", "error": f"{now.step}: {ended.error}", "code": max(ended.code, 1)}
+        child = execute(task.arguments, self.config.file.parent, self.lock, self.on_line)
+        cost = {"seconds": child.seconds, "peak_bytes": child.peak_bytes}
+        if child.code and not is_step_complete(task, child.result):
+            self._set_state(task.step, cost | {"state": "failed", "error": child.error})
+            self.record |= {"state": "failed", "error": f"{task.step}: {child.error}", "code": max(child.code, 1)}
             return False
-        self._finished(now, select_figures(now.step, ended.result), cost)
+        self._finish(task, select_figures(task.step, child.result), cost)
         return True
 
-    def _finished(self, now: Task, result: dict[str, Any], cost: dict[str, Any]) -> None:
-        if now.step == "promote":
+    def _finish(self, task: Task, result: dict[str, Any], cost: dict[str, Any]) -> None:
+        if task.step == "promote":
             result["evaluation"] = self.results["eval"]
-        inputs = {name: vars(content) for name, content in now.inputs.items()}
-        record = {"inputs": inputs, "arguments": now.arguments, "output": now.output_digest(), "result": result}
-        self.records.finish(now.step, now.key, record | cost)
-        self._made(now.step, result, now)
-        self._note(now.step, cost | {"state": "done"})
+        inputs = {name: vars(content) for name, content in task.inputs.items()}
+        record = {"inputs": inputs, "arguments": task.arguments, "output": task.output_digest(), "result": result}
+        self.records.write_step(task.step, task.key, record | cost)
+        self._keep_result(task.step, result, task)
+        self._set_state(task.step, cost | {"state": "done"})
 
-    def _made(self, step: str, result: dict[str, Any], now: Task | None) -> None:
+    def _keep_result(self, step: str, result: dict[str, Any], task: Task | None) -> None:
         self.results[step] = result
-        if now is not None and now.output is not None:
-            self.outputs[step] = now.output
+        if task is not None and task.output is not None:
+            self.outputs[step] = task.output
 
-    def _note(self, step: str, values: dict[str, Any]) -> None:
-        """Write the state of a step into the record of the run, and tell it."""
+    def _set_state(self, step: str, values: dict[str, Any]) -> None:
+        """Write the state of a step into the record of the run, and pass it on."""
         self.record["steps"][step] = {**self.record["steps"].get(step, {}), **values}
         self.records.write_run(self.record)
-        self.tell({"event": "step", "run": self.record["run"], "step": step, **self.record["steps"][step]})
+        self.on_event({"event": "step", "run": self.record["run"], "step": step, **self.record["steps"][step]})
 
 
-def _now() -> str:
+def find_finished(task: Task, records: CycleRecords) -> dict[str, Any] | None:
+    """Return the record of a step whose inputs and output are as they were when it finished; None for any other."""
+    record = records.read_step(task.step, task.key)
+    if task.step == "collect" or not record or "result" not in record:  # a collection reads what no key has
+        return None
+    return record if record["output"] == task.output_digest() else None
+
+
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-# A command of karl-fast in a process of its own.
 
 
 COMMAND = [sys.executable, "-P", "-m", "karl_fast"]
@@ -216,7 +227,7 @@ class ChildResult:
     peak_bytes: int
 
 
-def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], object]) -> ChildResult:
+def execute(arguments: list[str], folder: Path, lock: int, on_line: OnLine) -> ChildResult:
     """Run a command with `--json` to its end, and pass on the lines of its report.
 
     The command holds the lock of the cycle too: if the cycle is killed, no other one begins while the command still
@@ -226,14 +237,15 @@ def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], 
         arguments: of `karl-fast`.
         folder: its working directory.
         lock: descriptor of the lock.
-        say: receiver of each line of the report.
+        on_line: called with each line of the report.
     """
     began, lines = time.monotonic(), list[str]()
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
             [*COMMAND, *arguments, "--json"],
             cwd=folder,
-            env=_child_environment(),
+            # Without settings of karl-fast: those of a cycle are in its file.
+            env={name: value for name, value in os.environ.items() if not name.startswith("KARL_FAST_")},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,
@@ -245,7 +257,7 @@ def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], 
             with process.stderr as report:
                 for line in report:
                     lines = [*lines, line.decode("utf-8", "replace").rstrip("\n")][-LINES_KEPT:]
-                    say(lines[-1])
+                    on_line(lines[-1])
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException as stop:
             _stop_child(process, stop)
@@ -255,11 +267,6 @@ def execute(arguments: list[str], folder: Path, lock: int, say: Callable[[str], 
         result = _parse_result(out.read())
     seconds = time.monotonic() - began
     return ChildResult(code, result, _failure_message(code, lines), round(seconds, 3), usage.ru_maxrss * KILOBYTES)
-
-
-def _child_environment() -> dict[str, str]:
-    """Return the environment without settings of karl-fast: those of a cycle are in its file."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("KARL_FAST_")}
 
 
 def _stop_child(process: subprocess.Popen[bytes], stop: BaseException) -> None:
@@ -273,10 +280,10 @@ def _stop_child(process: subprocess.Popen[bytes], stop: BaseException) -> None:
 
 def _parse_result(text: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return result if isinstance(result, dict) else None
 
 
 def _failure_message(code: int, lines: list[str]) -> str:
@@ -286,11 +293,8 @@ def _failure_message(code: int, lines: list[str]) -> str:
     if code < 0:
         return f"ended by signal {-code} ({signal.Signals(-code).name})"
     starts = [number for number, line in enumerate(lines) if line.startswith("error: ")]
-    said = lines[starts[-1] :] if starts else lines[-1:]
-    return "\n".join(said).removeprefix("error: ") or f"exit code {code}"
-
-
-# What a run comes to: rows, rewards before and after, and the decision.
+    message = lines[starts[-1] :] if starts else lines[-1:]
+    return "\n".join(message).removeprefix("error: ") or f"exit code {code}"
 
 
 FIGURES_KEPT = {
@@ -317,37 +321,145 @@ def summarize_results(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
     ``held_out_before``, ``held_out_after`` and ``unit``: the adapter in use and the new one on held-out data;
     ``promoted`` and ``why``.
     """
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if "sample" in results:
         sampled = results["sample"]
-        found["rows_read"], found["rows_drawn"] = sampled["accounting"]["rows_read"], sampled["draw"]["rows"]
-        found["reward_logged"] = sampled["reward"]["before"]["mean"]
-        found["reward_drawn"] = sampled["reward"]["after"]["mean"]
+        figures["rows_read"], figures["rows_drawn"] = sampled["accounting"]["rows_read"], sampled["draw"]["rows"]
+        figures["reward_logged"] = sampled["reward"]["before"]["mean"]
+        figures["reward_drawn"] = sampled["reward"]["after"]["mean"]
     if "eval" in results:
-        found |= _held_out_figures(results["eval"])
+        figures |= _held_out_figures(results["eval"])
     if "promote" in results:
-        found |= _decision_figures(results["promote"])
-    return found
+        figures |= _decision_figures(results["promote"])
+    return figures
 
 
-def _held_out_figures(judged: dict[str, Any]) -> dict[str, Any]:
-    if "measures" in judged:
-        before, after = (judged[side].get("reward", {}).get("value") for side in ("against", "measures"))
+def _held_out_figures(evaluation: dict[str, Any]) -> dict[str, Any]:
+    if "measures" in evaluation:
+        before, after = (evaluation[side].get("reward", {}).get("value") for side in ("against", "measures"))
         return {"held_out_before": before, "held_out_after": after, "unit": "reward"}
-    whole = judged["whole"]
+    whole = evaluation["whole"]
     return {"held_out_before": whole["against"], "held_out_after": whole["loss"], "unit": "nats a token"}
 
 
-def _decision_figures(decided: dict[str, Any]) -> dict[str, Any]:
-    test = f"p {decided['p']:.3g} at look {decided['look']}, wanted at most {decided['alpha']:.3g}"
-    better = "surely better" if decided["promoted"] else "not surely better"
-    return {"promoted": decided["promoted"], "why": f"{better}: {test}"}
+def _decision_figures(decision: dict[str, Any]) -> dict[str, Any]:
+    test = f"p {decision['p']:.3g} at look {decision['look']}, wanted at most {decision['alpha']:.3g}"
+    better = "surely better" if decision["promoted"] else "not surely better"
+    return {"promoted": decision["promoted"], "why": f"{better}: {test}"}
 
 
-# Results of the last run as a Prometheus text file, for the textfile collector of node_exporter.
+DECIDED = {"promoted": True, "refused": False}
+"""States of a look at held-out data that end it, and whether they promote."""
+
+DECISION_FIGURES = ("value", "limit", "p", "alpha", "look", "units", "unit")
+
+
+def find_decision(config: CycleConfig, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any] | None:
+    """Return the result of `promote` for an adapter that is already decided on; None for a new one.
+
+    A decision does not depend on the adapter in use: without this, a promoted adapter would be compared with itself.
+    """
+    if "promote" not in config.steps:
+        return None
+    record = records.read_step("promote", make_task(config, "promote", outputs).key)
+    return record["result"] if record and "result" in record else None
+
+
+def is_step_complete(task: Task, result: dict[str, Any] | None) -> bool:
+    """Return whether a command that exits with 1 has done its work.
+
+    It refused to promote, or it collected all files but those that cannot be read: these are in its report and its
+    record, and the next collection tries them again.
+    """
+    if result is None:
+        return False
+    return (task.step == "promote" and result.get("promoted") is False) or (
+        task.step == "collect" and "failed" in result
+    )
+
+
+def adopt_decision(config: CycleConfig, task: Task, records: CycleRecords) -> dict[str, Any] | None:
+    """Return the decision of a `promote` that was killed after it decided; None if there is none.
+
+    The beginning is recorded here, so that only looks since then count.
+    """
+    if task.step != "promote":
+        return None
+    # Loads NumPy, which the other steps do without.
+    from karl_fast.evaluation.promotions import PromotionRecords
+    from karl_fast.evaluation.rollouts import adapter_hash
+
+    start = records.read_step("promote", task.key)
+    if start is None:
+        records.write_step("promote", task.key, {"begun": _timestamp()})
+        return None
+    looks, digest = PromotionRecords(config.folder / "adapters" / LINK), adapter_hash(task.arguments[1])
+    with looks.locked():  # which finishes a promotion that was killed
+        for _, record in looks.looks():
+            is_this = record["new"]["sha256"] == digest and record["time"] >= start["begun"]
+            if is_this and record["state"] in DECIDED:
+                figures = {name: record[name] for name in DECISION_FIGURES}
+                return json.loads(json.dumps({"promoted": DECIDED[record["state"]]} | figures))  # type: ignore[no-any-return]
+    return None
+
+
+def plan_run(config: CycleConfig, last: str | None = None) -> list[dict[str, Any]]:
+    """Return an entry for each step of a run, without running any.
+
+    ``state`` is ``unchanged``, ``runs``, or ``waits``: its inputs are known once the steps before it have run, and it
+    is skipped if they come out as they did. ``seconds`` and ``peak_bytes`` are those of the last time it ran;
+    ``memory_bytes`` is the estimate of training, at most, and ``memory_limit_bytes`` what there is.
+
+    Raises:
+        UsageError: no such step.
+        FileError: an input cannot be read.
+        KarlError: as `checks.check`; or the model cannot be loaded.
+    """
+    check(config, steps_until(config, last))
+    outputs: dict[str, Path] = {}
+    entries: list[dict[str, Any]] = []
+    records, is_known = CycleRecords(config.folder), True
+    for step in steps_until(config, last):
+        entry = _plan_step(config, step, outputs, records) if is_known else {"step": step, "state": "waits"}
+        is_known = entry["state"] == "unchanged"
+        last_time = records.read_last(step) or {}
+        entry |= {name: last_time[name] for name in ("seconds", "peak_bytes") if name in last_time}
+        if step == "train" and not is_known:
+            entry |= _plan_training(config)
+        entries.append(entry)
+    return entries
+
+
+def _plan_step(config: CycleConfig, step: str, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any]:
+    """Return the entry of a step with known inputs, and keep its output."""
+    if step == "eval" and find_decision(config, outputs, records):
+        return {"step": step, "state": "unchanged"}
+    task = make_task(config, step, outputs)
+    if task.output is not None:
+        outputs[step] = task.output
+    state = "runs" if find_finished(task, records) is None else "unchanged"
+    files = sum(content.files for content in task.inputs.values())
+    size = sum(content.size_bytes for content in task.inputs.values())
+    return {"step": step, "state": state, "files": files, "size_bytes": size, "arguments": task.arguments}
+
+
+def _plan_training(config: CycleConfig) -> dict[str, int]:
+    """Return the memory of the largest batch that the settings allow, and the limit; nothing without MLX."""
+    if importlib.util.find_spec("mlx_lm") is None:
+        return {}
+    from karl_fast.settings.schema import build  # these load MLX, which only a plan with training needs
+    from karl_fast.train.memory import estimate_memory
+    from karl_fast.train.settings import Training
+
+    file = load(config.file)
+    return estimate_memory(config.model, build(Training, file.settings))
 
 
 METRIC_PREFIX = "karl_fast_cycle_"
+"""Prefix of the metrics, which are written as the textfile collector of node_exporter reads them.
+
+The format is two lines of comment and one of value for each gauge: twelve lines here, and no package for them.
+"""
 
 GAUGES = {
     "rows_read": "Rows of the log that the last run sampled from.",
@@ -368,141 +480,29 @@ def write_prometheus(path: Path, run: dict[str, Any]) -> None:
     """
     with _atomic.refused(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    _atomic.write(path, lambda file: file.write("\n".join([*_metric_lines(run), ""]).encode()))
+    _atomic.write(path, lambda file: file.write("\n".join([*_format_metrics(run), ""]).encode()))
 
 
-def _metric_lines(run: dict[str, Any]) -> Iterator[str]:
+def _format_metrics(run: dict[str, Any]) -> Iterator[str]:
     ended = datetime.fromisoformat(run["ended"]).timestamp()
-    yield from _gauge("last_run_timestamp_seconds", "End of the last run.", ended)
+    yield from _format_gauge("last_run_timestamp_seconds", "End of the last run.", ended)
     failed = run["state"] not in ("done", "unchanged")
-    yield from _gauge("last_run_failed", "1 if the last run failed or was stopped.", int(failed))
-    yield from _gauge("last_run_seconds", "Duration of the last run.", run["seconds"])
+    yield from _format_gauge("last_run_failed", "1 if the last run failed or was stopped.", int(failed))
+    yield from _format_gauge("last_run_seconds", "Duration of the last run.", run["seconds"])
     for name, help in GAUGES.items():
         if run.get(name) is not None:
-            yield from _gauge(name, help, run[name])
-    steps = {name: one["seconds"] for name, one in run["steps"].items() if "seconds" in one}
+            yield from _format_gauge(name, help, run[name])
+    steps = {name: step["seconds"] for name, step in run["steps"].items() if "seconds" in step}
     if steps:
-        yield from _metric_head("step_seconds", "Duration of each step that ran.")
+        yield from _format_head("step_seconds", "Duration of each step that ran.")
         yield from (f'{METRIC_PREFIX}step_seconds{{step="{name}"}} {seconds:g}' for name, seconds in steps.items())
 
 
-def _gauge(name: str, help: str, value: float) -> Iterator[str]:
-    yield from _metric_head(name, help)
+def _format_gauge(name: str, help: str, value: float) -> Iterator[str]:
+    yield from _format_head(name, help)
     yield f"{METRIC_PREFIX}{name} {float(value):.10g}"
 
 
-def _metric_head(name: str, help: str) -> Iterator[str]:
+def _format_head(name: str, help: str) -> Iterator[str]:
     yield f"# HELP {METRIC_PREFIX}{name} {help}"
     yield f"# TYPE {METRIC_PREFIX}{name} gauge"
-
-
-# Decisions on adapters: each adapter is judged once, and a decision is never made twice.
-
-
-DECIDED = {"promoted": True, "refused": False}
-"""States of a look at held-out data that end it, and whether they promote."""
-
-DECISION_FIGURES = ("value", "limit", "p", "alpha", "look", "units", "unit")
-
-
-def find_decision(config: CycleConfig, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any] | None:
-    """Return the result of `promote` for an adapter that is already decided on; None for a new one.
-
-    A decision does not depend on the adapter in use: without this, a promoted adapter would be compared with itself.
-    """
-    if "promote" not in config.steps:
-        return None
-    found = records.done("promote", task(config, "promote", outputs).key)
-    return found["result"] if found and "result" in found else None
-
-
-def is_step_complete(now: Task, result: dict[str, Any] | None) -> bool:
-    """Return whether a command that exits with 1 has done its work.
-
-    It refused to promote, or it collected all files but those that cannot be read: these are in its report and its
-    record, and the next collection tries them again.
-    """
-    if result is None:
-        return False
-    return (now.step == "promote" and result.get("promoted") is False) or (now.step == "collect" and "failed" in result)
-
-
-def adopt_decision(config: CycleConfig, now: Task, records: CycleRecords) -> dict[str, Any] | None:
-    """Return the decision of a `promote` that was killed after it decided; None if there is none.
-
-    The beginning is recorded here, so that only looks since then count.
-    """
-    if now.step != "promote":
-        return None
-    # Loads NumPy, which the other steps do without.
-    from karl_fast.evaluation.promotions import PromotionRecords
-    from karl_fast.evaluation.rollouts import adapter_hash
-
-    begun = records.done("promote", now.key)
-    if begun is None:
-        records.finish("promote", now.key, {"begun": datetime.now(UTC).isoformat(timespec="seconds")})
-        return None
-    looks, digest = PromotionRecords(config.folder / "adapters" / LINK), adapter_hash(now.arguments[1])
-    with looks.locked():  # which finishes a promotion that was killed
-        for _, record in looks.looks():
-            same = record["new"]["sha256"] == digest and record["time"] >= begun["begun"]
-            if same and record["state"] in DECIDED:
-                figures = {name: record[name] for name in DECISION_FIGURES}
-                return json.loads(json.dumps({"promoted": DECIDED[record["state"]]} | figures))  # type: ignore[no-any-return]
-    return None
-
-
-# The plan of a run: which steps it would skip or execute, with the size of their inputs and their memory.
-
-
-def plan_run(config: CycleConfig, last: str | None = None) -> list[dict[str, Any]]:
-    """Return an entry for each step of a run, without running any.
-
-    ``state`` is ``unchanged``, ``runs``, or ``waits``: its inputs are known once the steps before it have run, and it
-    is skipped if they come out as they did. ``seconds`` and ``peak_bytes`` are those of the last time it ran;
-    ``memory_bytes`` is the estimate of training, at most, and ``memory_limit_bytes`` what there is.
-
-    Raises:
-        UsageError: no such step.
-        FileError: an input cannot be read.
-        KarlError: as `checks.check`; or the model cannot be loaded.
-    """
-    check(config, steps_until(config, last))
-    outputs: dict[str, Path] = {}
-    entries: list[dict[str, Any]] = []
-    records, known = CycleRecords(config.folder), True
-    for step in steps_until(config, last):
-        entry = _plan_step(config, step, outputs, records) if known else {"step": step, "state": "waits"}
-        known = entry["state"] == "unchanged"
-        before = records.last(step) or {}
-        entry |= {name: before[name] for name in ("seconds", "peak_bytes") if name in before}
-        if step == "train" and not known:
-            entry |= _plan_training(config)
-        entries.append(entry)
-    return entries
-
-
-def _plan_step(config: CycleConfig, step: str, outputs: dict[str, Path], records: CycleRecords) -> dict[str, Any]:
-    """Return the entry of a step with known inputs, and keep its output."""
-    if step == "eval" and find_decision(config, outputs, records):
-        return {"step": step, "state": "unchanged"}
-    now = task(config, step, outputs)
-    found = records.done(step, now.key)
-    unchanged = bool(step != "collect" and found and "result" in found and found["output"] == now.output_digest())
-    if now.output is not None:
-        outputs[step] = now.output
-    files, size = (sum(getattr(one, name) for one in now.inputs.values()) for name in ("files", "size_bytes"))
-    state = "unchanged" if unchanged else "runs"
-    return {"step": step, "state": state, "files": files, "size_bytes": size, "arguments": now.arguments}
-
-
-def _plan_training(config: CycleConfig) -> dict[str, int]:
-    """Return the memory of the largest batch that the settings allow, and the limit; nothing without MLX."""
-    if importlib.util.find_spec("mlx_lm") is None:
-        return {}
-    from karl_fast.settings.schema import build  # these load MLX, which only a plan with training needs
-    from karl_fast.train.memory import estimate_memory
-    from karl_fast.train.settings import Training
-
-    file = load(config.file)
-    return estimate_memory(config.model, build(Training, file.settings))

@@ -1,4 +1,4 @@
-"""The work of each step: its command, its inputs, and its output."""
+"""The work of each step: its command, its output, and its inputs with their hashes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Task:
     @property
     def key(self) -> str:
         """Beginning of the hash of all inputs."""
-        return key_of(self.inputs)
+        return hash_inputs(self.inputs)
 
     def output_digest(self) -> str | None:
         """Return the digest of the output; None where it is not there, or there is none."""
@@ -67,13 +67,13 @@ class Task:
         return self.content(self.output).digest
 
 
-def key_of(inputs: dict[str, Content]) -> str:
+def hash_inputs(inputs: dict[str, Content]) -> str:
     """Return the beginning of the hash of some inputs and of the version."""
     digests = {name: content.digest for name, content in inputs.items()} | {"version": VERSION}
     return hash_value(digests).digest[:16]
 
 
-def task(config: CycleConfig, step: str, outputs: dict[str, Path]) -> Task:
+def make_task(config: CycleConfig, step: str, outputs: dict[str, Path]) -> Task:
     """Return the work of a step, given the outputs of the steps before it.
 
     Raises:
@@ -82,99 +82,103 @@ def task(config: CycleConfig, step: str, outputs: dict[str, Path]) -> Task:
     return MAKERS[step](config, outputs)
 
 
-def _collect(config: CycleConfig, _: dict[str, Path]) -> Task:
+def _collect_task(config: CycleConfig, _: dict[str, Path]) -> Task:
     """Return the collection, which runs each time: what it reads is not in the project."""
     table = config.tables["collect"]
-    return Task("collect", {"settings": hash_value(table)}, ["collect", *_flags(table)], Path(table["archive"]))
+    return Task("collect", {"settings": hash_value(table)}, ["collect", *_options(table)], Path(table["archive"]))
 
 
-def _convert(config: CycleConfig, outputs: dict[str, Path]) -> Task:
+def _convert_task(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     table = config.tables["convert"]
     sources = [*table.get("sources", ()), *(str(outputs[step]) for step in ("collect",) if step in outputs)]
-    inputs = {"sources": hash_files(sources), "settings": hash_value(_with_effect(table))}
-    out = _place(config, "trajectories", inputs, ".jsonl")
-    arguments = ["convert", *sources, *_flags(table, "sources"), "-o", str(out), "--force"]
-    return Task("convert", inputs, arguments, out, _of_file)
+    inputs = {"sources": hash_files(sources), "settings": hash_value(_settings_with_effect(table))}
+    out = _output_path(config, "trajectories", inputs, ".jsonl")
+    arguments = ["convert", *sources, *_options(table, "sources"), "-o", str(out), "--force"]
+    return Task("convert", inputs, arguments, out, _hash_one_file)
 
 
-def _outcomes(config: CycleConfig, outputs: dict[str, Path]) -> Task:
+def _outcomes_task(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     """Return the search for evidence; it is made again each day, since evidence in git changes with time."""
     table, source = config.tables["outcomes"], outputs["convert"]
     inputs = {
-        "trajectories": _of_file(source),
+        "trajectories": _hash_one_file(source),
         "reports": hash_files([*table.get("report", ()), *table.get("pull_requests", ())]),
-        "settings": hash_value(_with_effect(table)),
+        "settings": hash_value(_settings_with_effect(table)),
         "day": hash_value(datetime.now(UTC).date().isoformat()),
     }
-    out = _place(config, "outcomes", inputs, ".jsonl")
-    return Task("outcomes", inputs, ["outcomes", str(source), *_flags(table), "-o", str(out), "--force"], out, _of_file)
+    out = _output_path(config, "outcomes", inputs, ".jsonl")
+    return Task(
+        "outcomes", inputs, ["outcomes", str(source), *_options(table), "-o", str(out), "--force"], out, _hash_one_file
+    )
 
 
-def _sample(config: CycleConfig, outputs: dict[str, Path]) -> Task:
+def _sample_task(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     source = outputs.get("outcomes", outputs["convert"])
     settings = {name: value for name, value in config.raw.items() if name not in OUTSIDE_SAMPLE}
     inputs = {
-        "trajectories": _of_file(source),
+        "trajectories": _hash_one_file(source),
         "settings": hash_value(settings),
         "code": hash_code(settings, config.file.parent),
     }
-    out = _place(config, "data", inputs)
+    out = _output_path(config, "data", inputs)
     arguments = ["sample", str(source), "-o", str(out), "--config", str(config.file), "--force"]
     return Task("sample", inputs, arguments, out, hash_data_set)
 
 
-def _train(config: CycleConfig, outputs: dict[str, Path]) -> Task:
+def _train_task(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     data = outputs["sample"]
     inputs = {
         "data": hash_data_set(data),
-        "settings": hash_value(_with_effect(config.raw["train"])),
+        "settings": hash_value(_settings_with_effect(config.raw["train"])),
         "model": hash_model(config.model),
     }
-    out = _place(config, "adapters", inputs)
+    out = _output_path(config, "adapters", inputs)
     arguments = ["train", str(data), "--config", str(config.file), "--adapter-path", str(out), "--resume"]
-    return Task("train", inputs, arguments, out, of_adapter)
+    return Task("train", inputs, arguments, out, hash_adapter)
 
 
-def _eval(config: CycleConfig, outputs: dict[str, Path]) -> Task:
-    table, adapter, over = config.tables["eval"], outputs["train"], in_use(config)
-    inputs = _judged_by(config, outputs) | {"against": hash_value(BASE) if over == BASE else of_adapter(Path(over))}
+def _eval_task(config: CycleConfig, outputs: dict[str, Path]) -> Task:
+    table, adapter, over = config.tables["eval"], outputs["train"], adapter_in_use(config)
+    inputs = _evaluation_inputs(config, outputs) | {
+        "against": hash_value(BASE) if over == BASE else hash_adapter(Path(over))
+    }
     common = ["--model", config.model, "--adapter-path", str(adapter), "--against", over]
     if config.by == "likelihood":
-        return Task("eval", inputs, ["eval", held_out(config, outputs), *common, *_flags(table, "by", "data")])
-    out = _place(config, "evaluations", inputs)
+        return Task("eval", inputs, ["eval", held_out_data(config, outputs), *common, *_options(table, "by", "data")])
+    out = _output_path(config, "evaluations", inputs)
     arguments = ["eval", table["data"], "--rollouts", "--config", str(config.file), *common, "--out", str(out)]
-    return Task("eval", inputs, [*arguments, *_flags(table, "by", "data"), "--resume"], out, _of_evaluation)
+    return Task("eval", inputs, [*arguments, *_options(table, "by", "data"), "--resume"], out, _hash_evaluation)
 
 
-def _promote(config: CycleConfig, outputs: dict[str, Path]) -> Task:
+def _promote_task(config: CycleConfig, outputs: dict[str, Path]) -> Task:
     """Return the decision on an adapter: one for each adapter, whatever is in use by then."""
     table = config.tables["promote"]
-    inputs = _judged_by(config, outputs) | {"promote": hash_value(table)}
-    arguments = ["promote", str(outputs["train"]), "--over", in_use(config), *_flags(table)]
+    inputs = _evaluation_inputs(config, outputs) | {"promote": hash_value(table)}
+    arguments = ["promote", str(outputs["train"]), "--over", adapter_in_use(config), *_options(table)]
     if config.by == "likelihood":
         split = ["--split", config.tables["eval"]["split"]] if "split" in config.tables["eval"] else []
-        arguments += ["--data", held_out(config, outputs), "--by", "likelihood", "--model", config.model, *split]
+        arguments += ["--data", held_out_data(config, outputs), "--by", "likelihood", "--model", config.model, *split]
     else:
         arguments += ["--data", str(outputs.get("eval", "")), "--by", "rewards"]
     return Task("promote", inputs, arguments)
 
 
 MAKERS: dict[str, Callable[[CycleConfig, dict[str, Path]], Task]] = {
-    "collect": _collect,
-    "convert": _convert,
-    "outcomes": _outcomes,
-    "sample": _sample,
-    "train": _train,
-    "eval": _eval,
-    "promote": _promote,
+    "collect": _collect_task,
+    "convert": _convert_task,
+    "outcomes": _outcomes_task,
+    "sample": _sample_task,
+    "train": _train_task,
+    "eval": _eval_task,
+    "promote": _promote_task,
 }
 
 
-def _judged_by(config: CycleConfig, outputs: dict[str, Path]) -> dict[str, Content]:
+def _evaluation_inputs(config: CycleConfig, outputs: dict[str, Path]) -> dict[str, Content]:
     """Return the content of an adapter, and of all that it is judged by."""
     data, rl = config.tables["eval"].get("data"), config.raw.get("rl", {}) if config.by == "rollouts" else {}
     return {
-        "adapter": of_adapter(outputs["train"]),
+        "adapter": hash_adapter(outputs["train"]),
         "data": hash_data_set(outputs["sample"]) if data is None else hash_files([data]),
         "settings": hash_value([config.tables["eval"], rl]),
         "code": hash_code(rl, config.file.parent),
@@ -182,55 +186,52 @@ def _judged_by(config: CycleConfig, outputs: dict[str, Path]) -> dict[str, Conte
     }
 
 
-def held_out(config: CycleConfig, outputs: dict[str, Path]) -> str:
+def held_out_data(config: CycleConfig, outputs: dict[str, Path]) -> str:
     """Return the held-out data: that of the file, or the data set, of which `[eval] split` is held out."""
     return str(config.tables["eval"].get("data", outputs["sample"]))
 
 
-def in_use(config: CycleConfig) -> str:
+def adapter_in_use(config: CycleConfig) -> str:
     """Return the path of the adapter in use, or `base`."""
     link = config.folder / "adapters" / LINK
     return os.path.realpath(link) if link.is_symlink() else BASE
 
 
-def of_adapter(folder: Path) -> Content:
+def hash_adapter(folder: Path) -> Content:
     """Return the content of an adapter."""
     return hash_files(folder / name for name in ADAPTER_FILES if (folder / name).is_file())
 
 
-def _of_file(file: Path) -> Content:
+def _hash_one_file(file: Path) -> Content:
     return hash_files([file])
 
 
-def _of_evaluation(folder: Path) -> Content:
+def _hash_evaluation(folder: Path) -> Content:
     return hash_files(sorted(folder.glob("*.json*")))
 
 
-def _with_effect(table: dict[str, Any]) -> dict[str, Any]:
+def _settings_with_effect(table: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that can change a result."""
     return {name: value for name, value in table.items() if name.replace("-", "_") not in WITHOUT}
 
 
-def _place(config: CycleConfig, name: str, inputs: dict[str, Content], suffix: str = "") -> Path:
-    return config.folder / name / (key_of(inputs) + suffix)
+def _output_path(config: CycleConfig, name: str, inputs: dict[str, Content], suffix: str = "") -> Path:
+    return config.folder / name / (hash_inputs(inputs) + suffix)
 
 
-def _flags(table: dict[str, Any], *without: str) -> list[str]:
+def _options(table: dict[str, Any], *without: str) -> list[str]:
     """Return the values of a table as options of its command."""
-    found: list[str] = []
+    words: list[str] = []
     for name, value in table.items():
         flag = "--" + name.replace("_", "-")
         if name in without or value is False:
             continue
         if value is True:
-            found.append(flag)
+            words.append(flag)
         else:
-            for one in value if isinstance(value, list) else [value]:
-                found += [flag, str(one)]
-    return found
-
-
-# Hashes of what a step depends on: files, folders, settings, and the code that settings name.
+            for item in value if isinstance(value, list) else [value]:
+                words += [flag, str(item)]
+    return words
 
 
 @dataclass(frozen=True)
@@ -271,7 +272,9 @@ def hash_value(value: Any) -> Content:
 
 def hash_code(values: Any, folder: Path) -> Content:
     """Return the content of the Python files that settings name as `file.py:function`."""
-    return hash_files(sorted({folder / f"{text.partition('.py:')[0]}.py" for text in _texts(values) if ".py:" in text}))
+    return hash_files(
+        sorted({folder / f"{text.partition('.py:')[0]}.py" for text in _walk_texts(values) if ".py:" in text})
+    )
 
 
 def hash_model(name: str) -> Content:
@@ -287,12 +290,12 @@ def hash_data_set(folder: Path) -> Content:
     return Content(hash_value([rows.digest, kept]).digest, rows.files, rows.size_bytes)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _walk_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from _texts(part)
+            yield from _walk_texts(part)
 
 
 def _walk_files(path: str) -> Iterator[tuple[str, str]]:

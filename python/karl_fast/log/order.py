@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import BadRowError, UsageError
 from karl_fast.log.record_fields import top_key
-from karl_fast.settings.values import half_life
+from karl_fast.settings.values import parse_half_life
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def half_life_of(log: Log) -> float | None:
     recency, field = log.settings.recency_half_life, log.settings.order_by
     if recency is None:
         return None
-    (number, unit), times = half_life(recency), of_times(log.inputs)
+    (number, unit), times = parse_half_life(recency), of_times(log.inputs)
     if times != (unit is not None) and len(log):
         kind, wanted = ("time", "a unit, like 14d") if times else ("number", "a number without a unit")
         raise UsageError(

@@ -18,14 +18,14 @@ from karl_fast.settings.schema import (
     POSITIVE,
     build,
     check_keys,
-    documented,
+    document_settings,
     is_a,
     part,
     schema,
     setting,
     validate,
 )
-from karl_fast.settings.toml import own_table, parsed, placed, text_of
+from karl_fast.settings.toml import name_file, own_table, parse_toml, read_config_text
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.settings import Training
 
@@ -61,7 +61,7 @@ UNSEEN = (
 """Settings that may change when a run is resumed, because the training data does not depend on them."""
 
 
-@documented
+@document_settings
 @dataclass(frozen=True)
 class Alarms:
     """Thresholds at which a run stops itself; 0 or None turns one off."""
@@ -88,7 +88,7 @@ class Alarms:
         validate(self, "alarms")
 
 
-@documented
+@document_settings
 @dataclass(frozen=True)
 class Replay:
     """Rollouts of earlier rounds that are learned from again."""
@@ -115,7 +115,7 @@ class Replay:
             raise UsageError("replay.rate is of the priority age, and priority is accuracy-error", "replay.rate")
 
 
-@documented
+@document_settings
 @dataclass(frozen=True)
 class Online:
     """An online run. A round draws groups of rollouts and learns from them; a step is one update of the weights.
@@ -309,7 +309,7 @@ def load(path: str | Path, **over: Any) -> Online:
     except UsageError as error:
         if error.settings and over.keys() >= {*error.settings}:
             raise  # the file does not say it
-        raise placed(Path(path), error, *(name for name in error.settings if name in over)) from error
+        raise name_file(Path(path), error, *(name for name in error.settings if name in over)) from error
 
 
 @dataclass(frozen=True)
@@ -333,15 +333,15 @@ def read_config(path: str | Path, _command: str = "rl") -> OnlineConfig:
         UsageError: it is no TOML, or holds a key or a value that means nothing.
     """
     file = Path(path)
-    text = text_of(file)
+    text = read_config_text(file)
     try:
-        top = parsed(text)
+        top = parse_toml(text)
         held = own_table(top, "rl", {*schema(Online), *TABLES}) if "rl" in top else top
         return OnlineConfig(
             str(file), _resolve_paths(check_keys(Online, held, where="[rl] " * ("rl" in top)), file.parent)
         )
     except UsageError as error:
-        raise placed(file, error) from error
+        raise name_file(file, error) from error
 
 
 def _resolve_paths(held: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -15,21 +15,23 @@ HEAD = "| option | key of a file | variable | values | default | |\n|---|---|---
 def page(kind: type) -> str:
     """Return the settings of a class: a heading and a table for each group."""
     settings = list(schema(kind).values())
-    groups = dict.fromkeys(one.group for one in settings)
-    return "\n".join(f"**{group}**\n\n{_table([one for one in settings if one.group == group])}" for group in groups)
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(setting.group, []).append(setting)
+    return "\n".join(f"**{group}**\n\n{_format_table(own)}" for group, own in groups.items())
 
 
-def _table(settings: list[Setting]) -> str:
-    return HEAD + "".join(f"| {' | '.join(_cells(one))} |\n" for one in settings)
+def _format_table(settings: list[Setting]) -> str:
+    return HEAD + "".join(f"| {' | '.join(_format_cells(setting))} |\n" for setting in settings)
 
 
-def _cells(one: Setting) -> list[str]:
-    default = "" if one.default in (MISSING, None, "") else f"`{_shown(one)}`"
-    cells = [f"`{one.flag}`", f"`{one.key}`", f"`{one.variable}`", one.wanted, default, one.help]
+def _format_cells(setting: Setting) -> list[str]:
+    default = "" if setting.default in (MISSING, None, "") else f"`{_format_default(setting)}`"
+    cells = [f"`{setting.flag}`", f"`{setting.key}`", f"`{setting.variable}`", setting.wanted, default, setting.help]
     return [cell.replace("|", "\\|") for cell in cells]
 
 
-def _shown(one: Setting) -> str:
-    if isinstance(one.default, tuple):
-        return ",".join(f"{share:g}" for share in one.default)
-    return str(one.default).lower() if one.kind is bool else str(one.default)
+def _format_default(setting: Setting) -> str:
+    if isinstance(setting.default, tuple):
+        return ",".join(f"{share:g}" for share in setting.default)
+    return str(setting.default).lower() if setting.kind is bool else str(setting.default)

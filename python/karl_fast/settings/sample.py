@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import UsageError
 from karl_fast.settings.sample_fields import SampleFields
 from karl_fast.settings.schema import check_keys
-from karl_fast.settings.toml import load, placed
-from karl_fast.settings.toml_text import dumps
+from karl_fast.settings.toml import load, name_file
+from karl_fast.settings.toml_text import dump_sample
 from karl_fast.settings.validation import check_settings, displaced_settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Settings(SampleFields):
         try:
             return cls(**config.settings, origins=dict.fromkeys(config.settings, "file"))
         except UsageError as error:
-            raise placed(Path(config.path), error) from error
+            raise name_file(Path(config.path), error) from error
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Settings:
@@ -68,4 +68,4 @@ class Settings(SampleFields):
             folder: folder of the file; paths are written relative to it, and absolute without it.
             logs, out: inputs and output of a run, to be included in the file.
         """
-        return dumps(self, folder, logs, out)
+        return dump_sample(self, folder, logs, out)

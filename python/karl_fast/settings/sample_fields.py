@@ -260,8 +260,8 @@ class SampleFields:
         for name in sorted(changes.keys() - {*known}):
             raise UsageError(f"there is no setting {name}", hint=question(nearest(name, known)))
         kept = {name: origin for name, origin in self.origins.items() if name not in changes}
-        given: dict[str, Any] = {"origins": kept, **changes}
-        return replace(self, **given)
+        arguments: dict[str, Any] = {"origins": kept, **changes}
+        return replace(self, **arguments)
 
     def chosen(self) -> dict[str, str]:
         """Return the source of each setting that differs from its default: flag, environment, file or call."""
@@ -274,8 +274,8 @@ class SampleFields:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all settings that can change the outcome; :meth:`from_dict` is the inverse."""
-        held = asdict(self) | {"split": list(self.split)}
-        return {name: value for name, value in held.items() if name not in PLACES}
+        values = asdict(self) | {"split": list(self.split)}
+        return {name: value for name, value in values.items() if name not in PLACES}
 
 
 # Keywords of the functions that take settings, for type checkers and editors.

@@ -68,10 +68,10 @@ class Range(NamedTuple):
         if self.words:
             return self.words
         limits = {"from {} on": self.low, "above {}": self.above, "up to {}": self.high, "below {}": self.below}
-        given = [text.format(_short(limit)) for text, limit in limits.items() if limit is not None]
+        words = [text.format(_format_limit(limit)) for text, limit in limits.items() if limit is not None]
         number = "a whole number" if kind is int else "a number" if self.high or self.below else "a finite number"
         also = "" if self.also is None else f", or {self.also} for all"
-        return " ".join([number, " and ".join(given)]).rstrip() + also
+        return " ".join([number, " and ".join(words)]).rstrip() + also
 
 
 def _is_finite(value: float) -> bool:
@@ -79,7 +79,7 @@ def _is_finite(value: float) -> bool:
     return abs(value) <= (1 << 64 if isinstance(value, int) else sys.float_info.max)
 
 
-def _short(limit: float) -> str:
+def _format_limit(limit: float) -> str:
     """Write a large power of two as one."""
     exponent = math.log2(limit) if limit > 0 else 0.0
     return f"2**{exponent:.0f}" if exponent >= 16 and exponent.is_integer() else f"{limit:g}"
@@ -212,7 +212,7 @@ class Setting:
     def wrong(self, value: Any, key: str = "", wanted: str = "") -> UsageError:
         """Return the error for a value, with the nearest allowed word as its hint."""
         return UsageError(
-            f"{key or self.name} is {shown(value)}, wanted {wanted or self.wanted}",
+            f"{key or self.name} is {shorten(value)}, wanted {wanted or self.wanted}",
             self.name,
             hint=question(nearest(value, self.words)),
         )
@@ -236,8 +236,8 @@ def setting(
         group, help, flag, bounds, form, proposals: as in :class:`Setting`; the flag is the name, if not given.
     """
     declared = {"group": group, "help": help, "flag": flag, "bounds": bounds, "form": form, "proposals": proposals}
-    made = {"default_factory": default} if callable(default) else {"default": default}
-    return field(**made, **how, metadata={"setting": declared, "help": help})
+    value = {"default_factory": default} if callable(default) else {"default": default}
+    return field(**value, **how, metadata={"setting": declared, "help": help})
 
 
 def part(kind: Callable[[], S], help: str, names: Iterable[str] = ()) -> S:
@@ -246,11 +246,11 @@ def part(kind: Callable[[], S], help: str, names: Iterable[str] = ()) -> S:
     They are in a table of the field's name, which is also a prefix of their flags; but those of ``names``, where
     given, count as settings of this class, and the others cannot be chosen.
     """
-    made: S = field(default_factory=kind, metadata={"part": kind, "names": tuple(names), "help": help})
-    return made
+    settings: S = field(default_factory=kind, metadata={"part": kind, "names": tuple(names), "help": help})
+    return settings
 
 
-def documented(kind: type[S]) -> type[S]:
+def document_settings(kind: type[S]) -> type[S]:
     """Add the help of each setting to the docstring of a class, above its errors."""
     declared: Any = kind
     lines = [f"        {one.name}: {one.metadata['help']}" for one in fields(declared) if "help" in one.metadata]
@@ -260,14 +260,14 @@ def documented(kind: type[S]) -> type[S]:
 
 
 @functools.cache
-def own(kind: Any) -> dict[str, Setting]:
+def own_settings(kind: Any) -> dict[str, Setting]:
     """Return the settings that a class declares itself, by name."""
     hints = get_type_hints(kind)
     declared = [(one, one.metadata["setting"]) for one in fields(kind) if "setting" in one.metadata]
-    return {one.name: _declared(one, how, hints[one.name]) for one, how in declared}
+    return {one.name: _make_setting(one, how, hints[one.name]) for one, how in declared}
 
 
-def _declared(one: Any, how: dict[str, Any], hint: Any) -> Setting:
+def _make_setting(one: Any, how: dict[str, Any], hint: Any) -> Setting:
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     words = tuple(word for option in options if get_origin(option) is Literal for word in get_args(option))
     kinds = [option for option in options if option is not NoneType and get_origin(option) is not Literal]
@@ -284,14 +284,14 @@ def _declared(one: Any, how: dict[str, Any], hint: Any) -> Setting:
 @functools.cache
 def schema(kind: Any) -> dict[str, Setting]:
     """Return the settings of a class and of its parts, by name."""
-    found = dict(own(kind))
+    settings = dict(own_settings(kind))
     for one in fields(kind):
         if inner := one.metadata.get("part"):
             prefix = "" if one.metadata["names"] else f"{one.name}."
-            for name in one.metadata["names"] or own(inner):
+            for name in one.metadata["names"] or own_settings(inner):
                 full = prefix + name
-                found[full] = replace(own(inner)[name], name=full, flag=flag_of(full), part=one.name)
-    return found
+                settings[full] = replace(own_settings(inner)[name], name=full, flag=flag_of(full), part=one.name)
+    return settings
 
 
 def build(kind: Callable[..., S], values: dict[str, Any], **more: Any) -> S:
@@ -301,15 +301,15 @@ def build(kind: Callable[..., S], values: dict[str, Any], **more: Any) -> S:
         UsageError: as the class.
     """
     declared: Any = kind
-    known, inner = schema(declared), dict[str, dict[str, Any]]()
-    for name in [name for name in values if known[name].part]:
-        inner.setdefault(known[name].part, {})[name.rpartition(".")[2]] = values[name]
+    settings, inner = schema(declared), dict[str, dict[str, Any]]()
+    for name in [name for name in values if settings[name].part]:
+        inner.setdefault(settings[name].part, {})[name.rpartition(".")[2]] = values[name]
     kinds: dict[str, Any] = {one.name: one.metadata.get("part") for one in fields(declared)}
-    made = {name: kinds[name](**held) for name, held in inner.items()}
-    return kind(**{name: value for name, value in values.items() if not known[name].part}, **made, **more)
+    parts = {name: kinds[name](**values_of_part) for name, values_of_part in inner.items()}
+    return kind(**{name: value for name, value in values.items() if not settings[name].part}, **parts, **more)
 
 
-def displaced(kind: type, values: dict[str, Any]) -> set[str]:
+def displaced_names(kind: type, values: dict[str, Any]) -> set[str]:
     """Return the settings that these override in weaker layers: alternatives to them, and those without effect."""
     rule: Callable[[dict[str, Any]], set[str]] | None = getattr(kind, "_displaced", None)
     return rule(values) if rule else set()
@@ -327,7 +327,7 @@ def validate(settings: Any, table: str = "") -> None:
         UsageError: the first that is wrong.
     """
     kind: Any = type(settings)
-    for name, one in own(kind).items():
+    for name, one in own_settings(kind).items():
         value = getattr(settings, name)
         if not one.accepts(value):
             full = f"{table}.{name}" if table else name
@@ -351,7 +351,7 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-").replace(".", "-")
 
 
-def shown(value: Any) -> str:
+def shorten(value: Any) -> str:
     """Return a wrong value for an error, shortened."""
     text = repr(value)
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."
@@ -376,47 +376,47 @@ def check_keys(
         UsageError: a key that no setting has, the same one twice, or a value of another type.
     """
     known = {one.key: one for one in schema(kind).values()} | schema(kind)
-    found: dict[str, Any] = {}
-    for key, value in flat(kind, values, where).items():
+    checked: dict[str, Any] = {}
+    for key, value in flatten_tables(kind, values, where).items():
         name = key.replace("-", "_")
         if name not in known and name not in also:
             near = nearest(name, tables) if isinstance(value, dict) else []
-            raise _unknown(kind, f"{where}{key}", name, also, near)
+            raise _unknown_key_error(kind, f"{where}{key}", name, also, near)
         name = known[name].name if name in known else name
-        if name in found:
+        if name in checked:
             raise UsageError(f"{where}{key} is there twice, with - and with _")
         if value is not None:
-            found[name] = convert_values(known[name], value, f"{where}{key}") if name in known else value
-    return found
+            checked[name] = convert_value(known[name], value, f"{where}{key}") if name in known else value
+    return checked
 
 
-def flat(kind: type, values: dict[str, Any], where: str = "") -> dict[str, Any]:
+def flatten_tables(kind: type, values: dict[str, Any], where: str = "") -> dict[str, Any]:
     """Return values with those of tables beside the others, named with the table in front."""
-    tables = {one.part for name, one in schema(kind).items() if "." in name}
-    found: dict[str, Any] = {}
+    tables = {inner.part for name, inner in schema(kind).items() if "." in name}
+    flattened: dict[str, Any] = {}
     for key, value in values.items():
         if key not in tables:
-            found[key] = value
+            flattened[key] = value
         elif isinstance(value, dict):
-            found |= {f"{key}.{name}": one for name, one in value.items()}
+            flattened |= {f"{key}.{name}": inner for name, inner in value.items()}
         else:
-            raise UsageError(f"{where}{key} is {shown(value)}, wanted a table", key)
-    return found
+            raise UsageError(f"{where}{key} is {shorten(value)}, wanted a table", key)
+    return flattened
 
 
-def convert_values(one: Setting, value: Any, key: str) -> Any:
+def convert_value(declared: Setting, value: Any, key: str) -> Any:
     """Convert a value of a file to the type of a setting.
 
     Raises:
         UsageError: another type; the message names the key.
     """
     try:
-        return one.from_toml(value)
+        return declared.from_toml(value)
     except ValueError as error:
-        raise one.wrong(value, key, str(error)) from error
+        raise declared.wrong(value, key, str(error)) from error
 
 
-def _unknown(kind: Any, key: str, name: str, also: tuple[str, ...], near: list[str]) -> UsageError:
+def _unknown_key_error(kind: Any, key: str, name: str, also: tuple[str, ...], near: list[str]) -> UsageError:
     """Return the error for a key of no setting; ``near`` are the tables that were most likely meant, if any."""
     error = UsageError(f"the key {key} is unknown, wanted the name of an option")
     known = [*schema(kind), *(one.key for one in schema(kind).values()), *also]

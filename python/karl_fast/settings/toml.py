@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings.sample_fields import SampleFields
-from karl_fast.settings.schema import Signal, Stored, check_keys, schema, shown
+from karl_fast.settings.schema import Signal, Stored, check_keys, schema, shorten
 from karl_fast.settings.validation import FILES
 
 if TYPE_CHECKING:
@@ -96,20 +96,20 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
         UsageError: it has neither form, or an unknown key or invalid value.
     """
     file = Path(path, "manifest.json") if Path(path).is_dir() else Path(path)
-    text = text_of(file)
+    text = read_config_text(file)
     try:
-        read = _of_manifest if file.suffix == ".json" else _of_toml
+        read = _load_manifest if file.suffix == ".json" else _load_toml
         return read(file, text, command, tuple(schema(SampleFields)) if names is None else names)
     except UsageError as error:
-        raise placed(file, error) from error
+        raise name_file(file, error) from error
 
 
-def placed(file: Path, error: UsageError, *settings: str) -> UsageError:
+def name_file(file: Path, error: UsageError, *settings: str) -> UsageError:
     """Return an error with the name of its file in front, and its hint; ``settings`` are those it still names."""
     return UsageError(f"{file}: {error}", *settings, hint=error.hint)
 
 
-def text_of(file: Path) -> str:
+def read_config_text(file: Path) -> str:
     """Return the text of a configuration.
 
     Raises:
@@ -128,45 +128,45 @@ def text_of(file: Path) -> str:
         raise UsageError(f"{file}: this is not TOML: it is not UTF-8") from error
 
 
-def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> SettingsFile:
+def _load_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> SettingsFile:
     try:
         manifest = json.loads(text)
         settings, inputs = {**manifest["settings"]}, manifest["inputs"]
-        short = manifest.get("run", {}).get("not_listed", {}).get("inputs")
+        is_shortened = manifest.get("run", {}).get("not_listed", {}).get("inputs")
         # Of more files than it lists, the logs are to be named again.
-        logs = [] if short else [_path_shown_as(str(entry["path"])) for entry in inputs]
+        logs = [] if is_shortened else [_unescape_path(str(entry["path"])) for entry in inputs]
         functions = {**manifest.get("reward_functions", {})}
-        given = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
+        is_of_caller = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError("this is not the manifest of a data set, and a configuration ends in .toml") from error
-    if given:
+    if is_of_caller:
         raise UsageError("its rows or columns came from a caller in Python: settings cannot draw them again")
-    known = {name: value for name, value in _sampling(settings).items() if name in names}
+    known = {name: value for name, value in _check_sampling(settings).items() if name in names}
     if known.get("reward"):
-        known["reward"] = {name: _stored(component) for name, component in known["reward"].items()}
+        known["reward"] = {name: _mark_stored(component) for name, component in known["reward"].items()}
     return SettingsFile(str(file), known, logs=logs, inputs=inputs, functions=functions)
 
 
-def _stored(component: float | Signal) -> float | Signal:
+def _mark_stored(component: float | Signal) -> float | Signal:
     """Read a component of the reward from a manifest: a function of a file is not run until it is named again."""
     if not isinstance(component, dict) or ":" not in component["fn"]:
         return component
     return component | Signal(fn=Stored(component["fn"]))
 
 
-def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> SettingsFile:
-    top = parsed(text)
-    tables = {table: _sampling(_table(table, top.pop(table, {})), f"[{table}] ") for table in COMMANDS}
+def _load_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> SettingsFile:
+    top = parse_toml(text)
+    tables = {table: _check_sampling(_check_table(table, top.pop(table, {})), f"[{table}] ") for table in COMMANDS}
     for table in OTHERS:
-        _table(table, top.pop(table, {}))
+        _check_table(table, top.pop(table, {}))
     own, known = tables[command], {*names, *PLACES}
     if alien := [key for key in own if key not in known]:
         raise UsageError(f"[{command}] {alien[0]} is not an option of {command}")
-    both = _sampling(top) | own
-    return _placed(file, {name: value for name, value in both.items() if name in known})
+    both = _check_sampling(top) | own
+    return _resolve_paths(file, {name: value for name, value in both.items() if name in known})
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML.
 
     Raises:
@@ -180,27 +180,27 @@ def parsed(text: str) -> dict[str, Any]:
         raise UsageError(f"this is not TOML: {error}") from error
 
 
-def _sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:
+def _check_sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:
     """Return the settings of sampling in a table, and its logs and output."""
-    found = check_keys(SampleFields, values, PLACES, where, () if where else (*COMMANDS, *OTHERS))
-    if "logs" in found:
-        found["logs"] = _logs(found["logs"], f"{where}logs")
-    if not isinstance(out := found.get("out", "-"), str) or not out:
-        raise UsageError(f"{where}out is {shown(out)}, wanted the name of a folder")
-    return found
+    checked = check_keys(SampleFields, values, PLACES, where, () if where else (*COMMANDS, *OTHERS))
+    if "logs" in checked:
+        checked["logs"] = _check_logs(checked["logs"], f"{where}logs")
+    if not isinstance(out := checked.get("out", "-"), str) or not out:
+        raise UsageError(f"{where}out is {shorten(out)}, wanted the name of a folder")
+    return checked
 
 
-def _path_shown_as(text: str) -> str:
+def _unescape_path(text: str) -> str:
     """Return the path of a file that a manifest shows with bytes that are not UTF-8 escaped."""
     raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda found: bytes.fromhex(found[1].decode()), text.encode())
     path = os.fsdecode(raw)
     return path if not os.path.lexists(text) and os.path.lexists(path) else text
 
 
-def _logs(value: Any, key: str) -> list[str]:
+def _check_logs(value: Any, key: str) -> list[str]:
     logs = [value] if isinstance(value, str) else value
     if not (isinstance(logs, list) and logs and all(isinstance(text, str) and text for text in logs)):
-        raise UsageError(f"{key} is {shown(value)}, wanted a path, or a list of them")
+        raise UsageError(f"{key} is {shorten(value)}, wanted a path, or a list of them")
     return logs
 
 
@@ -216,45 +216,45 @@ def own_table(top: dict[str, Any], command: str, names: Collection[str]) -> dict
         UsageError: no such table, or a key outside of it.
     """
     table = top.get(command)
-    astray = [key for key in top if key.replace("-", "_") in {*names} - {*schema(SampleFields)}]
-    if isinstance(table, dict) and not astray:
+    outside = [key for key in top if key.replace("-", "_") in {*names} - {*schema(SampleFields)}]
+    if isinstance(table, dict) and not outside:
         return table
-    sentence = f"{astray[0]} is outside of the table [{command}]" if isinstance(table, dict) else ""
+    sentence = f"{outside[0]} is outside of the table [{command}]" if isinstance(table, dict) else ""
     error = UsageError(sentence or f"there is no table [{command}]")
-    above = f"put a line [{command}] above {', '.join(astray)}"
-    error.hint = above if astray else f"the settings of {command} stand in it"
+    above = f"put a line [{command}] above {', '.join(outside)}"
+    error.hint = above if outside else f"the settings of {command} stand in it"
     raise error
 
 
-def _table(name: str, value: Any) -> dict[str, Any]:
+def _check_table(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UsageError(f"{name} is {shown(value)}, wanted a table [{name}]")
+        raise UsageError(f"{name} is {shorten(value)}, wanted a table [{name}]")
     return value
 
 
-def _placed(file: Path, values: dict[str, Any]) -> SettingsFile:
+def _resolve_paths(file: Path, values: dict[str, Any]) -> SettingsFile:
     """Resolve paths relative to the file's folder."""
-    here = file.parent
+    folder = file.parent
     logs, out = values.pop("logs", None), values.pop("out", None)
     for name in FILES & values.keys():
-        values[name] = str(here / values[name])
+        values[name] = str(folder / values[name])
     if "reward" in values:
-        values["reward"] = {name: _component(here, component) for name, component in values["reward"].items()}
-    read = None if logs is None else [_below(here, log) for log in logs]
-    return SettingsFile(str(file), values, logs=read, out=out if out in (None, "-") else str(here / out))
+        values["reward"] = {name: _resolve_component(folder, component) for name, component in values["reward"].items()}
+    paths = None if logs is None else [_resolve_log(folder, log) for log in logs]
+    return SettingsFile(str(file), values, logs=paths, out=out if out in (None, "-") else str(folder / out))
 
 
-def _component(here: Path, component: float | Signal) -> float | Signal:
+def _resolve_component(folder: Path, component: float | Signal) -> float | Signal:
     """Read a component of the reward; the file of its function is relative to the folder."""
     if not isinstance(component, dict) or ":" not in component["fn"]:
         return component
-    return component | Signal(fn=str(here / component["fn"]))
+    return component | Signal(fn=str(folder / component["fn"]))
 
 
-def _below(here: Path, log: str) -> str:
+def _resolve_log(folder: Path, log: str) -> str:
     """Return the path of a log relative to a folder, with the folder's name escaped in a pattern; `-` stays."""
     import glob
 
-    if log == "-" or not glob.has_magic(log) or os.path.lexists(here / log):
-        return log if log == "-" else str(here / log)
-    return str(Path(glob.escape(str(here)), log))
+    if log == "-" or not glob.has_magic(log) or os.path.lexists(folder / log):
+        return log if log == "-" else str(folder / log)
+    return str(Path(glob.escape(str(folder)), log))

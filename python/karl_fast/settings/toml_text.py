@@ -1,4 +1,8 @@
-"""Settings as the text of a configuration."""
+"""Settings as the text of a configuration.
+
+A value takes the ten lines of `_dump_value`: JSON is TOML here, but for one character. A package for them would write
+the tables of a reward in another form, and be one more to install.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ TRAIN_FILE = "train.toml"
 """File with the settings of a training run, in the folder of its adapter."""
 
 
-def dumps(
+def dump_sample(
     settings: SampleFields,
     folder: str | Path | None = None,
     logs: Iterable[str | Path] = (),
@@ -35,17 +39,24 @@ def dumps(
         changed["shaping"] = asdict(shaping)
     if per := changed.get("per"):
         changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
-    reward = {name: _placed(folder, component) for name, component in reward.items()}
+    reward = {name: _relative_component(folder, component) for name, component in reward.items()}
     for name in FILES & changed.keys():
-        changed[name] = seen_from(folder, changed[name])
-    places: dict[str, Any] = {"logs": [seen_from(folder, log) for log in logs], "out": out and seen_from(folder, out)}
+        changed[name] = relative_path(folder, changed[name])
+    places: dict[str, Any] = {
+        "logs": [relative_path(folder, log) for log in logs],
+        "out": out and relative_path(folder, out),
+    }
     changed = {name: value for name, value in places.items() if value} | changed
-    plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
-    table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
+    plain = [f"{name} = {_dump_value(value)}" for name, value in changed.items()]
+    table = (
+        ["[reward]", *(f"{_dump_value(path)} = {_dump_value(weight)}" for path, weight in reward.items())]
+        if reward
+        else []
+    )
     return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])
 
 
-def training(settings: Training, data: str | Path, model: str, folder: Path, began: str | None = None) -> str:
+def dump_training(settings: Training, data: str | Path, model: str, folder: Path, began: str | None = None) -> str:
     """Return all settings of a training run as the table ``[train]``, with paths relative to a folder.
 
     Args:
@@ -54,21 +65,23 @@ def training(settings: Training, data: str | Path, model: str, folder: Path, beg
         folder: folder of the file with the text.
         began: weights that the run began with, as they are from the folder.
     """
-    there = os.path.isdir(model)  # noqa: PTH112
-    places = {"data": seen_from(folder, data), "model": seen_from(folder, model) if there else model}
+    is_folder = os.path.isdir(model)  # noqa: PTH112
+    places = {"data": relative_path(folder, data), "model": relative_path(folder, model) if is_folder else model}
     places |= {} if began is None else {"resume_adapter_file": began}
     values = {name: value for name, value in (places | asdict(settings)).items() if value is not None}
-    return "".join(f"{line}\n" for line in ["[train]", *(f"{name} = {_toml(value)}" for name, value in values.items())])
+    return "".join(
+        f"{line}\n" for line in ["[train]", *(f"{name} = {_dump_value(value)}" for name, value in values.items())]
+    )
 
 
-def _placed(folder: str | Path | None, component: float | Signal) -> float | Signal:
+def _relative_component(folder: str | Path | None, component: float | Signal) -> float | Signal:
     """Return a component of the reward, with the file of its function relative to the folder."""
     if not isinstance(component, dict) or ":" not in component["fn"]:
         return component
-    return component | Signal(fn=seen_from(folder, component["fn"]))
+    return component | Signal(fn=relative_path(folder, component["fn"]))
 
 
-def seen_from(folder: str | Path | None, path: str | Path) -> str:
+def relative_path(folder: str | Path | None, path: str | Path) -> str:
     """Return a path relative to a folder, or absolute; ``-`` stays."""
     if str(path) == "-":
         return "-"
@@ -76,11 +89,11 @@ def seen_from(folder: str | Path | None, path: str | Path) -> str:
     return whole if folder is None else os.path.relpath(whole, folder)
 
 
-def _toml(value: Any) -> str:
+def _dump_value(value: Any) -> str:
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_dump_value, value))}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {_dump_value(item)}' for key, item in value.items())} }}"
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a setting")
     # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.

@@ -9,7 +9,7 @@ from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
 from karl_fast.settings.schema import STARTED_AT, Signal, is_a, validate, weight_of
-from karl_fast.settings.values import half_life
+from karl_fast.settings.values import parse_half_life
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,22 +89,22 @@ def check_settings(settings: SampleFields) -> None:
     """
     validate(settings)
     for part in (
-        _temperature,
-        _baseline,
-        _order,
-        _budget,
-        _sampler,
-        _strata,
-        _reward,
-        _texts,
-        _format,
-        _tokens,
-        _split,
+        _check_temperature,
+        _check_baseline,
+        _check_order,
+        _check_budget,
+        _check_sampler,
+        _check_strata,
+        _check_reward,
+        _check_texts,
+        _check_format,
+        _check_tokens,
+        _check_split,
     ):
         part(settings)
 
 
-def _texts(settings: SampleFields) -> None:
+def _check_texts(settings: SampleFields) -> None:
     given = [(name, getattr(settings, name)) for name in TEXTS]
     for name, text in [*given, *(("reward", path) for path in settings.reward or {})]:
         if text is not None and not isinstance(text, str):  # a path of the reward
@@ -115,18 +115,18 @@ def _texts(settings: SampleFields) -> None:
             refuse_empty(NO_PATHS.get(name, "the path of a field"), **{name: text})
 
 
-def _reward(settings: SampleFields) -> None:
+def _check_reward(settings: SampleFields) -> None:
     if settings.reward == {}:
         raise UsageError("reward is {}, wanted a weight for each path, like {'outcome': 1.0}", "reward")
     for path, component in (settings.reward or {}).items():
-        weight = _weight(path, component)
+        weight = _check_weight(path, component)
         if not math.isfinite(weight):
             raise UsageError(f"the weight of {path} is {weight}, wanted a finite number")
         if settings.functions and not weight:
             raise UsageError(f"the weight of {path} is 0, a component with a function needs a weight other than 0")
 
 
-def _weight(path: str, component: float | Signal) -> float:
+def _check_weight(path: str, component: float | Signal) -> float:
     table = component if isinstance(component, dict) else Signal(fn="")
     weight = weight_of(component)
     if not (set(table) <= {"fn", "weight"} and isinstance(table.get("fn"), str) and isinstance(weight, int | float)):
@@ -135,16 +135,16 @@ def _weight(path: str, component: float | Signal) -> float:
     return weight
 
 
-def _twice(one: str, other: str) -> str:
-    return f"{one} and {other} cannot be combined; use one of them"
+def _describe_rivals(first: str, second: str) -> str:
+    return f"{first} and {second} cannot be combined; use one of them"
 
 
-def _temperature(settings: SampleFields) -> None:
+def _check_temperature(settings: SampleFields) -> None:
     if settings.ess is not None and settings.inverse_temperature is not None:
-        raise UsageError(_twice("ess", "inverse_temperature"), "ess", "inverse_temperature")
+        raise UsageError(_describe_rivals("ess", "inverse_temperature"), "ess", "inverse_temperature")
 
 
-def _baseline(settings: SampleFields) -> None:
+def _check_baseline(settings: SampleFields) -> None:
     if settings.score != "advantage":
         if given := _changed_names(settings, BASELINE):
             raise UsageError(f"{given[0]} is of the score advantage, and score is {settings.score}", given[0], "score")
@@ -165,14 +165,14 @@ def _changed_names(settings: SampleFields, names: Sequence[str]) -> list[str]:
     return [name for name in names if getattr(settings, name) != getattr(type(settings), name)]
 
 
-def _order(settings: SampleFields) -> None:
+def _check_order(settings: SampleFields) -> None:
     """Check the settings that need an order of the records: their places in files are none."""
     if settings.recency_half_life is not None:
         try:
-            half_life(settings.recency_half_life)
+            parse_half_life(settings.recency_half_life)
         except ValueError as error:
-            came = settings.recency_half_life
-            raise UsageError(f"recency_half_life is {came!r}, wanted {error}", "recency_half_life") from error
+            value = settings.recency_half_life
+            raise UsageError(f"recency_half_life is {value!r}, wanted {error}", "recency_half_life") from error
     needs = {"baseline": settings.baseline == "ema", "recency_half_life": settings.recency_half_life is not None}
     name = next((name for name, needed in needs.items() if needed), None)
     if name is not None and settings.order_by is None:
@@ -183,14 +183,14 @@ def _order(settings: SampleFields) -> None:
         )
 
 
-def _budget(settings: SampleFields) -> None:
+def _check_budget(settings: SampleFields) -> None:
     if settings.k is not None and settings.fraction is not None:
-        raise UsageError(_twice("k", "fraction"), "k", "fraction")
+        raise UsageError(_describe_rivals("k", "fraction"), "k", "fraction")
     if settings.sampler == "all" and (settings.k is not None or settings.fraction is not None):
         raise UsageError("the sampler all takes every kept row: it has no use for k or fraction", "k", "fraction")
 
 
-def _sampler(settings: SampleFields) -> None:
+def _check_sampler(settings: SampleFields) -> None:
     if settings.sampler == "reservoir":
         given = [name for name in UNWEIGHED if getattr(settings, name) is not None]
         given += ["score"] * (settings.score != "raw") + ["partition_by"] * (settings.partition_by != "global")
@@ -213,7 +213,7 @@ def _sampler(settings: SampleFields) -> None:
         )
 
 
-def _strata(settings: SampleFields) -> None:
+def _check_strata(settings: SampleFields) -> None:
     if settings.per is None:
         return
     if settings.sampler in (*REPLACING, "all"):
@@ -237,7 +237,7 @@ def _strata(settings: SampleFields) -> None:
         )
 
 
-def _format(settings: SampleFields) -> None:
+def _check_format(settings: SampleFields) -> None:
     if settings.format is not None:
         check_choice("format", normalize_format(settings.format), [name for name, _ in formats()])
 
@@ -255,7 +255,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
         )
 
 
-def _tokens(settings: SampleFields) -> None:
+def _check_tokens(settings: SampleFields) -> None:
     if (settings.max_tokens is None) != (settings.tokenizer is None):
         raise UsageError(
             "max_tokens and tokenizer go together: tokens are counted with the model's own tokenizer",
@@ -266,7 +266,7 @@ def _tokens(settings: SampleFields) -> None:
         raise UsageError("raw rows are not training rows yet: their tokens cannot be counted")
 
 
-def _split(settings: SampleFields) -> None:
+def _check_split(settings: SampleFields) -> None:
     split = settings.split
     if not all(is_a(share, float) for share in split):
         raise UsageError(f"split is {split!r}, wanted three shares, like (0.8, 0.1, 0.1)", "split")

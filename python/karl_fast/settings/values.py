@@ -16,16 +16,13 @@ if TYPE_CHECKING:
 
     from karl_fast.typing import Floats
 
-# Half-lives as text: a number with a unit of time, or without one.
-
-
 WANTED = "a time like 14d (s, m, h, d or w), or a number in the unit of order_by"
 
 UNITS = {"": None, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 """Seconds of each unit."""
 
 
-def half_life(text: str) -> tuple[float, int | None]:
+def parse_half_life(text: str) -> tuple[float, int | None]:
     """Parse `14d` as a number and the seconds of its unit, and `30` as a number without one.
 
     Raises:
@@ -41,7 +38,7 @@ def half_life(text: str) -> tuple[float, int | None]:
     return number, UNITS[unit]
 
 
-def _number(value: Any) -> float:
+def _check_number(value: Any) -> float:
     if not is_a(value, float):
         raise ValueError("a number")
     return float(value)
@@ -52,34 +49,34 @@ DEAL = "one field=how, like domain=equal"
 SCALE = "up=SCALE, with down=SCALE and centre=REWARD where they are not 1 and 0"
 
 
-def _weights(value: Any) -> dict[str, float | Signal]:
+def _check_weights(value: Any) -> dict[str, float | Signal]:
     if not (isinstance(value, dict) and value):
         raise ValueError("a path, or a table of weights by path")
-    return {path: _component(component) for path, component in value.items()}
+    return {path: _check_component(component) for path, component in value.items()}
 
 
-def _component(value: Any) -> float | Signal:
+def _check_component(value: Any) -> float | Signal:
     if not isinstance(value, dict):
-        return _number(value)
+        return _check_number(value)
     if not (value.keys() <= {"weight", "fn"} and isinstance(value.get("fn"), str)):
         raise ValueError('a weight by path, or a table like { weight = 0.3, fn = "my.py:score" }')
-    return Signal(fn=value["fn"], weight=_number(value.get("weight", 1.0)))
+    return Signal(fn=value["fn"], weight=_check_number(value.get("weight", 1.0)))
 
 
-def _shares(value: Any) -> tuple[float, float, float]:
+def _check_shares(value: Any) -> tuple[float, float, float]:
     if not (isinstance(value, list) and len(value) == 3):
         raise ValueError("three shares like [0.9, 0.1, 0]")
-    train, valid, test = (_number(share) for share in value)
+    train, valid, test = (_check_number(share) for share in value)
     return train, valid, test
 
 
-def _deal(value: Any) -> dict[str, str]:
+def _check_deal(value: Any) -> dict[str, str]:
     if not (isinstance(value, dict) and len(value) == 1 and all(isinstance(how, str) for how in value.values())):
         raise ValueError(DEAL)
     return value
 
 
-def deal(text: str) -> dict[str, str]:
+def parse_deal(text: str) -> dict[str, str]:
     """Parse `domain=sqrt` as the division of a budget over the strata of a field.
 
     Raises:
@@ -91,7 +88,7 @@ def deal(text: str) -> dict[str, str]:
     return {field: how}
 
 
-def weights(text: str) -> dict[str, float | Signal]:
+def parse_weights(text: str) -> dict[str, float | Signal]:
     """Parse weights by path: `outcome=0.5,cost=-0.1`; a bare path has weight 1, `style=0.3:my.py:score` is a function.
 
     Raises:
@@ -99,23 +96,23 @@ def weights(text: str) -> dict[str, float | Signal]:
     """
     parts = [part.strip().partition("=") for part in text.split(",")]
     try:
-        found = {path: _weighed(weight) if equals else 1.0 for path, equals, weight in parts}
+        weights = {path: _parse_weight(weight) if equals else 1.0 for path, equals, weight in parts}
     except ValueError as error:
         raise ValueError(WEIGHTS) from error
-    if not all(found):
+    if not all(weights):
         raise ValueError(WEIGHTS)
-    if len(found) < len(parts):
+    if len(weights) < len(parts):
         raise ValueError("each component once, like outcome=0.5,cost=-0.1")
-    return found
+    return weights
 
 
-def _weighed(text: str) -> float | Signal:
+def _parse_weight(text: str) -> float | Signal:
     """Parse `0.3`, or `0.3:my.py:score`."""
     weight, colon, fn = text.partition(":")
     return Signal(fn=fn, weight=float(weight)) if colon else float(weight)
 
 
-def scale(text: str) -> AsymmetricScale:
+def parse_scale(text: str) -> AsymmetricScale:
     """Parse the shaping `up=1.4,down=1,centre=0`.
 
     Raises:
@@ -123,35 +120,35 @@ def scale(text: str) -> AsymmetricScale:
     """
     parts = [part.strip().partition("=") for part in text.split(",")]
     try:
-        found = {name: float(number) for name, _, number in parts}
+        scales = {name: float(number) for name, _, number in parts}
     except ValueError as error:
         raise ValueError(SCALE) from error
-    if len(found) < len(parts):
+    if len(scales) < len(parts):
         raise ValueError(SCALE)
-    return _scale(found)
+    return _make_scale(scales)
 
 
-def _scale(value: Any) -> AsymmetricScale:
+def _make_scale(value: Any) -> AsymmetricScale:
     if not (isinstance(value, dict) and {"up"} <= value.keys() <= {"up", "down", "centre"}):
         raise ValueError(SCALE)
-    numbers = {name: _number(number) for name, number in value.items()}
+    numbers = {name: _check_number(number) for name, number in value.items()}
     try:
         return AsymmetricScale(**numbers)
     except UsageError as error:
         raise ValueError("scales above 0 and a finite centre") from error
 
 
-def _recency(text: str) -> str:
-    half_life(text)
+def _check_half_life(text: str) -> str:
+    parse_half_life(text)
     return text
 
 
-def _recency_number(value: Any) -> str:
-    _number(value)
-    return _recency(str(value))
+def _check_half_life_number(value: Any) -> str:
+    _check_number(value)
+    return _check_half_life(str(value))
 
 
-def shares(text: str) -> tuple[float, float, float]:
+def parse_shares(text: str) -> tuple[float, float, float]:
     """Parse `0.9,0.1,0` as three numbers.
 
     Raises:
@@ -164,22 +161,22 @@ def shares(text: str) -> tuple[float, float, float]:
     return train, valid, test
 
 
-def names(text: str) -> tuple[str, ...]:
+def parse_names(text: str) -> tuple[str, ...]:
     """Parse names with commas.
 
     Raises:
         ValueError: an empty name.
     """
-    return _names([part.strip() for part in text.split(",")])
+    return _check_names([part.strip() for part in text.split(",")])
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _check_names(value: Any) -> tuple[str, ...]:
     if not (isinstance(value, list) and value and all(isinstance(name, str) and name for name in value)):
         raise ValueError(NAMES.wanted)
     return tuple(value)
 
 
-def functions(text: str) -> dict[str, float]:
+def parse_functions(text: str) -> dict[str, float]:
     """Parse functions with weights: `rewards.py:solved=1,rewards.py:brief=0.1`; a bare function has weight 1.
 
     Raises:
@@ -187,30 +184,27 @@ def functions(text: str) -> dict[str, float]:
     """
     parts = [part.strip().rpartition("=") for part in text.split(",")]
     try:
-        found = {place or weight: float(weight) if place else 1.0 for place, _, weight in parts}
+        functions = {place or weight: float(weight) if place else 1.0 for place, _, weight in parts}
     except ValueError as error:
         raise ValueError(FUNCTIONS.wanted) from error
-    if len(found) < len(parts) or not all(found):
+    if len(functions) < len(parts) or not all(functions):
         raise ValueError(FUNCTIONS.wanted)
-    return found
+    return functions
 
 
-def _functions(value: Any) -> dict[str, float]:
+def _check_functions(value: Any) -> dict[str, float]:
     if not isinstance(value, dict):
         raise ValueError(FUNCTIONS.wanted)
     return value
 
 
-RECENCY = Form("TIME", WANTED, _recency, _recency_number)
-REWARD = Form("PATH[=WEIGHT],...", "a weight for each path, like {'outcome': 1.0}", weights, _weights)
-SHAPING = Form("up=A[,down=B][,centre=C]", "an AsymmetricScale", scale, _scale)
-PER = Form("FIELD=HOW", DEAL, deal, _deal)
-SPLIT = Form("A,B,C", "three shares, like (0.8, 0.1, 0.1)", shares, _shares)
-NAMES = Form("NAME,...", "a list of names", names, _names)
-FUNCTIONS = Form("FUNCTION[=WEIGHT],...", "a table of functions and weights", functions, _functions)
-
-
-# Shaping of a reward before it is scored.
+RECENCY = Form("TIME", WANTED, _check_half_life, _check_half_life_number)
+REWARD = Form("PATH[=WEIGHT],...", "a weight for each path, like {'outcome': 1.0}", parse_weights, _check_weights)
+SHAPING = Form("up=A[,down=B][,centre=C]", "an AsymmetricScale", parse_scale, _make_scale)
+PER = Form("FIELD=HOW", DEAL, parse_deal, _check_deal)
+SPLIT = Form("A,B,C", "three shares, like (0.8, 0.1, 0.1)", parse_shares, _check_shares)
+NAMES = Form("NAME,...", "a list of names", parse_names, _check_names)
+FUNCTIONS = Form("FUNCTION[=WEIGHT],...", "a table of functions and weights", parse_functions, _check_functions)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def train(
     from karl_fast import _atomic
     from karl_fast.modeling.memory import limit_memory
     from karl_fast.modeling.model_views import checkpointed
-    from karl_fast.settings.toml_text import TRAIN_FILE, training
+    from karl_fast.settings.toml_text import TRAIN_FILE, dump_training
     from karl_fast.settings.validation import refuse_empty
     from karl_fast.train import trainer
     from karl_fast.train.setup import prepare
@@ -149,7 +149,7 @@ def train(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force
     )
     mx.reset_peak_memory()
-    said = training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
+    said = dump_training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:
         _atomic.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
         with checkpointed(run.learner.model, settings.grad_checkpoint), limit_memory(run.need.total - run.need.weights):

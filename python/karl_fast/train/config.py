@@ -11,7 +11,7 @@ from typing import Any
 
 from karl_fast.errors import UsageError
 from karl_fast.settings.schema import check_keys, schema
-from karl_fast.settings.toml import own_table, parsed, placed, text_of
+from karl_fast.settings.toml import name_file, own_table, parse_toml, read_config_text
 from karl_fast.settings.toml_text import TRAIN_FILE
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.settings import Training
@@ -45,13 +45,13 @@ def load(path: str | Path, _command: str = "train") -> TrainConfig:
         UsageError: it is no TOML, has no such table, or holds a key or a value that means nothing.
     """
     file = Path(path, TRAIN_FILE) if Path(path).is_dir() else Path(path)
-    text = text_of(file)
+    text = read_config_text(file)
     try:
-        table = own_table(parsed(text), "train", {*schema(Training), *PLACES})
+        table = own_table(parse_toml(text), "train", {*schema(Training), *PLACES})
         found = check_keys(Training, table, PLACES, "[train] ")
         places = {name: _place(file.parent, name, found.pop(name)) for name in PLACES if name in found}
     except UsageError as error:
-        raise placed(file, error) from error
+        raise name_file(file, error) from error
     return TrainConfig(str(file), found, **places)
 
 

@@ -14,7 +14,7 @@ from karl_fast.settings.schema import (
     SEED,
     Range,
     ToolFormat,
-    documented,
+    document_settings,
     setting,
     validate,
 )
@@ -45,7 +45,7 @@ WITHOUT_EFFECT = ("steps_per_report", "report_to", "project_name", "keep", "memo
 """Settings that change the reports of a run, and never its result."""
 
 
-@documented
+@document_settings
 @dataclass(frozen=True)
 class Training:
     """Settings of training: the loss, the learned part of each row, and the optimizer. A step is one weight update.

@@ -28,7 +28,7 @@ from karl_fast.modeling.checkpoint import (
     open_trackers,
 )
 from karl_fast.modeling.load import Loaded, adapt, load, position_limit
-from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
+from karl_fast.settings.toml_text import TRAIN_FILE, relative_path
 from karl_fast.train import dataset
 from karl_fast.train.evaluation import mean_loss, validation_batches
 from karl_fast.train.length_budget import SHORTEST, LengthBudget, in_segments, settled
@@ -136,7 +136,7 @@ def prepare(
     run.budget = budget
     run.remarks = _remarks(loaded, run, resume_adapter_file)
     if resume_adapter_file is not None:
-        run.state.began = seen_from(adapter_path, resume_adapter_file)
+        run.state.began = relative_path(adapter_path, resume_adapter_file)
     with _atomic.refused(adapter_path):
         adapter_path.mkdir(parents=True, exist_ok=True)
     seen = _seen_by(source.folder, rows, resume_adapter_file)

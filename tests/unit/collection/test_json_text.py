@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from karl_fast.collection.triggers.hooks import add, find, remove
+from karl_fast.collection.triggers.hooks import add_member, find_value, remove_member
 
 TEXTS = [
     "{}",
@@ -25,12 +25,12 @@ def test_what_was_added_is_there_and_goes_without_a_trace(text: str) -> None:
     wanted = json.loads(text)
     steps = []
     if "hooks" not in before:
-        changed = add(changed, {}, key="hooks")
+        changed = add_member(changed, {}, key="hooks")
         steps.append(("hooks",))
     if "Stop" not in before.get("hooks", {}):
-        changed = add(changed, [], "hooks", key="Stop")
+        changed = add_member(changed, [], "hooks", key="Stop")
         steps.append(("hooks", "Stop"))
-    changed = add(changed, {"new": [1, {"deep": "\n"}]}, "hooks", "Stop")
+    changed = add_member(changed, {"new": [1, {"deep": "\n"}]}, "hooks", "Stop")
     stop = wanted.setdefault("hooks", {}).setdefault("Stop", [])
     steps.append(("hooks", "Stop", len(stop)))
     stop.append({"new": [1, {"deep": "\n"}]})
@@ -40,16 +40,16 @@ def test_what_was_added_is_there_and_goes_without_a_trace(text: str) -> None:
     rest = iter(changed)
     assert all(char in rest for char in text)
     for step in reversed(steps):
-        changed = remove(changed, *step)
+        changed = remove_member(changed, *step)
     assert changed == text
 
 
 def test_the_first_of_several_goes() -> None:
-    assert remove('{"a": [1, 2, 3]}', "a", 0) == '{"a": [2, 3]}'
-    assert remove('{"a": [1, 2, 3]}', "a", 1) == '{"a": [1, 3]}'
+    assert remove_member('{"a": [1, 2, 3]}', "a", 0) == '{"a": [2, 3]}'
+    assert remove_member('{"a": [1, 2, 3]}', "a", 1) == '{"a": [1, 3]}'
 
 
 def test_a_path_that_is_not_there_is_none() -> None:
-    assert find('{"a": {"b": [1]}}', "a", "b", 1) is None
-    assert find('{"a": 1}', "a", "b") is None
-    assert find(' {"a": 1}') == 1
+    assert find_value('{"a": {"b": [1]}}', "a", "b", 1) is None
+    assert find_value('{"a": 1}', "a", "b") is None
+    assert find_value(' {"a": 1}') == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karl_fast.collection.triggers import TRIGGERS, install, uninstall
-from karl_fast.collection.triggers.trigger import command
+from karl_fast.collection.triggers.trigger import collect_command
 from karl_fast.errors import UsageError
 from tests.unit.collection.test_triggers import home
 
@@ -76,7 +76,7 @@ def test_a_hook_of_the_user_in_the_same_matcher_stays(first: bool, home: Path) -
 
 def test_hooks_of_an_earlier_version_go_with_what_they_made(home: Path) -> None:
     path = settings(home)
-    line = f"({shlex.join(command(None))}) & exit 0 # karl-fast collect"
+    line = f"({shlex.join(collect_command(None))}) & exit 0 # karl-fast collect"
     ours = {"hooks": [{"type": "command", "command": line}]}
     path.write_text(json.dumps({"a": 1, "hooks": {"Stop": [ours], "PreCompact": [ours]}}, indent=2))
     uninstall("claude-code")

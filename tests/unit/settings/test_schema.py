@@ -21,7 +21,7 @@ from karl_fast.settings.reference import page
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import SampleKeywords, __file__, show_keywords
 from karl_fast.settings.schema import Range, build, check_keys, schema, setting
-from karl_fast.settings.toml import SettingsFile, parsed
+from karl_fast.settings.toml import SettingsFile, parse_toml
 from karl_fast.train.settings import Training
 
 CLASSES = (Settings, Training, Online)
@@ -48,7 +48,7 @@ def command(kind: type) -> Any:
     app, seen = typer.Typer(), list[Any]()
 
     def load(path: str, name: str) -> SettingsFile:
-        return SettingsFile(path, check_keys(kind, parsed(Path(path).read_text())))
+        return SettingsFile(path, check_keys(kind, parse_toml(Path(path).read_text())))
 
     @app.command()
     @options.add_settings(kind, load, "A file.")

@@ -12,7 +12,7 @@ from karl_fast.cli.app import app
 from karl_fast.cli.commands import train as command
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings.toml import load as load_sampling
-from karl_fast.settings.toml_text import training
+from karl_fast.settings.toml_text import dump_training
 from karl_fast.train import Trained, Training
 from karl_fast.train.config import load
 
@@ -169,7 +169,7 @@ def test_every_setting_comes_back_from_the_file_that_a_run_leaves(folder: Path) 
     settings = Training(recipe="oapl", temperature=0.5, epochs=1.5, lora_keys=("a", "b"), report_to=("wandb",))
     (folder / "tiny").mkdir()
     for model, back in (("tiny", "there/../tiny"), ("hub/name", "hub/name")):
-        text = training(settings, "data", model, folder / "there", "../a.safetensors")
+        text = dump_training(settings, "data", model, folder / "there", "../a.safetensors")
         (folder / "there" / "train.toml").write_text(text, "utf-8")
         found = load("there")
         assert (found.data, found.model, found.adapter_path) == ("there/../data", back, None)

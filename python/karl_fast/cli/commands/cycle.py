@@ -82,24 +82,24 @@ def _to_json_lines(objects: list[dict[str, Any]]) -> str:
 
 
 def _print_status(config: CycleConfig, last: int, json: bool) -> None:
-    runs = CycleRecords(config.folder).runs()[-last:]
+    runs = CycleRecords(config.folder).read_runs()[-last:]
     print(_to_json_lines(runs) if json else describe_runs(runs))
 
 
 def _run(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> None:
     handle_signals(lambda word: f"{word}; the next run goes on from the last finished step")
 
-    def tell(event: dict[str, Any]) -> None:
+    def on_event(event: dict[str, Any]) -> None:
         if json:
             print(_to_json_lines([event]), flush=True)
         elif not quiet and (line := describe_event(event)):
             sys.stderr.write(line + "\n")
 
-    def say(line: str) -> None:
+    def on_line(line: str) -> None:
         if not (quiet or json):
             sys.stderr.write(f"  {clean(line)}\n")
 
-    record = run(config, until, say=say, tell=tell)
+    record = run(config, until, on_line=on_line, on_event=on_event)
     if record["state"] == "failed":
         sys.stderr.write(f"error: {clean(record['error'].splitlines()[0])}\n")
         raise typer.Exit(record.get("code", 1))
@@ -192,9 +192,9 @@ def _describe_decision(run: dict[str, Any]) -> str:
     """Return the decision with its reason, the error of a failed step, or the step that was cut short."""
     if "error" in run:
         return clean(run["error"].splitlines()[0])
-    cut = [name for name, one in run["steps"].items() if one["state"] == "running"]
-    if cut:
-        return f"in {cut[0]}"
+    running = [name for name, step in run["steps"].items() if step["state"] == "running"]
+    if running:
+        return f"in {running[0]}"
     if "promoted" not in run:
         return NONE
     return f"{'promoted' if run['promoted'] else 'refused'}, {run['why']}"

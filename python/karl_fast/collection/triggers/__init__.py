@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TRIGGERS", "install", "uninstall"]
 
-TRIGGERS: dict[str, Trigger] = {one.name: one for one in (ClaudeCode(), Codex(), Systemd(), Launchd(), Cron())}
+TRIGGERS: dict[str, Trigger] = {
+    trigger.name: trigger for trigger in (ClaudeCode(), Codex(), Systemd(), Launchd(), Cron())
+}
 """Each trigger by its name."""
 
 

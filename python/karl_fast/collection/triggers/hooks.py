@@ -1,4 +1,7 @@
-"""Hooks of Claude Code and Codex."""
+"""Hooks of Claude Code and Codex, in files of settings of which every other byte stays as it is.
+
+`add_member` and `remove_member` change a JSON text in that way, by the offsets of its members.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from typing import Any, NamedTuple
 from karl_fast.collection.places import claude_folder, codex_folder
 from karl_fast.collection.triggers.trigger import (
     Trigger,
-    command,
+    collect_command,
+    drop_marked_lines,
     is_ours,
-    made_by,
     mark,
-    put,
-    read,
+    parse_mark,
+    read_text,
     remove_file,
     shell_line,
-    unmarked,
+    write_text,
 )
 from karl_fast.errors import UsageError
 
@@ -42,47 +45,47 @@ class ClaudeCode(Trigger):
 
     def is_installed(self) -> bool:
         """Return whether it is there."""
-        return bool(_ours(self._settings()))
+        return bool(_find_hooks(self._settings()))
 
     def add(self, archive: str | None) -> None:
         """Add it."""
         settings = self._settings()
-        text = read(self._path())
-        made = [] if text else ["object" if self._path().exists() else "file"]
+        text = read_text(self._path())
+        added = [] if text else ["object" if self._path().exists() else "file"]
         text = text or "{}\n"
         if "hooks" not in settings:
-            text = add(text, {}, key="hooks")
-            made.append("hooks")
+            text = add_member(text, {}, key="hooks")
+            added.append("hooks")
         for event in EVENTS:
-            made_here = list(made)
+            added_here = list(added)
             if event not in settings.get("hooks", {}):
-                text = add(text, [], "hooks", key=event)
-                made_here.append("event")
-            line = shell_line(archive, made_here)
+                text = add_member(text, [], "hooks", key=event)
+                added_here.append("event")
+            line = shell_line(archive, added_here)
             hook = {"type": "command", "command": line, "async": True, "timeout": TIMEOUT}
-            text = add(text, {"hooks": [hook]}, "hooks", event)
-        put(self._path(), text)
+            text = add_member(text, {"hooks": [hook]}, "hooks", event)
+        write_text(self._path(), text)
 
     def remove(self) -> None:
         """Remove it, and what was made for it, if nothing else is in that by now."""
-        text, made = read(self._path()), set[str]()
-        while ours := _ours(json.loads(text)):
+        text, added = read_text(self._path()), set[str]()
+        while ours := _find_hooks(json.loads(text)):
             event, matcher, number = ours[-1]
             group = json.loads(text)["hooks"][event][matcher]
-            here = made_by(group["hooks"][number]["command"]) or set()
+            added_here = parse_mark(group["hooks"][number]["command"]) or set()
             is_whole = list(group) == ["hooks"] and len(group["hooks"]) == 1
             inside: tuple[str | int, ...] = () if is_whole else ("hooks", number)
-            text = remove(text, "hooks", event, matcher, *inside)
-            if "event" in here and not json.loads(text)["hooks"][event]:
-                text = remove(text, "hooks", event)
-            made |= here
-        if "hooks" in made and not json.loads(text)["hooks"]:
-            text = remove(text, "hooks")
+            text = remove_member(text, "hooks", event, matcher, *inside)
+            if "event" in added_here and not json.loads(text)["hooks"][event]:
+                text = remove_member(text, "hooks", event)
+            added |= added_here
+        if "hooks" in added and not json.loads(text)["hooks"]:
+            text = remove_member(text, "hooks")
         is_empty = not json.loads(text)
-        if is_empty and "file" in made:
+        if is_empty and "file" in added:
             remove_file(self._path())
         else:
-            put(self._path(), "" if is_empty and "object" in made else text)
+            write_text(self._path(), "" if is_empty and "object" in added else text)
 
     def _path(self) -> Any:
         return claude_folder() / "settings.json"
@@ -90,7 +93,7 @@ class ClaudeCode(Trigger):
     def _settings(self) -> dict[str, Any]:
         """Return the settings, checked as far as hooks are concerned."""
         try:
-            settings = json.loads(read(self._path()) or "{}")
+            settings = json.loads(read_text(self._path()) or "{}")
         except ValueError as error:
             raise UsageError(f"{self.place()}: it is not JSON: {error}") from error
         hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
@@ -99,7 +102,7 @@ class ClaudeCode(Trigger):
         return dict(settings)
 
 
-def _ours(settings: dict[str, Any]) -> list[tuple[str, int, int]]:
+def _find_hooks(settings: dict[str, Any]) -> list[tuple[str, int, int]]:
     """Return event, matcher and number of each hook that starts a collection, in the order of the file."""
     hooks = settings.get("hooks", {})
     return [
@@ -109,7 +112,7 @@ def _ours(settings: dict[str, Any]) -> list[tuple[str, int, int]]:
         for place, matcher in enumerate(matchers)
         if isinstance(matcher, dict) and isinstance(matcher.get("hooks"), list)
         for number, hook in enumerate(matcher["hooks"])
-        if isinstance(hook, dict) and made_by(str(hook.get("command"))) is not None
+        if isinstance(hook, dict) and parse_mark(str(hook.get("command"))) is not None
     ]
 
 
@@ -124,12 +127,12 @@ class Codex(Trigger):
 
     def is_installed(self) -> bool:
         """Return whether it is there."""
-        return any(is_ours(line) for line in read(codex_folder() / "config.toml").split("\n"))
+        return any(is_ours(line) for line in read_text(codex_folder() / "config.toml").split("\n"))
 
     def add(self, archive: str | None) -> None:
         """Add it."""
         path = codex_folder() / "config.toml"
-        text = read(path)
+        text = read_text(path)
         try:
             settings = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -137,28 +140,25 @@ class Codex(Trigger):
         if "notify" in settings:
             raise UsageError(
                 f"{path}: it has a notify already, and Codex notifies one program only",
-                hint=f"let that program start: {shlex.join(command(archive))}",
+                hint=f"let that program start: {shlex.join(collect_command(archive))}",
             )
         # Codex adds an argument, which the shell ignores. A string of JSON is one of TOML.
         words = json.dumps(["sh", "-c", shell_line(archive), "karl-fast"])
-        made = [] if path.exists() else ["file"]
+        added = [] if path.exists() else ["file"]
         # Behind the first table a key would belong to it.
-        put(path, f"notify = {words} {mark(made)}\n{text}")
+        write_text(path, f"notify = {words} {mark(added)}\n{text}")
 
     def remove(self) -> None:
         """Remove it."""
         path = codex_folder() / "config.toml"
-        text = read(path)
+        text = read_text(path)
         ours = [line for line in text.split("\n") if is_ours(line)]
-        is_made = any("file" in (made_by(line) or ()) for line in ours)
-        left = unmarked(text)
-        if is_made and not left:
+        is_own_file = any("file" in (parse_mark(line) or ()) for line in ours)
+        rest = drop_marked_lines(text)
+        if is_own_file and not rest:
             remove_file(path)
         else:
-            put(path, left)
-
-
-# Changes of a JSON text that keep every other byte of it.
+            write_text(path, rest)
 
 
 SPACE = re.compile(r"[ \t\r\n]*")
@@ -181,72 +181,72 @@ class Member(NamedTuple):
     end: int
 
 
-def members(text: str, start: int) -> list[Member]:
+def parse_members(text: str, start: int) -> list[Member]:
     """Return the members of the object or array at an offset of a valid text."""
-    found: list[Member] = []
-    is_object, at = text[start] == "{", _skip(text, start + 1)
-    while text[at] not in "}]":
-        key: str | int = len(found)
-        first = value = at
+    members: list[Member] = []
+    is_object, offset = text[start] == "{", _skip_space(text, start + 1)
+    while text[offset] not in "}]":
+        key: str | int = len(members)
+        first = value = offset
         if is_object:
-            key, end = scanstring(text, at + 1)
-            value = _skip(text, _skip(text, end) + 1)
+            key, end = scanstring(text, offset + 1)
+            value = _skip_space(text, _skip_space(text, end) + 1)
         _, end = DECODER.raw_decode(text, value)
-        found.append(Member(key, first, value, end))
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return found
+        members.append(Member(key, first, value, end))
+        offset = _skip_space(text, end)
+        offset = _skip_space(text, offset + 1) if text[offset] == "," else offset
+    return members
 
 
-def _skip(text: str, at: int) -> int:
-    match = SPACE.match(text, at)
-    return match.end() if match else at
+def _skip_space(text: str, offset: int) -> int:
+    match = SPACE.match(text, offset)
+    return match.end() if match else offset
 
 
-def find(text: str, *keys: str | int) -> int | None:
+def find_value(text: str, *keys: str | int) -> int | None:
     """Return the offset of the value at a path; None if there is none."""
-    at = _skip(text, 0)
+    offset = _skip_space(text, 0)
     for key in keys:
-        found = [member for member in members(text, at) if member.key == key] if text[at] in "{[" else []
-        if not found:
+        values = [member for member in parse_members(text, offset) if member.key == key] if text[offset] in "{[" else []
+        if not values:
             return None
-        at = found[-1].value
-    return at
+        offset = values[-1].value
+    return offset
 
 
-def add(text: str, value: Any, *path: str, key: str | None = None) -> str:
+def add_member(text: str, value: Any, *path: str, key: str | None = None) -> str:
     """Add a member behind the others of the object or array at a path."""
-    at = find(text, *path)
-    assert at is not None, path
-    there = members(text, at)
-    line, indent = _style(text)
+    offset = find_value(text, *path)
+    assert offset is not None, path
+    members = parse_members(text, offset)
+    line, indent = _detect_style(text)
     inner = line + indent * (len(path) + 1)
-    written = json.dumps(value, indent=indent, ensure_ascii=False).replace("\n", inner)
-    new = inner + (f"{json.dumps(key)}: " if key is not None else "") + written
-    if there:
-        return text[: there[-1].end] + "," + new + text[there[-1].end :]
-    return text[: at + 1] + new + line + indent * len(path) + text[at + 1 :]
+    dumped = json.dumps(value, indent=indent, ensure_ascii=False).replace("\n", inner)
+    added = inner + (f"{json.dumps(key)}: " if key is not None else "") + dumped
+    if members:
+        return text[: members[-1].end] + "," + added + text[members[-1].end :]
+    return text[: offset + 1] + added + line + indent * len(path) + text[offset + 1 :]
 
 
-def remove(text: str, *path: str | int) -> str:
-    """Remove the member at a path, as if :func:`add` had never added it."""
+def remove_member(text: str, *path: str | int) -> str:
+    """Remove the member at a path, as if :func:`add_member` had never added it."""
     *outer, key = path
-    at = find(text, *outer)
-    assert at is not None, path
-    there = members(text, at)
-    number = [member.key for member in there].index(key)
+    offset = find_value(text, *outer)
+    assert offset is not None, path
+    members = parse_members(text, offset)
+    number = [member.key for member in members].index(key)
     if number:
-        return text[: there[number - 1].end] + text[there[number].end :]
-    if len(there) > 1:
-        return text[: there[0].start] + text[there[1].start :]
+        return text[: members[number - 1].end] + text[members[number].end :]
+    if len(members) > 1:
+        return text[: members[0].start] + text[members[1].start :]
     # The indent of the member tells what was added behind it: around it nothing else may be indented.
     depth = len(outer) + 1
-    lead = re.fullmatch(r"(\r?\n)([ \t]*)", text[at + 1 : there[0].start])
-    end = lead[1] + lead[2][: len(lead[2]) // depth * (depth - 1)] if lead else ""
-    return text[: at + 1] + text[there[0].end :].removeprefix(end)
+    indent = re.fullmatch(r"(\r?\n)([ \t]*)", text[offset + 1 : members[0].start])
+    end = indent[1] + indent[2][: len(indent[2]) // depth * (depth - 1)] if indent else ""
+    return text[: offset + 1] + text[members[0].end :].removeprefix(end)
 
 
-def _style(text: str) -> tuple[str, str]:
+def _detect_style(text: str) -> tuple[str, str]:
     """Return the line break and the indent of a text."""
     first = re.search(r"\n([ \t]+)\S", text)
     return "\r\n" if "\r\n" in text else "\n", first[1] if first else "  "

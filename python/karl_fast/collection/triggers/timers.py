@@ -13,13 +13,13 @@ from xml.parsers.expat import ExpatError
 from karl_fast.collection.triggers.trigger import (
     MARK,
     Trigger,
-    command,
+    collect_command,
+    drop_marked_lines,
     is_ours,
     mark,
-    put,
-    read,
+    read_text,
     remove_file,
-    unmarked,
+    write_text,
 )
 from karl_fast.errors import FileError, UsageError
 
@@ -71,18 +71,18 @@ class Systemd(Trigger):
         """Add it."""
         for path in self._paths():
             _refuse_other(path, _is_marked(path))
-        words = " ".join(_of_systemd(word) for word in command(archive))
-        put(self._timer().with_suffix(".service"), SERVICE.format(mark=MARK, words=words))
-        put(self._timer(), TIMER.format(mark=MARK, minutes=MINUTES))
-        _tell("systemctl", "--user", "daemon-reload")
-        _tell("systemctl", "--user", "enable", "--now", self._timer().name)
+        words = " ".join(_quote_for_systemd(word) for word in collect_command(archive))
+        write_text(self._timer().with_suffix(".service"), SERVICE.format(mark=MARK, words=words))
+        write_text(self._timer(), TIMER.format(mark=MARK, minutes=MINUTES))
+        _call_manager("systemctl", "--user", "daemon-reload")
+        _call_manager("systemctl", "--user", "enable", "--now", self._timer().name)
 
     def remove(self) -> None:
         """Remove it."""
-        _tell("systemctl", "--user", "disable", "--now", self._timer().name)
+        _call_manager("systemctl", "--user", "disable", "--now", self._timer().name)
         for path in filter(_is_marked, self._paths()):
             remove_file(path)
-        _tell("systemctl", "--user", "daemon-reload")
+        _call_manager("systemctl", "--user", "daemon-reload")
 
     def _paths(self) -> tuple[Path, Path]:
         return self._timer(), self._timer().with_suffix(".service")
@@ -92,7 +92,7 @@ class Systemd(Trigger):
         return folder / "systemd" / "user" / "karl-fast-collect.timer"
 
 
-def _of_systemd(word: str) -> str:
+def _quote_for_systemd(word: str) -> str:
     """Return a word as systemd reads it back."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'
@@ -110,7 +110,7 @@ class Launchd(Trigger):
     def is_installed(self) -> bool:
         """Return whether it is there."""
         try:
-            job = plistlib.loads(read(self._job()).encode())
+            job = plistlib.loads(read_text(self._job()).encode())
         except (plistlib.InvalidFileException, ValueError, ExpatError):
             return False
         return isinstance(job, dict) and "karl_fast" in job.get("ProgramArguments", [])
@@ -120,17 +120,17 @@ class Launchd(Trigger):
         _refuse_other(self._job(), self.is_installed())
         job = {
             "Label": LABEL,
-            "ProgramArguments": command(archive),
+            "ProgramArguments": collect_command(archive),
             "StartInterval": MINUTES * 60,
             "RunAtLoad": True,
             "Nice": 10,
         }
-        put(self._job(), plistlib.dumps(job).decode())
-        _tell("launchctl", "bootstrap", f"gui/{os.getuid()}", self.place())
+        write_text(self._job(), plistlib.dumps(job).decode())
+        _call_manager("launchctl", "bootstrap", f"gui/{os.getuid()}", self.place())
 
     def remove(self) -> None:
         """Remove it."""
-        _tell("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
+        _call_manager("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
         remove_file(self._job())
 
     def _job(self) -> Path:
@@ -148,39 +148,39 @@ class Cron(Trigger):
 
     def is_installed(self) -> bool:
         """Return whether it is there."""
-        return any(is_ours(line) for line in _crontab().split("\n"))
+        return any(is_ours(line) for line in _read_crontab().split("\n"))
 
     def add(self, archive: str | None) -> None:
         """Add it."""
-        words = shlex.join(command(archive)).replace("%", r"\%")
-        text = _crontab()
+        words = shlex.join(collect_command(archive)).replace("%", r"\%")
+        text = _read_crontab()
         before = text if not text or text.endswith("\n") else text + "\n"
-        _put_crontab(f"{before}*/{MINUTES} * * * * {words} {mark([])}\n")
+        _write_crontab(f"{before}*/{MINUTES} * * * * {words} {mark([])}\n")
 
     def remove(self) -> None:
         """Remove it."""
-        _put_crontab(unmarked(_crontab()))
+        _write_crontab(drop_marked_lines(_read_crontab()))
 
 
-def _crontab() -> str:
+def _read_crontab() -> str:
     """Return the user's crontab, empty where there is none."""
     if not shutil.which("crontab"):
         return ""
-    done = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)
-    if done.returncode and "no crontab" not in done.stderr:
-        raise FileError(f"cannot read the crontab: {done.stderr.strip()}")
-    return done.stdout
+    result = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)
+    if result.returncode and "no crontab" not in result.stderr:
+        raise FileError(f"cannot read the crontab: {result.stderr.strip()}")
+    return result.stdout
 
 
-def _put_crontab(text: str) -> None:
+def _write_crontab(text: str) -> None:
     if not shutil.which("crontab"):
         raise UsageError("there is no crontab on this machine, wanted another trigger")
-    done = subprocess.run(["crontab", "-"], input=text, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise FileError(f"cannot write the crontab: {done.stderr.strip()}")
+    result = subprocess.run(["crontab", "-"], input=text, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise FileError(f"cannot write the crontab: {result.stderr.strip()}")
 
 
-def _tell(*words: str) -> None:
+def _call_manager(*words: str) -> None:
     """Tell a service manager about a file; without one, it is read at the next login."""
     if shutil.which(words[0]):
         subprocess.run(words, capture_output=True, check=False)
@@ -188,7 +188,7 @@ def _tell(*words: str) -> None:
 
 def _is_marked(path: Path) -> bool:
     """Return whether a file is one that a trigger wrote: it begins with the mark."""
-    return read(path).startswith(MARK)
+    return read_text(path).startswith(MARK)
 
 
 def _refuse_other(path: Path, is_ours: bool) -> None:

@@ -51,7 +51,7 @@ class Trigger(ABC):
         """Remove it."""
 
 
-def command(archive: str | None) -> list[str]:
+def collect_command(archive: str | None) -> list[str]:
     """Return the command of a collection by absolute paths: a timer does not have the user's.
 
     Nor does it have the user's environment, so what that says of the places of the agents and the archive goes along.
@@ -64,34 +64,34 @@ def command(archive: str | None) -> list[str]:
     return [*environment, sys.executable, "-m", "karl_fast", "collect", "--quiet", *options]
 
 
-def shell_line(archive: str | None, made: Sequence[str] = ()) -> str:
+def shell_line(archive: str | None, added: Sequence[str] = ()) -> str:
     """Return a shell line that starts a collection and ends at once, with exit code 0 and no output.
 
     The collection has a session of its own where the system has `setsid`: an agent that ends takes its own with it.
     Its end names what of the file around it was `made` for it.
     """
-    words = shlex.join(command(archive))
+    words = shlex.join(collect_command(archive))
     detached = f"command -v setsid && exec setsid {words}; exec nohup {words}"
-    return f"({detached}) </dev/null >/dev/null 2>&1 & exit 0 {mark(made)}"
+    return f"({detached}) </dev/null >/dev/null 2>&1 & exit 0 {mark(added)}"
 
 
-def mark(made: Sequence[str]) -> str:
+def mark(added: Sequence[str]) -> str:
     """Return the mark, with the names of what was made."""
-    return f"{MARK}; made {', '.join(made) or 'nothing'}"
+    return f"{MARK}; made {', '.join(added) or 'nothing'}"
 
 
-def made_by(text: str) -> set[str] | None:
+def parse_mark(text: str) -> set[str] | None:
     """Return what was made for a command, by its mark; None if the command is not ours.
 
     Earlier versions named nothing, and made what was missing.
     """
-    found = re.search(rf"{MARK}(?:; made ([a-zA-Z, ]+))?$", text.rstrip())
-    if ENTRY not in text or not found:
+    match = re.search(rf"{MARK}(?:; made ([a-zA-Z, ]+))?$", text.rstrip())
+    if ENTRY not in text or not match:
         return None
-    return set((found[1] or "hooks, event").split(", "))
+    return set((match[1] or "hooks, event").split(", "))
 
 
-def read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a file, empty where there is none.
 
     Raises:
@@ -107,7 +107,7 @@ def read(path: Path) -> str:
         raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
 
 
-def put(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all, with the mode it had; one behind a link, where people keep their settings.
 
     Raises:
@@ -128,10 +128,10 @@ def put(path: Path, text: str) -> None:
 
 def is_ours(line: str) -> bool:
     """Return whether a line of a file is one that a trigger added; a comment is not."""
-    return made_by(line) is not None and not line.lstrip().startswith("#")
+    return parse_mark(line) is not None and not line.lstrip().startswith("#")
 
 
-def unmarked(text: str) -> str:
+def drop_marked_lines(text: str) -> str:
     """Return a text without the lines that a trigger added."""
     return "".join(line for line in re.split(r"(?<=\n)", text) if not is_ours(line))
 
