@@ -58,7 +58,7 @@ def test_each_side_is_what_a_plain_recount_finds(pair: tuple[Path, Path]) -> Non
             assert list(mine[name].values()) == plain[key]
 
 
-def test_the_reward_of_the_rows_is_that_of_the_manifest(pair: tuple[Path, Path]) -> None:
+def test_reward_equals_that_of_manifest(pair: tuple[Path, Path]) -> None:
     found = karl_fast.compare(*pair)
     for side, folder in zip("ab", pair, strict=True):
         after = rows.manifest(folder)["reward"]["after"]
@@ -82,7 +82,7 @@ def test_the_overlap_is_that_of_plain_sets(pair: tuple[Path, Path]) -> None:
         }
 
 
-def test_domains_are_told_by_share_and_by_their_distance(pair: tuple[Path, Path]) -> None:
+def test_domains_by_share_and_distance(pair: tuple[Path, Path]) -> None:
     found = karl_fast.compare(*pair)["domains"]
     sides = [{name: count["after"] for name, count in rows.manifest(folder)["domains"].items()} for folder in pair]
     shares = [{name: count / sum(side.values()) for name, count in side.items()} for side in sides]
@@ -127,7 +127,7 @@ def test_copies_are_rows_that_are_there_already(pair: tuple[Path, Path], folder:
     assert (found["settings"], found["inputs"], found["domains"], found["a"]["target"]) == (None,) * 4
 
 
-def test_records_without_an_id_are_told_by_their_bytes(folder: Path) -> None:
+def test_records_without_id_compare_by_bytes(folder: Path) -> None:
     made = [rows.record(n, reward=n / 8) for n in range(8)]
     for row in made:
         del row["id"]
@@ -139,14 +139,14 @@ def test_records_without_an_id_are_told_by_their_bytes(folder: Path) -> None:
     assert found["overlap"]["records"]["both"] >= 4, "6 of 8 and 6 of 8"
 
 
-def test_raw_rows_hold_whatever_words_and_numbers_were_logged(tmp_path: Path) -> None:
+def test_raw_rows_hold_any_words_and_numbers(tmp_path: Path) -> None:
     record = '{"reward": %d, "text": "x", "loss": [NaN, -Infinity, ' + "9" * 5000 + "]}\n"
     (tmp_path / "odd.jsonl").write_text("".join(record % reward for reward in range(4)))
     karl_fast.sample(tmp_path / "odd.jsonl", tmp_path / "raw", k=3, shape="raw")
     assert karl_fast.compare(tmp_path / "raw", tmp_path / "raw")["overlap"]["records"]["both"] == 3
 
 
-def test_raw_rows_are_compared_by_their_bytes_and_their_manifests(folder: Path) -> None:
+def test_raw_rows_compare_by_bytes_and_manifest(folder: Path) -> None:
     for name, shape in (("a", "raw"), ("b", "raw"), ("c", "chat")):
         karl_fast.sample(folder / "tiny.jsonl", folder / name, k=9, seed=ord(name), shape=shape)
     found = karl_fast.compare(folder / "a", folder / "b")
@@ -161,7 +161,7 @@ def test_raw_rows_are_compared_by_their_bytes_and_their_manifests(folder: Path) 
     assert "overlap unknown" in karl("compare", "a", "c", folder=folder).stdout
 
 
-def test_rows_that_a_caller_chose_are_a_data_set_too(folder: Path) -> None:
+def test_caller_rows_are_a_data_set(folder: Path) -> None:
     import numpy as np
 
     with karl_fast.read(folder / "tiny.jsonl") as log:

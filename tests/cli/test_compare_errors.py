@@ -61,7 +61,7 @@ def test_1_where_a_manifest_is_no_json(pair: tuple[Path, Path], folder: Path, te
     assert refused(karl("compare", "a", "b", folder=folder), 1) == "b/manifest.json is damaged: it is not JSON"
 
 
-def test_1_where_a_manifest_is_of_a_later_form_or_of_something_else(pair: tuple[Path, Path], folder: Path) -> None:
+def test_1_manifest_of_another_form(pair: tuple[Path, Path], folder: Path) -> None:
     change(folder / "b", "schema", 99)
     assert "reads forms up to" in refused(karl("compare", "a", "b", folder=folder), 1)
     (folder / "b" / "manifest.json").write_text('{"name": "an app"}')
@@ -84,7 +84,7 @@ BAD_ROWS = {
 
 
 @pytest.mark.parametrize("line", BAD_ROWS)
-def test_1_where_a_row_is_damaged_with_its_file_and_line(pair: tuple[Path, Path], folder: Path, line: str) -> None:
+def test_1_damaged_row_names_file_and_line(pair: tuple[Path, Path], folder: Path, line: str) -> None:
     lines = (folder / "b" / "train.jsonl").read_text("utf-8").splitlines(keepends=True)
     lines[2] = f"{line}\n"
     (folder / "b" / "train.jsonl").write_text("".join(lines))
@@ -122,9 +122,7 @@ def test_1_where_there_is_no_data_set(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["tiny.jsonl", "logs", "odd.jsonl", "tiny.jsonl.gz"])
-def test_a_log_in_the_place_of_a_data_set_is_told_what_makes_one(
-    pair: tuple[Path, Path], folder: Path, other: str
-) -> None:
+def test_log_instead_of_data_set_hint(pair: tuple[Path, Path], folder: Path, other: str) -> None:
     (folder / "logs").mkdir()
     (folder / "logs" / "log.jsonl").touch()
     (folder / "odd.jsonl").write_text("{\n")
@@ -150,7 +148,7 @@ WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of i
         ("empty", "it has no manifest.json", WANTED),
     ],
 )
-def test_what_is_not_the_folder_of_a_data_set_is_told_what_to_give(
+def test_other_folder_instead_of_data_set_hint(
     pair: tuple[Path, Path], folder: Path, other: str, why: str, hint: str
 ) -> None:
     (folder / "b" / "manifest.json").unlink()

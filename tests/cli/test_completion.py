@@ -80,7 +80,7 @@ def test_bash_is_told_names_and_choices(line: str) -> None:
     assert sorted(bash(line)) == sorted(WANTED[line])
 
 
-def test_zsh_and_fish_are_told_the_same_with_help() -> None:
+def test_zsh_and_fish_complete_with_help() -> None:
     zsh = ask("complete_zsh", _TYPER_COMPLETE_ARGS="karl-fast sample --score z")
     assert zsh.stdout.strip() == "_arguments '*: :((\"zscore\"))'"
     assert ask("complete_zsh", _TYPER_COMPLETE_ARGS="karl-fast sample lo").stdout.strip() == "_files"
@@ -99,7 +99,7 @@ def test_a_log_is_never_read_for_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_has_a_script_that_names_the_command(shell: str) -> None:
+def test_completion_script_of_each_shell(shell: str) -> None:
     done = ask(f"source_{shell}")
     assert done.returncode == 0
     assert "karl-fast" in done.stdout

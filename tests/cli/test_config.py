@@ -84,13 +84,13 @@ def test_it_draws_what_the_same_flags_draw(config: Path) -> None:
     assert rows.manifest(config.parent / "data") == rows.manifest(config.parent / "flags")
 
 
-def test_the_table_of_a_command_counts_for_it_alone(config: Path) -> None:
+def test_command_table_applies_to_it_alone(config: Path) -> None:
     done = karl("inspect", "--config", "karl.toml", "--json", folder=config.parent)
     assert json.loads(done.stdout)["settings"]["score"] == "centre"
     assert json.loads(done.stdout)["settings"]["k"] is None
 
 
-def test_a_flag_beats_the_environment_and_that_the_file(config: Path) -> None:
+def test_flag_over_environment_over_file(config: Path) -> None:
     run(config.parent, "--seed", 5, KARL_FAST_SEED="4", KARL_FAST_SCORE="raw", KARL_FAST_AS="chat")
     found = manifest(config.parent)
     assert [found["settings"][name] for name in ("seed", "score", "shape", "k")] == [5, "raw", "chat", 9]
@@ -103,13 +103,13 @@ def test_a_flag_beats_the_environment_and_that_the_file(config: Path) -> None:
     }, "raw and chat are the defaults: they came from nowhere"
 
 
-def test_a_flag_takes_back_what_a_file_turned_on(config: Path) -> None:
+def test_flag_turns_off_a_setting_of_file(config: Path) -> None:
     run(config.parent, "--no-drop-constant-groups")
     assert not manifest(config.parent)["settings"]["drop_constant_groups"]
 
 
 @pytest.mark.parametrize(("file", "flag"), [("k = 9", "--fraction 0.5"), ("ess = 0.3", "--inverse-temperature 2 -k 3")])
-def test_one_way_to_say_it_takes_the_place_of_its_rival_in_a_weaker_place(folder: Path, file: str, flag: str) -> None:
+def test_rival_setting_displaces_weaker_source(folder: Path, file: str, flag: str) -> None:
     (folder / "karl.toml").write_text(file)
     run(folder, "tiny.jsonl", "-o", "data", *flag.split())
     settings = manifest(folder)["settings"]
@@ -125,14 +125,14 @@ def test_where_settings_came_from_changes_nothing_else(config: Path) -> None:
     assert manifest(config.parent)["run"]["settings_from"] != manifest(config.parent, "again")["run"]["settings_from"]
 
 
-def test_paths_are_those_of_the_folder_of_the_file(config: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_paths_are_relative_to_the_file(config: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     assert karl("sample", "--config", config, "-q", folder=elsewhere).returncode == 0
     assert (config.parent / "data" / "manifest.json").is_file()
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_log_on_the_command_line_stands_for_those_of_the_file(config: Path) -> None:
+def test_logs_of_command_line_replace_those_of_file(config: Path) -> None:
     rows.write(config.parent / "other.jsonl", rows.records(40))
     run(config.parent, "other.jsonl")
     assert [file["path"] for file in manifest(config.parent)["inputs"]] == ["other.jsonl"]
@@ -149,7 +149,7 @@ MAKES = {
 
 
 @pytest.mark.parametrize("name", MAKES)
-def test_a_manifest_makes_its_data_set_again_to_the_byte(folder: Path, name: str) -> None:
+def test_manifest_reproduces_data_set_bytes(folder: Path, name: str) -> None:
     assert karl("sample", "tiny.jsonl", "-o", "data", *MAKES[name].split(), folder=folder).returncode == 0
     done = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=folder)
     assert done.returncode == 0, done.stderr
@@ -168,7 +168,7 @@ def test_a_log_that_changed_since_is_named(folder: Path) -> None:
     assert "not what it was" not in done.stderr, "who names a log means that log"
 
 
-def test_a_manifest_of_rows_that_a_caller_chose_makes_nothing(folder: Path) -> None:
+def test_manifest_of_caller_rows_is_refused(folder: Path) -> None:
     import numpy as np
 
     with karl_fast.read(folder / "tiny.jsonl") as log:
@@ -225,7 +225,7 @@ CHOICES = st.fixed_dictionaries(
 
 
 @given(CHOICES)
-def test_settings_written_as_toml_are_read_back_as_they_were(tmp_path_factory: Any, choices: dict[str, Any]) -> None:
+def test_toml_round_trip(tmp_path_factory: Any, choices: dict[str, Any]) -> None:
     settings = Settings(**choices)
     file = tmp_path_factory.getbasetemp() / "round.toml"
     file.write_text(settings.to_toml(), encoding="utf-8")
@@ -233,7 +233,7 @@ def test_settings_written_as_toml_are_read_back_as_they_were(tmp_path_factory: A
     assert Settings.from_dict(settings.to_dict()).to_dict() == settings.to_dict()
 
 
-def test_a_manifest_with_columns_of_a_caller_makes_nothing(tmp_path: Path) -> None:
+def test_manifest_with_caller_columns_is_refused(tmp_path: Path) -> None:
     log = karl_fast.read("examples/agent-log.jsonl")
     handed = log.with_columns(pl.DataFrame({"mine": log.rewards}), reward="mine")
     karl_fast.sample(handed, tmp_path / "data", k=8)

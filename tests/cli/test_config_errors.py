@@ -54,7 +54,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_2_where_a_file_says_what_nobody_can_mean(folder: Path, text: str) -> None:
+def test_2_for_invalid_values_in_a_file(folder: Path, text: str) -> None:
     (folder / "bad.toml").write_text(text)
     command = "inspect" if "[inspect]" in text else "sample"
     out = [] if command == "inspect" else ["-o", "data"]

@@ -56,7 +56,7 @@ def test_a_format_has_many_spellings(folder: Path, name: str) -> None:
             Settings(format=no_text)  # type: ignore[arg-type]
 
 
-def test_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
+def test_data_set_as_log(folder: Path) -> None:
     assert karl("sample", "tiny.jsonl", "-k", 3, "-o", "data", folder=folder).returncode == 0
     done = karl("sample", "data", "-k", 3, "--dry-run", folder=folder)
     assert refused(done, 2) == "the folder data is a data set of karl-fast, not a log"
@@ -70,13 +70,13 @@ def test_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("inputs", ["", ', "inputs": 5', ', "inputs": [5, {"path": 5}]'])
-def test_a_data_set_that_does_not_say_what_it_was_drawn_from(folder: Path, inputs: str) -> None:
+def test_data_set_without_inputs_as_log(folder: Path, inputs: str) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "manifest.json").write_text(f'{{"schema": 1, "karl_fast": "0"{inputs}}}')
     assert hinted(karl("inspect", "data", folder=folder), 2) == "give what it was drawn from"
 
 
-def test_the_rows_of_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
+def test_rows_of_data_set_as_log(folder: Path) -> None:
     assert karl("sample", "tiny.jsonl", "-k", 9, "-o", "data", folder=folder).returncode == 0
     told, meant = "data/train.jsonl is of a data set of karl-fast", "--reward karl_fast.reward --group karl_fast.group"
     done = karl("sample", "data/train.jsonl", "-k", 3, "--dry-run", folder=folder)
@@ -87,7 +87,7 @@ def test_the_rows_of_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
     assert (done.returncode, "data set" in done.stdout) == (0, False)
 
 
-def test_a_data_set_of_raw_rows_is_a_log(folder: Path) -> None:
+def test_raw_data_set_is_a_log(folder: Path) -> None:
     assert karl("sample", "tiny.jsonl", "-k", 9, "-o", "data", "--as", "raw", folder=folder).returncode == 0
     done = karl("inspect", "data/train.jsonl", folder=folder)
     assert (done.returncode, "data set" in done.stdout) == (0, False)
@@ -261,14 +261,14 @@ def test_a_format_of_transcripts(folder: Path, name: str, meant: str) -> None:
     assert hinted(done, 2) == f"did you mean {meant}?"
 
 
-def test_letters_in_the_wrong_order_are_the_likeliest_slip() -> None:
+def test_swapped_letters_are_nearest() -> None:
     names = ["gspo", "grpo", "dapo"]
     assert _suggest.nearest("gpro", names) == ["grpo"]
     assert _suggest.nearest("gsp", names) == ["gspo"]
     assert _suggest.nearest("score", ["cores", "scores"]) == ["scores"]
 
 
-def test_the_beginning_of_a_name_is_meant_for_it() -> None:
+def test_prefix_is_taken_for_a_name() -> None:
     assert _suggest.nearest("tau", ["tau-bench", "tua"]) == ["tua"]
     assert _suggest.nearest("tau", ["generic", "tau-bench"]) == ["tau-bench"]
     assert _suggest.nearest("ta", ["generic", "tau-bench"]) == []
@@ -280,7 +280,7 @@ def test_the_component_that_is_missing_is_named(folder: Path) -> None:
     assert "did you mean --reward reward?" not in done.stderr
 
 
-def test_parquet_in_a_folder_is_told_how_to_name(folder: Path) -> None:
+def test_parquet_in_folder_hint(folder: Path) -> None:
     (folder / "pq").mkdir()
     (folder / "pq" / "a.parquet").write_bytes(b"PAR1")
     done = karl("sample", "pq", "-k", 3, "--dry-run", folder=folder)

@@ -119,7 +119,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("command", UNREADABLE)
-def test_2_where_an_option_cannot_be_read_in_the_same_voice(folder: Path, command: str) -> None:
+def test_2_option_that_cannot_be_parsed(folder: Path, command: str) -> None:
     done = karl(*command.split(), folder=folder)
     sentence, hint = UNREADABLE[command]
     assert refused(done, 2).startswith(sentence)
@@ -164,13 +164,13 @@ def test_2_where_nothing_says_where_to_write(folder: Path) -> None:
     assert "-o DIR" in refused(karl("sample", "tiny.jsonl", "-k", 3, folder=folder), 2)
 
 
-def test_2_where_a_folder_or_a_pattern_holds_no_log(folder: Path) -> None:
+def test_2_folder_or_pattern_without_log(folder: Path) -> None:
     (folder / "empty").mkdir()
     assert "holds no file" in refused(karl("inspect", "empty", folder=folder), 2)
     assert "no file matches" in refused(karl("inspect", "*.nope", folder=folder), 2)
 
 
-def test_3_where_every_row_has_to_be_a_record_and_one_is_not(folder: Path) -> None:
+def test_3_strict_with_damaged_row(folder: Path) -> None:
     log = folder / "tiny.jsonl"
     log.write_text(
         rows.dumps(rows.records(3)) + '{"id": \n' + rows.dumps(rows.records(2)),
@@ -200,14 +200,14 @@ def test_4_where_the_log_is_empty(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("out", [["-o", "data"], ["-o", "-"], ["--dry-run"], ["--dry-run", "--json"]])
-def test_4_where_no_chosen_row_can_be_written_wherever_to(folder: Path, out: list[str]) -> None:
+def test_4_no_drawn_row_can_be_written(folder: Path, out: list[str]) -> None:
     rows.write(folder / "tiny.jsonl", [rows.record(n, messages=[]) for n in range(5)])
     done = karl("sample", "tiny.jsonl", *out, "-k", 3, folder=folder)
     assert refused(done, 4) == "none of the chosen rows can be written: no assistant turn 5"
     untouched(folder)
 
 
-def test_5_where_the_output_is_there_and_force_replaces_it(folder: Path) -> None:
+def test_5_existing_output_needs_force(folder: Path) -> None:
     how = ("sample", "tiny.jsonl", "-o", "data", "-k", 5)
     assert karl(*how, folder=folder).returncode == 0
     before = rows.files(folder / "data")
@@ -222,7 +222,7 @@ def test_5_where_the_output_is_there_and_force_replaces_it(folder: Path) -> None
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
 @pytest.mark.parametrize("kind", ["folder", "file", "link", "working directory"])
-def test_5_where_the_output_is_not_ours_whatever_is_asked(folder: Path, kind: str, force: list[str]) -> None:
+def test_5_foreign_output_is_never_replaced(folder: Path, kind: str, force: list[str]) -> None:
     home = folder / "home"
     home.mkdir()
     (home / "precious.txt").write_text("mine")
@@ -251,7 +251,7 @@ def test_an_empty_folder_may_be_filled(folder: Path) -> None:
     assert (folder / "data" / "train.jsonl").is_file()
 
 
-def test_1_where_one_file_among_many_cannot_be_read(folder: Path) -> None:
+def test_1_missing_file_among_many(folder: Path) -> None:
     """Even root cannot read through a dead link."""
     (folder / "gone.jsonl").symlink_to(folder / "nowhere")
     done = karl("sample", "tiny.jsonl", "gone.jsonl", "-o", "data", "-k", 5, folder=folder)
@@ -260,21 +260,21 @@ def test_1_where_one_file_among_many_cannot_be_read(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file here that fails when it is read")
-def test_1_where_one_file_among_many_breaks_while_it_is_read(folder: Path) -> None:
+def test_1_file_breaks_while_read(folder: Path) -> None:
     done = karl("sample", "tiny.jsonl", "/proc/self/mem", "-o", "data", "-k", 5, folder=folder)
     assert refused(done, 1).startswith("cannot read /proc/self/mem")
     untouched(folder)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_1_where_one_file_among_many_may_not_be_read(folder: Path) -> None:
+def test_1_unreadable_file_among_many(folder: Path) -> None:
     rows.write(folder / "secret.jsonl", rows.records(3)).chmod(0)
     done = karl("sample", "tiny.jsonl", "secret.jsonl", "-o", "data", "-k", 5, folder=folder)
     assert "secret.jsonl" in refused(done, 1)
     assert not (folder / "data").exists()
 
 
-def test_1_where_the_parent_of_the_output_is_a_file(folder: Path) -> None:
+def test_1_parent_of_output_is_a_file(folder: Path) -> None:
     done = karl("sample", "tiny.jsonl", "-o", "tiny.jsonl/data", "-k", 5, folder=folder)
     refused(done, 1)
     untouched(folder)
@@ -289,13 +289,13 @@ def test_one_group_and_equal_rewards_are_no_errors(folder: Path) -> None:
         assert (target["note"], target["inverse_temperature"]) == ("equal_scores", 0.0)
 
 
-def test_a_group_of_one_among_no_others_is_no_error(folder: Path) -> None:
+def test_single_row_group_is_no_error(folder: Path) -> None:
     rows.write(folder / "tiny.jsonl", [rows.record(0, "g", 0.5)])
     done = karl("sample", "tiny.jsonl", "-k", 1, "--dry-run", "--score", "zscore", folder=folder)
     assert done.returncode == 0, done.stderr
 
 
-def test_more_rows_than_there_are_is_a_warning_and_takes_all(folder: Path) -> None:
+def test_too_many_rows_wanted_is_a_warning(folder: Path) -> None:
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 10_000, folder=folder)
     assert done.returncode == 0
     assert "warning: 10,000 rows were wanted, and all 46 rows that can be drawn were drawn" in done.stderr

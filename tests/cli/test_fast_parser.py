@@ -161,7 +161,7 @@ def test_the_command_has_no_other_options() -> None:
     assert options == {"--config", *(one.flag for one in schema(Settings).values()), *COMMAND_OPTIONS}
 
 
-def test_settings_that_contradict_each_other_are_refused_in_the_same_words() -> None:
+def test_conflicts_have_the_same_words_in_both_parsers() -> None:
     arguments = ["sample", "log", "-k", "3", "--fraction", "0.5", "-o", "out"]
     with pytest.raises(UsageError):
         parse_plain(arguments)

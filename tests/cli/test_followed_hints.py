@@ -64,7 +64,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("number", range(0, len(RECORDS), 4))
-def test_no_hint_leads_to_the_error_that_it_was_given_for(number: int, tmp_path: Path) -> None:
+def test_followed_hint_does_not_repeat_the_error(number: int, tmp_path: Path) -> None:
     for at, records in enumerate(RECORDS[number : number + 4]):
         log = rows.write(tmp_path / f"{at}.jsonl", records)
         command: list[Any] = [*COMMANDS[(number + at) % len(COMMANDS)]]

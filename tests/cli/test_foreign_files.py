@@ -40,7 +40,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("command", [["sample", "-k", "1", "--dry-run"], ["inspect"], ["convert", "-o", "out.jsonl"]])
-def test_a_file_without_json_is_named_with_what_to_do(tmp_path: Path, name: str, command: list[str]) -> None:
+def test_non_json_file_error_names_the_way_out(tmp_path: Path, name: str, command: list[str]) -> None:
     text, what = FILES[name]
     (tmp_path / name).write_text(text, "utf-8")
     done = karl(*command, name, folder=tmp_path)
@@ -75,7 +75,7 @@ def test_json_is_read_under_any_name(tmp_path: Path, name: str) -> None:
     assert karl("sample", name, "-k", 1, "--dry-run", folder=tmp_path).returncode == 0
 
 
-def test_in_a_folder_they_are_passed_over_and_told(tmp_path: Path) -> None:
+def test_foreign_files_of_folder_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a.jsonl").write_text(POINTER)
     done = karl("sample", "logs", "-k", 1, "--dry-run", folder=tmp_path)
@@ -126,7 +126,7 @@ OPENHANDS: dict[str, Any] = {
 EVENT = {"id": 1, "timestamp": "2025-03-01T10:00:00", "source": "agent", "message": "", "action": "run", "args": {}}
 
 
-def test_results_of_openhands_are_named_with_what_can_be_read(tmp_path: Path) -> None:
+def test_openhands_results_are_named(tmp_path: Path) -> None:
     rows.write(tmp_path / "output.jsonl", [OPENHANDS | {"instance_id": f"i{n}"} for n in range(3)])
     (tmp_path / "trajectory.json").write_text(json.dumps([EVENT, EVENT]))
     for name, what in (("output.jsonl", "results"), ("trajectory.json", "events")):
@@ -162,7 +162,7 @@ MINI: dict[str, Any] = {
 }
 
 
-def test_the_exit_of_mini_swe_agent_is_no_message(tmp_path: Path) -> None:
+def test_exit_of_mini_swe_agent_is_not_message(tmp_path: Path) -> None:
     (tmp_path / "mini.traj.json").write_text(json.dumps(MINI | {"reward": 1}, indent=1))
     done = karl("sample", "mini.traj.json", "-k", 1, "-o", "-", folder=tmp_path)
     assert [one["content"] for one in json.loads(done.stdout)["messages"]][-2:] == ["<returncode>0</returncode>", "a"]
@@ -220,7 +220,7 @@ def test_json_of_ones_own_is_no_transcript(tmp_path: Path, record: Any, count: i
 @pytest.mark.parametrize(
     "keys", [{"type": "x", "sessionId": "s", "uuid": "u"}, {"type": "x", "payload": 1, "timestamp": 2}]
 )
-def test_a_record_with_messages_is_a_rollout_whatever_else_it_has(tmp_path: Path, keys: dict[str, Any]) -> None:
+def test_record_with_messages_is_a_rollout(tmp_path: Path, keys: dict[str, Any]) -> None:
     rows.write(tmp_path / "log.jsonl", [one | keys for one in rows.records(4)])
     done = karl("convert", "log.jsonl", "-o", "out.jsonl", folder=tmp_path)
     assert (done.returncode, "4 of 4 trajectories" in done.stderr) == (0, True)

@@ -45,7 +45,7 @@ def log(tmp_path: Path) -> Path:
         ("--score centre --group x.y", "--score centre is taken within groups, but no record has the group x.y", 0),
     ],
 )
-def test_2_where_no_record_has_a_group_and_the_likeliest_field_is_told(
+def test_2_missing_group_names_likely_field(
     log: Path, command: list[str], words: str, sentence: str, hint: int
 ) -> None:
     done = karl(*command, log.name, *words.split(), folder=log.parent)
@@ -82,9 +82,7 @@ MISSPELT = {
 @pytest.mark.parametrize("command", [["sample", "-k", "3", "--dry-run"], ["inspect"]])
 @pytest.mark.parametrize("stream", ["", "--sampler weighted-reservoir --inverse-temperature 1"])
 @pytest.mark.parametrize("words", MISSPELT)
-def test_a_name_that_no_record_has_is_an_error_where_nothing_needs_it(
-    log: Path, command: list[str], words: str, stream: str
-) -> None:
+def test_unknown_optional_name_is_an_error(log: Path, command: list[str], words: str, stream: str) -> None:
     more = stream.split() if command[0] == "sample" else []
     done = karl(*command, "-" if stream else log.name, *words.split(), *more, folder=log.parent, input=log.read_text())
     sentence, hint = MISSPELT[words]
@@ -97,9 +95,7 @@ def test_a_name_that_no_record_has_is_an_error_where_nothing_needs_it(
 
 @pytest.mark.parametrize("out", [["-o", "data"], ["-o", "-"], ["--dry-run"]])
 @pytest.mark.parametrize("words", ["", "--messages turns", "--messages conversatoin"])
-def test_4_where_no_record_has_the_messages_and_the_likeliest_field_is_told(
-    log: Path, out: list[str], words: str
-) -> None:
+def test_4_missing_messages_names_likely_field(log: Path, out: list[str], words: str) -> None:
     done = karl("sample", log.name, "-k", 3, *out, *words.split(), folder=log.parent)
     assert refused(done, 4) == f"none of the chosen rows can be written: no trajectory 20; {HOLD}"
     assert done.stderr.splitlines()[1] == "hint: did you mean --messages conversation?"
@@ -108,7 +104,7 @@ def test_4_where_no_record_has_the_messages_and_the_likeliest_field_is_told(
 @pytest.mark.parametrize(
     ("name", "hint"), [("rewrd", "did you mean --reward reward?"), ("nosuch", "name its path with --reward")]
 )
-def test_4_where_no_record_has_the_reward_and_the_likeliest_field_is_told(log: Path, name: str, hint: str) -> None:
+def test_4_missing_reward_names_likely_field(log: Path, name: str, hint: str) -> None:
     done = karl("sample", log.name, "-k", 3, "--dry-run", "--reward", name, folder=log.parent)
     told = f"no row is left to draw: 20 read, dropped: missing reward 20; no record has the reward {name}; {HOLD}"
     assert refused(done, 4) == told
@@ -130,7 +126,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("told", BAD)
-def test_4_where_every_conversation_is_of_another_form_and_one_is_told(tmp_path: Path, told: str) -> None:
+def test_4_conversations_in_another_form(tmp_path: Path, told: str) -> None:
     rows.write(tmp_path / "log.jsonl", [{"id": n, "reward": n / 5, "m": {"x": BAD[told]}} for n in range(5)])
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--messages", "m.x", folder=tmp_path)
     more = f"; in one record {told}" if told else ""
@@ -139,7 +135,7 @@ def test_4_where_every_conversation_is_of_another_form_and_one_is_told(tmp_path:
     assert done.stderr.splitlines()[1] == f"hint: {meant}"
 
 
-def test_a_field_that_is_there_and_empty_is_not_meant(tmp_path: Path) -> None:
+def test_empty_field_is_not_proposed(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n, None) for n in range(5)])
     done = karl("inspect", "log.jsonl", "--score", "zscore", folder=tmp_path)
     assert refused(done, 2).endswith("no record has a group; the records hold id, group, reward, messages")
@@ -152,7 +148,7 @@ CONVERT = "karl-fast convert makes a log of it; --rate result, karl-v1 or karl-v
 
 @pytest.mark.parametrize("one", [one for one in ALL if one.name in TRANSCRIPTS], ids=lambda one: one.name)
 @pytest.mark.parametrize("words", ["", "--score zscore"])
-def test_a_transcript_is_told_and_what_makes_a_log_of_it(tmp_path: Path, one: Any, words: str) -> None:
+def test_transcript_hint_names_convert(tmp_path: Path, one: Any, words: str) -> None:
     path = one.write(tmp_path / "it.jsonl")
     told = f"it.jsonl is a transcript of {one.name.removesuffix('-stream')}"
     done = karl("sample", path.name, "-k", 3, "--dry-run", *words.split(), folder=tmp_path)
@@ -180,7 +176,7 @@ def test_a_transcript_beside_a_log_is_told(tmp_path: Path) -> None:
 RATE = "karl-fast outcomes finds what they earned, and convert --rate karl-v1 or karl-v2 gives rewards"
 
 
-def test_trajectories_without_rewards_are_told_and_what_gives_them(tmp_path: Path) -> None:
+def test_trajectories_without_rewards_hint(tmp_path: Path) -> None:
     codex = next(one for one in ALL if one.name == "codex")
     codex.write(tmp_path / "it.jsonl")
     done = karl("convert", "it.jsonl", "-o", "log.jsonl", folder=tmp_path)
@@ -198,7 +194,7 @@ def test_trajectories_without_rewards_are_told_and_what_gives_them(tmp_path: Pat
     assert "rewards   1 of 1 trajectory\n" in done.stderr
 
 
-def test_trajectories_some_of_which_have_rewards_were_not_converted_without(tmp_path: Path) -> None:
+def test_partly_rewarded_trajectories_get_no_conversion_hint(tmp_path: Path) -> None:
     codex = next(one for one in ALL if one.name == "codex")
     codex.write(tmp_path / "it.jsonl")
     karl("convert", "it.jsonl", "-o", "one.jsonl", folder=tmp_path)
@@ -221,7 +217,7 @@ def test_1_where_a_document_is_a_transcript(tmp_path: Path, one: Any, command: l
     assert done.stderr.splitlines()[1] == f"hint: {CONVERT}"
 
 
-def test_transcripts_of_a_pipe_and_of_a_folder_are_told(tmp_path: Path) -> None:
+def test_transcripts_from_pipe_and_folder(tmp_path: Path) -> None:
     codex = next(one for one in ALL if one.name == "codex")
     (tmp_path / "logs").mkdir()
     text = codex.write(tmp_path / "logs" / "a.jsonl").read_text("utf-8")
@@ -243,14 +239,14 @@ def test_a_log_that_has_rewards_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{"history": []}, {"type": "x", "sessionId": "s", "messages": []}])
-def test_a_log_whose_reward_has_another_name_is_none(tmp_path: Path, more: dict[str, Any]) -> None:
+def test_differently_named_reward_is_not_a_transcript(tmp_path: Path, more: dict[str, Any]) -> None:
     rows.write(tmp_path / "log.jsonl", [{"id": str(at), "score": at / 8} | more for at in range(8)])
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
     assert "transcript" not in refused(done, 4)
     assert done.stderr.splitlines()[1] == "hint: did you mean --reward score?"
 
 
-def test_where_functions_give_the_reward_the_fields_are_told_too(log: Path) -> None:
+def test_function_reward_errors_list_fields(log: Path) -> None:
     (log.parent / "mine.py").write_text("def score(completions, **columns):\n    return [1.0] * len(completions)\n")
     (log.parent / "karl.toml").write_text(
         'messages = "conversation"\n[reward]\nmine = { weight = 1, fn = "mine.py:score" }\n'
@@ -267,7 +263,7 @@ def test_an_object_is_no_reward(tmp_path: Path) -> None:
         assert done.stderr.splitlines()[1] == f"hint: {meant}"
 
 
-def test_a_number_of_many_digits_is_no_end_of_an_error(tmp_path: Path) -> None:
+def test_long_number_does_not_end_a_sentence(tmp_path: Path) -> None:
     line = '{"id": "a", "score": 0.5, "n": %s}\n'
     (tmp_path / "log.jsonl").write_text(line % ("7" * 5_000))
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
@@ -281,7 +277,7 @@ def test_of_many_names_some_are_looked_at() -> None:
     assert next(many) < 20_000
 
 
-def test_a_folder_without_a_record_says_why_its_first_file_has_none(tmp_path: Path) -> None:
+def test_folder_without_records_explains_first_file(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a.json").write_text('{\n"a": 1}', "utf-8")
     done = karl("sample", "logs", "-k", 3, "--dry-run", folder=tmp_path)
@@ -293,7 +289,7 @@ def test_a_folder_without_a_record_says_why_its_first_file_has_none(tmp_path: Pa
     assert (done.returncode, done.stderr) == (4, "error: 0 rows read, and not one is a record\n")
 
 
-def test_a_group_that_is_an_object_is_meant_by_its_name(tmp_path: Path) -> None:
+def test_object_group_hint_names_its_key(tmp_path: Path) -> None:
     rows.write(
         tmp_path / "log.jsonl", [{"id": n, "task": {"kind": "a", "name": f"t{n % 4}"}, "reward": n} for n in range(8)]
     )
@@ -305,7 +301,7 @@ def test_a_group_that_is_an_object_is_meant_by_its_name(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[1] == "hint: name its path with --group"
 
 
-def test_groups_that_are_objects_are_told_with_the_first_and_what_is_inside(tmp_path: Path) -> None:
+def test_object_groups_are_shown(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n) | {"group": {"task": f"t{n % 2}"}} for n in range(5)])
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
     assert refused(done, 4).endswith("; the first at log.jsonl, line 1, byte 0")
@@ -315,7 +311,7 @@ def test_groups_that_are_objects_are_told_with_the_first_and_what_is_inside(tmp_
         assert karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--group", group, folder=tmp_path).returncode == 0
 
 
-def test_rewards_that_are_texts_are_told_with_the_first(tmp_path: Path) -> None:
+def test_text_rewards_are_shown(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n) | {"reward": "0.5"} for n in range(5)])
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
     read = "no row is left to draw: 5 read, dropped: reward not a number 5"

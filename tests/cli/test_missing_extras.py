@@ -53,7 +53,7 @@ def base_install(*arguments: str, folder: Path) -> subprocess.CompletedProcess[s
         "promote a --over base --data p.jsonl --config rl.toml",
     ],
 )
-def test_commands_that_need_mlx_say_how_it_is_installed(command: str, folder: Path) -> None:
+def test_commands_without_mlx_say_how_to_install(command: str, folder: Path) -> None:
     (folder / "rl.toml").write_text(ONLINE)
     before = sorted(folder.iterdir())
     done = base_install(*command.split(), folder=folder)
@@ -114,7 +114,7 @@ def test_the_hint_names_where_karl_fast_came_from(tmp_path: Path, monkeypatch: p
         assert _extras.installation("train") == command
 
 
-def test_an_environment_of_uv_gets_a_command_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_environment_gets_uv_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/venv/bin/python")
     monkeypatch.setattr(_extras.util, "find_spec", lambda _: None)
     monkeypatch.setattr(metadata, "distribution", lambda _: Installed(None))

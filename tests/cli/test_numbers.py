@@ -43,12 +43,12 @@ def test_a_large_number_has_a_power_of_ten(value: float, said: str) -> None:
         (49_000_000_000, "49.0 GB"),
     ],
 )
-def test_a_size_of_memory_has_digits_that_say_something(size: int, said: str) -> None:
+def test_memory_sizes_have_meaningful_digits(size: int, said: str) -> None:
     assert in_gigabytes(size) == said
 
 
 @pytest.mark.parametrize("command", ["sample", "inspect"])
-def test_rewards_of_any_size_have_a_mean_that_can_be_read(tmp_path: Path, command: str) -> None:
+def test_reward_means_are_readable_at_any_size(tmp_path: Path, command: str) -> None:
     talk = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
     lines = [json.dumps({"id": str(n), "reward": 1e100 / (n + 1), "messages": talk}) for n in range(6)]
     (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")

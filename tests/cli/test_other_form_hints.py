@@ -34,7 +34,7 @@ def hint(log: str, *more: object, folder: Path) -> str:
 @pytest.mark.parametrize(
     "form", [{"a": ONE}, {"a": ONE, "b": ONE, "version": 3}, {"a": ONE, "tags": ["x"]}], ids=["one", "scalar", "list"]
 )
-def test_an_object_keyed_by_id_is_told_with_the_command_that_makes_lines(tmp_path: Path, form: Any) -> None:
+def test_keyed_object_hint_gives_command(tmp_path: Path, form: Any) -> None:
     (tmp_path / "log.json").write_text(json.dumps(form), "utf-8")
     command = hint("log.json", folder=tmp_path)
     assert command.startswith("jq -c ")
@@ -44,7 +44,7 @@ def test_an_object_keyed_by_id_is_told_with_the_command_that_makes_lines(tmp_pat
     assert karl("sample", "records.jsonl", *DRAW, folder=tmp_path).returncode == 0
 
 
-def test_a_record_with_its_reward_in_an_object_is_no_object_keyed_by_id(tmp_path: Path) -> None:
+def test_reward_object_is_not_a_keyed_object(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [{"id": 1, "outcome": {"reward": 1.0}, "messages": TALK}])
     assert hint("log.jsonl", folder=tmp_path) == "did you mean --reward outcome.reward?"
 
@@ -81,7 +81,7 @@ HALVES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", HALVES)
 @pytest.mark.parametrize("asked", [(), ("--messages", "conversatoin")])
-def test_what_a_hint_proposes_has_a_prompt_and_its_answer(tmp_path: Path, name: str, asked: tuple[str, ...]) -> None:
+def test_proposed_fields_have_prompt_and_answer(tmp_path: Path, name: str, asked: tuple[str, ...]) -> None:
     record, wanted = HALVES[name]
     rows.write(tmp_path / "log.jsonl", [record | {"reward": n / 3} for n in range(3)])
     told = hint("log.jsonl", *asked, folder=tmp_path)
@@ -107,7 +107,7 @@ def test_an_instruction_and_its_input_become_one_prompt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["chosen", "completion", "output"])
-def test_messages_that_are_all_the_models_follow_the_prompt_beside_them(tmp_path: Path, field: str) -> None:
+def test_model_only_messages_follow_their_prompt(tmp_path: Path, field: str) -> None:
     rows.write(tmp_path / "log.jsonl", [{"prompt": ASKED, field: BARE, "reward": 1}])
     for options in (("--messages", field), ("--completion", field), ("--prompt", "prompt", "--completion", field)):
         done = karl("sample", "log.jsonl", "-k", 1, "-o", "-", "-q", *options, folder=tmp_path)
@@ -128,7 +128,7 @@ def test_rewards_by_name_are_proposed_together(tmp_path: Path) -> None:
         assert karl("sample", "log.jsonl", *DRAW, "--reward", wanted, folder=tmp_path).returncode == 0
 
 
-def test_a_function_without_a_weight_is_told_the_form(tmp_path: Path) -> None:
+def test_function_without_weight_shows_the_form(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [ONE])
     (tmp_path / "my.py").write_text("def score(**_):\n    return [1.0]\n", "utf-8")
     told = hint("log.jsonl", "--reward", "my.py:score", folder=tmp_path)
@@ -146,7 +146,7 @@ def test_a_packed_table_is_told_how_to_unpack(tmp_path: Path, command: list[Any]
 
 
 @pytest.mark.parametrize("format", [(), ("--format", "codex"), ("--format", "generic")])
-def test_convert_proposes_no_option_that_it_does_not_have(tmp_path: Path, format: tuple[str, ...]) -> None:
+def test_convert_hints_use_its_own_options(tmp_path: Path, format: tuple[str, ...]) -> None:
     (tmp_path / "log.jsonl").write_text("[[1]]\n", "utf-8")
     done = karl("convert", "log.jsonl", "-o", "out.jsonl", *format, folder=tmp_path)
     assert done.returncode == 1
@@ -169,7 +169,7 @@ PART_OF_PROMPT: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("form", PART_OF_PROMPT)
-def test_a_part_of_the_prompt_that_a_hint_would_lose_is_named(tmp_path: Path, form: str) -> None:
+def test_hint_names_prompt_part_it_would_lose(tmp_path: Path, form: str) -> None:
     name, record = PART_OF_PROMPT[form]
     rows.write(tmp_path / "log.jsonl", [record | {"reward": 1.0}] * 2)
     told = hint("log.jsonl", folder=tmp_path)
@@ -188,7 +188,7 @@ WHOLE_PROMPT: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("form", WHOLE_PROMPT)
-def test_a_prompt_that_has_all_of_its_parts_is_hinted_at(tmp_path: Path, form: str) -> None:
+def test_complete_prompt_gets_a_hint(tmp_path: Path, form: str) -> None:
     record, options = WHOLE_PROMPT[form]
     rows.write(tmp_path / "log.jsonl", [record | {"reward": 1.0}] * 2)
     assert hint("log.jsonl", folder=tmp_path) == f"did you mean {options}?"
@@ -205,7 +205,7 @@ BESIDE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("form", BESIDE)
-def test_a_part_of_the_prompt_that_is_not_read_is_warned_of(tmp_path: Path, form: str) -> None:
+def test_unread_prompt_part_is_warned_of(tmp_path: Path, form: str) -> None:
     name, record = BESIDE[form]
     rows.write(tmp_path / "log.jsonl", [record | {"reward": 1.0}] * 2)
     done = karl("sample", "log.jsonl", "-k", 1, "--dry-run", folder=tmp_path)

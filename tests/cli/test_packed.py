@@ -97,7 +97,7 @@ ENCODINGS = {
 
 @pytest.mark.parametrize("pack", PACKED)
 @pytest.mark.parametrize("codec", ENCODINGS)
-def test_a_text_in_another_encoding_is_told_with_what_converts_it(log: Path, codec: str, pack: str) -> None:
+def test_other_encoding_hint_converts_it(log: Path, codec: str, pack: str) -> None:
     text, name = log.read_text("utf-8"), ENCODINGS[codec]
     log.write_bytes(PACKED[pack](text.encode(codec)))
     for words in (("sample", "log.jsonl", "-k", 3, "--dry-run"), ("convert", "log.jsonl", "-o", "out")):
@@ -112,7 +112,7 @@ def test_a_text_in_another_encoding_is_told_with_what_converts_it(log: Path, cod
     assert len(text.splitlines()) == len(json.loads(f"[{','.join(text.splitlines())}]")) == 9
 
 
-def test_a_text_in_another_encoding_in_a_folder_is_passed_over(log: Path) -> None:
+def test_other_encoding_in_folder_is_passed_over(log: Path) -> None:
     (log.parent / "more.jsonl").write_text(log.read_text("utf-8"), "utf-16")
     done = karl("sample", ".", "-k", 3, "--dry-run", folder=log.parent)
     told = "1 file of a folder was passed over: more.jsonl: its text is UTF-16, wanted UTF-8"
@@ -122,7 +122,7 @@ def test_a_text_in_another_encoding_in_a_folder_is_passed_over(log: Path) -> Non
 
 
 @pytest.mark.parametrize("level", range(10))
-def test_zlib_is_told_at_every_level_and_not_in_a_text(log: Path, level: int) -> None:
+def test_zlib_is_recognised_at_every_level(log: Path, level: int) -> None:
     text = log.read_bytes()
     log.write_bytes(zlib.compress(text, level))
     with pytest.raises(PackedError, match="by zlib"):
@@ -134,7 +134,7 @@ def test_zlib_is_told_at_every_level_and_not_in_a_text(log: Path, level: int) ->
 
 @pytest.mark.parametrize("pack", PACKED)
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT])
-def test_an_archive_is_told_in_packed_bytes_and_from_a_pipe(log: Path, pack: str, form: int) -> None:
+def test_archive_is_recognised_packed_and_piped(log: Path, pack: str, form: int) -> None:
     log.write_bytes(PACKED[pack](tarred(log.read_bytes(), form)))
     draw = ("-k", 3, "--dry-run")
     for words in (draw, (*draw, "--sampler", "weighted-reservoir", "--inverse-temperature", 1)):
@@ -145,13 +145,13 @@ def test_an_archive_is_told_in_packed_bytes_and_from_a_pipe(log: Path, pack: str
             assert done.returncode == 1
 
 
-def test_an_archive_is_no_log_to_the_reward_engine(log: Path) -> None:
+def test_archive_is_refused_by_reward_engine(log: Path) -> None:
     log.write_bytes(gzip.compress(tarred(log.read_bytes())))
     with pytest.raises(PackedError, match="by tar"):
         reward.compute_rewards(log)
 
 
-def test_a_text_that_says_ustar_where_an_archive_does_is_a_log(log: Path) -> None:
+def test_ustar_in_a_text_is_not_an_archive(log: Path) -> None:
     row = {"id": "a", "group": "g", "reward": 1, "messages": TALK, "note": ""}
     row["note"] = "x" * (257 - json.dumps(row).index('""') - 1) + "ustar  "
     text = json.dumps(row, ensure_ascii=False)
@@ -169,7 +169,7 @@ def test_a_file_in_a_folder_is_passed_over(log: Path, words: tuple[str, ...]) ->
     assert len((log.parent / "out.jsonl").read_text().splitlines()) == 9
 
 
-def test_a_text_that_begins_as_bzip2_does_is_a_bad_row(log: Path) -> None:
+def test_bzip2_prefix_in_text_is_bad_row(log: Path) -> None:
     log.write_bytes(b"BZhang started this run\n" + log.read_bytes())
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=log.parent)
     assert done.returncode == 0
@@ -177,7 +177,7 @@ def test_a_text_that_begins_as_bzip2_does_is_a_bad_row(log: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["more.jsonl", "more.jsonl.bz2"])
-def test_a_file_of_a_folder_that_is_sampled_is_told(log: Path, name: str) -> None:
+def test_sampled_folder_names_its_packed_files(log: Path, name: str) -> None:
     for file in (name, f"a.{name}"):
         (log.parent / file).write_bytes(bz2.compress(b"x"))
     done = karl("sample", ".", "-k", 3, "--dry-run", folder=log.parent)
@@ -195,7 +195,7 @@ def test_a_file_of_a_folder_that_is_sampled_is_told(log: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", ["runs.tar", "runs.tgz", "runs.tar.gz", "runs.tar.zst", "log.jsonl.tar", "log.zip"])
 @pytest.mark.parametrize("command", ["sample . -k 3 --dry-run", "convert . -o made"])
-def test_an_archive_in_a_folder_is_told_and_never_opened(log: Path, name: str, command: str) -> None:
+def test_archive_in_folder_is_never_opened(log: Path, name: str, command: str) -> None:
     (log.parent / name).write_bytes(log.read_bytes())  # as a tar of the seventh edition, which has no mark, nearly is
     done = karl(*command.split(), folder=log.parent)
     end = name.removeprefix("runs").removeprefix("log").removeprefix(".jsonl")

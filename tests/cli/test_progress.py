@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_is_written_is_told_up_to_the_last_byte_there_is(large: Path, tmp_path: Path) -> None:
+def test_progress_ends_at_last_byte(large: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     karl_fast.sample(large, tmp_path / "data", k=15_000, written=lambda *now: told.append(now))
     size = sum(file.stat().st_size for file in (tmp_path / "data").glob("*.jsonl"))  # the manifest is written last
@@ -23,7 +23,7 @@ def test_what_is_written_is_told_up_to_the_last_byte_there_is(large: Path, tmp_p
     assert told[-1] == (size, size)
 
 
-def test_a_terminal_shows_the_reading_and_then_the_writing(large: Path, tmp_path: Path) -> None:
+def test_terminal_shows_reading_then_writing(large: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [*COMMAND, "sample", str(large), "-o", "data", "-k", "15000"]
     with subprocess.Popen(

@@ -136,7 +136,7 @@ def test_a_function_has_its_share_where_it_applies(there: Path) -> None:
     assert reward["components"]["style"]["before"]["count"] == 40
 
 
-def test_the_manifest_names_the_function_and_makes_the_data_again(there: Path) -> None:
+def test_manifest_with_function_reproduces_data(there: Path) -> None:
     manifest = drawn(there, "data")
     digest = hashlib.sha256((there / "conf" / "my.py").read_bytes()).hexdigest()
     assert manifest["reward_functions"] == {"style": {"fn": "conf/my.py:style", "sha256": digest}}
@@ -210,7 +210,7 @@ def test_windows_and_packing_change_nothing(there: Path, monkeypatch: pytest.Mon
     assert np.array_equal(karl_fast.read(there / "runs", settings).rewards, whole, equal_nan=True)
 
 
-def test_columns_of_a_caller_keep_or_replace_the_reward(there: Path) -> None:
+def test_caller_columns_keep_or_replace_reward(there: Path) -> None:
     pl = pytest.importorskip("polars")
     log = karl_fast.read(there / "runs", Settings.load(there / "conf" / "karl.toml"))
     frame = pl.DataFrame(log)
@@ -245,7 +245,7 @@ def test_a_signal_is_named_without_a_file(there: Path) -> None:
         ("leaves", "raised", "it raised SystemExit: 0 (my.py, line "),
     ],
 )
-def test_what_is_no_reward_is_missing_and_named_with_its_row(there: Path, function: str, kind: str, says: str) -> None:
+def test_invalid_reward_is_missing_and_named(there: Path, function: str, kind: str, says: str) -> None:
     configure(there, function)
     offset = len(rows.dumps(records()[:7]))
     done = karl("sample", "--config", "conf/karl.toml", "-o", "data", "-k", 20, folder=there)
@@ -261,7 +261,7 @@ def test_what_is_no_reward_is_missing_and_named_with_its_row(there: Path, functi
 
 
 @pytest.mark.parametrize("function", ["short", "mapping", "square", "coroutine", "all_raise"])
-def test_rewards_that_are_all_missing_leave_nothing_to_sample(there: Path, function: str) -> None:
+def test_all_rewards_missing_leaves_nothing(there: Path, function: str) -> None:
     configure(there, function)
     done = karl("sample", "--config", "conf/karl.toml", "-o", "data", "-k", 20, folder=there)
     assert done.returncode == 4
@@ -287,7 +287,7 @@ def test_a_function_changes_nothing_for_the_next(there: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["sample", "inspect"])
-def test_a_function_that_is_not_there_ends_the_run(there: Path, command: str) -> None:
+def test_missing_function_ends_the_run(there: Path, command: str) -> None:
     out = ["-o", "data", "-k", 20] if command == "sample" else []
     configure(there, "gone")
     done = karl(command, "--config", "conf/karl.toml", *out, folder=there)
@@ -307,7 +307,7 @@ def test_a_weighted_sum_beyond_the_range_is_missing(there: Path, weight: float, 
     assert (found.returncode, dropped) == (0, {"missing_reward": huge})
 
 
-def test_a_record_without_a_conversation_is_an_empty_answer(there: Path) -> None:
+def test_record_without_conversation_is_empty_answer(there: Path) -> None:
     rows.write(there / "runs" / "log.jsonl", [*records(), {"id": "x", "group": "g", "reward": 1.0, "kind": "k1"}])
     log = karl_fast.read(there / "runs", Settings.load(there / "conf" / "karl.toml"))
     assert np.count_nonzero(log.components["style"] == 0.0) == 1
@@ -361,7 +361,7 @@ def one(completions):
 
 @pytest.mark.parametrize("at_once", ["", "os.makedirs('elsewhere', exist_ok=True); os.chdir('elsewhere')"])
 @pytest.mark.parametrize("out", ["data", "new/data"])
-def test_a_function_may_leave_the_folder_that_paths_are_relative_to(tmp_path: Path, at_once: str, out: str) -> None:
+def test_function_may_change_directory(tmp_path: Path, at_once: str, out: str) -> None:
     (tmp_path / "logs").mkdir()
     rows.write(tmp_path / "logs" / "log.jsonl", rows.records(20))
     for name in ("first", "second"):

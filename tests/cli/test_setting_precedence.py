@@ -30,7 +30,7 @@ USELESS = {
 
 
 @pytest.mark.parametrize(("file", "flag"), USELESS.items())
-def test_a_choice_takes_away_what_a_weaker_place_says_and_it_has_no_use_for(folder: Path, file: str, flag: str) -> None:
+def test_choice_displaces_settings_of_weaker_sources(folder: Path, file: str, flag: str) -> None:
     (folder / "karl.toml").write_text(file)
     run(folder, "tiny.jsonl", "-o", "data", *flag.split())
     plain, said = Settings(), Settings.load(folder / "karl.toml").chosen()
@@ -39,7 +39,7 @@ def test_a_choice_takes_away_what_a_weaker_place_says_and_it_has_no_use_for(fold
     assert (left, settings.k) == ([], None if "all" in flag else 3)
 
 
-def test_a_manifest_is_drawn_from_anew_by_a_sampler_that_has_no_use_for_its_budget(folder: Path) -> None:
+def test_manifest_with_sampler_all_ignores_its_budget(folder: Path) -> None:
     assert karl("sample", "tiny.jsonl", "-o", "first", "-k", 9, folder=folder).returncode == 0
     done = karl("sample", "--config", "first", "--sampler", "all", "-o", "data", folder=folder)
     assert done.returncode == 0, done.stderr
@@ -47,7 +47,7 @@ def test_a_manifest_is_drawn_from_anew_by_a_sampler_that_has_no_use_for_its_budg
     assert drawn["rows_wanted"] == manifest(folder)["accounting"]["rows_kept"] > 9
 
 
-def test_settings_come_back_from_a_dictionary_and_from_a_file(folder: Path) -> None:
+def test_settings_survive_dictionary_and_file(folder: Path) -> None:
     chosen = [
         Settings(),
         Settings(ess=0.5, threads=3),
@@ -62,7 +62,7 @@ def test_settings_come_back_from_a_dictionary_and_from_a_file(folder: Path) -> N
     assert Settings().to_dict()["ess"] is None
 
 
-def test_paths_in_a_written_file_lead_where_they_led(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_in_written_toml_resolve_to_originals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "runs").mkdir()
     (folder / "runs/karl.toml").write_text("logs = ['*.jsonl', '-']\nout = 'data'\nmax_tokens = 9\ntokenizer = 'model'")
     monkeypatch.chdir(folder)
@@ -91,7 +91,7 @@ def test_a_help_names_variables_of_its_own_options(command: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["id", "group", "messages", "domain", "partition_by", "tokenizer", "reward"])
-def test_a_text_that_is_empty_is_a_usage_error(name: str) -> None:
+def test_empty_text_is_usage_error(name: str) -> None:
     value = {"": 1.0} if name == "reward" else ""
     with pytest.raises(UsageError, match=f"{name} is empty, wanted"):
         Settings(**{name: value}, max_tokens=9 if name == "tokenizer" else None)  # type: ignore[arg-type]

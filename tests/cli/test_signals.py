@@ -55,7 +55,7 @@ def ends(out: Path, number: int) -> set[tuple[int, str]]:
     [("sample -k 9", signal.SIGINT), ("sample -k9", signal.SIGINT), ("convert", signal.SIGTERM)],
     ids=["a plain line", "a line for the parser", "convert"],
 )
-def test_a_run_is_done_or_says_that_it_was_stopped(folder: Path, command: str, number: int) -> None:
+def test_signal_ends_or_completes_a_run(folder: Path, command: str, number: int) -> None:
     for after in range(0, 60, 4):
         out = f"out{after}"
         arguments = (*command.split(), "-q", "tiny.jsonl", "-o", out)
@@ -64,7 +64,7 @@ def test_a_run_is_done_or_says_that_it_was_stopped(folder: Path, command: str, n
 
 
 @pytest.mark.parametrize("number", STOPS)
-def test_a_long_run_says_what_became_of_its_output(large: Path, tmp_path: Path, number: int) -> None:
+def test_long_run_reports_state_of_output(large: Path, tmp_path: Path, number: int) -> None:
     codes = []
     for step in range(8):
         count = ("-k", "15000") if step % 2 else ("-k15000",)  # which the parser reads
@@ -75,7 +75,7 @@ def test_a_long_run_says_what_became_of_its_output(large: Path, tmp_path: Path, 
     assert 128 + number in codes
 
 
-def test_of_rows_that_are_printed_some_may_be_missing(large: Path, tmp_path: Path) -> None:
+def test_printed_rows_may_be_incomplete(large: Path, tmp_path: Path) -> None:
     """The reader waits: the run is stopped in the middle of a row."""
     command = [*COMMAND, "sample", str(large), "-o", "-", "-k", "15000", "-q"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -96,16 +96,14 @@ def test_of_rows_that_are_printed_some_may_be_missing(large: Path, tmp_path: Pat
     ],
     ids=["Ctrl-C", "SIGTERM", "an end of its own"],
 )
-def test_a_signal_while_a_file_of_functions_runs_is_no_fault_of_it(
-    folder: Path, source: str, code: int, said: str
-) -> None:
+def test_signal_during_user_code_is_not_its_fault(folder: Path, source: str, code: int, said: str) -> None:
     (folder / "slow.py").write_text(source)
     (folder / "karl.toml").write_text('[reward]\nslow = { weight = 1, fn = "slow.py:score" }\n')
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, "--config", "karl.toml", folder=folder)
     assert (done.returncode, done.stderr) == (code, said + "\n")
 
 
-def test_a_signal_while_a_class_is_made_ends_the_run_with_its_code(
+def test_signal_during_class_creation_keeps_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def import_stopped(_: list[str]) -> None:

@@ -72,7 +72,7 @@ def test_standard_input_is_a_log_like_any_other(folder: Path) -> None:
     assert rows.manifest(folder / "piped") == rows.manifest(folder / "plain")
 
 
-def test_a_reader_that_leaves_is_no_error_to_talk_about(folder: Path) -> None:
+def test_closed_reader_is_not_an_error(folder: Path) -> None:
     """`karl-fast sample ... -o - | head -1`, with more rows than a pipe holds."""
     rows.write(folder / "tiny.jsonl", (rows.record(n, padding="x", reward=1.0) for n in range(5000)))
     command = [*COMMAND, "sample", "tiny.jsonl", "-k", "5000", "-o", "-", "-q"]
@@ -175,7 +175,7 @@ def test_no_path_steers_a_terminal(folder: Path, name: str) -> None:
             harmless(done.stdout)
 
 
-def test_text_of_a_log_is_written_as_it_was(folder: Path) -> None:
+def test_log_text_is_written_unchanged(folder: Path) -> None:
     """Escaping is for terminals: a data set keeps what the log said."""
     nasty = "".join(NASTY.values())
     turns = [{"role": "user", "content": nasty}, {"role": "assistant", "content": nasty}]

@@ -12,7 +12,7 @@ import karl_fast
 from tests.cli.run import karl
 
 
-def test_the_version_is_one_line_whose_second_word_is_the_number() -> None:
+def test_version_line_has_number_second() -> None:
     done = karl("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(
@@ -21,7 +21,7 @@ def test_the_version_is_one_line_whose_second_word_is_the_number() -> None:
     assert done.stdout.split()[1] == karl_fast.__version__
 
 
-def test_the_facts_are_those_of_this_build_and_machine() -> None:
+def test_version_facts_match_the_build() -> None:
     found = json.loads(karl("version", "--json").stdout)
     assert found["karl_fast"] == karl_fast.__version__
     assert set(found["build"]) == {"target", "profile", "rustc", "abi", "simd"}

@@ -21,7 +21,7 @@ def said(report: str) -> str:
     return " ".join(report.split())
 
 
-def test_a_reward_that_no_record_has_is_told_with_the_field_that_may_be_one(tmp_path: Path) -> None:
+def test_missing_reward_warning_names_likely_field(tmp_path: Path) -> None:
     records = rows.records(12)
     for change, told in (
         (lambda one: {"score": one.pop("reward")} | one, "no record has a reward; the records hold"),
@@ -33,14 +33,14 @@ def test_a_reward_that_no_record_has_is_told_with_the_field_that_may_be_one(tmp_
         assert ("did you mean --reward score?" in report) == ("score" in report)
 
 
-def test_an_ess_below_one_row_is_told_as_that(tmp_path: Path) -> None:
+def test_ess_below_one_row_warning(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(12))])
     done = karl("sample", "log.jsonl", "-k", 3, "--ess", 0.01, "--dry-run", folder=tmp_path)
     assert "the wanted ESS is 0.12 rows, and no target has less than 1: the nearest is taken" in said(done.stderr)
     assert "share the top score" not in said(done.stderr)
 
 
-def test_a_warning_is_one_line_where_nobody_sees_it(tmp_path: Path) -> None:
+def test_warning_is_one_line_outside_a_terminal(tmp_path: Path) -> None:
     """Who looks through a file of them looks for lines."""
     rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(12))])
     done = karl("sample", "-k", 99, "--ess", 0.01, "--dry-run", "log.jsonl", folder=tmp_path)
@@ -51,7 +51,7 @@ def test_a_warning_is_one_line_where_nobody_sees_it(tmp_path: Path) -> None:
     assert max(map(len, report[:first])) <= 80
 
 
-def test_rows_are_replaced_where_others_took_their_place_and_else_left_out(tmp_path: Path) -> None:
+def test_failed_rows_replaced_or_left_out(tmp_path: Path) -> None:
     bad = rows.record(99, "g", 5.0, messages=[])
     rows.write(tmp_path / "log.jsonl", [*rows.records(12), bad])
     for how, word in {
@@ -66,7 +66,7 @@ def test_rows_are_replaced_where_others_took_their_place_and_else_left_out(tmp_p
         assert f"\n{word}  no assistant turn 1\n" in done.stderr, how
 
 
-def test_as_many_rows_as_the_ess_are_no_more_than_it(tmp_path: Path) -> None:
+def test_draw_size_equal_to_ess_is_silent(tmp_path: Path) -> None:
     """The ESS that was solved for is a hair below the one that was wanted."""
     rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(60))])
     for k, told in ((30, False), (31, True)):
@@ -74,7 +74,7 @@ def test_as_many_rows_as_the_ess_are_no_more_than_it(tmp_path: Path) -> None:
         assert ("more rows were drawn than the ESS of 30.0" in said(done.stderr)) == told
 
 
-def test_bad_messages_of_some_rows_are_told_with_their_field(tmp_path: Path) -> None:
+def test_bad_messages_warning_names_field(tmp_path: Path) -> None:
     bad = [rows.record(20 + n, messages=[{"speaker": "human", "text": "q"}]) for n in range(3)]
     start = rows.write(tmp_path / "log.jsonl", rows.records(12)).stat().st_size
     rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
@@ -95,7 +95,7 @@ def test_a_share_of_nothing_stays_nothing(tmp_path: Path) -> None:
     ] == [0, 3]
 
 
-def test_a_file_that_holds_little_else_than_damage_is_told(tmp_path: Path) -> None:
+def test_mostly_damaged_file_is_warned_of(tmp_path: Path) -> None:
     lines = [json.dumps(record) for record in rows.records(6)]
     told = {6: "", 7: "no record in 7 of 13 rows of page.md"}
     for prose, warning in told.items():
@@ -110,7 +110,7 @@ def test_a_file_that_holds_little_else_than_damage_is_told(tmp_path: Path) -> No
     assert "no record in 7 of 13 rows of more.md, and in most of 1 other file" in said(done.stdout)
 
 
-def test_a_record_that_has_no_number_is_no_damage(tmp_path: Path) -> None:
+def test_record_without_number_is_not_damage(tmp_path: Path) -> None:
     rows.write(
         tmp_path / "log.jsonl",
         [*rows.records(6), *[record | {"reward": "high"} for record in rows.records(8)]],
@@ -125,7 +125,7 @@ def test_a_record_that_has_no_number_is_no_damage(tmp_path: Path) -> None:
     assert "no record in" not in said(done.stdout + done.stderr)
 
 
-def test_a_reward_that_is_null_in_each_and_a_function_that_gives_none_are_told(tmp_path: Path) -> None:
+def test_null_rewards_and_silent_functions_are_warned_of(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [record | {"reward": None} for record in rows.records(12)])
     (tmp_path / "mine.py").write_text("def none(completions, **columns):\n    return [None] * len(completions)\n")
     (tmp_path / "karl.toml").write_text('[reward]\nmine = { weight = 1, fn = "mine.py:none" }\n')
@@ -135,7 +135,7 @@ def test_a_reward_that_is_null_in_each_and_a_function_that_gives_none_are_told(t
     assert "warning: no record was given a number by the reward mine" in said(done.stdout)
 
 
-def test_a_log_whose_later_records_are_of_another_format_hints_at_it(tmp_path: Path) -> None:
+def test_mixed_formats_warning(tmp_path: Path) -> None:
     others = [{"input": f"q{n}", "output": "a", "gts": None, "score": 1.0, "step": 1} for n in range(100)]
     rows.write(tmp_path / "log.jsonl", [*rows.records(150), *others])
     hint = "100 of 250 rows have no reward where the format generic keeps it"
@@ -178,7 +178,7 @@ def test_rows_without_a_group_are_of_none(tmp_path: Path) -> None:
     assert "drawn 4 rows without a group (gumbel, seed 0)" in said(done.stderr)
 
 
-def test_a_place_that_nobody_can_look_at_is_not_told(tmp_path: Path) -> None:
+def test_unknown_place_is_not_shown(tmp_path: Path) -> None:
     """Bytes of the text of a packed log are not those of the file."""
     bad = [rows.record(20 + n, messages=[{"speaker": "human", "text": "q"}]) for n in range(3)]
     log = rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
@@ -187,7 +187,7 @@ def test_a_place_that_nobody_can_look_at_is_not_told(tmp_path: Path) -> None:
     assert "warning: 3 rows have a bad message in messages: a message is an object" in said(done.stderr)
 
 
-def test_damage_inside_packed_bytes_is_told_with_what_it_may_have_done(tmp_path: Path) -> None:
+def test_damage_in_packed_file_is_explained(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "log.jsonl", rows.records(400)).read_bytes()
     packed = bytearray(gzip.compress(log))
     packed[-6] ^= 1  # of the check sum alone: every row is as it was
@@ -201,7 +201,7 @@ def test_damage_inside_packed_bytes_is_told_with_what_it_may_have_done(tmp_path:
         assert "are damaged" not in said(karl(*command, "log.jsonl", folder=tmp_path).stderr)
 
 
-def test_a_reward_is_told_of_the_rows_read_kept_and_drawn(tmp_path: Path) -> None:
+def test_reward_means_of_read_kept_and_drawn(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n, reward=n / 4) for n in range(9)])
     how = ("log.jsonl", "-k", 2, "--min-reward", 1, "--inverse-temperature", 1000, "--dry-run")
     done = karl("sample", *how, folder=tmp_path)
@@ -227,7 +227,7 @@ def test_a_draw_of_every_row_selects_nothing(tmp_path: Path) -> None:
     assert "were drawn" not in done.stderr
 
 
-def test_a_draw_with_many_repeated_rows_is_told_and_what_leaves_one_of_each(tmp_path: Path) -> None:
+def test_repeated_rows_warning_names_dedup(tmp_path: Path) -> None:
     different = [rows.record(n, f"g{n % 4}") for n in range(64)]
     again = [one | {"id": f"again {one['id']}"} for one in different[:36]]
     rows.write(tmp_path / "log.jsonl", [*different, *again])
@@ -249,9 +249,7 @@ def test_a_draw_with_many_repeated_rows_is_told_and_what_leaves_one_of_each(tmp_
 
 @pytest.mark.parametrize("groups", [2, 5, 20])
 @pytest.mark.parametrize("split", ["0.9,0.1,0", "0.8,0.1,0.1"])
-def test_a_split_that_is_too_small_is_told_the_shares_that_leave_it_rows(
-    tmp_path: Path, groups: int, split: str
-) -> None:
+def test_small_split_warning_proposes_shares(tmp_path: Path, groups: int, split: str) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n, f"g{n % groups}") for n in range(60)])
     run = ("sample", "log.jsonl", "-k", 20, "-o", "data", "--force")
     done = karl(*run, "--split", split, folder=tmp_path)
@@ -268,7 +266,7 @@ def test_a_split_that_is_too_small_is_told_the_shares_that_leave_it_rows(
     assert "too few" not in done.stderr
 
 
-def test_a_log_whose_name_is_not_utf_8_is_drawn_again_from_its_manifest(tmp_path: Path) -> None:
+def test_non_utf8_log_name_survives_manifest(tmp_path: Path) -> None:
     log = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
     rows.write(log, rows.records(12))
     assert karl("sample", log, "-k", 3, "-o", "data", folder=tmp_path).returncode == 0

@@ -51,7 +51,7 @@ def seconds(large: Path, tmp_path_factory: pytest.TempPathFactory) -> float:
 
 
 @pytest.mark.parametrize("number", nightly([signal.SIGTERM, signal.SIGINT]))
-def test_a_signal_ends_the_run_with_its_code_and_leaves_nothing(
+def test_signal_ends_with_its_code_and_no_output(
     large: Path, seconds: float, tmp_path: Path, number: signal.Signals
 ) -> None:
     stopped = 0
@@ -75,7 +75,7 @@ def test_a_signal_ends_the_run_with_its_code_and_leaves_nothing(
     assert stopped >= 1  # a busy machine stretches the run that was measured, or those that are stopped
 
 
-def test_kill_leaves_the_old_output_or_the_new_one_whole(large: Path, seconds: float, tmp_path: Path) -> None:
+def test_kill_leaves_old_or_new_output_whole(large: Path, seconds: float, tmp_path: Path) -> None:
     assert karl("sample", large, *HOW, "--seed", 1, folder=tmp_path).returncode == 0
     old = rows.files(tmp_path / "data")
     random_ = random.Random(4)
@@ -104,7 +104,7 @@ def test_kill_leaves_nothing_where_nothing_was(large: Path, seconds: float, tmp_
 
 
 @pytest.mark.parametrize("out", ["data", "new/folders/data"])
-def test_a_file_size_limit_is_an_error_and_leaves_nothing(folder: Path, out: str) -> None:
+def test_file_size_limit_is_an_error(folder: Path, out: str) -> None:
     rows.write(folder / "tiny.jsonl", (rows.record(n, padding="y" * 50) for n in range(2000)))
 
     def limit() -> None:
@@ -138,7 +138,7 @@ def small_disk(at: Path, size: str = "256k") -> Iterator[Path]:
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts a small disk, on Linux")
-def test_a_full_disk_is_an_error_and_leaves_the_old_output(folder: Path) -> None:
+def test_full_disk_keeps_the_old_output(folder: Path) -> None:
     rows.write(folder / "large.jsonl", (rows.record(n, padding="y" * 50) for n in range(3000)))
     with small_disk(folder / "disk") as disk:
         assert karl("sample", "tiny.jsonl", "-o", disk / "data", "-k", 5, folder=folder).returncode == 0
@@ -154,7 +154,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_old_output(folder: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts a small disk, on Linux")
-def test_a_full_disk_is_an_error_of_trajectories_and_of_copies_too(folder: Path) -> None:
+def test_full_disk_for_trajectories_and_copies(folder: Path) -> None:
     rows.write(folder / "large.jsonl", (rows.record(n, padding="y" * 50) for n in range(3000)))
     full = os.strerror(errno.ENOSPC)
     with small_disk(folder / "disk") as disk:
@@ -181,7 +181,7 @@ def test_a_full_disk_is_an_error_of_trajectories_and_of_copies_too(folder: Path)
         ]
 
 
-def test_a_log_that_changes_while_it_is_read_is_an_error_and_leaves_nothing(folder: Path) -> None:
+def test_changing_log_is_an_error(folder: Path) -> None:
     import karl_fast
 
     log = karl_fast.read(folder / "tiny.jsonl")

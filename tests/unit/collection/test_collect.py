@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_archive_of_claude_code_and_codex_converts_as_the_originals_do(home: Path, tmp_path: Path) -> None:
+def test_archive_converts_as_the_originals(home: Path, tmp_path: Path) -> None:
     projects = claude(home, 30)
     codex(home, "root")
     codex(home, "child", parent="root")
@@ -66,7 +66,7 @@ def test_what_an_agent_deleted_stays(home: Path, tmp_path: Path) -> None:
     assert trajectories(tmp_path / "archive", tmp_path / "archived.jsonl") == wanted
 
 
-def test_a_rewrite_of_the_same_size_and_ends_is_collected(tmp_path: Path) -> None:
+def test_rewrite_of_same_size_is_collected(tmp_path: Path) -> None:
     file = tmp_path / "sessions" / "a.jsonl"
     file.parent.mkdir()
     lines = [json.dumps({"type": "user", "sessionId": "s", "uuid": f"u{number:04}", "at": 1}) for number in range(400)]
@@ -226,7 +226,7 @@ def test_the_repository_is_noted(home: Path, tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_a_name_that_is_not_utf8_is_archived_as_the_others_are(home: Path, tmp_path: Path) -> None:
+def test_non_utf8_name_is_archived(home: Path, tmp_path: Path) -> None:
     projects = claude(home, 2)
     odd = os.fsencode(projects) + b"/-home-caf\xe9"
     os.mkdir(odd)  # noqa: PTH102
@@ -279,7 +279,7 @@ def test_a_folder_that_cannot_be_listed_is_reported(
     assert collected.failed == [(str(locked), "cannot list the folder: Permission denied")]
 
 
-def test_a_rewrite_without_the_first_line_stays_in_its_file(home: Path, tmp_path: Path) -> None:
+def test_rewrite_without_first_line_stays_in_file(home: Path, tmp_path: Path) -> None:
     path = home / ".claude" / "projects" / "p" / "s.jsonl"
     path.parent.mkdir(parents=True)
     summary = {"type": "summary", "summary": "Till", "leafUuid": "s--3", "sessionId": "s"}

@@ -20,7 +20,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_was_added_is_there_and_goes_without_a_trace(text: str) -> None:
+def test_added_member_is_removed_without_trace(text: str) -> None:
     before, changed = json.loads(text), text
     wanted = json.loads(text)
     steps = []

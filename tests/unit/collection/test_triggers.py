@@ -45,7 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", TRIGGERS)
-def test_a_trigger_is_installed_once_and_removed_without_a_trace(name: str, home: Path) -> None:
+def test_install_and_uninstall_leave_no_trace(name: str, home: Path) -> None:
     before = files(home)
     assert not TRIGGERS[name].is_installed()
     install(name)
@@ -119,7 +119,7 @@ def test_an_unknown_trigger_is_refused(home: Path) -> None:
         install("windows")
 
 
-def test_a_hook_says_nothing_and_its_collection_goes_on(tmp_path: Path) -> None:
+def test_hook_is_silent_and_collection_continues(tmp_path: Path) -> None:
     claude(tmp_path, 3)
     archive = tmp_path / "archive"
     # The agent ends the group of its hooks, and closes their pipes.

@@ -60,7 +60,7 @@ def test_a_file_that_was_made_goes(home: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_hook_of_the_user_in_the_same_matcher_stays(first: bool, home: Path) -> None:
+def test_user_hook_in_same_matcher_stays(first: bool, home: Path) -> None:
     path = settings(home)
     install("claude-code")
     changed = json.loads(path.read_text())
@@ -74,7 +74,7 @@ def test_a_hook_of_the_user_in_the_same_matcher_stays(first: bool, home: Path) -
     assert not TRIGGERS["claude-code"].is_installed()
 
 
-def test_hooks_of_an_earlier_version_go_with_what_they_made(home: Path) -> None:
+def test_hooks_of_earlier_version_are_removed(home: Path) -> None:
     path = settings(home)
     line = f"({shlex.join(collect_command(None))}) & exit 0 # karl-fast collect"
     ours = {"hooks": [{"type": "command", "command": line}]}
@@ -100,7 +100,7 @@ def test_lines_that_only_name_the_mark_stay(home: Path) -> None:
     assert (home / "crontab").read_text() == crontab
 
 
-def test_a_unit_of_the_same_name_is_not_replaced(home: Path) -> None:
+def test_foreign_unit_of_same_name_is_kept(home: Path) -> None:
     folder = home / ".config" / "systemd" / "user"
     folder.mkdir(parents=True)
     (folder / "karl-fast-collect.service").write_text("[Service]\nExecStart=mine\n")

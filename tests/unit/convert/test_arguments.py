@@ -33,14 +33,14 @@ def test_a_limit_below_one_is_refused_by_name(session: Path, limits: dict[str, i
     assert not (session / "out.jsonl").exists()
 
 
-def test_an_output_is_a_file_and_not_the_standard_one(session: Path) -> None:
+def test_output_is_not_standard_output(session: Path) -> None:
     said = karl("convert", "s.jsonl", "-o", "-", folder=session)
     assert (said.returncode, (session / "-").exists()) == (2, False)
     assert said.stderr.startswith("error: --out is -, wanted the name of a file")
 
 
 @pytest.mark.parametrize("name", ["out.jsonl.gz", "out.jsonl.ZST", "out.zstd", "out.parquet"])
-def test_plain_text_gets_no_name_of_a_packed_file(session: Path, name: str) -> None:
+def test_packed_suffix_of_output_is_refused(session: Path, name: str) -> None:
     said = karl("convert", "s.jsonl", "-o", name, folder=session)
     assert (said.returncode, (session / name).exists()) == (2, False)
     assert said.stderr.startswith(f"error: --out is {name}, wanted the name of a .jsonl: it is plain text\nhint: gzip")
@@ -48,7 +48,7 @@ def test_plain_text_gets_no_name_of_a_packed_file(session: Path, name: str) -> N
         karl_fast.convert(session / "s.jsonl", session / name)
 
 
-def test_parquet_in_a_folder_is_passed_over_and_told(session: Path) -> None:
+def test_parquet_in_folder_is_passed_over(session: Path) -> None:
     (session / "logs").mkdir()
     (session / "s.jsonl").rename(session / "logs" / "s.jsonl")
     (session / "logs" / "x.parquet").touch()
@@ -63,7 +63,7 @@ def test_an_output_without_a_name_is_asked_for(session: Path) -> None:
     assert (said.returncode, said.stderr) == (2, "error: say where to write: -o FILE\n")
 
 
-def test_folders_on_the_way_to_the_output_are_made_and_go_again_where_nothing_is_written(session: Path) -> None:
+def test_parent_folders_are_made_and_removed_on_failure(session: Path) -> None:
     (session / "none.jsonl").write_text('{"id": 1}\n')
     said = karl("convert", "none.jsonl", "-o", "new/dir/out.jsonl", folder=session)
     assert (said.returncode, (session / "new").exists()) == (1, False)
@@ -84,7 +84,7 @@ def test_a_place_without_a_name_is_none(session: Path, out: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("reward", ['"good"', "[1]", "1e999"])
-def test_a_reward_that_is_none_is_told_and_not_the_conversation(session: Path, reward: str) -> None:
+def test_invalid_reward_is_the_error(session: Path, reward: str) -> None:
     talk = '[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]'
     (session / "log.jsonl").write_text(f'{{"id": "1", "reward": {reward}, "messages": {talk}}}\n')
     said = karl("convert", "log.jsonl", "-o", "out.jsonl", folder=session)
@@ -95,7 +95,7 @@ def test_a_reward_that_is_none_is_told_and_not_the_conversation(session: Path, r
         karl_fast.convert(session / "log.jsonl", session / "out.jsonl")
 
 
-def test_a_file_whose_name_speaks_of_a_reward_is_not_told_of_one(session: Path) -> None:
+def test_file_name_with_reward_gets_no_reward_hint(session: Path) -> None:
     (session / "a: reward .jsonl").write_text('{"id": 1}\n')
     with pytest.raises(LogError) as raised:
         karl_fast.convert(session / "a: reward .jsonl", session / "out.jsonl")
@@ -114,7 +114,7 @@ def test_advice_is_about_options_that_convert_has(session: Path) -> None:
     assert "--format" in str(raised.value.hint)
 
 
-def test_a_store_behind_a_link_is_rewritten_where_it_lies(tmp_path: Path) -> None:
+def test_store_behind_link_is_rewritten_in_place(tmp_path: Path) -> None:
     real, link = tmp_path / "real.jsonl", tmp_path / "link.jsonl"
     real.write_text(json.dumps({"id": "a", "outcome": {}, "trajectory": {"events": []}}) + "\n")
     link.symlink_to(real)
@@ -124,7 +124,7 @@ def test_a_store_behind_a_link_is_rewritten_where_it_lies(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("word", ["nan", "inf", "much"])
-def test_a_weight_that_is_no_finite_number_is_refused(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+def test_non_finite_weight_is_refused(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setenv("KARL_REWARD_W_OUTCOME", word)
     with pytest.raises(UsageError, match=f"KARL_REWARD_W_OUTCOME is '{word}', and has to be a number"):
         reward.compute_reward({"outcome": {}})

@@ -67,7 +67,7 @@ def test_sub_agents_inside_a_document_are_trajectories(convert: Convert, tmp_pat
     assert (account.sub_agents, account.lines_used, account.notes) == (3, 1, {})
 
 
-def test_steps_that_are_no_words_of_the_model_are_not_learned(convert: Convert, tmp_path: Path) -> None:
+def test_steps_without_model_words_are_not_learned(convert: Convert, tmp_path: Path) -> None:
     call = {"tool_call_id": "c", "function_name": "run", "arguments": {}}
     root = document(
         step("user", "old", is_copied_context=True),
@@ -117,7 +117,7 @@ def test_rewards_keep_their_names(
         assert list(log.rewards) == [kept["style"]]
 
 
-def test_documents_of_one_run_are_told_apart_by_their_own_name(convert: Convert, tmp_path: Path) -> None:
+def test_documents_of_one_run_have_own_names(convert: Convert, tmp_path: Path) -> None:
     steps = [step("user", "fix"), step("agent", "fixed")]
     for name, answer in (("a", "1"), ("b", "2")):
         write(tmp_path / "in" / name, document(*steps, step("agent", answer), session_id="s", trajectory_id=name))
@@ -125,7 +125,7 @@ def test_documents_of_one_run_are_told_apart_by_their_own_name(convert: Convert,
     assert ([one["id"] for one in found], account.notes) == (["a", "b"], {})
 
 
-def test_a_name_that_is_unique_in_its_document_only_joins_nothing(convert: Convert, tmp_path: Path) -> None:
+def test_document_local_name_joins_nothing(convert: Convert, tmp_path: Path) -> None:
     child = document(step("user", "look"), step("agent", "seen"), trajectory_id="sub")
     for name, steps in (("a", 1), ("b", 2), ("c", 2)):
         said = [step("user", "fix"), step("agent", "fixed")][:steps]
@@ -147,7 +147,7 @@ def test_sub_agents_that_nest_without_end_are_counted(convert: Convert, tmp_path
 
 
 @pytest.mark.parametrize("way", ["session_id", "trajectory_path"])
-def test_sub_agents_in_documents_of_their_own_have_a_parent(convert: Convert, tmp_path: Path, way: str) -> None:
+def test_sub_agent_documents_have_a_parent(convert: Convert, tmp_path: Path, way: str) -> None:
     root = document(step("user", "fix"), calls("c1", "x"), step("agent", "fixed"), session_id="run")
     reference = {"session_id": "run-summary"} | (
         {"trajectory_path": "logs/sub.json"} if way == "trajectory_path" else {}

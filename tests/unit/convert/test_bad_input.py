@@ -43,7 +43,7 @@ def test_a_sound_file_has_no_damage(convert: Convert, path: Path, sample: Sample
 
 
 @of_lines
-def test_a_torn_last_line_is_counted_with_its_place(convert: Convert, path: Path, sample: Sample) -> None:
+def test_torn_last_line_is_counted_with_place(convert: Convert, path: Path, sample: Sample) -> None:
     whole = sample.write(path).read_bytes()
     lines = whole.splitlines(keepends=True)
     _, wanted = convert(sample.write(path, sample.records()[:-1]))
@@ -68,7 +68,7 @@ def test_welded_lines_are_all_read(convert: Convert, path: Path, sample: Sample)
 
 @of_lines
 @pytest.mark.parametrize("at", [0, 2])
-def test_what_is_no_record_costs_no_more_than_itself(convert: Convert, path: Path, sample: Sample, at: int) -> None:
+def test_bad_record_costs_only_itself(convert: Convert, path: Path, sample: Sample, at: int) -> None:
     _, wanted = convert(sample.write(path))
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:at], b"{broken", b"", b"[1]", b"done", *lines[at:]]) + b"\n")
@@ -85,9 +85,7 @@ def test_what_is_no_record_costs_no_more_than_itself(convert: Convert, path: Pat
 
 @of_lines
 @pytest.mark.parametrize("damage", ["torn in a text", "torn after a value", "comma", "unclosed"])
-def test_a_damaged_first_line_does_not_hide_the_others(
-    convert: Convert, path: Path, sample: Sample, damage: str
-) -> None:
+def test_damaged_first_line_hides_nothing(convert: Convert, path: Path, sample: Sample, damage: str) -> None:
     _, wanted = convert(sample.write(path))
     whole = path.read_bytes()
     first = whole.splitlines()[0]
@@ -107,7 +105,7 @@ def test_a_damaged_first_line_does_not_hide_the_others(
         assert said(found) == said(wanted)
 
 
-def test_an_array_that_is_longer_than_a_line_may_be_is_read(convert: Convert, path: Path) -> None:
+def test_array_longer_than_line_limit_is_read(convert: Convert, path: Path) -> None:
     records = LINES[-1].records() * 8
     path.write_text(json.dumps({"results": records}), "utf-8")
     _, found = convert(path, max_line_bytes=2000)
@@ -117,7 +115,7 @@ def test_an_array_that_is_longer_than_a_line_may_be_is_read(convert: Convert, pa
         karl_fast.convert(path, path.with_name("out.jsonl"), max_line_bytes=2000)
 
 
-def test_what_is_wrong_with_a_packed_log_names_that_log(path: Path, tmp_path: Path) -> None:
+def test_damage_in_packed_log_names_it(path: Path, tmp_path: Path) -> None:
     records = LINES[-1].records()
     path.write_bytes(gzip.compress(json.dumps({"one": records, "two": records}).encode()))
     with pytest.raises(errors.LogError) as raised:
@@ -130,7 +128,7 @@ def test_what_is_wrong_with_a_packed_log_names_that_log(path: Path, tmp_path: Pa
     [(LINES[-1], "messages", "a list"), (LINES[-3], "prompt", "a text or a list")],
     ids=["generic", "prime-rl"],
 )
-def test_a_record_without_a_conversation_says_what_is_wanted(
+def test_record_without_conversation_says_what_is_wanted(
     convert: Convert, path: Path, sample: Sample, field: str, wanted: str
 ) -> None:
     records = sample.records()
@@ -143,7 +141,7 @@ def test_a_record_without_a_conversation_says_what_is_wanted(
 
 
 @every
-def test_a_value_of_a_wrong_type_is_told_with_its_place(convert: Convert, path: Path, sample: Sample) -> None:
+def test_wrong_type_is_reported_with_place(convert: Convert, path: Path, sample: Sample) -> None:
     sample.write(path, sample.spoilt())
     account, found = convert(path)
     field, came, wanted = sample.told
@@ -169,7 +167,7 @@ def test_an_empty_file_is_named(convert: Convert, path: Path, tmp_path: Path, sa
 
 
 @pytest.mark.parametrize("sample", LINES[:3], ids=lambda sample: sample.name)
-def test_an_unknown_type_of_line_is_counted_and_nothing_more(convert: Convert, path: Path, sample: Sample) -> None:
+def test_unknown_line_type_is_counted(convert: Convert, path: Path, sample: Sample) -> None:
     _, wanted = convert(sample.write(path))
     records = sample.records()
     for at in (len(records), 1):
@@ -180,14 +178,14 @@ def test_an_unknown_type_of_line_is_counted_and_nothing_more(convert: Convert, p
 
 
 @pytest.mark.parametrize("sample", LINES[3:], ids=lambda sample: sample.name)
-def test_a_key_that_nobody_knows_stays_in_the_record(convert: Convert, path: Path, sample: Sample) -> None:
+def test_unknown_key_stays_in_record(convert: Convert, path: Path, sample: Sample) -> None:
     records = [record | {"from_tomorrow": {"n": at}} for at, record in enumerate(sample.records())]
     _, found = convert(sample.write(path, records))
     assert [one["source"]["record"]["from_tomorrow"]["n"] for one in found] == list(range(len(records)))
 
 
 @every
-def test_bytes_that_are_no_utf8_are_replaced_and_noted(convert: Convert, path: Path, sample: Sample) -> None:
+def test_invalid_utf8_is_replaced_and_noted(convert: Convert, path: Path, sample: Sample) -> None:
     text = sample.write(path).read_bytes()
     words = (b"Mended", b"answer 1", b"said 1", b"total = 0", b"I open", b"I list")
     word = next(word for word in words if word in text)
@@ -199,7 +197,7 @@ def test_bytes_that_are_no_utf8_are_replaced_and_noted(convert: Convert, path: P
 
 
 @of_lines
-def test_a_file_of_nothing_but_damage_names_file_and_place(path: Path, tmp_path: Path, sample: Sample) -> None:
+def test_fully_damaged_file_is_named(path: Path, tmp_path: Path, sample: Sample) -> None:
     path.write_text("{broken\n", "utf-8")
     out = tmp_path / "out.jsonl"
     with pytest.raises(errors.LogError, match=r"log\.jsonl: there is no conversation.*; line 1, byte 0: malformed"):
@@ -208,7 +206,7 @@ def test_a_file_of_nothing_but_damage_names_file_and_place(path: Path, tmp_path:
 
 
 @of_documents
-def test_a_document_that_breaks_off_or_breaks_names_the_byte(path: Path, tmp_path: Path, sample: Sample) -> None:
+def test_broken_document_names_the_byte(path: Path, tmp_path: Path, sample: Sample) -> None:
     text = json.dumps(sample.records()[0])
     cases = [
         (text[:-9], f"at byte {len(text) - 9}"),
@@ -225,7 +223,7 @@ def test_a_document_that_breaks_off_or_breaks_names_the_byte(path: Path, tmp_pat
 
 
 @of_documents
-def test_a_document_that_says_nothing_is_left_out_by_name(convert: Convert, path: Path, sample: Sample) -> None:
+def test_empty_document_is_dropped_by_name(convert: Convert, path: Path, sample: Sample) -> None:
     empty = {"steps": [], "history": []}
     sample.write(path, [{key: empty.get(key, value) for key, value in sample.records()[0].items()}])
     sample.write(path.with_name("sound.jsonl"))

@@ -97,7 +97,7 @@ def test_turns_are_taken_back_several_times(convert: Convert, tmp_path: Path) ->
     assert words(found) == ["d", "4"]
 
 
-def test_an_answer_that_was_taken_back_and_asked_for_again_is_a_pair(tmp_path: Path) -> None:
+def test_retried_answer_is_a_pair(tmp_path: Path) -> None:
     lines = [
         head(ROOT),
         *turn("Add a cache", "Added."),
@@ -115,9 +115,7 @@ def test_an_answer_that_was_taken_back_and_asked_for_again_is_a_pair(tmp_path: P
 
 
 @pytest.mark.parametrize("has_ordinals", [True, False])
-def test_a_fork_begins_with_the_history_that_it_goes_on_from(
-    convert: Convert, tmp_path: Path, has_ordinals: bool
-) -> None:
+def test_fork_begins_with_its_history(convert: Convert, tmp_path: Path, has_ordinals: bool) -> None:
     root = timed([head(ROOT), *turn("one", "1"), *turn("two", "2")], first=0 if has_ordinals else None)
     offset = sum(len(json.dumps(line)) + 1 for line in root[:5])
     base = {"thread_id": ROOT, "end_ordinal_exclusive": 5, "end_byte_offset": offset}
@@ -137,7 +135,7 @@ def test_a_fork_begins_with_the_history_that_it_goes_on_from(
     assert account.notes == {"missing_history": 1}
 
 
-def test_a_fork_of_a_fork_and_one_at_the_end(convert: Convert, tmp_path: Path) -> None:
+def test_fork_of_fork_and_fork_at_end(convert: Convert, tmp_path: Path) -> None:
     write(tmp_path / "in", ROOT, timed([head(ROOT), *turn("one", "1")]))
     base = {"thread_id": ROOT, "end_ordinal_exclusive": 5, "end_byte_offset": 0}
     write(tmp_path / "in", CHILD, timed([head(CHILD, history_base=base), *turn("two", "2"), *turn("gone", "g")], 30, 5))
@@ -159,7 +157,7 @@ def test_a_cycle_of_histories_ends(convert: Convert, tmp_path: Path) -> None:
     assert len(found) == 2
 
 
-def test_a_thread_that_was_taken_back_into_a_new_file_is_one(convert: Convert, tmp_path: Path) -> None:
+def test_thread_rolled_back_to_new_file_is_one(convert: Convert, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     write(folder, ROOT, timed([head(ROOT), *turn("one", "1"), *turn("two", "no")]))
     base = {"thread_id": ROOT, "end_ordinal_exclusive": 5, "end_byte_offset": 0}
@@ -176,7 +174,7 @@ def test_a_thread_that_was_taken_back_into_a_new_file_is_one(convert: Convert, t
 
 
 @pytest.mark.parametrize("way", ["ordinals", "turn_ids", "comparison"])
-def test_a_sub_agent_that_copies_its_session_leaves_it_alone(convert: Convert, tmp_path: Path, way: str) -> None:
+def test_sub_agent_copying_its_session_is_separate(convert: Convert, tmp_path: Path, way: str) -> None:
     call = item("function_call", name="spawn_agent", arguments="{}", call_id="call-of-the-session")
     copied = [head(ROOT), *turn("one", "1"), said("user", "two"), call]
     copied += [item("function_call_output", call_id="call-of-the-session", output="started")]
@@ -210,7 +208,7 @@ def test_equal_turns_of_a_copied_history_stay(convert: Convert, tmp_path: Path) 
     assert words(found) == ["go on", "Done.", "go on", "Done.", "last", "end"]
 
 
-def test_a_message_of_another_agent_asks_a_sub_agent_only(convert: Convert, tmp_path: Path) -> None:
+def test_agent_message_asks_sub_agents_only(convert: Convert, tmp_path: Path) -> None:
     def message(recipient: str, text: str) -> dict[str, Any]:
         parts = [{"type": "input_text", "text": text}, {"type": "encrypted_content", "encrypted_content": "gAAA"}]
         return item("agent_message", author="/root", recipient=recipient, content=parts)
@@ -303,7 +301,7 @@ def test_kinds_of_parts_decide_where_they_are_written(convert: Convert, tmp_path
     assert (account.dropped, account.notes) == ({"meta": 1}, {"injected_text": 2})
 
 
-def test_hooks_texts_between_the_turns_are_no_system_prompt(convert: Convert, tmp_path: Path) -> None:
+def test_hook_texts_between_turns_are_not_system(convert: Convert, tmp_path: Path) -> None:
     lines = [
         head(ROOT),
         said("developer", "Be brief."),

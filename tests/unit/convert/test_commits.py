@@ -94,9 +94,7 @@ def test_every_commit_is_written_or_dropped_by_name(shop: tuple[Path, dict[str, 
     assert account.secrets == {"github": 1}
 
 
-def test_a_row_is_a_trajectory_that_is_used_only_where_it_is_asked_for(
-    shop: tuple[Path, dict[str, str]], tmp_path: Path
-) -> None:
+def test_commit_rows_need_an_explicit_reward(shop: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     karl_fast.convert_commits(shop[0], tmp_path / "commits.jsonl")
     source = made.plain().write(tmp_path / "a.jsonl")
     karl_fast.convert(source, tmp_path / "sessions.jsonl", rate="karl-v1")

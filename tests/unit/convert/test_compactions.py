@@ -28,7 +28,7 @@ def exchanges(*numbers: int) -> list[str]:
     return [text for number in numbers for text in (f"ask {number}", f"answer {number}")]
 
 
-def test_a_kept_tail_that_is_written_behind_the_summary_hides_nothing(convert: Convert, tmp_path: Path) -> None:
+def test_kept_tail_behind_summary_hides_nothing(convert: Convert, tmp_path: Path) -> None:
     """Its parent is the summary, and it is the logical parent of the boundary: a cycle."""
     session = made.Session()
     exchange(session, 1)
@@ -49,7 +49,7 @@ def test_a_kept_tail_that_is_written_behind_the_summary_hides_nothing(convert: C
 
 
 @pytest.mark.parametrize("new_ids", [False, True])
-def test_a_kept_tail_that_is_written_twice_is_told_once(convert: Convert, tmp_path: Path, new_ids: bool) -> None:
+def test_kept_tail_written_twice_counts_once(convert: Convert, tmp_path: Path, new_ids: bool) -> None:
     session = made.Session()
     exchange(session, 1)
     last = exchange(session, 2)
@@ -63,7 +63,7 @@ def test_a_kept_tail_that_is_written_twice_is_told_once(convert: Convert, tmp_pa
     assert (account.duplicates, account.dropped.get("copied_message", 0)) == ((0, 1) if new_ids else (1, 0))
 
 
-def test_a_logical_parent_that_is_nowhere_is_the_line_before(convert: Convert, tmp_path: Path) -> None:
+def test_missing_logical_parent_is_previous_line(convert: Convert, tmp_path: Path) -> None:
     session = made.Session()
     exchange(session, 1)
     session.compact(made.name("nowhere"))
@@ -84,9 +84,7 @@ def test_a_summary_without_a_boundary_begins_nothing_anew(convert: Convert, tmp_
 
 @pytest.mark.parametrize("replays", [True, False])
 @pytest.mark.parametrize("parent", ["hook", "summary", "before the first"])
-def test_a_second_compaction_of_a_process_loses_nothing_between(
-    convert: Convert, tmp_path: Path, replays: bool, parent: str
-) -> None:
+def test_second_compaction_loses_nothing(convert: Convert, tmp_path: Path, replays: bool, parent: str) -> None:
     """anthropics/claude-code, issue 92089: it writes the lines before the first one again, and links on to them."""
     session = made.Session()
     exchange(session, 1)
@@ -109,7 +107,7 @@ def test_a_second_compaction_of_a_process_loses_nothing_between(
     assert "other_branch" not in account.dropped
 
 
-def test_lines_that_a_sub_agents_compaction_replays_hide_nothing(convert: Convert, tmp_path: Path) -> None:
+def test_sub_agent_compaction_replay_hides_nothing(convert: Convert, tmp_path: Path) -> None:
     """The next prompt is linked to the last of them."""
     session = made.Session()
     exchange(session, 1)
@@ -125,7 +123,7 @@ def test_lines_that_a_sub_agents_compaction_replays_hide_nothing(convert: Conver
     assert account.duplicates == 3
 
 
-def test_what_was_taken_back_after_a_compaction_stays_out(convert: Convert, tmp_path: Path) -> None:
+def test_withdrawn_after_compaction_stays_out(convert: Convert, tmp_path: Path) -> None:
     session = made.Session()
     last = exchange(session, 1)
     session.compact(last["uuid"])

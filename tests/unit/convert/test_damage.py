@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.unit.convert.conftest import Convert
 
 
-def test_a_torn_last_line_is_counted_with_its_place(convert: Convert, tmp_path: Path) -> None:
+def test_torn_last_line_is_counted(convert: Convert, tmp_path: Path) -> None:
     path = made.plain().write(tmp_path / "a.jsonl")
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -49,7 +49,7 @@ def test_a_file_may_end_at_any_byte(convert: Convert, tmp_path: Path) -> None:
     assert said[-1] == 6 or len(whole) % 37
 
 
-def test_welded_lines_are_read_and_damaged_ones_cost_no_more_than_themselves(convert: Convert, tmp_path: Path) -> None:
+def test_welded_lines_are_read(convert: Convert, tmp_path: Path) -> None:
     session = made.plain()
     texts = [json.dumps(line) for line in session.lines]
     texts[2] += texts.pop(3)
@@ -102,7 +102,7 @@ def test_what_a_tool_cut_in_half_is_mended(convert: Convert, tmp_path: Path) -> 
     assert found["messages"][4]["content"] == "1 \ufffd failed"
 
 
-def test_what_is_no_text_is_left_out_and_counted_by_kind(convert: Convert, tmp_path: Path) -> None:
+def test_non_text_is_counted_by_kind(convert: Convert, tmp_path: Path) -> None:
     session = made.Session()
     session.ask([made.text("see"), {"type": "image", "source": {"type": "base64", "data": "AAAA"}}])
     session.speak("m", made.text("I see"), {"type": "new_block"})
@@ -115,9 +115,7 @@ def test_what_is_no_text_is_left_out_and_counted_by_kind(convert: Convert, tmp_p
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
 
 
-def test_a_message_of_which_nothing_is_left_is_dropped_and_a_call_keeps_its_result(
-    convert: Convert, tmp_path: Path
-) -> None:
+def test_emptied_message_is_dropped_but_call_kept(convert: Convert, tmp_path: Path) -> None:
     session = made.Session()
     session.ask([IMAGE])
     session.ask("look")
@@ -147,7 +145,7 @@ def test_texts_that_look_like_json_stay_texts(convert: Convert, tmp_path: Path) 
     assert json.loads(said["tool_calls"][0]["function"]["arguments"])["command"] == odd
 
 
-def test_an_output_that_is_there_stays_what_it_is(tmp_path: Path) -> None:
+def test_existing_output_stays(tmp_path: Path) -> None:
     path = made.plain().write(tmp_path / "a.jsonl")
     out = tmp_path / "out.jsonl"
     out.write_text("mine", "utf-8")
@@ -199,7 +197,7 @@ def powerless() -> None:
             libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-def test_a_folder_that_may_not_be_listed_is_written_into(tmp_path: Path) -> None:
+def test_unlistable_folder_can_be_written_to(tmp_path: Path) -> None:
     made.plain().write(tmp_path / "a.jsonl")
     out = tmp_path / "out"
     out.mkdir(mode=0o300)
@@ -219,7 +217,7 @@ def test_a_folder_that_may_not_be_listed_is_written_into(tmp_path: Path) -> None
     assert "the folder locked may not be written to" in other.stderr
 
 
-def test_a_folder_that_is_none_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_parent_that_is_file_is_refused_first(tmp_path: Path) -> None:
     path = made.plain().write(tmp_path / "a.jsonl")
     with pytest.raises(errors.FileError, match=r"a\.jsonl is not a folder"):
         karl_fast.convert(tmp_path / "none.jsonl", path / "b.jsonl")

@@ -86,7 +86,7 @@ def test_the_next_prompt_annotates_a_record(tmp_path: Path) -> None:
     assert [alone["outcome"][name] for name in signals] == [None, None, None, "pending"]
 
 
-def test_a_prompt_made_again_is_a_redo_and_a_text_of_a_tool_is_no_prompt(tmp_path: Path) -> None:
+def test_redone_prompt_and_tool_text(tmp_path: Path) -> None:
     talk = made.plain(prompt="Mend the till!")
     talk.ask("<task-notification>the tests are failing</task-notification>")
     talk.speak("n", made.call("n1", "Read", file_path="/log"))
@@ -136,7 +136,7 @@ def test_codex_is_written_in_the_words_of_karl(tmp_path: Path) -> None:
     assert found["context"] == {"prompt_text": "mend it", "cwd": "/shop", "git_repo": "shop"}
 
 
-def test_a_secret_that_the_cut_splits_is_replaced_before(tmp_path: Path) -> None:
+def test_secret_is_replaced_before_the_cut(tmp_path: Path) -> None:
     talk = made.Session()
     talk.ask("go")
     talk.speak("m", made.call("c", "Bash", command="echo " + "y" * 180 + " " + SECRET))
@@ -149,7 +149,7 @@ def test_a_secret_that_the_cut_splits_is_replaced_before(tmp_path: Path) -> None
     assert "ghp_" in (tmp_path / "out.jsonl").read_text()
 
 
-def test_force_replaces_converted_records_and_never_a_store_of_karl(tmp_path: Path) -> None:
+def test_force_never_replaces_a_karl_store(tmp_path: Path) -> None:
     source, out = session().write(tmp_path / "a.jsonl"), tmp_path / "out.jsonl"
     arguments = ("convert", source, "-o", out, "--to", "karl")
     assert karl(*arguments).returncode == 0

@@ -44,7 +44,7 @@ def asked(one: dict[str, Any]) -> list[str]:
     return [message["content"] for message in one["messages"] if message["role"] == "user"]
 
 
-def test_a_copy_and_a_packed_copy_are_counted_and_not_written(convert: Convert, tmp_path: Path) -> None:
+def test_copies_are_counted_and_not_written(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one", "two")
     _, wanted = convert(write(tmp_path / "in" / "a" / "rollout.jsonl", lines))
     plain = write(tmp_path / "in" / "b" / "rollout.jsonl", lines)
@@ -56,7 +56,7 @@ def test_a_copy_and_a_packed_copy_are_counted_and_not_written(convert: Convert, 
 
 
 @pytest.mark.parametrize("cut", range(2, 12))
-def test_a_snapshot_of_a_session_that_went_on_is_dropped(convert: Convert, tmp_path: Path, cut: int) -> None:
+def test_snapshot_of_continued_session_is_dropped(convert: Convert, tmp_path: Path, cut: int) -> None:
     lines = session("s", "one", "two")
     lines.insert(1, {"timestamp": "2026-01-01T00:00:00Z"} | said("developer", "Be brief."))
     write(tmp_path / "in" / "z" / "full.jsonl", lines)
@@ -69,7 +69,7 @@ def test_a_snapshot_of_a_session_that_went_on_is_dropped(convert: Convert, tmp_p
 
 
 @pytest.mark.parametrize("forked", [None, "old"])
-def test_a_session_that_repeats_an_older_one_holds_it(convert: Convert, tmp_path: Path, forked: str | None) -> None:
+def test_session_repeating_older_one_contains_it(convert: Convert, tmp_path: Path, forked: str | None) -> None:
     write(tmp_path / "in" / "a.jsonl", session("old", "one"))
     write(tmp_path / "in" / "b.jsonl", session("new", "one", "two", start=20, forked=forked))
     account, [found] = convert(tmp_path / "in")
@@ -86,7 +86,7 @@ def test_forks_are_two_trajectories_of_one_group(convert: Convert, tmp_path: Pat
     assert account.notes == {"forked_session": 2}
 
 
-def test_forks_of_a_session_that_is_not_there_are_of_its_group(convert: Convert, tmp_path: Path) -> None:
+def test_forks_of_missing_session_share_its_group(convert: Convert, tmp_path: Path) -> None:
     write(tmp_path / "in" / "b.jsonl", session("b", "one", "two", forked="gone", calls="b"))
     write(tmp_path / "in" / "c.jsonl", session("c", "one", "three", forked="gone", calls="c"))
     _, found = convert(tmp_path / "in")
@@ -94,7 +94,7 @@ def test_forks_of_a_session_that_is_not_there_are_of_its_group(convert: Convert,
 
 
 @pytest.mark.parametrize("repeats", [False, True])
-def test_a_session_that_goes_on_in_another_file_is_one(convert: Convert, tmp_path: Path, repeats: bool) -> None:
+def test_continued_session_in_two_files_is_one(convert: Convert, tmp_path: Path, repeats: bool) -> None:
     whole = session("s", "one", "two", "three")
     write(tmp_path / "whole.jsonl", whole)
     _, [wanted] = convert(tmp_path / "whole.jsonl")
@@ -150,7 +150,7 @@ def renamed(old: made.Session, session: str, count: int) -> made.Session:
     return new
 
 
-def test_a_session_of_claude_code_that_is_taken_up_under_a_new_name_is_one(convert: Convert, tmp_path: Path) -> None:
+def test_renamed_claude_session_is_one(convert: Convert, tmp_path: Path) -> None:
     old = made.plain("old")
     old.write(tmp_path / "in" / "old.jsonl")
     new = renamed(old, "new", len(old.lines))
@@ -162,7 +162,7 @@ def test_a_session_of_claude_code_that_is_taken_up_under_a_new_name_is_one(conve
     assert account.notes == {"session_snapshot": 1}
 
 
-def test_forks_of_a_session_of_claude_code_are_of_one_group(convert: Convert, tmp_path: Path) -> None:
+def test_forks_of_claude_session_share_a_group(convert: Convert, tmp_path: Path) -> None:
     old = made.plain("old")
     old.write(tmp_path / "in" / "old.jsonl")
     for name in ("left", "right"):
@@ -177,7 +177,7 @@ def test_forks_of_a_session_of_claude_code_are_of_one_group(convert: Convert, tm
     assert account.notes == {"forked_session": 3}
 
 
-def test_the_order_of_files_and_the_threads_change_nothing(tmp_path: Path) -> None:
+def test_file_order_and_threads_change_nothing(tmp_path: Path) -> None:
     sessions = [
         session("s", "one", "two"),
         session("s", "one", "two")[:7],
@@ -213,7 +213,7 @@ def test_a_trial_is_one_however_it_is_written(convert: Convert, tmp_path: Path) 
     assert len({one["id"] for one in found_both}) == 2
 
 
-def test_a_run_of_swe_agent_is_one_and_runs_of_one_task_are_several(convert: Convert, tmp_path: Path) -> None:
+def test_swe_agent_runs_of_one_task_are_separate(convert: Convert, tmp_path: Path) -> None:
     document = run()
     early = document | {"history": document["history"][:4]}
     other = document | {"history": [*document["history"][:-1], {"role": "assistant", "content": "other"}]}
@@ -229,7 +229,7 @@ def test_a_run_of_swe_agent_is_one_and_runs_of_one_task_are_several(convert: Con
 
 
 @pytest.mark.parametrize("sample", samples.ALL, ids=[one.name for one in samples.ALL])
-def test_a_session_is_one_however_its_copy_is_written(convert: Convert, tmp_path: Path, sample: samples.Sample) -> None:
+def test_differently_written_copy_is_same_session(convert: Convert, tmp_path: Path, sample: samples.Sample) -> None:
     records = sample.records()
     texts = {
         "a": "".join(json.dumps(record) + "\n" for record in records),
@@ -246,7 +246,7 @@ def test_a_session_is_one_however_its_copy_is_written(convert: Convert, tmp_path
     assert [one["messages"] for one in found] == [one["messages"] for one in wanted]
 
 
-def test_a_session_of_codex_that_its_file_holds_twice_is_read_once(convert: Convert, tmp_path: Path) -> None:
+def test_codex_session_twice_in_file_is_one(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one", "two")
     _, [wanted] = convert(write(tmp_path / "a.jsonl", lines))
     account, [found] = convert(write(tmp_path / "a.jsonl", lines[:5] + lines))
@@ -254,7 +254,7 @@ def test_a_session_of_codex_that_its_file_holds_twice_is_read_once(convert: Conv
     assert account.duplicates == 3
 
 
-def test_entire_says_the_group_of_a_session_of_codex_and_no_reward(convert: Convert, tmp_path: Path) -> None:
+def test_entire_gives_codex_group_not_reward(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one", "two")
     for name, count, percent in (("a", 7, 25), ("b", len(lines), 75)):
         write(tmp_path / "in" / name / "full.jsonl", lines[:count])
@@ -266,7 +266,7 @@ def test_entire_says_the_group_of_a_session_of_codex_and_no_reward(convert: Conv
     assert (found["group"], found["reward"], account.rewarded) == ("mend", None, 0)
 
 
-def test_settings_of_a_turn_are_no_values_of_a_wrong_type(convert: Convert, tmp_path: Path) -> None:
+def test_turn_settings_are_not_wrong_types(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one")
     lines[0]["payload"] |= {"instructions": None, "source": "cli", "content": 1, "model_provider": "openai"}
     lines[1]["payload"] |= {
@@ -282,7 +282,7 @@ def test_settings_of_a_turn_are_no_values_of_a_wrong_type(convert: Convert, tmp_
     assert (account.mistyped, account.notes) == ([], {})
 
 
-def test_a_call_without_a_name_and_a_message_under_another_key_are_counted(convert: Convert, tmp_path: Path) -> None:
+def test_unnamed_call_and_renamed_message_are_counted(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one", "two")
     for line in lines[:6]:
         line["payload"].pop("name", None)
@@ -295,7 +295,7 @@ def test_a_call_without_a_name_and_a_message_under_another_key_are_counted(conve
     assert account.dropped == {"no_text": 1, "orphan_result": 1}
 
 
-def test_items_that_are_not_read_are_counted_by_their_kind(convert: Convert, tmp_path: Path) -> None:
+def test_unread_items_are_counted_by_kind(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one")
     image = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]
     lines += [
@@ -326,7 +326,7 @@ def rollouts(*ids: object, key: str = "id") -> Lines:
 
 @pytest.mark.parametrize("key", ["id", "note"])
 @pytest.mark.parametrize("form", ["copied", "packed", "array", "spaced"])
-def test_a_copy_of_a_log_of_rollouts_is_written_once(convert: Convert, tmp_path: Path, key: str, form: str) -> None:
+def test_copied_rollout_log_is_written_once(convert: Convert, tmp_path: Path, key: str, form: str) -> None:
     lines = rollouts("a", "b", "c", key=key)
     lines.append(lines[-1])
     _, wanted = convert(write(tmp_path / "in" / "a.jsonl", lines))
@@ -343,7 +343,7 @@ def test_a_copy_of_a_log_of_rollouts_is_written_once(convert: Convert, tmp_path:
 
 
 @pytest.mark.parametrize("key", ["id", "note"])
-def test_snapshots_of_a_log_of_rollouts_are_written_once(convert: Convert, tmp_path: Path, key: str) -> None:
+def test_rollout_log_snapshots_are_written_once(convert: Convert, tmp_path: Path, key: str) -> None:
     lines = rollouts(*range(9), key=key)
     for name, count in (("a", 3), ("b", 6), ("c", 9)):
         write(tmp_path / "in" / f"{name}.jsonl", lines[:count])
@@ -352,14 +352,14 @@ def test_snapshots_of_a_log_of_rollouts_are_written_once(convert: Convert, tmp_p
     assert account.notes == {"copied_rollout": 9}
 
 
-def test_equal_rollouts_without_ids_in_logs_that_differ_are_all_written(convert: Convert, tmp_path: Path) -> None:
+def test_equal_rollouts_in_different_logs_are_kept(convert: Convert, tmp_path: Path) -> None:
     write(tmp_path / "in" / "a.jsonl", rollouts(1, 2, key="note"))
     write(tmp_path / "in" / "b.jsonl", rollouts(2, 3, key="note"))
     account, found = convert(tmp_path / "in")
     assert (len(found), account.duplicates) == (4, 0)
 
 
-def test_logs_of_rollouts_that_overlap_are_told_apart_by_their_ids(convert: Convert, tmp_path: Path) -> None:
+def test_overlapping_logs_are_told_apart_by_ids(convert: Convert, tmp_path: Path) -> None:
     write(tmp_path / "in" / "a.jsonl", rollouts(1, 2, 3))
     other = rollouts(3, 4)
     other[1] |= {"id": 2}

@@ -133,7 +133,7 @@ def trial(**more: Any) -> dict[str, Any]:
     return {"schema_version": "ATIF-v1.4", "session_id": "trial-1", "agent": agent, "steps": steps} | more
 
 
-def test_a_trial_in_atif_is_a_trajectory_with_the_reward_of_its_verifier(convert: Convert, tmp_path: Path) -> None:
+def test_atif_trial_has_reward_of_verifier(convert: Convert, tmp_path: Path) -> None:
     path = tmp_path / "job" / "task-a__1" / "agent" / "trajectory.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(trial(), indent=1), "utf-8")
@@ -176,7 +176,7 @@ def run() -> dict[str, Any]:
     return {"environment": "main", "trajectory": [], "history": history, "info": info}
 
 
-def test_a_run_of_swe_agent_is_a_trajectory_of_its_task(convert: Convert, tmp_path: Path) -> None:
+def test_swe_agent_run_is_trajectory_of_task(convert: Convert, tmp_path: Path) -> None:
     for name in ("one", "two"):
         path = tmp_path / "runs" / name / "shop__till-7.traj"
         path.parent.mkdir(parents=True)
@@ -197,7 +197,7 @@ def test_a_run_of_swe_agent_is_a_trajectory_of_its_task(convert: Convert, tmp_pa
     ("name", "reward"), [("till-1", 1), ("till-2", 0), ("till-3", 0), ("till-4", None), ("x", None)]
 )
 @pytest.mark.parametrize("place", [".", ".."])
-def test_the_report_of_swe_bench_says_whether_a_run_solved_its_task(
+def test_swe_bench_report_says_if_solved(
     convert: Convert, tmp_path: Path, name: str, reward: float | None, place: str
 ) -> None:
     """Keys of the report as the harness of SWE-bench names them; a run that failed by error is not judged."""
@@ -244,7 +244,7 @@ def test_one_report_judges_all_runs_of_its_folder(convert: Convert, tmp_path: Pa
     assert account.notes == {"demonstration": 40}
 
 
-def test_a_run_that_keeps_its_settings_names_its_model(convert: Convert, tmp_path: Path) -> None:
+def test_run_with_settings_names_its_model(convert: Convert, tmp_path: Path) -> None:
     settings = {"agent": {"model": {"name": "m-1"}}}
     for form in (settings, json.dumps(settings), "{", None, {"agent": []}):
         (tmp_path / "task.traj").write_text(json.dumps(run() | {"replay_config": form}), "utf-8")
@@ -284,7 +284,7 @@ def test_a_torn_document_is_refused_by_name(tmp_path: Path, document: Any) -> No
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_tools_of_all_kinds_in_one_folder_make_one_file(convert: Convert, tmp_path: Path) -> None:
+def test_mixed_tools_in_one_folder(convert: Convert, tmp_path: Path) -> None:
     folder = tmp_path / "all"
     folder.mkdir()
     (folder / "rollout.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rollout()), "utf-8")

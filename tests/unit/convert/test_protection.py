@@ -66,7 +66,7 @@ def test_replacing_twice_is_as_replacing_once(sessions: Path) -> None:
     assert SECRET not in (folder / "a.jsonl").read_text()
 
 
-def test_a_key_is_made_once_for_its_owner_alone(sessions: Path) -> None:
+def test_key_is_made_once_for_owner_alone(sessions: Path) -> None:
     folder = sessions.parent
     key = folder / "new" / "names.key"
     for name in ("a", "b"):
@@ -77,7 +77,7 @@ def test_a_key_is_made_once_for_its_owner_alone(sessions: Path) -> None:
     assert [one.name for one in key.parent.iterdir()] == ["names.key"]
 
 
-def test_a_file_that_is_no_key_is_refused_with_its_line(sessions: Path) -> None:
+def test_invalid_key_file_names_its_line(sessions: Path) -> None:
     key = sessions.parent / "bad.key"
     for text, says in (
         ("key 12\n", "line 1: wanted `key`"),
@@ -109,7 +109,7 @@ def test_rewards_by_outcomes_come_without_secrets(sessions: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", ["chat", "text", "raw"])
-def test_a_sample_has_no_personal_data_in_rows_and_manifest(sessions: Path, shape: Any) -> None:
+def test_sample_has_no_personal_data(sessions: Path, shape: Any) -> None:
     folder, how = (
         sessions.parent / "home" / "alice",
         {"k": 1, "shape": shape, "pseudonyms": str(sessions.parent / "names.key")},
@@ -142,7 +142,7 @@ def test_what_was_protected_is_drawn_as_it_is(sessions: Path) -> None:
 
 
 @pytest.mark.parametrize("tokens", [{"tokens": {"v": 1, "ids": "AAAA"}}, {"trajectory": [{"prompt_ids": [1, 2]}]}])
-def test_a_raw_row_with_tokens_of_a_secret_is_dropped_by_name(tmp_path: Path, tokens: dict[str, Any]) -> None:
+def test_raw_row_with_secret_tokens_is_dropped(tmp_path: Path, tokens: dict[str, Any]) -> None:
     log = tmp_path / "log.jsonl"
     said = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "done"}]
     clean = {"id": "clean", "reward": 1, "messages": said, **tokens}

@@ -40,9 +40,7 @@ NOT_READ = [one for one in READ if one != ("user", PROMPT)]
 
 @pytest.mark.parametrize("removal", ["before", "after", "none"])
 @pytest.mark.parametrize("reason", [None, "absorbed_mid_turn"])
-def test_an_attached_prompt_is_one_turn_wherever_its_removal_stands(
-    convert: Convert, tmp_path: Path, removal: str, reason: str | None
-) -> None:
+def test_attached_prompt_is_one_turn(convert: Convert, tmp_path: Path, removal: str, reason: str | None) -> None:
     session = working()
     session.queue("enqueue", content=PROMPT)
     session.answer("c1", "ok", {"stdout": "ok"})
@@ -58,9 +56,7 @@ def test_an_attached_prompt_is_one_turn_wherever_its_removal_stands(
     assert "origin" not in found["messages"][3]
 
 
-def test_a_removal_of_older_versions_is_read_after_the_results_of_pending_calls(
-    convert: Convert, tmp_path: Path
-) -> None:
+def test_old_removal_is_read_after_pending_results(convert: Convert, tmp_path: Path) -> None:
     """They write the removal, without a text, before the result: at once for two prompts."""
     session = working()
     session.queue("enqueue", content=PROMPT)
@@ -73,9 +69,7 @@ def test_a_removal_of_older_versions_is_read_after_the_results_of_pending_calls(
 
 
 @pytest.mark.parametrize("how", ["popAll", "dequeue", "still waits"])
-def test_a_prompt_that_was_taken_back_or_became_a_turn_of_its_own_is_not_told_twice(
-    convert: Convert, tmp_path: Path, how: str
-) -> None:
+def test_withdrawn_prompt_is_not_repeated(convert: Convert, tmp_path: Path, how: str) -> None:
     session = working()
     session.queue("enqueue", content=PROMPT)
     if how != "still waits":
@@ -88,9 +82,7 @@ def test_a_prompt_that_was_taken_back_or_became_a_turn_of_its_own_is_not_told_tw
     assert contents(found) == NOT_READ + ([("user", PROMPT)] if how == "dequeue" else [])
 
 
-def test_a_removal_without_an_attachment_is_a_prompt_taken_back_where_the_version_attaches(
-    convert: Convert, tmp_path: Path
-) -> None:
+def test_removal_without_attachment_is_withdrawn_prompt(convert: Convert, tmp_path: Path) -> None:
     session = made.Session()
     session.ask("add a price")
     session.line("attachment", attachment={"type": "task_reminder", "content": []})
@@ -112,7 +104,7 @@ def test_a_removal_without_an_attachment_is_a_prompt_taken_back_where_the_versio
         ({"prompt": []}, "empty"),
     ],
 )
-def test_what_the_user_did_not_type_is_dropped_by_name(
+def test_untyped_input_is_dropped_by_name(
     convert: Convert, tmp_path: Path, fields: dict[str, Any], reason: str
 ) -> None:
     session = working()
@@ -134,7 +126,7 @@ def test_a_prompt_with_an_image_keeps_its_words(convert: Convert, tmp_path: Path
     assert account.blocks == {"image": 1}
 
 
-def test_a_prompt_on_a_branch_that_was_left_is_left_too(convert: Convert, tmp_path: Path) -> None:
+def test_prompt_on_abandoned_branch_is_dropped(convert: Convert, tmp_path: Path) -> None:
     session = working()
     root = session.lines[0]["uuid"]
     session.answer("c1", "ok", {"stdout": "ok"})
@@ -149,7 +141,7 @@ def test_a_prompt_on_a_branch_that_was_left_is_left_too(convert: Convert, tmp_pa
     assert [content for _, content in contents(found)] == ["add a price", "so", "new"]
 
 
-def test_an_attachment_without_ids_is_where_the_line_before_it_is(convert: Convert, tmp_path: Path) -> None:
+def test_attachment_without_ids_follows_previous_line(convert: Convert, tmp_path: Path) -> None:
     session = working()
     session.answer("c1", "ok", {"stdout": "ok"})
     last = session.last

@@ -103,7 +103,7 @@ def test_documents_of_gemini_are_refused_by_name(converted: tuple[karl_fast.Conv
     assert account.skipped == []
 
 
-def test_groups_come_from_the_metadata_beside_and_rewards_do_not(folder: Path, found: dict[str, Any]) -> None:
+def test_groups_come_from_metadata_and_rewards_do_not(folder: Path, found: dict[str, Any]) -> None:
     wanted: dict[str, tuple[str, str | None]] = {}
     for path in transcripts(folder):
         beside = json.loads(path.with_name("metadata.json").read_text("utf-8"))

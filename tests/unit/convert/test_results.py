@@ -40,7 +40,7 @@ def results(trajectory: Message) -> list[tuple[str | None, str | None, str]]:
     return [(one.get("tool_call_id"), one.get("name"), one["content"]) for one in tools]
 
 
-def test_results_without_ids_go_to_the_call_of_their_name(convert: Convert, tmp_path: Path) -> None:
+def test_results_without_id_match_by_name(convert: Convert, tmp_path: Path) -> None:
     swapped = [result("G", name="g"), result("F", name="f")]
     account, [one] = convert(log(tmp_path, [call("f"), call("g")], *swapped))
     assert results(one) == [("call_2", "g", "G"), ("call_1", "f", "F")]
@@ -55,7 +55,7 @@ def test_results_without_ids_go_to_the_call_of_their_name(convert: Convert, tmp_
     assert results(one) == [("call_1", "f", "1"), ("call_2", "g", "2")]
 
 
-def test_a_result_without_a_name_gets_the_call_that_named_ones_leave(convert: Convert, tmp_path: Path) -> None:
+def test_unnamed_result_gets_the_remaining_call(convert: Convert, tmp_path: Path) -> None:
     account, [one] = convert(log(tmp_path, [call("f"), call("g")], result("G"), result("F", name="f")))
     assert results(one) == [("call_2", "g", "G"), ("call_1", "f", "F")]
     assert not account.notes
@@ -71,7 +71,7 @@ def test_a_result_without_a_name_gets_the_call_that_named_ones_leave(convert: Co
         ([call("f", "x")], [result("H", name="h")], [(None, "H")]),
     ],
 )
-def test_sample_writes_results_with_the_ids_and_in_the_order_of_their_calls(
+def test_sample_orders_results_by_their_calls(
     tmp_path: Path, calls: list[Message], answers: list[Message], wanted: list[tuple[str | None, str]]
 ) -> None:
     karl_fast.sample(log(tmp_path, calls, *answers), tmp_path / "set", k=1, split=(1, 0, 0))
@@ -90,13 +90,13 @@ def test_a_result_of_another_name_answers_no_call(convert: Convert, tmp_path: Pa
 @pytest.mark.parametrize(
     "key", [{"tool_call_id": "y"}, {"call_id": "y"}, {"tool_use_id": "y"}, {"tool_call_ids": ["y"]}, {"id": "y"}]
 )
-def test_a_result_names_its_call_in_the_ways_of_many_tools(convert: Convert, tmp_path: Path, key: Message) -> None:
+def test_result_names_call_in_many_ways(convert: Convert, tmp_path: Path, key: Message) -> None:
     account, [one] = convert(log(tmp_path, [call("f", "x"), call("g", "y")], result("G", **key), result("F")))
     assert results(one) == [("y", "g", "G"), ("x", "f", "F")]
     assert not account.notes
 
 
-def test_the_id_of_a_message_is_not_that_of_a_call(convert: Convert, tmp_path: Path) -> None:
+def test_message_id_is_not_a_call_id(convert: Convert, tmp_path: Path) -> None:
     _, [one] = convert(log(tmp_path, [call("f", "x")], result("F", id="message-3")))
     assert results(one) == [("x", "f", "F")]
 
@@ -152,7 +152,7 @@ def test_numbers_that_are_not_finite_stay(convert: Convert, tmp_path: Path) -> N
     assert kept["more"]["loss"] != kept["more"]["loss"]
 
 
-def test_tools_and_media_that_are_not_understood_cost_their_rollout(convert: Convert, tmp_path: Path) -> None:
+def test_unknown_tools_and_media_drop_the_rollout(convert: Convert, tmp_path: Path) -> None:
     good = json.dumps(
         {"id": "g", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
     )

@@ -76,7 +76,7 @@ def test_an_outcome_that_somebody_adds_counts(convert: Convert, tmp_path: Path) 
     assert better["reward_score"] > reward.compute_reward(found)["reward_score"]
 
 
-def test_a_trajectory_without_calls_has_the_reward_of_one_without_events(convert: Convert, tmp_path: Path) -> None:
+def test_no_calls_reward_equals_no_events(convert: Convert, tmp_path: Path) -> None:
     session = made.Session()
     session.ask("hello")
     session.speak("m", made.text("hello"))

@@ -88,7 +88,7 @@ def test_swe_agent_keeps_every_field_of_its_table(shared_data: Path, tmp_path: P
     assert models == {None, "gpt-4o", "replay"}
 
 
-def test_prime_rl_keeps_rewards_groups_and_the_step_of_its_trainer(shared_data: Path, tmp_path: Path) -> None:
+def test_prime_rl_keeps_rewards_groups_and_steps(shared_data: Path, tmp_path: Path) -> None:
     paths = sorted((shared_data / "prime-rl-security-verifiers").glob("*/*/results.jsonl"))
     found = {one["id"]: one for one in converted(paths, tmp_path)}
     rows = [json.loads(line) for path in paths for line in path.read_text("utf-8").splitlines()]
@@ -127,7 +127,7 @@ def test_tau_bench_keeps_every_message(tau_bench: Path, tmp_path: Path) -> None:
         assert one["source"]["record"]["info"] == row["info"]
 
 
-def test_what_is_converted_is_drawn_as_it_is_without(shared_data: Path, tau_bench: Path, tmp_path: Path) -> None:
+def test_converted_log_draws_the_same(shared_data: Path, tau_bench: Path, tmp_path: Path) -> None:
     """The canonical trajectory is a log like any other: rewards, groups and rows that can be written are the same."""
     for name, path in (("tau", tau_bench), ("prime", shared_data / "prime-rl-security-verifiers")):
         paths = [path] if path.is_file() else sorted(path.glob("*/*/results.jsonl"))
@@ -179,9 +179,7 @@ def test_each_made_sample_keeps_what_its_format_says(
 
 
 @pytest.mark.parametrize("name", ["verifiers", "generic", "prime-rl"])
-def test_rollouts_keep_thoughts_calls_and_what_follows_the_last_turn(
-    convert: Convert, tmp_path: Path, name: str
-) -> None:
+def test_rollouts_keep_thoughts_calls_and_tail(convert: Convert, tmp_path: Path, name: str) -> None:
     _, found = convert(MADE[name].write(tmp_path / "a.jsonl"))
     messages = found[0]["messages"]
     whole = ["system", "user", "assistant", "tool", "assistant"]
@@ -192,7 +190,7 @@ def test_rollouts_keep_thoughts_calls_and_what_follows_the_last_turn(
     assert answers(found[0]) == [("c1", "look", "total = 0", None)]
 
 
-def test_calls_without_an_id_are_answered_in_their_order(convert: Convert, tmp_path: Path) -> None:
+def test_calls_without_id_are_answered_in_order(convert: Convert, tmp_path: Path) -> None:
     bare = [{"name": "look", "arguments": {"at": at}} for at in ("till", "door")]
     talk = [
         {"role": "user", "content": "go"},
@@ -226,7 +224,7 @@ def calling(*ids: str | None) -> dict[str, Any]:
         ((None, "call_1", None, "call_2"), ["call_3", "call_1", "call_5", "call_2"]),
     ],
 )
-def test_a_call_without_an_id_takes_none_that_another_call_has(
+def test_generated_call_id_is_unique(
     convert: Convert, tmp_path: Path, ids: tuple[str | None, ...], wanted: list[str]
 ) -> None:
     results = [{"role": "tool", "content": "named", "tool_call_id": id} for id in ids if id]
@@ -240,7 +238,7 @@ def test_a_call_without_an_id_takes_none_that_another_call_has(
     assert account.notes == {}
 
 
-def test_a_result_does_not_go_to_a_call_of_an_earlier_turn(convert: Convert, tmp_path: Path) -> None:
+def test_result_does_not_go_to_earlier_turn(convert: Convert, tmp_path: Path) -> None:
     user, tool = {"role": "user", "content": "wait"}, {"role": "tool", "content": "0"}
     path = MADE["generic"].write(tmp_path / "a.jsonl", nameless(calling(None), user, calling(None), tool, tool))
     account, [found] = convert(path)
@@ -250,7 +248,7 @@ def test_a_result_does_not_go_to_a_call_of_an_earlier_turn(convert: Convert, tmp
 
 
 @pytest.mark.parametrize("key", ["model", "policy_version"])
-def test_what_the_head_cannot_take_stays_in_the_record(convert: Convert, tmp_path: Path, key: str) -> None:
+def test_unmapped_fields_stay_in_record(convert: Convert, tmp_path: Path, key: str) -> None:
     odd = {"name": "x"}
     records = [record | {key: odd} for record in MADE["generic"].records()]
     account, found = convert(MADE["generic"].write(tmp_path / "a.jsonl", records))
@@ -261,7 +259,7 @@ def test_what_the_head_cannot_take_stays_in_the_record(convert: Convert, tmp_pat
     assert account.notes == {"wrong_type": len(records)}
 
 
-def test_atif_keeps_tokens_and_their_probabilities_costs_and_tools(convert: Convert, tmp_path: Path) -> None:
+def test_atif_keeps_tokens_logprobs_costs_and_tools(convert: Convert, tmp_path: Path) -> None:
     [document] = MADE["atif"].records()
     per = {"prompt_token_ids": [1, 2], "completion_token_ids": [3, 4], "logprobs": [-0.5, -1.25], "cost_usd": 0.01}
     document["steps"][2]["metrics"] |= per

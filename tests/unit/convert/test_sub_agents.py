@@ -65,7 +65,7 @@ def test_lines_that_hold_the_session_together_still_do(convert: Convert, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "z.jsonl"])
-def test_a_file_of_its_own_counts_over_what_its_session_tells(convert: Convert, tmp_path: Path, name: str) -> None:
+def test_own_file_overrides_session_of_sub_agent(convert: Convert, tmp_path: Path, name: str) -> None:
     one = agent()
     whole = session(one)
     one.speak("last", made.text("in till.py"))
@@ -105,7 +105,7 @@ def test_sub_agents_side_by_side_are_told_apart(convert: Convert, tmp_path: Path
         assert found["messages"][0]["content"] == f"look there, {name}"
 
 
-def test_what_a_line_of_progress_does_not_say_is_counted(convert: Convert, tmp_path: Path) -> None:
+def test_incomplete_progress_line_is_counted(convert: Convert, tmp_path: Path) -> None:
     whole = session(agent())
     progress = [line for line in whole.lines if line["type"] == "progress"]
     del progress[0]["data"]["message"]["uuid"]
@@ -148,7 +148,7 @@ def asked_alike(*names: str) -> tuple[made.Session, list[made.Session]]:
 
 
 @pytest.mark.parametrize("sidecars", [True, False])
-def test_sub_agents_with_one_prompt_have_a_call_each(convert: Convert, tmp_path: Path, sidecars: bool) -> None:
+def test_sub_agents_with_one_prompt_have_own_calls(convert: Convert, tmp_path: Path, sidecars: bool) -> None:
     whole, agents = asked_alike("left", "right")
     whole.write(tmp_path / "p" / f"{whole.id}.jsonl")
     for one in agents:
@@ -164,7 +164,7 @@ def test_sub_agents_with_one_prompt_have_a_call_each(convert: Convert, tmp_path:
     assert account.skipped == []
 
 
-def test_a_sub_agent_of_a_sub_agent_has_it_as_its_parent(convert: Convert, tmp_path: Path) -> None:
+def test_nested_sub_agent_has_its_parent(convert: Convert, tmp_path: Path) -> None:
     whole, [outer] = asked_alike("outer")
     outer.speak("y", made.call("t-inner", "Agent", prompt="look closer", description="d"))
     inner = made.Session(agent="inner", start=30)
@@ -177,9 +177,7 @@ def test_a_sub_agent_of_a_sub_agent_has_it_as_its_parent(convert: Convert, tmp_p
     assert found["parent"] == {"id": f"{whole.id}/outer", "tool_call_id": "t-inner"}
 
 
-def test_a_sub_agent_that_begins_with_its_sessions_messages_swallows_none_and_learns_none_again(
-    convert: Convert, tmp_path: Path
-) -> None:
+def test_sub_agent_copying_session_messages_loses_nothing(convert: Convert, tmp_path: Path) -> None:
     """A forked sub-agent inherits the lines of its session, under their ids."""
     whole = made.plain()
     agent = made.Session(agent="fork")

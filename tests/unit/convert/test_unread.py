@@ -105,7 +105,7 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_what_is_not_understood_is_dropped_by_name_in_both(convert: Convert, tmp_path: Path, name: str) -> None:
+def test_unknown_content_is_dropped_in_both(convert: Convert, tmp_path: Path, name: str) -> None:
     reason, messages = UNREAD[name]
     sound = {"id": "sound", "messages": [user(), model()], "reward": 1.0}
     log = write(tmp_path / "log.jsonl", {"id": "odd", "messages": messages, "reward": 1.0}, sound)
@@ -134,7 +134,7 @@ def both(convert: Convert, tmp_path: Path, row: dict[str, Any]) -> tuple[list[Me
     return said, found["messages"]
 
 
-def test_an_older_call_of_a_function_is_a_call(convert: Convert, tmp_path: Path) -> None:
+def test_legacy_function_call_is_a_call(convert: Convert, tmp_path: Path) -> None:
     older = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}}
     messages = [user(), older, {"role": "function", "name": "f", "content": "3"}, model()]
     drawn, converted = both(convert, tmp_path, {"messages": messages})
@@ -168,7 +168,7 @@ def test_arguments_of_a_call_are_kept(convert: Convert, tmp_path: Path, call: An
     ("role", "wanted"),
     [("developer", "system"), ("ipython", "tool"), ("observation", "tool"), ("model", "assistant"), ("USER", "user")],
 )
-def test_roles_of_known_meaning_are_those_of_chat_templates(tmp_path: Path, role: str, wanted: str) -> None:
+def test_known_roles_are_those_of_templates(tmp_path: Path, role: str, wanted: str) -> None:
     row = written(tmp_path, {"messages": [{"role": role, "content": "x"}, user(), model()]})
     assert [message["role"] for message in row["messages"]] == [wanted, "user", "assistant"]
 
@@ -186,7 +186,7 @@ def test_the_system_beside_a_conversation_begins_it(convert: Convert, tmp_path: 
             assert told == [("system", "Be brief."), ("user", "go"), ("assistant", "done")]
 
 
-def test_a_conversation_that_begins_with_its_own_system_keeps_it(convert: Convert, tmp_path: Path) -> None:
+def test_conversation_keeps_its_own_system(convert: Convert, tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "Mine."}, user(), model()]
     for system in ({}, {"system": "Mine.\n"}, {"system": ""}, {"system": {"os": "linux"}}, {"instructions": "go"}):
         for said in both(convert, tmp_path, {"messages": messages} | system):
@@ -206,7 +206,7 @@ TWO_SYSTEMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TWO_SYSTEMS)
-def test_a_system_that_differs_from_another_costs_the_row(convert: Convert, tmp_path: Path, name: str) -> None:
+def test_conflicting_system_drops_the_row(convert: Convert, tmp_path: Path, name: str) -> None:
     sound = {"messages": OWN, "reward": 1.0}
     log = write(tmp_path / "log.jsonl", TWO_SYSTEMS[name] | {"reward": 1.0}, sound)
     account, found = convert(log)
@@ -216,7 +216,7 @@ def test_a_system_that_differs_from_another_costs_the_row(convert: Convert, tmp_
     assert manifest["draw"]["failed"] == {"bad_system": 1}
 
 
-def test_the_system_beside_messages_inside_an_object_is_found_there(tmp_path: Path) -> None:
+def test_system_inside_object_with_messages_is_read(tmp_path: Path) -> None:
     row = written(tmp_path, {"request": {"system": "S", "messages": [user(), model()]}}, messages="request.messages")
     assert row["messages"][0] == {"role": "system", "content": "S"}
 
@@ -231,7 +231,7 @@ def test_the_system_beside_messages_inside_an_object_is_found_there(tmp_path: Pa
         ("systemInstruction", {"parts": [{"inlineData": {"data": "x"}}]}),
     ],
 )
-def test_a_system_that_is_no_text_costs_the_row(convert: Convert, tmp_path: Path, key: str, system: Any) -> None:
+def test_non_text_system_drops_the_row(convert: Convert, tmp_path: Path, key: str, system: Any) -> None:
     sound = {"messages": [user(), model()], "reward": 1.0}
     log = write(tmp_path / "log.jsonl", sound | {key: system}, sound)
     account, found = convert(log)
@@ -240,9 +240,7 @@ def test_a_system_that_is_no_text_costs_the_row(convert: Convert, tmp_path: Path
     assert manifest["draw"]["failed"] == {"bad_system": 1}
 
 
-def test_a_turn_with_a_weight_of_0_says_so_and_the_row_ends_with_what_is_learned(
-    convert: Convert, tmp_path: Path
-) -> None:
+def test_turn_with_weight_0_ends_the_row(convert: Convert, tmp_path: Path) -> None:
     messages = [user(), model("a", weight=0), user(), model("b", weight=1), user(), model("c", weight=0)]
     drawn, converted = both(convert, tmp_path, {"messages": messages})
     assert [(m["content"], m.get("weight")) for m in drawn] == [
@@ -268,9 +266,7 @@ def test_a_flag_of_other_trainers_is_a_weight(
 
 
 @pytest.mark.parametrize("completion", ["done", [model()]])
-def test_an_answer_beside_messages_that_lack_it_is_the_last_turn(
-    convert: Convert, tmp_path: Path, completion: Any
-) -> None:
+def test_answer_outside_messages_is_last_turn(convert: Convert, tmp_path: Path, completion: Any) -> None:
     for said in both(convert, tmp_path, {"messages": [user()], "completion": completion}):
         assert [message["content"] for message in said] == ["go", "done"]
     for said in both(convert, tmp_path, {"messages": [user(), model("own")], "completion": completion}):
@@ -292,9 +288,7 @@ def test_an_answer_beside_messages_that_lack_it_is_the_last_turn(
         ("candidates", [{"content": {"role": "model", "parts": [{"text": "done"}]}}]),
     ],
 )
-def test_an_answer_that_is_not_read_costs_a_row_that_ends_before_it(
-    convert: Convert, tmp_path: Path, key: str, answer: Any
-) -> None:
+def test_unread_answer_drops_the_row(convert: Convert, tmp_path: Path, key: str, answer: Any) -> None:
     whole: dict[str, Any] = {"messages": [user(), model("own")], "reward": 1.0}
     opened = whole | {"messages": [*whole["messages"], user("more")]}
     log = write(tmp_path / "log.jsonl", opened | {key: answer}, whole | {key: answer}, opened | {key: None})
@@ -330,7 +324,7 @@ def test_thoughts_that_differ_are_all_kept(convert: Convert, tmp_path: Path) -> 
         ("thinking_blocks", {"type": "thinking", "thinking": "hm", "signature": "x"}),
     ],
 )
-def test_reasoning_in_blocks_is_read_and_what_is_encrypted_is_counted(
+def test_reasoning_blocks_are_read_or_counted(
     convert: Convert, tmp_path: Path, key: str, block: dict[str, Any]
 ) -> None:
     log = write(tmp_path / "log.jsonl", {"messages": [user(), model(**{key: [block], "reasoning": "hm"})]})
@@ -355,7 +349,7 @@ def test_reasoning_in_blocks_is_read_and_what_is_encrypted_is_counted(
     ],
 )
 @pytest.mark.parametrize("shape", ["chat", "text", "prompt-completion"])
-def test_reasoning_under_every_key_is_learned_in_every_shape(
+def test_reasoning_under_every_key_is_learned(
     convert: Convert, tmp_path: Path, more: dict[str, Any], shape: str
 ) -> None:
     row = written(tmp_path, {"messages": [user(), model(**more)]}, shape=shape)
@@ -368,7 +362,7 @@ def test_reasoning_under_every_key_is_learned_in_every_shape(
     assert found["messages"][1]["reasoning_content"] == "hm"
 
 
-def test_other_reasoning_is_added_once_and_not_if_the_content_has_it(convert: Convert, tmp_path: Path) -> None:
+def test_other_reasoning_is_added_once(convert: Convert, tmp_path: Path) -> None:
     blocks = [{"type": "thinking", "thinking": "a"}, {"type": "thinking", "thinking": "b"}]
     drawn, converted = both(convert, tmp_path, {"messages": [user(), model(thinking="a", thinking_blocks=blocks)]})
     assert (drawn[1]["thinking"], converted[1]["reasoning_content"]) == ("a\nb", "a\nb")
@@ -390,9 +384,7 @@ def test_tools_under_other_keys_are_tools(convert: Convert, tmp_path: Path, key:
 
 
 @pytest.mark.parametrize("key", ["functions", "available_tools", "tool_definitions", "metadata"])
-def test_tools_under_other_keys_that_are_not_understood_cost_their_row(
-    convert: Convert, tmp_path: Path, key: str
-) -> None:
+def test_unknown_tools_key_drops_the_row(convert: Convert, tmp_path: Path, key: str) -> None:
     broken = {"tools": [FUNCTION, {"parameters": {}}]} if key == "metadata" else "broken["
     sound = {"id": "sound", "messages": [user(), model()], "reward": 1.0}
     log = write(tmp_path / "log.jsonl", sound | {"id": "odd", key: broken}, sound)
@@ -402,11 +394,11 @@ def test_tools_under_other_keys_that_are_not_understood_cost_their_row(
 
 
 @pytest.mark.parametrize("tools", [["bash"], {"bash": 3}, [{"name": "bash", "count": 3}], "bash, python", 3])
-def test_names_and_counts_of_tools_in_metadata_are_not_definitions(tmp_path: Path, tools: Any) -> None:
+def test_tool_names_in_metadata_are_not_definitions(tmp_path: Path, tools: Any) -> None:
     assert written(tmp_path, {"messages": [user(), model()], "metadata": {"tools": tools}}).get("tools") is None
 
 
-def test_media_beside_a_conversation_are_told_by_their_kind(convert: Convert, tmp_path: Path) -> None:
+def test_media_outside_conversation_are_reported(convert: Convert, tmp_path: Path) -> None:
     sound = {"messages": [user(), model()], "reward": 1.0}
     odd = [{"image_url": "http://x/a"}, {"img": "a.png"}, {"image": "/9j/4AAQSkZJRg=="}, {"audio_path": "a.wav"}]
     log = write(tmp_path / "log.jsonl", sound, *(sound | more for more in odd))
@@ -429,7 +421,7 @@ def test_older_functions_are_tools(convert: Convert, tmp_path: Path) -> None:
     assert row["tools"] == found["tools"] == [{"type": "function", "function": function}]
 
 
-def test_a_shape_that_cannot_say_so_drops_the_row(tmp_path: Path) -> None:
+def test_shape_that_cannot_express_it_drops_row(tmp_path: Path) -> None:
     sound = {"messages": [user(), model()], "reward": 1.0}
     masked = {"messages": [user(), model("a", weight=0), user(), model("b")], "reward": 1.0}
     log = write(tmp_path / "log.jsonl", masked, sound)
@@ -440,7 +432,7 @@ def test_a_shape_that_cannot_say_so_drops_the_row(tmp_path: Path) -> None:
     assert (manifest["draw"]["failed"], manifest["draw"]["rows"]) == ({}, 2)
 
 
-def test_a_row_of_which_nothing_is_learned_is_dropped(tmp_path: Path) -> None:
+def test_row_with_nothing_learned_is_dropped(tmp_path: Path) -> None:
     sound = {"messages": [user(), model()], "reward": 1.0}
     log = write(tmp_path / "log.jsonl", {"messages": [user(), model(weight=0)], "reward": 1.0}, sound)
     manifest = karl_fast.sample(log, tmp_path / "set", k=2).manifest

@@ -25,7 +25,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_steps_are_those_with_a_table_and_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+def test_steps_have_tables_and_paths_are_relative(tmp_path: Path) -> None:
     found = load(
         written(
             tmp_path, f'{EVAL}[promote]\nmargin = 1\n[outcomes]\nrepo = "r"\nafter-days = 3\n'.replace('"r"', '["r"]')
@@ -61,7 +61,7 @@ def test_steps_are_those_with_a_table_and_paths_are_relative_to_the_file(tmp_pat
         ("[convert\n", "not TOML"),
     ],
 )
-def test_a_file_that_cannot_run_is_refused_with_its_name(tmp_path: Path, text: str, says: str) -> None:
+def test_unrunnable_file_is_refused_by_name(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(UsageError, match=rf"loop\.toml: .*{says}"):
         load(written(tmp_path, text))
 
@@ -120,7 +120,7 @@ def checked(folder: Path, text: str) -> None:
 
 
 @pytest.mark.mlx
-def test_a_sound_cycle_passes_all_checks_and_nothing_is_written(sound: Path) -> None:
+def test_checks_pass_and_write_nothing(sound: Path) -> None:
     before = sorted(sound.rglob("*"))
     checked(sound, SOUND)
     assert sorted(sound.rglob("*")) == sorted([*before, sound / "loop.toml"])
@@ -201,9 +201,7 @@ def test_a_sound_cycle_passes_all_checks_and_nothing_is_written(sound: Path) -> 
         ),
     ],
 )
-def test_what_a_later_step_cannot_take_is_refused_before_the_first(
-    sound: Path, before: str, after: str, says: str
-) -> None:
+def test_invalid_later_step_is_refused_first(sound: Path, before: str, after: str, says: str) -> None:
     text = SOUND.replace(before, after)
     assert text != SOUND
     with pytest.raises(KarlError, match=rf"loop\.toml: .*{says}"):

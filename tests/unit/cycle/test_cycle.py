@@ -90,7 +90,7 @@ def test_from_sessions_to_a_decision_and_nothing_twice(cycle: Path) -> None:
     assert "karl_fast_cycle_rows_read 30\n" in metrics
 
 
-def test_a_change_runs_the_steps_that_depend_on_it_and_no_others(cycle: Path) -> None:
+def test_change_runs_only_dependent_steps(cycle: Path) -> None:
     assert states(cycle, "--until", "sample") == dict.fromkeys(STEPS[:3], "done")
     changed = cycle.read_text().replace("iters = 4", "iters = 2\nsteps_per_report = 1")
     cycle.write_text(changed)
@@ -104,7 +104,7 @@ def test_a_change_runs_the_steps_that_depend_on_it_and_no_others(cycle: Path) ->
     assert len(list((cycle.parent / "cycle" / "data").iterdir())) == 2
 
 
-def test_a_file_that_appears_in_a_source_and_adds_nothing_changes_nothing_after_it(cycle: Path) -> None:
+def test_file_without_new_rows_changes_nothing(cycle: Path) -> None:
     states(cycle, "--until", "sample")
     first = next((cycle.parent / "sessions" / "-home-dev-shop").iterdir())
     first.with_name("copy.jsonl").write_bytes(first.read_bytes())
@@ -113,7 +113,7 @@ def test_a_file_that_appears_in_a_source_and_adds_nothing_changes_nothing_after_
     assert found["sample"] in ("done", "unchanged")
 
 
-def test_an_output_that_was_changed_by_hand_is_made_again_or_refused(cycle: Path) -> None:
+def test_edited_output_is_remade_or_refused(cycle: Path) -> None:
     states(cycle, "--until", "sample")
     [made] = (cycle.parent / "cycle" / "trajectories").iterdir()
     before = made.read_bytes()
@@ -127,7 +127,7 @@ def test_an_output_that_was_changed_by_hand_is_made_again_or_refused(cycle: Path
     assert "train.jsonl in it is not as karl-fast wrote it" in refused["error"]
 
 
-def test_a_step_that_fails_ends_the_run_with_its_code_and_its_words(cycle: Path) -> None:
+def test_failed_step_ends_the_run(cycle: Path) -> None:
     cycle.write_text(cycle.read_text().replace("k = 24", "k = 24\nmin_reward = 9"))
     done = karl("cycle", cycle, timeout=120)
     assert done.returncode == 4
@@ -137,7 +137,7 @@ def test_a_step_that_fails_ends_the_run_with_its_code_and_its_words(cycle: Path)
     assert "sample: " in status.stdout
 
 
-def test_the_plan_names_what_would_run_with_sizes_and_memory(cycle: Path) -> None:
+def test_plan_has_sizes_and_memory(cycle: Path) -> None:
     plan = events(cycle, "--dry-run")
     assert [one["state"] for one in plan] == ["runs", *["waits"] * 5]
     assert plan[0]["files"] == 30
@@ -165,7 +165,7 @@ def test_a_second_run_in_one_folder_is_refused(cycle: Path) -> None:
     assert "stopped" in karl("cycle", "status", cycle).stdout
 
 
-def test_settings_of_the_environment_do_not_reach_a_step(cycle: Path) -> None:
+def test_environment_settings_do_not_reach_steps(cycle: Path) -> None:
     more = {"KARL_FAST_MIN_REWARD": "9"}
     done = subprocess.run(
         [*COMMAND, "cycle", cycle, "--until", "sample", "-q"], env=os.environ | more, check=False, timeout=120
@@ -181,7 +181,7 @@ def test_usage_errors(cycle: Path) -> None:
     assert karl("cycle", "status", cycle).stdout == "no run yet\n"
 
 
-def test_collect_runs_each_time_and_its_archive_is_converted(cycle: Path) -> None:
+def test_collect_runs_each_time_and_is_converted(cycle: Path) -> None:
     cycle.write_text(
         LIKELIHOOD.replace('[convert]\nsources = ["sessions"]', '[collect]\nfrom = ["sessions"]\n[convert]')
     )
@@ -194,7 +194,7 @@ def test_collect_runs_each_time_and_its_archive_is_converted(cycle: Path) -> Non
     assert (cycle.parent / "cycle" / "archive").is_dir()
 
 
-def test_a_file_that_cannot_be_collected_does_not_end_a_cycle(cycle: Path) -> None:
+def test_uncollectable_file_does_not_end_a_cycle(cycle: Path) -> None:
     cycle.write_text(
         LIKELIHOOD.replace('[convert]\nsources = ["sessions"]', '[collect]\nfrom = ["sessions"]\n[convert]')
     )

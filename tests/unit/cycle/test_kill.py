@@ -61,7 +61,7 @@ def outputs(file: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_kill_in_every_step_resumes_to_the_same_bytes(cycle: Path) -> None:
+def test_kill_in_any_step_resumes_to_same_bytes(cycle: Path) -> None:
     for step in STEPS:
         for delay in DELAYS:
             assert killed_in(step, cycle, delay) in ("killed", "done", "unchanged"), step
@@ -76,7 +76,7 @@ def test_a_kill_in_every_step_resumes_to_the_same_bytes(cycle: Path) -> None:
     assert undisturbed["held_out_after"] == last["held_out_after"]
 
 
-def test_a_command_that_outlives_its_run_keeps_the_folder_until_it_ends(cycle: Path) -> None:
+def test_surviving_command_keeps_the_lock(cycle: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "cycle", cycle, "--json"], stdout=subprocess.PIPE, text=True, env=environment()
     )

@@ -82,7 +82,7 @@ def test_the_last_run_after_the_last_edit_counts(tmp_path: Path) -> None:
     assert [call["id"] for call in message["tool_calls"]] == [evidence["call"]]
 
 
-def test_a_session_without_evidence_knows_nothing_of_its_work(tmp_path: Path) -> None:
+def test_session_without_evidence_has_no_outcome(tmp_path: Path) -> None:
     session = Session("talk")
     session.ask("what is a monad, in a few words?")
     session.speak("m", {"type": "text", "text": "A burrito."})
@@ -111,7 +111,7 @@ def test_a_user_who_stops_or_refuses_interrupts(tmp_path: Path) -> None:
     assert rows[stopped.id]["messages"][-1]["interrupted"] is True
 
 
-def test_the_same_request_within_a_day_is_asked_again(tmp_path: Path) -> None:
+def test_same_request_within_day_is_asked_again(tmp_path: Path) -> None:
     first, second, late = Session("first"), Session("second", start=3600), Session("late", start=200_000)
     for session in (first, second, late):
         session.ask("Please fix the login page, it is broken!")
@@ -122,7 +122,7 @@ def test_the_same_request_within_a_day_is_asked_again(tmp_path: Path) -> None:
     assert rows[late.id]["group"] is None
 
 
-def test_a_fork_is_of_one_group_and_not_asked_again(tmp_path: Path) -> None:
+def test_fork_shares_group_and_is_not_repeated(tmp_path: Path) -> None:
     kept, fork = Session("kept"), Session("fork")
     for session in (kept, fork):
         session.ask("Please fix the login page, it is broken!")
@@ -132,7 +132,7 @@ def test_a_fork_is_of_one_group_and_not_asked_again(tmp_path: Path) -> None:
     assert rows[kept.id]["group"] == rows[fork.id]["group"] is not None
 
 
-def test_a_failed_run_of_dotnet_is_read_with_the_tables_that_a_wheel_has(tmp_path: Path) -> None:
+def test_dotnet_failure_without_tables_is_read(tmp_path: Path) -> None:
     session = Session("net")
     session.ask("please write the class Shop")
     edit(session, "/home/dev/shop/Shop.cs", "class Shop {}\n")
@@ -141,7 +141,7 @@ def test_a_failed_run_of_dotnet_is_read_with_the_tables_that_a_wheel_has(tmp_pat
     assert rows[session.id]["outcome"]["tests"] == 0.0
 
 
-def test_sessions_that_name_one_issue_are_of_one_group(tmp_path: Path) -> None:
+def test_sessions_naming_one_issue_share_a_group(tmp_path: Path) -> None:
     asked = {
         "a": "Please fix https://github.com/acme/shop/issues/12",
         "b": "Try acme/shop#12 once more, with a test",
@@ -157,7 +157,7 @@ def test_sessions_that_name_one_issue_are_of_one_group(tmp_path: Path) -> None:
     assert [rows[one.id]["group"] for one in sessions] == [first, first, None, None]
 
 
-def test_one_request_from_one_commit_is_of_one_group_after_days_too(tmp_path: Path) -> None:
+def test_request_from_one_commit_shares_a_group(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     starts = {"one": ("2025-01-01", "c0ffee"), "two": ("2025-02-01", "c0ffee"), "other": ("2025-02-09", "beef")}
     asked = [{"role": "user", "content": "Please fix the login page"}, {"role": "assistant", "content": "Done."}]
@@ -181,7 +181,7 @@ def test_one_request_from_one_commit_is_of_one_group_after_days_too(tmp_path: Pa
     assert rows["other"].get("group") is None
 
 
-def test_sub_agents_with_one_request_are_of_one_group(tmp_path: Path) -> None:
+def test_sub_agents_with_one_request_share_a_group(tmp_path: Path) -> None:
     parent = worked("parent", "2 passed in 1s")
     agents = [Session("parent", agent=name, start=parent.clock) for name in ("a1", "a2", "a3")]
     for agent, request in zip(
@@ -195,7 +195,7 @@ def test_sub_agents_with_one_request_are_of_one_group(tmp_path: Path) -> None:
     assert other is None
 
 
-def test_an_edit_of_a_sub_agent_makes_the_tests_of_its_session_old(tmp_path: Path) -> None:
+def test_sub_agent_edit_outdates_session_tests(tmp_path: Path) -> None:
     parent = worked("parent", "2 passed in 1s")
     child = Session("parent", agent="a1", start=parent.clock)
     child.ask("write b.py, please, and be quick")
@@ -231,7 +231,7 @@ def test_metadata_beside_a_transcript_gives_the_attribution(tmp_path: Path) -> N
     assert Path(evidence["file"]).name == "metadata.json"
 
 
-def test_trajectories_with_outcomes_are_read_again_and_give_the_same(tmp_path: Path) -> None:
+def test_outcomes_of_outcomes_are_the_same(tmp_path: Path) -> None:
     log = write(tmp_path / "log", worked("good", "2 passed in 1s"), worked("bad", "1 failed in 1s"))
     first = found(log, tmp_path)
     karl_fast.convert(log, tmp_path / "plain.jsonl")
@@ -242,7 +242,7 @@ def test_trajectories_with_outcomes_are_read_again_and_give_the_same(tmp_path: P
         assert {row["id"]: row for row in rows} == first
 
 
-def test_bad_rows_are_counted_and_an_outcome_of_another_form_is_not_replaced(tmp_path: Path) -> None:
+def test_bad_rows_counted_and_foreign_outcome_kept(tmp_path: Path) -> None:
     log = write(tmp_path / "log", worked("good", "2 passed in 1s"))
     karl_fast.convert(log, tmp_path / "plain.jsonl")
     [row] = [json.loads(line) for line in (tmp_path / "plain.jsonl").read_text("utf-8").splitlines()]
@@ -255,7 +255,7 @@ def test_bad_rows_are_counted_and_an_outcome_of_another_form_is_not_replaced(tmp
     assert sum(count for _, count in file["bad"]) == 1
 
 
-def test_rewards_of_outcomes_have_the_right_direction_and_share_weights(tmp_path: Path) -> None:
+def test_outcome_rewards_have_direction_and_weights(tmp_path: Path) -> None:
     good, bad, stopped = (
         worked("good", "2 passed in 1s"),
         worked("bad", "1 failed in 1s"),
@@ -281,7 +281,7 @@ def ids(path: Path, log: karl_fast.Log) -> list[str]:
     return [json.loads(text[at : text.index(b"\n", at)])["id"] for at in places]
 
 
-def test_rows_without_evidence_are_dropped_and_sampling_says_why(tmp_path: Path) -> None:
+def test_rows_without_evidence_are_dropped(tmp_path: Path) -> None:
     session = Session("talk")
     session.ask("what is a monad, in a few words?")
     session.speak("m", {"type": "text", "text": "A burrito."})
@@ -305,7 +305,7 @@ def test_convert_rates_by_outcomes(tmp_path: Path) -> None:
         karl_fast.convert(tmp_path / "rated.jsonl", tmp_path / "other.jsonl", rate="outcomes")
 
 
-def test_a_folder_that_is_no_repository_has_no_hint_about_transcripts(tmp_path: Path) -> None:
+def test_wrong_repository_has_no_transcript_hint(tmp_path: Path) -> None:
     log = write(tmp_path / "log", worked("good", "2 passed in 1s"))
     (tmp_path / "plain").mkdir()
     for wrong in (tmp_path / "plain", tmp_path / "none"):
@@ -394,7 +394,7 @@ def test_runs_of_codex_end_where_their_process_ends(
     assert rows[name]["outcome"]["tests"] == wanted
 
 
-def test_a_background_shell_of_claude_code_ends_by_its_last_output(tmp_path: Path) -> None:
+def test_claude_background_shell_ends_by_last_output(tmp_path: Path) -> None:
     session = Session("shell")
     session.ask("please write the function")
     edit(session, "/home/dev/shop/a.py", "x = 1\n")
@@ -413,7 +413,7 @@ def test_a_background_shell_of_claude_code_ends_by_its_last_output(tmp_path: Pat
     assert rows[session.id]["outcome"]["tests"] == 0.0
 
 
-def test_attribution_is_no_reward_and_the_hint_names_outcomes(tmp_path: Path) -> None:
+def test_attribution_is_not_a_reward(tmp_path: Path) -> None:
     good, bad = worked("good", "2 passed in 0.1s"), worked("bad", "1 failed in 0.1s")
     log = write(tmp_path / "log", good, bad)
     beside = {"checkpoint_id": "c", "session_id": good.id, "created_at": "2026-01-02T00:00:00Z"}

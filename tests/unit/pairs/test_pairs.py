@@ -80,7 +80,7 @@ def result(id: str, text: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": id, "content": text, "is_error": True}
 
 
-def test_a_rewound_session_gives_a_pair_of_answers_to_one_prompt(tmp_path: Path) -> None:
+def test_rewound_session_gives_a_pair(tmp_path: Path) -> None:
     source = write(tmp_path / "in", rewound(again="and for times"))
     account, [pair] = pairs(source, tmp_path / "pairs.jsonl")
     assert (account.pairs, account.dropped, account.sessions) == ({"rewound": 1}, {}, 1)
@@ -93,14 +93,14 @@ def test_a_rewound_session_gives_a_pair_of_answers_to_one_prompt(tmp_path: Path)
     assert pair["karl_fast"] == {"chosen_id": "s", "rejected_id": "s/abandoned-1"}
 
 
-def test_another_request_on_the_kept_branch_is_no_pair(tmp_path: Path) -> None:
+def test_other_request_on_kept_branch_is_not_pair(tmp_path: Path) -> None:
     source = write(tmp_path / "in", rewound(again="and for numbers, not times"))
     with pytest.raises(NothingToSampleError, match="1 candidate, dropped: request changed 1"):
         karl_fast.pairs(source, tmp_path / "pairs.jsonl")
     assert not (tmp_path / "pairs.jsonl").exists()
 
 
-def test_a_conversion_keeps_what_it_was_beside_abandoned_branches(tmp_path: Path) -> None:
+def test_conversion_unchanged_beside_abandoned_branches(tmp_path: Path) -> None:
     """`convert` writes the kept branch alone, and the account of lines is the same for `pairs`."""
     source = write(tmp_path / "in", rewound(again="and for times"))
     converted = karl_fast.convert(source, tmp_path / "trajectories.jsonl")
@@ -125,7 +125,7 @@ def test_parallel_calls_are_no_branches(tmp_path: Path) -> None:
         karl_fast.pairs(write(tmp_path / "in", lines), tmp_path / "pairs.jsonl")
 
 
-def test_a_request_made_again_within_a_day_prefers_the_later_answer(tmp_path: Path) -> None:
+def test_repeated_request_prefers_later_answer(tmp_path: Path) -> None:
     source = write(
         tmp_path / "in",
         session("a", "first", 0),
@@ -140,7 +140,7 @@ def test_a_request_made_again_within_a_day_prefers_the_later_answer(tmp_path: Pa
     assert pair["prompt"] == [{"role": "user", "content": REQUEST.upper() + "\n"}]
 
 
-def test_the_shape_text_is_one_prompt_and_one_answer(tmp_path: Path) -> None:
+def test_text_shape_is_one_prompt_one_answer(tmp_path: Path) -> None:
     other = "Please write the manual of the shop, all of it"
     retried = [session("a", "first", 0, other), session("b", "second", 60, other)]
     source = write(tmp_path / "in", *retried, rewound(again="and for times"))
@@ -159,7 +159,7 @@ def test_secrets_are_replaced_unless_they_are_allowed(tmp_path: Path) -> None:
     assert account.secrets == {}
 
 
-def test_an_output_of_pairs_is_replaced_by_force_alone_and_nothing_else_ever(tmp_path: Path) -> None:
+def test_force_replaces_only_a_file_of_pairs(tmp_path: Path) -> None:
     source, out = write(tmp_path / "in", session("a", "first", 0), session("b", "second", 60)), tmp_path / "pairs.jsonl"
     before = pairs(source, out)[1]
     with pytest.raises(OutputExistsError):
@@ -179,7 +179,7 @@ def api_error(id: str, parent: str, at: int, session: str = "s") -> dict[str, An
 
 
 @pytest.mark.parametrize("again", ["a branch", "a session"])
-def test_an_answer_that_a_lost_connection_cut_is_not_rejected(tmp_path: Path, again: str) -> None:
+def test_answer_cut_by_connection_is_not_rejected(tmp_path: Path, again: str) -> None:
     cut = [*session("s", "I will start with the to", 0), api_error("s3", "s2", 2)]
     if again == "a branch":
         whole = [*cut, line("s4", None, "user", REQUEST, 5), line("s5", "s4", "assistant", says("whole"), 6)]
@@ -190,13 +190,13 @@ def test_an_answer_that_a_lost_connection_cut_is_not_rejected(tmp_path: Path, ag
         karl_fast.pairs(source, tmp_path / "pairs.jsonl")
 
 
-def test_an_answer_that_was_tried_again_without_the_user_is_no_candidate(tmp_path: Path) -> None:
+def test_automatic_retry_is_not_a_candidate(tmp_path: Path) -> None:
     lines = [*session("s", "I will st", 0), line("s3", "s1", "assistant", says("the whole answer"), 2)]
     with pytest.raises(NothingToSampleError, match="0 candidates"):
         karl_fast.pairs(write(tmp_path / "in", lines), tmp_path / "pairs.jsonl")
 
 
-def test_a_command_that_is_used_every_day_is_not_asked_again(tmp_path: Path) -> None:
+def test_daily_command_is_not_asked_again(tmp_path: Path) -> None:
     sessions = []
     for name, start in (("a", 0), ("b", 600)):
         command = line(f"{name}0", None, "user", "<command-name>/review</command-name>", start, name)

@@ -65,7 +65,7 @@ def command(kind: type) -> Any:
 
 
 @pytest.mark.parametrize("kind", [MoreSettings, MoreTraining, MoreOnline])
-def test_a_setting_that_is_added_in_one_place_is_everywhere(kind: Any, tmp_path: Path) -> None:
+def test_new_setting_appears_everywhere(kind: Any, tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("zeal = 4\n")
     file, call = ("--config", str(tmp_path / "a.toml")), command(kind)
     assert call()[0].zeal == 3
@@ -99,7 +99,7 @@ def test_every_field_is_declared_with_help_and_group(kind: type) -> None:
     ("kind", "name"),
     [(kind, name) for kind in CLASSES for name, one in schema(kind).items() if one.kind in (int, float)],
 )
-def test_a_number_beyond_its_bounds_is_refused_by_name(kind: Any, name: str) -> None:
+def test_number_out_of_bounds_is_refused(kind: Any, name: str) -> None:
     one = schema(kind)[name]
     low, high, above, below, also, _ = one.bounds
     beyond = [low - 1 if low is not None else above, high + 1 if high is not None else below, float("nan"), "x", True]
@@ -125,7 +125,7 @@ def test_bounds_are_described_in_words(bounds: Range, words: str) -> None:
     assert bounds.of(float) == words
 
 
-def test_the_edges_of_bounds_are_inside_where_they_are_values() -> None:
+def test_bounds_include_their_edges() -> None:
     inside = {Range(low=1): 1, Range(high=1): 1, Range(low=1, also=-1): -1}
     outside = {Range(above=1): 1, Range(below=1): 1, Range(): float("inf"), Range(low=1, also=-1): 0}
     assert all(bounds.hold(value) for bounds, value in inside.items())
