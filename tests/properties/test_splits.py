@@ -111,7 +111,7 @@ def test_a_group_that_is_larger_than_the_quota(tmp_path: Path, sizes: list[int],
 
 
 def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
-    from karl_fast.cli.reports.sample import warn_about_sample
+    from karl_fast.cli.reports.warnings import warn_about_sample
 
     log = rows.write(tmp_path / "log.jsonl", [rows.record(n, "g") for n in range(60)])
     warned = " ".join(warn_about_sample(karl_fast.sample(log, None, k=60).manifest))
@@ -122,7 +122,7 @@ def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("k", range(1, 16))
 def test_an_empty_split_is_reported_for_any_size(tmp_path: Path, k: int) -> None:
-    from karl_fast.cli.reports.sample import warn_about_sample
+    from karl_fast.cli.reports.warnings import warn_about_sample
 
     manifest = karl_fast.sample(rows.write(tmp_path / "log.jsonl", rows.records(40, groups=10)), None, k=k).manifest
     assert manifest["export"]["splits"]["valid"] == 0

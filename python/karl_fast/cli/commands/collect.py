@@ -12,7 +12,7 @@ from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.sample import counts_of, join_lines
+from karl_fast.cli.reports.text import counts_of, join_lines
 from karl_fast.cli.signals import handle_signals
 from karl_fast.collection import collect
 from karl_fast.collection.status import read_state
@@ -118,9 +118,6 @@ CHANGES = {"install": install, "uninstall": lambda name, _: uninstall(name)}
 def _describe_stop(word: str) -> str:
     """Return the last line of a collection that a signal ends."""
     return f"{word}; what was collected is kept, and the next collection goes on"
-
-
-# The account of a collection as plain text.
 
 
 FAILED_SHOWN = 10

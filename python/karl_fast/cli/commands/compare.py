@@ -31,9 +31,6 @@ def command(*, a: A, b: B, json: options.Json = False) -> None:
     print(dumps(comparison, plain=True) if json else describe_comparison(comparison))
 
 
-# Text report of two data sets in columns, a hundred characters wide; values from logs and files are escaped.
-
-
 LABEL, CELL = 30, 32
 """Maximum columns of a label, and of the value beside it."""
 

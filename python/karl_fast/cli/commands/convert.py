@@ -13,7 +13,8 @@ from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.sample import counts_of, join_lines, sums_of
+from karl_fast.cli.reports.sample import sums_of
+from karl_fast.cli.reports.text import counts_of, join_lines
 from karl_fast.cli.signals import watch_output
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -163,9 +164,6 @@ def _check_commit_options(rate: str, to: str) -> dict[str, Any]:
                 hint="sample --reward synthetic takes 1 for the reward of each",
             )
     return {}
-
-
-# The account of a conversion as plain text.
 
 
 TYPES_SHOWN = 8

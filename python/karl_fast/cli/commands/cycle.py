@@ -105,9 +105,6 @@ def _run(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> Non
         raise typer.Exit(record.get("code", 1))
 
 
-# The plan, the progress and the runs of a cycle as plain text.
-
-
 WIDTH = 9
 """Columns of the name of a step."""
 

@@ -11,7 +11,7 @@ import typer
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.reports.sample import join_lines
+from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.rollout_options import (
     Attempts,
     Confidence,

@@ -21,7 +21,7 @@ from karl_fast.cli.commands.convert import (
     require_paths,
 )
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.sample import counts_of, join_lines
+from karl_fast.cli.reports.text import counts_of, join_lines
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.transcripts.pairs import Shape, pairs
@@ -80,9 +80,6 @@ def command(
         print(dumps(dataclasses.asdict(account), plain=True))
     elif not quiet:
         sys.stderr.write(describe_pairs(account, clean(out)) + "\n")
-
-
-# The account of a search for preference pairs as plain text.
 
 
 def describe_pairs(account: Pairs, out: str) -> str:

@@ -130,9 +130,6 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
         raise AlarmError(f"nothing was learned: {remark[0]}", hint=remark[1])
 
 
-# Display of whole rollouts of an online run.
-
-
 def describe_rollout(line: Mapping[str, Any]) -> str:
     """Format a line of ``rollouts.jsonl``: its numbers, and every message, without control characters."""
     return "\n".join(_rollout_lines(line))

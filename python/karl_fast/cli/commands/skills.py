@@ -90,9 +90,6 @@ def command(
         )
 
 
-# The evidence of skills and of a shadow router as plain text.
-
-
 HEADS = ("skill", "rows", "rewarded", "weight", "mean", "interval", "trend", "corrected")
 
 DEFINITIONS = {

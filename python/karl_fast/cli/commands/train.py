@@ -11,7 +11,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
-from karl_fast.cli.reports.sample import join_lines
+from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.reports.train import describe_training, watch_training
 from karl_fast.cli.signals import describe_written, handle_signals
 from karl_fast.errors import UsageError

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted, decimal, in_gigabytes
-from karl_fast.cli.reports.sample import join_lines
+from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.signals import handle_signals
 
 if TYPE_CHECKING:
@@ -95,9 +95,6 @@ def _of(result: Trained) -> str:
     left, best = result.adapter_step, result.best
     why = f", for step {best[1]:,} has no checkpoint" if best and best[1] != left else ""
     return f"; the adapter is that of step {left:,}{why}"
-
-
-# Progress of a training run: lines on stderr, or a bar at a terminal.
 
 
 class Silent:

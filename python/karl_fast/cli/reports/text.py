@@ -1,0 +1,40 @@
+"""Lines of a report as one text: wrapped between words, with counts by name."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+COLUMNS = 80
+WARNING = "warning: "
+INDENT = " " * 10
+
+
+def join_lines(lines: Iterable[str], to: TextIO | None = None) -> str:
+    """Join the lines that are not empty, each wrapped between words; for stderr by default."""
+    seen = (sys.stderr if to is None else to).isatty()
+    return "\n".join(_wrap(line, seen) for whole in lines for line in whole.split("\n") if line)
+
+
+def _wrap(line: str, seen: bool) -> str:
+    if line.startswith("  ") and not line.startswith(INDENT):
+        return line  # of a table, or a place in a file
+    if line.startswith(WARNING) and not seen:
+        return line  # which whoever reads a file of them looks for
+    return textwrap.fill(
+        line,
+        COLUMNS,
+        subsequent_indent=INDENT,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def counts_of(counts: dict[str, int]) -> str:
+    """Format counts as `dropped 3, kept 5`; zeros are left out."""
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
