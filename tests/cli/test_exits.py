@@ -47,7 +47,7 @@ def test_1_where_a_file_is_not_there(folder: Path) -> None:
 USAGE = {
     "-k 0": "-k is 0, wanted a whole number from 1 on",
     "-k -3": "-k is -3, wanted a whole number from 1 on",
-    "-k 3 --fraction 0.5": "-k and --fraction are two ways",
+    "-k 3 --fraction 0.5": "-k and --fraction cannot be combined",
     "": "say how many rows to draw: -k or --fraction",
     "--fraction 0": "--fraction is 0.0",
     "-k 3 --ess 0": "--ess is 0.0",

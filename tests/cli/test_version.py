@@ -36,7 +36,7 @@ def test_version_facts_match_the_build() -> None:
 
 def test_packages_are_told_without_being_imported() -> None:
     code = (
-        "import sys\nfrom karl_fast.cli.commands import version\nprint(sorted(version.facts()['packages']))\n"
+        "import sys\nfrom karl_fast.cli.commands import version\nprint(sorted(version.version_facts()['packages']))\n"
         "print({'numpy', 'mlx', 'transformers'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

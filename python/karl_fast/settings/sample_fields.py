@@ -1,4 +1,4 @@
-"""Declarations of the settings of `sample` and `inspect`, checked when they are made."""
+"""Declarations of the settings of `sample` and `inspect`, checked when they are made; and their types as keywords."""
 
 from __future__ import annotations
 
@@ -278,15 +278,10 @@ class SampleFields:
         return {name: value for name, value in values.items() if name not in PLACES}
 
 
-# Keywords of the functions that take settings, for type checkers and editors.
-#
-# Written from the declarations of :class:`karl_fast.Settings` by ``KARL_FAST_UPDATE=1 pytest tests/unit/settings``; a
-# test compares both.
-
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+# For type checkers and editors. Written from the declarations above by `KARL_FAST_UPDATE=1 pytest tests/unit/settings`.
 class SampleKeywords(TypedDict, total=False):
     """Settings of `sample` and `inspect` by name."""
 

@@ -32,7 +32,38 @@ from karl_fast.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# Ranges of numbers.
+Weighting = Literal["ema", "karl"]
+"""How the weight of a skill follows its rewards."""
+
+STARTED_AT = "started_at"
+"""Field of a trajectory with the time at which it began."""
+
+Score = Literal["raw", "centre", "zscore", "leave-one-out", "advantage"]
+BaselineKind = Literal["mean", "partition", "ema"]
+BaselineBy = Literal["group", "domain"]
+Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
+Shape = Literal["chat", "prompt-completion", "text", "raw"]
+Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
+To = Literal["trajectory", "karl"]
+ToolFormat = Literal["auto", "template", "text"]
+
+
+class Signal(TypedDict):
+    """A component of the reward that a function makes: ``my.py:score``, or one of ``karl_fast.reward.SIGNALS``."""
+
+    fn: str
+    weight: NotRequired[float]
+
+
+class Stored(str):
+    """The name of a function in a manifest: it is run only if the user names it again."""
+
+    __slots__ = ()
+
+
+def weight_of(component: float | Signal) -> float:
+    """Return the weight of a component, 1 for a function without one."""
+    return component.get("weight", 1.0) if isinstance(component, dict) else component
 
 
 class Range(NamedTuple):
@@ -357,9 +388,6 @@ def shorten(value: Any) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."
 
 
-# Keys and values of a file, or of a dictionary, as settings by name.
-
-
 def check_keys(
     kind: type, values: dict[str, Any], also: tuple[str, ...] = (), where: str = "", tables: tuple[str, ...] = ()
 ) -> dict[str, Any]:
@@ -423,40 +451,3 @@ def _unknown_key_error(kind: Any, key: str, name: str, also: tuple[str, ...], ne
     meant = [f"[{table}]" for table in near] or nearest(name, known)
     error.hint = question(meant) or f"karl-fast {command_of(kind)} --help lists the options"
     return error
-
-
-# Types of the values of settings.
-
-
-Weighting = Literal["ema", "karl"]
-"""How the weight of a skill follows its rewards."""
-
-STARTED_AT = "started_at"
-"""Field of a trajectory with the time at which it began."""
-
-Score = Literal["raw", "centre", "zscore", "leave-one-out", "advantage"]
-BaselineKind = Literal["mean", "partition", "ema"]
-BaselineBy = Literal["group", "domain"]
-Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
-Shape = Literal["chat", "prompt-completion", "text", "raw"]
-Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
-To = Literal["trajectory", "karl"]
-ToolFormat = Literal["auto", "template", "text"]
-
-
-class Signal(TypedDict):
-    """A component of the reward that a function makes: ``my.py:score``, or one of ``karl_fast.reward.SIGNALS``."""
-
-    fn: str
-    weight: NotRequired[float]
-
-
-class Stored(str):
-    """The name of a function in a manifest: it is run only if the user names it again."""
-
-    __slots__ = ()
-
-
-def weight_of(component: float | Signal) -> float:
-    """Return the weight of a component, 1 for a function without one."""
-    return component.get("weight", 1.0) if isinstance(component, dict) else component

@@ -17,9 +17,10 @@ import karl_fast
 from karl_fast.cli import options
 from karl_fast.errors import UsageError
 from karl_fast.rl.settings import Online
+from karl_fast.settings import sample_fields
 from karl_fast.settings.reference import page
 from karl_fast.settings.sample import Settings
-from karl_fast.settings.sample_fields import SampleKeywords, __file__, show_keywords
+from karl_fast.settings.sample_fields import SampleKeywords, show_keywords
 from karl_fast.settings.schema import Range, build, check_keys, schema, setting
 from karl_fast.settings.toml import SettingsFile, parse_toml
 from karl_fast.train.settings import Training
@@ -140,7 +141,7 @@ def test_the_page_has_every_setting_once() -> None:
 
 def test_keywords_of_editors_are_those_of_the_settings() -> None:
     """`KARL_FAST_UPDATE=1` writes them anew."""
-    source, declared = Path(__file__), [one for one in fields(Settings) if one.name in schema(Settings)]
+    source, declared = Path(sample_fields.__file__), [one for one in fields(Settings) if one.name in schema(Settings)]
     lines = "".join(f"    {one.name}: {one.type}\n" for one in declared)
     if os.environ.get("KARL_FAST_UPDATE"):
         head, _, tail = source.read_text("utf-8").partition('by name."""\n\n')
