@@ -46,7 +46,7 @@ BAD = {
     'out = ""': ("out is '', wanted the name of a folder", None),
     "out = 3": ("out is 3, wanted the name of a folder", None),
     "max-tokens = 5": ("max_tokens and tokenizer go together", None),
-    "max-tokens = 5\nmax_tokens = 6": ("max_tokens is there twice", None),
+    "max-tokens = 5\nmax_tokens = 6": ("max_tokens is given twice", None),
     "sample = 3": ("sample is 3, wanted a table [sample]", None),
     "k = ": ("this is not TOML", None),
     "k = 1\nk = 2": ("this is not TOML", None),

@@ -83,8 +83,8 @@ def test_rows_without_group_drop_without_domain_score_0(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choices", "why"),
     [
-        ({"baseline": "partition"}, "baseline is of the score advantage, and score is raw"),
-        ({"score": "zscore", "baseline_by": "domain"}, "baseline_by is of the score advantage, and score is zscore"),
+        ({"baseline": "partition"}, "baseline applies only to the score advantage, and score is raw"),
+        ({"score": "zscore", "baseline_by": "domain"}, "baseline_by applies only to the score advantage, and score is zscore"),
         ({"score": "advantage", "baseline": "partition"}, "at an inverse temperature above 0"),
     ],
 )

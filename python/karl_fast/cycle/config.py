@@ -134,7 +134,7 @@ def _check_steps(raw: dict[str, Any]) -> tuple[str, ...]:
     if "convert" not in steps:
         raise UsageError(
             "there is no table [convert], with which a cycle begins",
-            hint='sources = ["~/.claude/projects"] stands in it',
+            hint='write [convert] and below it sources = ["~/.claude/projects"]',
         )
     for step in steps:
         if NEEDS.get(step, "convert") not in steps and step != "collect":

@@ -225,6 +225,8 @@ def no_rows_error(log: Log, selection: _core.Selection) -> NothingToSampleError:
     elif missing and log.settings.reward is not None:
         sentence += f"; no record has the reward {missing[0]}"
     more, hint = explain_missing_field(log, "reward", next(iter(missing or paths), None))
+    if log.settings.format not in (None, "generic") and not paths:
+        hint = "leave --format out, so that the format is detected, or name the field of the reward with --reward"
     return NothingToSampleError(sentence + more, hint=hint)
 
 

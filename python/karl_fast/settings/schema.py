@@ -412,7 +412,7 @@ def check_keys(
             raise _unknown_key_error(kind, f"{where}{key}", name, also, near)
         name = known[name].name if name in known else name
         if name in checked:
-            raise UsageError(f"{where}{key} is there twice, with - and with _")
+            raise UsageError(f"{where}{key} is given twice, with - and with _")
         if value is not None:
             checked[name] = convert_value(known[name], value, f"{where}{key}") if name in known else value
     return checked

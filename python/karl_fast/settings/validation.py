@@ -147,7 +147,7 @@ def _check_temperature(settings: SampleFields) -> None:
 def _check_baseline(settings: SampleFields) -> None:
     if settings.score != "advantage":
         if given := _changed_names(settings, BASELINE):
-            raise UsageError(f"{given[0]} is of the score advantage, and score is {settings.score}", given[0], "score")
+            raise UsageError(f"{given[0]} applies only to the score advantage, and score is {settings.score}", given[0], "score")
     elif settings.baseline == "partition" and not settings.inverse_temperature:
         raise UsageError(
             "the baseline partition is taken at an inverse temperature above 0",
@@ -156,7 +156,7 @@ def _check_baseline(settings: SampleFields) -> None:
         )
     elif settings.baseline != "ema" and (given := _changed_names(settings, EMA)):
         raise UsageError(
-            f"{given[0]} is of the baseline ema, and baseline is {settings.baseline}", given[0], "baseline"
+            f"{given[0]} applies only to the baseline ema, and baseline is {settings.baseline}", given[0], "baseline"
         )
 
 

@@ -104,14 +104,14 @@ def test_foreign_unit_of_same_name_is_kept(home: Path) -> None:
     folder = home / ".config" / "systemd" / "user"
     folder.mkdir(parents=True)
     (folder / "karl-fast-collect.service").write_text("[Service]\nExecStart=mine\n")
-    with pytest.raises(UsageError, match="is not ours"):
+    with pytest.raises(UsageError, match="karl-fast did not write it"):
         install("systemd")
     uninstall("systemd")
     assert (folder / "karl-fast-collect.service").read_text() == "[Service]\nExecStart=mine\n"
     job = home / "Library" / "LaunchAgents" / "karl-fast.collect.plist"
     job.parent.mkdir(parents=True)
     job.write_text("mine")
-    with pytest.raises(UsageError, match="is not ours"):
+    with pytest.raises(UsageError, match="karl-fast did not write it"):
         install("launchd")
     uninstall("launchd")
     assert job.read_text() == "mine"

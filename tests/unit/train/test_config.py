@@ -111,7 +111,7 @@ WRONG = {
     "[train]\nbatch_size = 'x'": "batch_size is 'x', wanted a whole number",
     "[train]\nbatch_size = true": "batch_size is True, wanted a whole number",
     "[train]\nbatch_size = 0": "there/karl.toml: batch_size is 0, wanted a whole number from 1 on",
-    "[train]\nbatch_size = 1\nbatch-size = 2": "[train] batch-size is there twice",
+    "[train]\nbatch_size = 1\nbatch-size = 2": "[train] batch-size is given twice",
     "[train]\nmodel = 3": "model is 3, wanted a text",
     "[train]\nresume_adapter_file = 3": "resume_adapter_file is 3, wanted a text",
     "[train]\nmax_seq_length = 'x'": "max_seq_length is 'x', wanted a whole number from 2 on, or auto",

@@ -194,4 +194,4 @@ def _is_marked(path: Path) -> bool:
 def _refuse_other(path: Path, is_ours: bool) -> None:
     """Refuse to replace a file that no trigger wrote."""
     if path.exists() and not is_ours:
-        raise UsageError(f"{path}: it exists and is not ours, wanted a free name; rename it, or use another trigger")
+        raise UsageError(f"{path}: it exists and karl-fast did not write it; rename it, or use another trigger")
