@@ -84,7 +84,7 @@ def test_rows_without_group_drop_without_domain_score_0(tmp_path: Path) -> None:
     ("choices", "why"),
     [
         ({"baseline": "partition"}, "baseline applies only to the score advantage, and score is raw"),
-        ({"score": "zscore", "baseline_by": "domain"}, "baseline_by applies only to the score advantage, and score is zscore"),
+        ({"score": "zscore", "baseline_by": "domain"}, "baseline_by applies only to the score advantage"),
         ({"score": "advantage", "baseline": "partition"}, "at an inverse temperature above 0"),
     ],
 )

@@ -147,7 +147,9 @@ def _check_temperature(settings: SampleFields) -> None:
 def _check_baseline(settings: SampleFields) -> None:
     if settings.score != "advantage":
         if given := _changed_names(settings, BASELINE):
-            raise UsageError(f"{given[0]} applies only to the score advantage, and score is {settings.score}", given[0], "score")
+            raise UsageError(
+                f"{given[0]} applies only to the score advantage, and score is {settings.score}", given[0], "score"
+            )
     elif settings.baseline == "partition" and not settings.inverse_temperature:
         raise UsageError(
             "the baseline partition is taken at an inverse temperature above 0",

@@ -124,7 +124,7 @@ def outcomes(
     ):
         facts = _core.outcomes(
             # What an earlier run wrote is read where it is named, and passed over in its folder.
-            [file for file in logs.files if not _is_output(file, out)],
+            [file for file in logs.files if not (file[2] and Path(file[0]).resolve() == Path(out).resolve())],
             target,
             format=format,
             rate=False,
@@ -134,12 +134,6 @@ def outcomes(
             **options,
         )
     return _account(facts, logs)
-
-
-def _is_output(file: tuple[str, str, bool], out: str | Path) -> bool:
-    """Return whether a file of a folder is the one to be replaced."""
-    path, _, optional = file
-    return optional and Path(path).resolve() == Path(out).resolve()
 
 
 def _account(facts: Any, logs: ResolvedLogs) -> Outcomes:

@@ -89,17 +89,13 @@ def describe_arms(arms: list[Arm]) -> str:
     """Return a table of the arms, one a line; intervals are 95 % over seeds, and blank with one seed."""
     lines = [f"{'arm':<12} {'outcome':>8} {'95 % interval':>20} {'less baseline':>14} {'95 % interval':>20}"]
     for arm in arms:
-        interval, difference_interval = (
-            _describe_interval(arm.low, arm.high),
-            _describe_interval(arm.difference_low, arm.difference_high),
+        difference = ""
+        if arm.name != "baseline":
+            interval = _describe_interval(arm.difference_low, arm.difference_high)
+            difference = f"{decimal(arm.difference, sign='+'):>14} {interval:>20}"
+        lines.append(
+            f"{arm.name:<12} {decimal(arm.mean):>8} {_describe_interval(arm.low, arm.high):>20} {difference}".rstrip()
         )
-        is_baseline = arm.name == "baseline"
-        difference = (
-            f"{'':>14} {'':>20}"
-            if is_baseline
-            else f"{decimal(arm.difference, sign='+'):>14} {difference_interval:>20}"
-        )
-        lines.append(f"{arm.name:<12} {decimal(arm.mean):>8} {interval:>20} {difference}".rstrip())
         lines += [f"  seed {seed} stopped: {clean(why)}" for seed, why in arm.stopped.items()]
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.progress import show_progress
 from karl_fast.cli.reports.sample import sums_of
-from karl_fast.cli.reports.text import counts_of, join_lines
+from karl_fast.cli.reports.text import INDENT, PLACES_SHOWN, counts_of, describe_places, join_lines
 from karl_fast.cli.signals import watch_output
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -25,7 +25,7 @@ from karl_fast.transcripts.commits import convert_commits
 from karl_fast.transcripts.conversion import convert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from karl_fast.transcripts.conversion import Conversion
 
@@ -167,7 +167,6 @@ def _check_commit_options(rate: str, to: str) -> dict[str, Any]:
 
 
 TYPES_SHOWN = 8
-PLACES_SHOWN = 10
 
 RATES = {
     "log": ": --rate karl-v1 or karl-v2 gives some, result that of the run",
@@ -176,36 +175,37 @@ RATES = {
 }
 """Hints for more rewards, by the way of rating that gave none."""
 
-SYNTHETIC = "rewards   none: the rows are synthetic, and sample --reward synthetic takes 1 for each"
-"""Rewards of rows that are made of commits."""
-
 
 def describe_conversion(account: Conversion, out: str, rate: Rate, *, allowed: bool = False) -> str:
     """Return the report of `convert`; ``rate`` is the source of its rewards, and secrets may be allowed."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
-    lines = [
-        f"read      {_describe_sources(account, formats)}",
-        f"commits   {account.lines_read:,} read" if formats == "git" else _lines(account),
-        _describe_lines(account),
-        *_describe_refused(account),
-        *_rejected(account),
-        _describe_calls(account),
-        _describe_rewards(account, rate) + sums_of(account.files) if formats != "git" else SYNTHETIC,
-        f"written   {_describe_output(account)} to {out}: {in_bytes(account.written_bytes)}",
-        _describe_secrets(account, allowed),
-        *_describe_places(account),
-    ]
-    return join_lines(lines)
-
-
-def _describe_sources(account: Conversion, formats: str) -> str:
-    if formats == "git":
-        return f"{counted(len(account.files), 'repository', 'repositories')}, {formats}"
-    return f"{counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}"
-
-
-def _lines(account: Conversion) -> str:
-    return f"lines     {account.lines_read:,} read: {_describe_types(account.types)}"
+    if formats == GIT:
+        inputs = counted(len(account.files), "repository", "repositories")
+        lines = f"commits   {account.lines_read:,} read"
+        rewards = "rewards   none: the rows are synthetic, and sample --reward synthetic takes 1 for each"
+    else:
+        inputs = f"{counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}"
+        lines = f"lines     {account.lines_read:,} read: {_describe_types(account.types)}"
+        rewards = _describe_rewards(account, rate) + sums_of(account.files)
+    calls = sum(account.tool_calls.values())
+    rejected = account.notes.get("rejected")
+    return join_lines(
+        [
+            f"read      {inputs}, {formats}",
+            lines,
+            _describe_lines(account),
+            *_describe_refused(account),
+            f"left      rejected is not used: {counted(rejected, 'record')} of preferences keep it in their source"
+            if rejected
+            else "",
+            f"calls     {calls:,} of tools: {counts_of(account.tool_calls)}" if calls else "",
+            rewards,
+            f"written   {_describe_output(account)} to {out}: {in_bytes(account.written_bytes)}",
+            _describe_secrets(account, allowed),
+            *describe_places(account.files, "bad_lines"),
+            *_describe_mistyped(account),
+        ]
+    )
 
 
 def _describe_types(types: dict[str, int]) -> str:
@@ -216,25 +216,19 @@ def _describe_types(types: dict[str, int]) -> str:
 
 
 def _describe_lines(account: Conversion) -> str:
-    fates = {"used": account.lines_used, "duplicates": account.duplicates}
-    also = {"blank_lines": account.blank_lines, "lines_of_several_records": account.welded_lines, **account.notes}
-    parts = [
-        counts_of(fates),
-        *(f"{name}: {said}" for name, counts in _left(account) if (said := counts_of(counts))),
+    """Return what became of the lines, and what was noted in those that were used."""
+    fates = [
+        counts_of({"used": account.lines_used, "duplicates": account.duplicates}),
+        f"dropped: {counts_of(account.dropped)}" if any(account.dropped.values()) else "",
+        f"bad: {counts_of(account.bad)}" if any(account.bad.values()) else "",
     ]
-    noted = "; ".join(filter(None, (counts_of(also), _blocks(account.blocks))))
-    return "          " + "; ".join(parts) + (f"\n          (also: {noted})" if noted else "")
+    notes = {"blank_lines": account.blank_lines, "lines_of_several_records": account.welded_lines, **account.notes}
+    blocks = f"left out: {_describe_types(account.blocks)}" if account.blocks else ""
+    also = "; ".join(filter(None, (counts_of(notes), blocks)))
+    return INDENT + "; ".join(filter(None, fates)) + (f"\n{INDENT}(also: {also})" if also else "")
 
 
-def _blocks(blocks: dict[str, int]) -> str:
-    return f"left out: {_describe_types(blocks)}" if blocks else ""
-
-
-def _left(account: Conversion) -> Iterable[tuple[str, dict[str, int]]]:
-    return (("dropped", account.dropped), ("bad", account.bad))
-
-
-def _describe_refused(account: Conversion) -> Iterable[str]:
+def _describe_refused(account: Conversion) -> Iterator[str]:
     for path, why in account.refused:
         yield f"refused   {clean(path)}: {why}"
     parquet = [path for path, _ in account.skipped if path.endswith(PARQUET)]
@@ -247,39 +241,24 @@ def _describe_refused(account: Conversion) -> Iterable[str]:
         yield f"passed    {files} of Parquet, which is read where it is named: {clean(neighbours_glob(parquet[0]))}"
 
 
-def _rejected(account: Conversion) -> Iterable[str]:
-    if count := account.notes.get("rejected"):
-        yield f"left      rejected is not used: {counted(count, 'record')} of preferences keep it in their source"
-
-
-def _describe_calls(account: Conversion) -> str:
-    calls = sum(account.tool_calls.values())
-    return f"calls     {calls:,} of tools: {counts_of(account.tool_calls)}" if calls else ""
-
-
 def _describe_rewards(account: Conversion, rate: Rate) -> str:
     if account.records:
         known = f"{account.rewarded:,} of {counted(account.records, 'record')}"
         return f"rewards   {known if account.rewarded else 'none: --rate karl-v1 or karl-v2 gives some'}"
     if account.rewarded:
-        by = f"; weights: {_weights()}" if rate == "outcomes" else ""
+        weights = [f"{name} {weight:g}" for name, _, weight in _core.outcome_components() if weight]
+        by = f"; weights: {', '.join(weights)}" if rate == "outcomes" else ""
         return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}{by}"
     return f"rewards   none{RATES.get(rate, '')}"
 
 
-def _weights() -> str:
-    return ", ".join(f"{name} {weight:g}" for name, _, weight in _core.outcome_components() if weight)
-
-
 def _describe_output(account: Conversion) -> str:
-    if account.records:
-        return f"{counted(account.records, 'record')} of {_describe_trajectories(account)}"
-    return f"{_describe_trajectories(account)} with {_messages(account.messages)}"
-
-
-def _describe_trajectories(account: Conversion) -> str:
     of_sub_agents = f" ({account.sub_agents:,} of sub-agents)" if account.sub_agents else ""
-    return counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
+    trajectories = counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
+    if account.records:
+        return f"{counted(account.records, 'record')} of {trajectories}"
+    messages = counted(sum(account.messages.values()), "message")
+    return f"{trajectories} with {messages} ({counts_of(account.messages)})"
 
 
 def _describe_secrets(account: Conversion, allowed: bool) -> str:
@@ -291,14 +270,7 @@ def _describe_secrets(account: Conversion, allowed: bool) -> str:
     return f"warning   {secrets} in it ({counts_of(account.secrets)}): --allow-secrets was given"
 
 
-def _messages(messages: dict[str, int]) -> str:
-    return f"{counted(sum(messages.values()), 'message')} ({counts_of(messages)})"
-
-
-def _describe_places(account: Conversion) -> Iterable[str]:
-    places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
-    for path, bad in places[:PLACES_SHOWN]:
-        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"
-    for odd in account.mistyped[:PLACES_SHOWN]:
-        where = f"{clean(odd['path'])}, byte {odd['offset']}: {clean(odd['field'])}"
-        yield f"  {where} is {odd['came']}, wanted {odd['wanted']}"
+def _describe_mistyped(account: Conversion) -> Iterator[str]:
+    for value in account.mistyped[:PLACES_SHOWN]:
+        place = f"{clean(value['path'])}, byte {value['offset']}: {clean(value['field'])}"
+        yield f"  {place} is {value['came']}, wanted {value['wanted']}"

@@ -22,7 +22,7 @@ from karl_fast.cli.commands.convert import (
     require_paths,
 )
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.text import counts_of, join_lines
+from karl_fast.cli.reports.text import counts_of, describe_places, join_lines
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.transcripts.conversion import AFTER_DAYS
@@ -117,22 +117,25 @@ def command(
         sys.stderr.write(describe_outcomes(account, clean(out)) + "\n")
 
 
-PLACES_SHOWN = 10
-
-
 def describe_outcomes(account: Outcomes, out: str) -> str:
     """Return the report of `outcomes`."""
+    missed = f"; without: {counts_of(account.without_repository)}" if account.without_repository else ""
     lines = [
         *_describe_inputs(account),
         f"known     {account.known:,} of {counted(account.written, 'trajectory', 'trajectories')} have any evidence"
         f"; {counted(account.commits, 'commit')} attributed",
-        *_describe_repositories(account),
-        *_describe_components(account),
+        f"git       {counted(account.repositories, 'repository', 'repositories')} compared{missed}"
+        if account.repositories or account.without_repository
+        else "",
+        *(
+            f"  {name:<12} {known:>7,} known" + ("" if mean is None else f", mean {mean:.3f}")
+            for name, (known, mean) in account.components.items()
+        ),
         f"dropped   {counts_of(account.dropped)}" if account.dropped else "",
         f"secrets   replaced: {counts_of(account.secrets)}" if account.secrets else "",
         f"written   {counted(account.written, 'trajectory', 'trajectories')} to {out}: "
         f"{in_bytes(account.written_bytes)}",
-        *_describe_places(account),
+        *describe_places(account.files, "bad_lines"),
     ]
     return join_lines(lines)
 
@@ -149,20 +152,3 @@ def _describe_inputs(account: Outcomes) -> Iterable[str]:
         )
         for path, why in converted.refused:
             yield f"refused   {clean(path)}: {why}"
-
-
-def _describe_repositories(account: Outcomes) -> Iterable[str]:
-    if account.repositories or account.without_repository:
-        missed = f"; without: {counts_of(account.without_repository)}" if account.without_repository else ""
-        yield f"git       {counted(account.repositories, 'repository', 'repositories')} compared{missed}"
-
-
-def _describe_components(account: Outcomes) -> Iterable[str]:
-    for name, (known, mean) in account.components.items():
-        yield f"  {name:<12} {known:>7,} known" + ("" if mean is None else f", mean {mean:.3f}")
-
-
-def _describe_places(account: Outcomes) -> Iterable[str]:
-    places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
-    for path, bad in places[:PLACES_SHOWN]:
-        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"

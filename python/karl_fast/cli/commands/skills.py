@@ -105,18 +105,14 @@ def describe_skills(account: Skills) -> Iterator[str]:
     rows = [HEADS, *map(_row_cells, account.skills)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     for row in rows:
-        first, *rest = (cell.ljust(width) if not at else cell.rjust(width) for at, (cell, width) in _cells(row, widths))
-        yield "  ".join([first, *rest])
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *cells[1:]])
     yield f"weights   {DEFINITIONS[account.weighting]}"
     if account.without_skill:
         yield f"left out  {account.without_skill:,} of {counted(account.rows, 'row')} without a skill"
     if account.without_time:
         missed = counted(account.without_time, "rewarded row")
         yield f"no time   {missed}: in no weight and no trend; --time names the field"
-
-
-def _cells(row: tuple[str, ...], widths: list[int]) -> Iterator[tuple[int, tuple[str, int]]]:
-    return enumerate(zip(row, widths, strict=True))
 
 
 def _row_cells(skill: Skill) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted, decimal, in_bytes
 from karl_fast.cli.reports.outcome_table import describe_outcomes
-from karl_fast.cli.reports.text import INDENT, WARNING, counts_of, join_lines
+from karl_fast.cli.reports.text import INDENT, WARNING, counts_of, describe_places, join_lines
 from karl_fast.cli.reports.warnings import warn_about_inspection, warn_about_sample
 from karl_fast.log.record_fields import shorten_key
 
@@ -28,13 +28,14 @@ def describe_sample(manifest: Manifest, out: str | None) -> str:
     """Return the report of `sample`."""
     draw, splits = manifest["draw"], manifest["export"]["splits"]
     law = f"{draw['sampler']}, seed {manifest['seed']}"
+    groups = f"of {counted(draw['distinct_groups'], 'group')}" if draw["distinct_groups"] else "without a group"
     rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
     lines = [
         _describe_inputs(manifest),
         _describe_rows(manifest),
         _describe_groups(manifest["groups"]),
         _describe_target_line(manifest["target"]),
-        f"drawn     {_count_drawn(draw)} {_count_groups(draw['distinct_groups'])} ({law})",
+        f"drawn     {_count_drawn(draw)} {groups} ({law})",
         _describe_strata(draw),
         _describe_rewards(manifest),
         *_describe_failures(manifest),
@@ -82,7 +83,7 @@ def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
         *_draw_histogram(report),
         *describe_outcomes(report.get("outcomes")),
         *_describe_ladder(ladder, report["target"]),
-        *_describe_bad_rows(report["inputs"]),
+        *describe_places(report["inputs"], "bad_rows"),
         *(WARNING + warning for warning in warn_about_inspection(report)),
     ]
     return join_lines(lines, sys.stdout)
@@ -152,10 +153,6 @@ def _describe_log_z(log_z: dict[str, Any]) -> str:
 def _count_drawn(draw: dict[str, Any]) -> str:
     copies = f", {draw['distinct_rows']:,} of them different," if draw["distinct_rows"] < draw["rows"] else ""
     return counted(draw["rows"], "row") + copies
-
-
-def _count_groups(groups: int) -> str:
-    return f"of {counted(groups, 'group')}" if groups else "without a group"
 
 
 def _describe_strata(draw: dict[str, Any]) -> str:
@@ -274,13 +271,6 @@ def _describe_ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable
         mark = " <-" if rung["inverse_temperature"] == target["inverse_temperature"] else ""
         ess = f"{rung['ess']:>12,.1f} {rung['share']:>7.1%} {rung['top_share']:>8.2%}"
         yield f"  {rung['inverse_temperature']:>20.6g} {ess} {rung['expected_reward']:>16.4f}{mark}"
-
-
-def _describe_bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
-    places = [(file["path"], bad) for file in files for bad in file["bad_rows"]][:10]
-    for path, bad in places:
-        key = f" {clean(bad['key'])}" if "key" in bad else ""
-        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}{key}"
 
 
 def describe_target(target: Manifest) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from typing import TYPE_CHECKING, TextIO
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TextIO
+
+from karl_fast._safe_text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
 COLUMNS = 80
 WARNING = "warning: "
 INDENT = " " * 10
+PLACES_SHOWN = 10
 
 
 def join_lines(lines: Iterable[str], to: TextIO | None = None) -> str:
@@ -38,3 +42,10 @@ def _wrap(line: str, seen: bool) -> str:
 def counts_of(counts: dict[str, int]) -> str:
     """Format counts as `dropped 3, kept 5`; zeros are left out."""
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
+
+
+def describe_places(files: Iterable[Mapping[str, Any]], places: str) -> Iterator[str]:
+    """Yield the first places of damage in files; ``places`` is the name of those of a file."""
+    for path, bad in islice(((file["path"], bad) for file in files for bad in file[places]), PLACES_SHOWN):
+        key = f" {clean(bad['key'])}" if "key" in bad else ""
+        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}{key}"
