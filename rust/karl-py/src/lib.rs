@@ -40,22 +40,11 @@ mod target;
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use super::advantage::baseline::{ema_baseline, fixed_baseline};
-    #[pymodule_export]
-    use super::advantage::gdpo::gdpo;
-    #[pymodule_export]
-    use super::advantage::returns::discounted_returns;
-    #[pymodule_export]
-    use super::advantage::trainers::{by_convention, conventions};
-    #[pymodule_export]
-    use super::advantage::whiten::{reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
-    #[pymodule_export]
     use super::advantage::{
-        centre::centre, leave_one_out::leave_one_out, maxrl::maxrl, shrinkage::shrunk,
-        soft_baseline::partition_baseline, zscore::zscore,
+        by_convention, centre, conventions, discounted_returns, ema_baseline, empg, fixed_baseline, gdpo,
+        gigpo, leave_one_out, maxrl, partition_baseline, reinforce_plus_plus, reinforce_plus_plus_baseline,
+        set_scores, shrunk, whiten, zscore,
     };
-    #[pymodule_export]
-    use super::advantage::{empg::empg, gigpo::gigpo, set_score::set_scores};
     #[pymodule_export]
     use super::archive::collect;
     #[pymodule_export]
@@ -71,16 +60,9 @@ mod _core {
     #[pymodule_export]
     use super::data_set::data_set_rows;
     #[pymodule_export]
-    use super::diversity::attempts::{best_at_k, pass_at_k};
-    #[pymodule_export]
-    use super::diversity::evenness::{coverage, effective_number, entropy, evenness, gini};
-    #[pymodule_export]
-    use super::diversity::information::mutual_information;
-    #[pymodule_export]
     use super::diversity::{
-        bleu::self_bleu,
-        distinct::distinct_n,
-        vendi::{ngram_gram, vendi_ngrams},
+        best_at_k, coverage, distinct_n, effective_number, entropy, evenness, gini, mutual_information,
+        ngram_gram, pass_at_k, self_bleu, vendi_ngrams,
     };
     #[pymodule_export]
     use super::export::{Draft, Export, redacted};
@@ -94,7 +76,7 @@ mod _core {
     #[pymodule_export]
     use super::log::Log;
     #[pymodule_export]
-    use super::log::keys::columns_needed;
+    use super::log::columns_needed;
     #[pymodule_export]
     use super::log::read::{formats, read};
     #[pymodule_export]
@@ -102,12 +84,11 @@ mod _core {
     #[pymodule_export]
     use super::logsumexp::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
-    use super::objective::families::{
-        objective_balance, objective_likelihood, objective_linear_term, objective_policy_gradient,
-        objective_target_policy,
+    use super::objective::{
+        check_clip, objective_balance, objective_likelihood, objective_linear_term,
+        objective_policy_gradient, objective_target_policy, policy_loss, sequence_log_ratio, token_log_ratio,
+        token_weights,
     };
-    #[pymodule_export]
-    use super::objective::{check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights};
     #[pymodule_export]
     use super::outcomes::{outcome_components, outcomes};
     #[pymodule_export]
@@ -115,32 +96,24 @@ mod _core {
     #[pymodule_export]
     use super::protection::pseudonymous;
     #[pymodule_export]
-    use super::replay::age::{age_distribution, exponential_decay, power_decay, window_decay};
-    #[pymodule_export]
-    use super::replay::priority::{
-        accuracy_error, delight, delight_gate, importance_log_weights, kondo_price, largest, prioritised,
-        surprisal,
+    use super::replay::{
+        accuracy_error, age_distribution, delight, delight_gate, exponential_decay, importance_log_weights,
+        kondo_price, largest, power_decay, prioritised, surprisal, window_decay,
     };
     #[pymodule_export]
     use super::resampling::{bootstrap_mean, sign_flip, sign_flip_limit};
     #[pymodule_export]
-    use super::reward::karl::{
-        karl_column_rewards, karl_efficiency, karl_longest_failure, karl_outcome, karl_process, karl_reward,
-        karl_rewards, karl_rewards_in,
+    use super::reward::{
+        composite, karl_backfill, karl_column_rewards, karl_efficiency, karl_longest_failure, karl_outcome,
+        karl_process, karl_reward, karl_rewards, karl_rewards_in, karl_stored, karl_stored_rewards, shaped,
     };
-    #[pymodule_export]
-    use super::reward::store::{karl_backfill, karl_stored, karl_stored_rewards};
-    #[pymodule_export]
-    use super::reward::{composite, shaped};
     #[pymodule_export]
     use super::rng::uniforms;
     #[pymodule_export]
     use super::sample::{
-        a_expj::weighted_reservoir_of, algorithm_l::reservoir_of, alias::Alias, gumbel::draw_with_inclusion,
-        inclusion::inclusion, pps::threshold, priority::draw_priority, var_opt::draw_var_opt,
+        Alias, draw, draw_priority, draw_var_opt, draw_with_inclusion, gumbel_keys, inclusion, reservoir,
+        reservoir_of, threshold, top, weighted_reservoir, weighted_reservoir_of,
     };
-    #[pymodule_export]
-    use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};
     #[pymodule_export]
     use super::selection::Selection;
     #[pymodule_export]

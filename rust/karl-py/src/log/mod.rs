@@ -1,32 +1,28 @@
 //! Binding of `karl_log`'s reading side.
 
 mod facts;
-pub(crate) mod keys;
-mod outcomes;
 pub(crate) mod read;
 pub(crate) mod reward_function;
-mod settings;
-
-use std::sync::Arc;
-
-use karl_core::Key;
-use karl_log::columns::category::Category;
-use karl_log::extract::Compare;
-use karl_log::input::checksum::hash;
-use karl_transcripts::outcomes::table::outcome_table;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
-use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 
 use self::facts::{DomainFacts, InputFacts};
 pub(crate) use self::facts::{RejectedRow, shown};
-use self::outcomes::OutcomeFacts;
-pub(crate) use self::settings::wishes;
 use crate::boundary::arrow;
 use crate::boundary::arrow::frame::LogTable;
 use crate::boundary::arrow::table::{self, Wanted};
-use crate::boundary::error::{LogError, UsageError};
+use crate::boundary::error::{LogError, UsageError, to_python};
 use crate::boundary::release_gil::enter;
+use karl_core::Key;
+use karl_core::correlation::Correlation;
+use karl_log::columns::category::Category;
+use karl_log::detect::Wishes;
+use karl_log::extract::Compare;
+use karl_log::format::{Fields, Overrides, by_keys, by_name};
+use karl_log::input::checksum::hash;
+use karl_transcripts::outcomes::table::{ComponentFacts, OutcomeTable, outcome_table};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::sync::Arc;
 
 /// Every record of some files, as columns in the order of their ids.
 #[pyclass(frozen, module = "karl_fast._core")]
@@ -258,4 +254,100 @@ fn replaced(
 
 fn names(category: &Category) -> Vec<String> {
     category.names().iter().map(str::to_owned).collect()
+}
+
+/// The columns of a table that are looked into; none where records are known by all of theirs, for want of an id.
+#[pyfunction]
+#[pyo3(signature = (
+    columns, *, format=None, id=None, group=None, reward=None, messages=None, prompt=None, completion=None, domain=None, partition=None, order=None
+))]
+#[allow(clippy::too_many_arguments, reason = "as those of read")]
+pub(crate) fn columns_needed(
+    columns: Vec<String>,
+    format: Option<&str>,
+    id: Option<String>,
+    group: Option<String>,
+    reward: Option<Vec<String>>,
+    messages: Option<String>,
+    prompt: Option<String>,
+    completion: Option<String>,
+    domain: Option<String>,
+    partition: Option<String>,
+    order: Option<String>,
+) -> PyResult<Option<Vec<String>>> {
+    let overrides = Overrides { id, group, reward, messages, prompt, completion, domain, partition, order };
+    let wishes = wishes(format, overrides, 0)?;
+    let format = wishes.format.unwrap_or_else(|| by_keys(&columns));
+    let fields = Fields::new(format, &wishes.overrides, Some(1)).map_err(to_python)?;
+    let identified = fields.id.iter().any(|path| columns.iter().any(|column| *column == path.segments()[0]));
+    Ok(identified.then(|| fields.roots().into_iter().map(str::to_owned).collect()))
+}
+
+/// Outcomes of a log, as a dictionary.
+#[derive(IntoPyObject)]
+pub(crate) struct OutcomeFacts {
+    rows: u64,
+    rows_known: u64,
+    components: Vec<OneComponent>,
+    correlations: Vec<Together>,
+}
+
+/// Facts about one component.
+#[derive(IntoPyObject)]
+pub(crate) struct OneComponent {
+    name: &'static str,
+    known: u64,
+    mean: f64,
+    constant: bool,
+    /// Rows, and correlation with the length of the conversation.
+    length: Option<(u64, f64)>,
+}
+
+/// Correlation of two components.
+#[derive(IntoPyObject)]
+pub(crate) struct Together {
+    components: (&'static str, &'static str),
+    rows: u64,
+    correlation: f64,
+}
+
+impl From<OutcomeTable> for OutcomeFacts {
+    fn from(table: OutcomeTable) -> Self {
+        let together = |(one, other, found): (_, _, Correlation)| Together {
+            components: (one, other),
+            rows: found.count,
+            correlation: found.coefficient,
+        };
+        Self {
+            rows: table.rows,
+            rows_known: table.rows_known,
+            components: table.components.into_iter().map(OneComponent::from).collect(),
+            correlations: table.correlations.into_iter().map(together).collect(),
+        }
+    }
+}
+
+impl From<ComponentFacts> for OneComponent {
+    fn from(facts: ComponentFacts) -> Self {
+        Self {
+            name: facts.name,
+            known: facts.known.count,
+            mean: facts.known.mean,
+            constant: facts.known.constant,
+            length: facts.length.map(|found| (found.count, found.coefficient)),
+        }
+    }
+}
+
+/// Return the caller's settings for reading the files.
+pub(crate) fn wishes(format: Option<&str>, overrides: Overrides, max_line_bytes: usize) -> PyResult<Wishes> {
+    let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
+    let format = format.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
+    Ok(Wishes { format, overrides, max_line_bytes })
+}
+
+/// Parse the name of the part of records to compare.
+fn compared(name: Option<&str>) -> PyResult<Option<Compare>> {
+    let unknown = |name: &str| UsageError::new_err(format!("compare is {name:?}, wanted content or records"));
+    name.map(|name| Compare::by_name(name).ok_or_else(|| unknown(name))).transpose()
 }

@@ -10,7 +10,7 @@ use karl_log::read::ReadSettings;
 use pyo3::prelude::*;
 
 use super::Log;
-use super::settings::{compared, wishes};
+use super::{compared, wishes};
 use crate::boundary::release_gil::enter;
 
 /// Return the name of each format and what it reads.

@@ -1,30 +1,24 @@
 //! Binding of `karl_log::export`: from a selection to files.
 
-mod failed;
-mod settings;
-mod strata;
-
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
-
-use karl_core::{Ranking, Sampler};
-use karl_log::Error;
-use karl_log::conversation::Flaw;
-use karl_log::export;
-use karl_log::export::directory;
-use karl_log::export::directory::{DirectoryFile, SPLITS, WrittenFile};
-use karl_log::export::{Draw, Ordinals, Shape, Splits};
-use pyo3::prelude::*;
-
-use self::failed::FailedRow;
-pub(crate) use self::settings::Export;
-use self::strata::{StrataDraw, Stratum, strata};
 use crate::atomic_output::OutputTarget;
 use crate::boundary::array::column;
-use crate::boundary::error::to_python;
+use crate::boundary::error::{UsageError, to_python};
 use crate::boundary::release_gil::enter;
 use crate::log::Log;
+use crate::protection::{PseudonymNames, pseudonyms_of};
 use crate::selection::Selection;
+use karl_core::sample::strata::{Allocation, budgets_by_name};
+use karl_core::{Ranking, Sampler, Verdict};
+use karl_log::columns::category::Category;
+use karl_log::conversation::Flaw;
+use karl_log::export::directory::{DirectoryFile, SPLITS, WrittenFile};
+use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits, Strata, directory};
+use karl_log::intern::Names;
+use karl_log::{Error, Place, export};
+use karl_redact::Pseudonyms;
+use pyo3::prelude::*;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 /// The rows of a data set before it is written.
 #[pyclass(frozen, module = "karl_fast._core")]
@@ -265,4 +259,161 @@ fn ask_manifest(
 fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {
     let flaw = Python::attach(|py| judge.call1(py, (line,))?.extract::<Option<String>>(py));
     Ok(flaw.map_err(|error| error.to_string())?.and_then(|name| Flaw::by_name(&name)))
+}
+
+/// A chosen record that could not be written, and its place in a file.
+#[derive(Clone, IntoPyObject)]
+struct FailedRow {
+    reason: &'static str,
+    path: String,
+    offset: u64,
+}
+
+impl FailedRow {
+    fn new(log: &karl_log::Log, (flaw, place): (Flaw, Place)) -> Self {
+        let path = log.inputs[place.input].source.name.clone();
+        Self { reason: flaw.name(), path, offset: place.offset }
+    }
+}
+
+/// Settings of the rows to make of records, and of the splits of these rows.
+#[pyclass(frozen, module = "karl_fast._core")]
+pub(crate) struct Export {
+    settings: export::ExportSettings<'static>,
+    pseudonyms: Option<Pseudonyms>,
+    dealing: Dealing,
+    judge: Option<Py<PyAny>>,
+    per: Option<(String, Allocation)>,
+}
+
+#[pymethods]
+impl Export {
+    /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
+    #[new]
+    #[pyo3(signature = (*, shape, allow_secrets, pseudonyms=None, prepared, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one keyword a setting; the Python layer holds them in one object"
+    )]
+    fn new(
+        shape: &str,
+        allow_secrets: bool,
+        pseudonyms: Option<PseudonymNames>,
+        prepared: &str,
+        fractions: [f64; 3],
+        fewest: usize,
+        seed: u64,
+        threads: usize,
+        max_per_group: Option<usize>,
+        judge: Option<Py<PyAny>>,
+        per: Option<(String, String)>,
+    ) -> PyResult<Self> {
+        let unknown = || {
+            UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
+        };
+        let not_prepared =
+            || UsageError::new_err(format!("prepared is {prepared:?}, wanted held, judged or unread"));
+        let settings = export::ExportSettings {
+            shape: Shape::by_name(shape).ok_or_else(unknown)?,
+            allow_secrets,
+            pseudonyms: None,
+            prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
+            max_per_group,
+            dealt: fractions[0] < 1.0,
+            threads,
+        };
+        let dealing = Dealing { fractions, fewest, seed };
+        let unknown = |name: &str| {
+            UsageError::new_err(format!("per deals {name:?}, wanted equal, proportional or sqrt"))
+        };
+        let deal = |(field, deal): (String, String)| {
+            Ok((field, Allocation::by_name(&deal).ok_or_else(|| unknown(&deal))?))
+        };
+        let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
+        let pseudonyms = pseudonyms.map(pseudonyms_of);
+        Ok(Self { settings, pseudonyms, dealing, judge, per })
+    }
+
+    /// Return the same with every record read and judged before it is written.
+    fn judged(&self, py: Python<'_>) -> Self {
+        let settings = export::ExportSettings { prepared: self.settings.prepared.judged(), ..self.settings };
+        let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
+        let (pseudonyms, per) = (self.pseudonyms.clone(), self.per.clone());
+        Self { settings, pseudonyms, judge, per, dealing: self.dealing }
+    }
+}
+
+impl Export {
+    /// Return the settings, with the replacement of personal data.
+    fn settings(&self) -> export::ExportSettings<'_> {
+        export::ExportSettings { pseudonyms: self.pseudonyms.as_ref(), ..self.settings }
+    }
+}
+
+/// Budget and drawn rows of one stratum, as a dictionary.
+#[derive(Clone, IntoPyObject)]
+struct Stratum {
+    name: Option<String>,
+    kept: u64,
+    budget: u64,
+    drawn: u64,
+}
+
+/// A budget dealt over the strata of a log.
+struct StrataDraw<'a> {
+    column: &'a Category,
+    codes: Cow<'a, [u32]>,
+    kept: Vec<u64>,
+    budgets: Vec<u64>,
+}
+
+/// Return the strata that `export` asks for; rows without a name are a stratum of their own, the last.
+fn strata<'a>(
+    selection: &'a Selection,
+    count: usize,
+    per: Option<&(String, Allocation)>,
+) -> PyResult<Option<StrataDraw<'a>>> {
+    let Some((field, allocation)) = per else { return Ok(None) };
+    let column = selection.log.get().by_name(field)?;
+    let names = column.names();
+    let codes = column.codes();
+    let strata = Strata { codes: &codes, budgets: vec![0; names.len() + 1] };
+    let mut kept = strata.budgets.clone();
+    for (row, &verdict) in (0..).zip(&selection.inner.verdicts) {
+        kept[strata.of(row)] += u64::from(verdict == Verdict::Kept);
+    }
+    // Rows without a name come last.
+    let ordered = |code| name(names, code).map_or((true, ""), |name| (false, name));
+    let order: Vec<(bool, &str)> = (0..kept.len()).map(ordered).collect();
+    let budgets = budgets_by_name(&kept, &order, count as u64, *allocation);
+    Ok(Some(StrataDraw { column, codes, kept, budgets }))
+}
+
+fn name(names: &Names, code: usize) -> Option<&str> {
+    names.get(u32::try_from(code).ok()?)
+}
+
+impl StrataDraw<'_> {
+    fn limits(&self) -> Strata<'_> {
+        Strata { codes: &self.codes, budgets: self.budgets.clone() }
+    }
+
+    /// Return the draw from each stratum that has rows, by name, or of the largest ones if there are many; and their
+    /// number.
+    fn tell(&self, rows: &[u32]) -> (Vec<Stratum>, usize) {
+        let (limits, mut drawn) = (self.limits(), vec![0; self.kept.len()]);
+        for &row in rows {
+            drawn[limits.of(row)] += 1;
+        }
+        let stratum = |code: usize| Stratum {
+            name: name(self.column.names(), code).map(str::to_owned),
+            kept: self.kept[code],
+            budget: self.budgets[code],
+            drawn: drawn[code],
+        };
+        let unnamed = self.kept.len() - 1;
+        let named = self.column.largest(&self.kept).into_iter().map(|code| code as usize);
+        let told = named.chain((self.kept[unnamed] > 0).then_some(unnamed)).map(stratum).collect();
+        (told, self.kept.iter().filter(|&&kept| kept > 0).count())
+    }
 }

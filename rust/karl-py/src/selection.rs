@@ -1,20 +1,5 @@
 //! Binding of `karl_core::selection` over the columns of a log.
 
-mod columns;
-mod facts;
-
-use karl_core::filter::{Rules, Verdict, count_other_rewards, tally};
-use karl_core::replay::recency;
-use karl_core::selection::LogZRange;
-use karl_core::sketch::Moments;
-use karl_core::stream::StreamSummary as Stream;
-use karl_core::summary::Summary;
-use karl_core::target::{Note, Tempered};
-use karl_core::{Groups, Population, Score, SelectionSettings, select, select_scored, select_weighted};
-use pyo3::prelude::*;
-
-use self::columns::{Partition, own_rewards, rewards, with};
-use self::facts::{GroupFacts, LogZSummary, SCOPES_TOLD, SelectionFacts, SummaryFacts, TemperFacts};
 use crate::boundary::array::column;
 use crate::boundary::error::UsageError;
 use crate::boundary::release_gil::{compute, enter};
@@ -22,6 +7,18 @@ use crate::log::Log;
 use crate::reward::asymmetric;
 use crate::sample::sampler_by_name;
 use crate::target::temperature;
+use karl_core::filter::{ConstantCount, Rules, Verdict, count_other_rewards, tally};
+use karl_core::replay::recency;
+use karl_core::selection::LogZRange;
+use karl_core::sketch::Moments;
+use karl_core::stream::StreamSummary as Stream;
+use karl_core::summary::Summary;
+use karl_core::target::{Note, Tempered};
+use karl_core::{
+    Groups, Population, Sampler, Scopes, Score, SelectionSettings, select, select_scored, select_weighted,
+};
+use karl_log::columns::category::Category;
+use pyo3::prelude::*;
 
 /// Rows of a log that may be drawn, and their weights.
 #[pyclass(frozen, module = "karl_fast._core")]
@@ -289,4 +286,157 @@ fn score_by_name(name: &str, ddof: u8, eps: f64) -> PyResult<Score> {
             "score is {name:?}, wanted raw, centre, zscore or leave-one-out"
         ))),
     }
+}
+
+/// Scope of log Z.
+#[derive(Clone, Copy)]
+enum Partition {
+    Global,
+    Group,
+    Field,
+}
+
+impl Partition {
+    fn by_name(name: &str) -> PyResult<Self> {
+        match name {
+            "global" => Ok(Self::Global),
+            "group" => Ok(Self::Group),
+            "field" => Ok(Self::Field),
+            _ => Err(UsageError::new_err(format!("partition_by is {name:?}, wanted global, group or field"))),
+        }
+    }
+}
+
+/// Return the composite reward; none where it is the log's own column.
+#[allow(clippy::float_cmp, reason = "the weight is 1 to the bit, or the product is made")]
+fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Result<Option<Vec<f64>>> {
+    if log.reward.is_some() || (log.components.len() == 1 && weights == [1.0]) {
+        return Ok(None);
+    }
+    log.composite(weights).map(Some)
+}
+
+fn rewards<'a>(log: &'a karl_log::Log, own: Option<&'a [f64]>) -> &'a [f64] {
+    let read = log.reward.as_ref().or_else(|| log.components.first());
+    own.unwrap_or_else(|| read.map_or(&[], Vec::as_slice))
+}
+
+fn with<T, E: From<karl_core::Error>>(
+    log: &karl_log::Log,
+    partition: Partition,
+    sampler: Sampler,
+    own: Option<&[f64]>,
+    work: impl FnOnce(&Population<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let groups = as_groups(&log.group)?;
+    let field = if let Partition::Field = partition { Some(as_groups(&log.partition)?) } else { None };
+    let scopes = match (partition, &field) {
+        (Partition::Group, _) => Scopes::OfOrAlone(&groups),
+        (_, Some(field)) => Scopes::Of(field),
+        _ => Scopes::Whole,
+    };
+    let fingerprints = log.fingerprints.as_deref();
+    // Other samplers do not look at them.
+    let digests = (sampler == Sampler::WeightedReservoir).then(|| log.digests());
+    work(&Population {
+        keys: &log.keys,
+        rewards: rewards(log, own),
+        groups: &groups,
+        scopes,
+        fingerprints,
+        digests: digests.as_deref(),
+    })
+}
+
+fn as_groups(category: &Category) -> karl_core::Result<Groups<'_>> {
+    Groups::from_codes(category.codes(), category.names().len())
+}
+
+/// The groups of a log; those of a stream are not known.
+#[derive(IntoPyObject)]
+struct GroupFacts {
+    count: usize,
+    comparable: usize,
+    constant_at_top: usize,
+    constant_at_bottom: usize,
+    constant_other: usize,
+}
+
+impl GroupFacts {
+    fn new(log: &karl_log::Log, constant: ConstantCount) -> Self {
+        Self {
+            count: log.group.names().len(),
+            comparable: constant.groups,
+            constant_at_top: constant.all_max,
+            constant_at_bottom: constant.all_min,
+            constant_other: constant.other,
+        }
+    }
+}
+
+/// The numbers of a selection, as a dictionary.
+#[derive(IntoPyObject)]
+struct SelectionFacts {
+    verdicts: Vec<(&'static str, u64)>,
+    kept: usize,
+    /// Duplicates with another reward than the row that was kept; None where duplicates are not dropped.
+    duplicates_with_other_reward: Option<u64>,
+    groups: Option<GroupFacts>,
+    ungrouped: u64,
+    inverse_temperature: f64,
+    wanted_ess: Option<f64>,
+    /// ESS of the scores alone, as a share of the kept rows.
+    tempered_share: f64,
+    reached_ess: f64,
+    reached_share: f64,
+    note: Option<&'static str>,
+    log_z: LogZSummary,
+    largest_weight_share: f64,
+    expected_reward: f64,
+}
+
+/// log Z of the scopes that have rows, as a dictionary: how many, between what, and each by number where they are few.
+#[derive(IntoPyObject)]
+struct LogZSummary {
+    scopes: usize,
+    min: Option<f64>,
+    max: Option<f64>,
+    values: Option<Vec<f64>>,
+}
+
+/// Largest number of log Z that are listed one by one.
+const SCOPES_TOLD: usize = 100;
+
+/// A column's statistics, as a dictionary.
+#[derive(IntoPyObject)]
+struct SummaryFacts {
+    count: u64,
+    mean: f64,
+    std: f64,
+    min: f64,
+    max: f64,
+    /// Edges and counts; None for a stream, since its range is known only at the end.
+    histogram: Option<(Vec<f64>, Vec<u64>)>,
+}
+
+impl SummaryFacts {
+    fn new(summary: Summary) -> Self {
+        let Summary { count, mean, std, min, max, histogram } = summary;
+        Self { count, mean, std, min, max, histogram: Some((histogram.edges, histogram.counts)) }
+    }
+
+    fn of_stream(seen: &Moments) -> Self {
+        let Moments { count, min, max, .. } = *seen;
+        Self { count, mean: seen.mean(), std: seen.std(), min, max, histogram: None }
+    }
+}
+
+/// One line of the table of temperatures, as a dictionary.
+#[derive(IntoPyObject)]
+struct TemperFacts {
+    inverse_temperature: f64,
+    ess: f64,
+    share: f64,
+    top_share: f64,
+    expected_reward: f64,
 }
