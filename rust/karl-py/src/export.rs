@@ -1,7 +1,7 @@
 //! Binding of `karl_log::export`: from a selection to files.
 
 use crate::atomic_output::OutputTarget;
-use crate::boundary::array::column;
+use crate::boundary::array::{column, threads};
 use crate::boundary::error::{UsageError, to_python};
 use crate::boundary::release_gil::enter;
 use crate::log::Log;
@@ -11,14 +11,17 @@ use karl_core::sample::strata::{Allocation, budgets_by_name};
 use karl_core::{Ranking, Sampler, Verdict};
 use karl_log::columns::category::Category;
 use karl_log::conversation::Flaw;
+use karl_log::data_set::{BadRow, RowProblem, RowTable, read_rows};
 use karl_log::export::directory::{DirectoryFile, SPLITS, WrittenFile};
 use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits, Strata, directory};
 use karl_log::intern::Names;
 use karl_log::{Error, Place, export};
 use karl_redact::Pseudonyms;
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 
 /// The rows of a data set before it is written.
 #[pyclass(frozen, module = "karl_fast._core")]
@@ -415,5 +418,53 @@ impl StrataDraw<'_> {
         let named = self.column.largest(&self.kept).into_iter().map(|code| code as usize);
         let told = named.chain((self.kept[unnamed] > 0).then_some(unnamed)).map(stratum).collect();
         (told, self.kept.iter().filter(|&&kept| kept > 0).count())
+    }
+}
+
+/// Columns of the rows of a file, or the first damaged row with the number of its line.
+#[derive(IntoPyObject)]
+pub(crate) struct RowColumns<'py> {
+    bad: Option<(usize, &'static str)>,
+    lines: Bound<'py, PyArray1<u64>>,
+    bytes: Bound<'py, PyArray1<u64>>,
+    messages: Bound<'py, PyArray1<i64>>,
+    turns: Bound<'py, PyArray1<i64>>,
+    records: Bound<'py, PyArray1<u64>>,
+    groups: Bound<'py, PyArray1<u64>>,
+    rewards: Bound<'py, PyArray1<f64>>,
+}
+
+/// Read numbers and hashes of every row of a file of a data set. Rows that are `stamped` have an object
+/// `karl_fast` with their id, group and reward.
+#[pyfunction]
+pub(crate) fn data_set_rows(py: Python<'_>, path: PathBuf, stamped: bool) -> PyResult<RowColumns<'_>> {
+    let found = enter(py, None, |watch| read_rows(&path, stamped, threads(), watch))?;
+    Ok(match found {
+        Ok(table) => columns(py, table, None),
+        Err(BadRow { line, problem }) => {
+            columns(py, RowTable::default(), Some((line, problem_name(problem))))
+        }
+    })
+}
+
+fn columns<'py>(py: Python<'py>, table: RowTable, bad: Option<(usize, &'static str)>) -> RowColumns<'py> {
+    RowColumns {
+        bad,
+        lines: table.lines.into_pyarray(py),
+        bytes: table.bytes.into_pyarray(py),
+        messages: table.messages.into_pyarray(py),
+        turns: table.turns.into_pyarray(py),
+        records: table.records.into_pyarray(py),
+        groups: table.groups.into_pyarray(py),
+        rewards: table.rewards.into_pyarray(py),
+    }
+}
+
+fn problem_name(problem: RowProblem) -> &'static str {
+    match problem {
+        RowProblem::NotUtf8 => "the row is not UTF-8",
+        RowProblem::NoJson => "the row is not JSON",
+        RowProblem::NotAnObject => "the row is not a JSON object",
+        RowProblem::NoStamp => "the row has no object karl_fast with its id, group and reward",
     }
 }

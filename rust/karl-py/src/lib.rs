@@ -9,13 +9,9 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 
 mod advantage;
-mod archive;
 mod atomic_output;
 mod boundary;
-mod commits;
-mod convert;
 mod curriculum;
-mod data_set;
 mod diversity;
 mod export;
 mod filter;
@@ -23,18 +19,16 @@ mod kl;
 mod log;
 mod logsumexp;
 mod objective;
-mod outcomes;
-mod pairs;
 mod protection;
 mod replay;
 mod resampling;
 mod reward;
-mod rng;
 mod sample;
 mod selection;
 mod sketch;
 mod stream;
 mod target;
+mod transcripts;
 
 /// Everything that carries no gradient.
 #[pyo3::pymodule(gil_used = false)]
@@ -46,24 +40,18 @@ mod _core {
         set_scores, shrunk, whiten, zscore,
     };
     #[pymodule_export]
-    use super::archive::collect;
-    #[pymodule_export]
     use super::atomic_output::OutputTarget;
     #[pymodule_export]
     use super::boundary::build_info::build_facts;
     #[pymodule_export]
-    use super::commits::convert_commits;
-    #[pymodule_export]
-    use super::convert::{convert, transcript_by_keys, transcripts};
-    #[pymodule_export]
     use super::curriculum::{BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance};
-    #[pymodule_export]
-    use super::data_set::data_set_rows;
     #[pymodule_export]
     use super::diversity::{
         best_at_k, coverage, distinct_n, effective_number, entropy, evenness, gini, mutual_information,
         ngram_gram, pass_at_k, self_bleu, vendi_ngrams,
     };
+    #[pymodule_export]
+    use super::export::data_set_rows;
     #[pymodule_export]
     use super::export::{Draft, Export, redacted};
     #[pymodule_export]
@@ -90,10 +78,6 @@ mod _core {
         token_weights,
     };
     #[pymodule_export]
-    use super::outcomes::{outcome_components, outcomes};
-    #[pymodule_export]
-    use super::pairs::pairs;
-    #[pymodule_export]
     use super::protection::pseudonymous;
     #[pymodule_export]
     use super::replay::{
@@ -108,7 +92,7 @@ mod _core {
         karl_process, karl_reward, karl_rewards, karl_rewards_in, karl_stored, karl_stored_rewards, shaped,
     };
     #[pymodule_export]
-    use super::rng::uniforms;
+    use super::sample::uniforms;
     #[pymodule_export]
     use super::sample::{
         Alias, draw, draw_priority, draw_var_opt, draw_with_inclusion, gumbel_keys, inclusion, reservoir,
@@ -122,6 +106,16 @@ mod _core {
     use super::stream::stream;
     #[pymodule_export]
     use super::target::{awr_weights, boltzmann, regression_intercept, rwr_weights, soft_value, tpo_target};
+    #[pymodule_export]
+    use super::transcripts::collect;
+    #[pymodule_export]
+    use super::transcripts::convert_commits;
+    #[pymodule_export]
+    use super::transcripts::pairs;
+    #[pymodule_export]
+    use super::transcripts::{convert, transcript_by_keys, transcripts};
+    #[pymodule_export]
+    use super::transcripts::{outcome_components, outcomes};
 
     /// The version of the crates and of the package.
     #[pymodule_export]
