@@ -37,7 +37,7 @@ def lacking(thing: Any) -> list[str]:
     missing = [] if re.match(r"\S", text) else ["a summary"]
     if inspect.isroutine(thing):
         names = [name for name in inspect.signature(thing).parameters if name != "self"]
-        sections = [*(["Args"] if names else []), "Returns", "Raises", "Reference"]
+        sections = [*(["Args"] if names else []), "Returns", "Raises"]
         missing += [section for section in sections if not re.search(rf"^{section}s?:", text, re.MULTILINE)]
         return missing + [
             name for name in names if not re.search(rf"^ +[\w`*, ]*\b{name}\b[\w`*, ]*:", text, re.MULTILINE)
@@ -58,8 +58,6 @@ def test_what_a_docstring_lacks_is_named() -> None:
 
         Raises:
             Nothing.
-
-        Reference: none.
         """
 
     def part(rewards: object) -> None:
@@ -70,4 +68,4 @@ def test_what_a_docstring_lacks_is_named() -> None:
         """
 
     assert lacking(whole) == []
-    assert lacking(part) == ["Args", "Raises", "Reference", "rewards"]
+    assert lacking(part) == ["Args", "Raises", "rewards"]
