@@ -7,7 +7,7 @@ settings -> open_log: columns of numbers -> select: rows that may be drawn, weig
 
 The draw itself is in the core: a Gumbel key a row, the k largest win. To follow a sample from the command to its draw,
 read ``cli/commands/sample.py``, ``cli/sample_body.py``, this file, ``log/__init__.py``, ``pipeline/selection.py``, and
-in Rust ``karl-py/src/export/mod.rs``, ``karl-core/src/selection.rs`` and ``karl-core/src/sample/gumbel.rs``.
+in Rust ``karl-py/src/export.rs``, ``karl-core/src/selection.rs`` and ``karl-core/src/sample/gumbel.rs``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ mod named;
 mod pem;
 mod search;
 mod secret;
-mod services;
+mod service_tokens;
 mod url;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ use regex::Regex;
 use super::is_secret::{is_dull, is_random};
 use super::named::is_aws;
 use super::secret::{MARK, NAMES, RANK, Secret, floor, merged};
-use super::services::{COUNT, FAMILIES, Family};
+use super::service_tokens::{COUNT, FAMILIES, Family};
 use super::{assigned, pem, url};
 
 /// Meaning of a sign.
