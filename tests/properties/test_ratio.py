@@ -18,6 +18,7 @@ from karl_fast.ratio import (
     Clip,
     ConstantLength,
     DualClip,
+    Level,
     NoClip,
     SequenceMean,
     SequenceSum,
@@ -25,7 +26,6 @@ from karl_fast.ratio import (
     TwoSided,
     policy_loss,
 )
-from karl_fast.ratio.loss import Level
 from tests.properties.naive import ratio as naive
 from tests.tolerances import F32_TOKENS, SLOPE, TWIN
 

@@ -1,4 +1,9 @@
-"""How different the answers in a log or a data set are, word by word."""
+"""How different the answers in a log or a data set are, word by word.
+
+```text
+distinct_n = different n-grams / all n-grams      unique = mean over groups of different answers / answers
+```
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""A point in the three axes: the loss, its gradient, and the weights of its tokens."""
+"""Ratio of the policy to the behaviour policy, and bounds on its update.
+
+| axis | points |
+|---|---|
+| level of the ratio (``level``) | token, turn, sequence, sequence-product, sequence-token |
+| bound on the update (``clip``) | `Clip`, `DualClip`, `TwoSided`, `Cap`, `NoClip` |
+| aggregation of tokens (``aggregate``) | `SequenceMean`, `TokenMean`, `ConstantLength`, `SequenceSum` |
+
+`policy_loss` combines the three axes: it returns the loss and its exact derivative by each log-probability, from which
+a framework can backpropagate (multiply by ``logp`` and sum, with the coefficients held constant). `token_weights` are
+the aggregate alone, for other terms such as a penalty on the divergence; `token_log_ratio` and `sequence_log_ratio` are
+the ratios alone. The points are those of `karl_fast.objective`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from karl_fast import _core
-from karl_fast.objective.axes.aggregate import Aggregate
-from karl_fast.objective.axes.clip import Bound
+from karl_fast._core import sequence_log_ratio, token_log_ratio
+from karl_fast.objective.axes.aggregate import Aggregate, ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.axes.clip import Bound, Cap, Clip, DualClip, NoClip, TwoSided
 from karl_fast.objective.axes.point import check_point
 
 if TYPE_CHECKING:
@@ -15,6 +28,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.typing import Integers, Reals
+
+__all__ = [
+    "Cap",
+    "Clip",
+    "ConstantLength",
+    "DualClip",
+    "NoClip",
+    "PolicyLoss",
+    "SequenceMean",
+    "SequenceSum",
+    "TokenMean",
+    "TwoSided",
+    "policy_loss",
+    "sequence_log_ratio",
+    "token_log_ratio",
+    "token_weights",
+]
 
 Level: TypeAlias = Literal["token", "turn", "sequence", "sequence-product", "sequence-token"]
 Per: TypeAlias = Literal["sequence", "turn", "token"]
