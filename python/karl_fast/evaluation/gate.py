@@ -157,15 +157,15 @@ def promote(
     require_adapter(str(new))
     if str(over) != BASE:
         require_adapter(str(over), BASE)
-    held_out, units = _held_out(data, by, split)
+    held_out, units = _hash_held_out(data, by, split)
     refuse_overlap(new, read_learned_hashes(Path(new)), held_out)
     records = PromotionRecords(Path(os.path.abspath(link or Path(os.path.abspath(new)).parent / LINK)))  # noqa: PTH100  the link is not followed
     paths = {"new": os.path.realpath(new), "over": None if str(over) == BASE else os.path.realpath(over)}
     facts = {"data": str(data), "by": by, "margin": margin, "confidence": confidence}
-    place, look, before = _begin(records, paths, held_out, units, facts, 1 - confidence)
+    place, look, before = _reserve_look(records, paths, held_out, units, facts, 1 - confidence)
     alpha = alpha_at(look, 1 - confidence)
     try:
-        evidence = _evidence(new, over, data, by, rollouts, model, split, place, progress, on_tokens)
+        evidence = _gather_evidence(new, over, data, by, rollouts, model, split, place, progress, on_tokens)
     except BaseException:  # a signal, too
         if not is_seen(place):
             records.forget(place)
@@ -199,11 +199,11 @@ def check_evidence(learned: Path, data: str | Path, by: By, split: str, link: Pa
         OverlapError: some of the held-out data is in the data set.
         UsageError: no result of the next look could promote.
     """
-    held_out, units = _held_out(data, by, split)
+    held_out, units = _hash_held_out(data, by, split)
     refuse_overlap(learned, hash_data_set(learned), held_out)
     look = 1 + PromotionRecords(link).looks_at(held_out)
     if smallest_p(units) > alpha_at(look, alpha):
-        raise _too_few(units, look, alpha_at(look, alpha))
+        raise _too_few_error(units, look, alpha_at(look, alpha))
 
 
 def rollback(link: str | Path) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def _check(by: str, margin: float, confidence: float, rollouts: RolloutSettings 
         raise UsageError("by is likelihood, and there is no model", "by", "model")
 
 
-def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen_hashes.Seen, int]:
+def _hash_held_out(data: str | Path, by: By, split: str) -> tuple[_seen_hashes.Seen, int]:
     """Return the hashes of held-out data, and the most units that it can have."""
     if by == "rollouts":
         prompts = read_prompts(data)
@@ -252,7 +252,7 @@ def _held_out(data: str | Path, by: By, split: str) -> tuple[_seen_hashes.Seen, 
     return _seen_hashes.of_rows(rows), len(rows)
 
 
-def _begin(
+def _reserve_look(
     records: PromotionRecords,
     paths: dict[str, Any],
     held_out: _seen_hashes.Seen,
@@ -272,7 +272,7 @@ def _begin(
         look = 1 + records.looks_at(held_out)
         spendable = alpha_at(look, alpha)
         if smallest_p(units) > spendable:
-            raise _too_few(units, look, spendable)
+            raise _too_few_error(units, look, spendable)
         adapters = {
             name: None if path is None else {"path": path, "sha256": adapter_hash(path)} for name, path in paths.items()
         }
@@ -281,7 +281,7 @@ def _begin(
         return records.begin(record, held_out), look, before
 
 
-def _too_few(units: int, look: int, alpha: float) -> UsageError:
+def _too_few_error(units: int, look: int, alpha: float) -> UsageError:
     # Beyond FEW units sign patterns are drawn, and the smallest p no longer falls with their number.
     needed = next(count for count in range(units, 2000) if smallest_p(count) <= alpha or count > FEW)
     why = f"look {look} promotes at p <= {alpha:.2g}: wanted {needed} or more"
@@ -291,7 +291,7 @@ def _too_few(units: int, look: int, alpha: float) -> UsageError:
     )
 
 
-def _evidence(
+def _gather_evidence(
     new: str | Path,
     over: str | Path,
     data: str | Path,
@@ -305,7 +305,7 @@ def _evidence(
 ) -> Evidence:
     """Look at the held-out data."""
     if by == "rewards":
-        _same_adapters(Path(data), [new, over])
+        _check_adapters(Path(data), [new, over])
         return compare_logs(Path(data))
     if by == "likelihood":
         return compare_likelihoods(data, str(model), new, None if str(over) == BASE else over, split, on_tokens)
@@ -315,7 +315,7 @@ def _evidence(
     return compare_columns(*evaluation.columns)
 
 
-def _same_adapters(folder: Path, paths: Sequence[str | Path]) -> None:
+def _check_adapters(folder: Path, paths: Sequence[str | Path]) -> None:
     """Raise where an evaluation is of other adapters than those to compare."""
     file = folder / IDENTITY
     if not file.is_file():

@@ -196,11 +196,11 @@ def test_a_folder_named_like_the_link_stays(runs: Path) -> None:
 def test_of_two_concurrent_promotions_the_later_is_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs(runs / "data", BETTER, WORSE)
     logs(runs / "more", BETTER, WORSE, prefix="more")
-    looked = gate._evidence
-    monkeypatch.setattr(gate, "_evidence", lambda *given: [_between(), looked(*given)][1])
+    looked = gate._gather_evidence
+    monkeypatch.setattr(gate, "_gather_evidence", lambda *given: [_between(), looked(*given)][1])
 
     def _between() -> None:
-        monkeypatch.setattr(gate, "_evidence", looked)
+        monkeypatch.setattr(gate, "_gather_evidence", looked)
         assert by_rewards(runs, "third", data="more").promoted
 
     with pytest.raises(OutputTakenError, match="since this promotion began"):
@@ -377,9 +377,9 @@ def test_a_look_that_saw_nothing_is_not_spent(
     def fails(*given: object) -> None:
         raise error
 
-    looked: Callable[..., Any] = gate._evidence
-    monkeypatch.setattr(gate, "_evidence", fails)
+    looked: Callable[..., Any] = gate._gather_evidence
+    monkeypatch.setattr(gate, "_gather_evidence", fails)
     with pytest.raises(type(error)):
         by_rewards(runs)
-    monkeypatch.setattr(gate, "_evidence", looked)
+    monkeypatch.setattr(gate, "_gather_evidence", looked)
     assert by_rewards(runs).look == 1
