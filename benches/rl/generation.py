@@ -126,7 +126,9 @@ def ours(model: Any) -> Callable[[Job], int]:
                 return None
             result = job.results[asked.rollout][turns[asked.rollout]]
             turns[asked.rollout] += 1
-            return ask(asked.rollout, [*asked.tokens, *turn.tokens.tolist(), *result], asked.drawn + len(turn.tokens))
+            return ask(
+                asked.rollout, [*asked.tokens, *turn.tokens.tolist(), *result], asked.num_drawn + len(turn.tokens)
+            )
 
         Generation(decoder, ROWS)([ask(row, one, 0) for row, one in enumerate(job.contexts)], answer)
         return count

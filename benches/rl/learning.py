@@ -35,10 +35,10 @@ class CachedPrefix:
     def __init__(self) -> None:
         self.rewards: list[float] = []
 
-    def started(self, run: Any) -> None:
+    def on_start(self, run: Any) -> None:
         """Nothing to keep yet."""
 
-    def said(self, metrics: dict[str, Any], *_: Any) -> None:
+    def on_round(self, metrics: dict[str, Any], *_: Any) -> None:
         """A round is over."""
         self.rewards.append(metrics["outcome"])
 

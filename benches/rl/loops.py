@@ -41,10 +41,10 @@ def ours(seed: int, rounds: int, clock: Clock, *, kl: bool = True, rows: int = P
     from karl_fast.train.settings import Training
 
     class Viewer:
-        def started(self, run: Any) -> None:
+        def on_start(self, run: Any) -> None:
             clock.tick()
 
-        def said(self, *_: Any) -> None:
+        def on_round(self, *_: Any) -> None:
             clock.tick()
 
     with tempfile.TemporaryDirectory() as folder:

@@ -76,11 +76,11 @@ class Viewer:
     def __init__(self, clock: Clock, others: list[Iterator[float]]) -> None:
         self.clock, self.others = clock, others
 
-    def started(self, run: Any) -> None:
+    def on_start(self, run: Any) -> None:
         """The first round begins."""
         self.clock.begin()
 
-    def said(self, *_: Any) -> None:
+    def on_round(self, *_: Any) -> None:
         """A round is over."""
         self.clock.end()
         for other in self.others:
@@ -116,7 +116,7 @@ def ours(seed: int, task: Task, viewer: Viewer) -> float:
         )
         rl(settings, viewer=viewer)
         run = prepare(settings, resume=True)
-        contexts = [run.policy.encode(prompt.messages) for prompt in run.asked.prompts]
+        contexts = [run.policy.encode(prompt.messages) for prompt in run.prompt_set.prompts]
         budgets = [task.symbols + 1] * len(contexts)
         turns = generate_turns(run.policy, contexts, budgets, temperature=0.01, rows=512, seed=0)
         run.close()

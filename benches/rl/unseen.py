@@ -71,13 +71,13 @@ def prepared(folder: Path, rounds: int) -> OnlineRun:
 
 def measured(run: OnlineRun) -> dict[str, Any]:
     """Make all rounds, and return the errors."""
-    from karl_fast.rl.run import LastMetrics, run_rounds
+    from karl_fast.rl.run import SilentViewer, run_rounds
 
-    run_rounds(run, LastMetrics())
+    run_rounds(run, SilentViewer())
     run.close()
     known = run.curriculum
     assert known.head is not None
-    unseen = [prompt for prompt in run.asked.prompts if prompt.number not in known.rates]
+    unseen = [prompt for prompt in run.prompt_set.prompts if prompt.number not in known.rates]
     wanted = np.array([chance(prompt.messages) for prompt in unseen])
     guesses = np.clip(known.head(unseen), 0.0, 1.0)
     return {

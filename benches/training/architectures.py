@@ -2,7 +2,7 @@
 
     python benches/training/architectures.py [--segments] [TYPE ...]
 
-A model is tiny (tests/unit/train/model_zoo.py). The plan is held against the peak of a gradient of two rows of 96
+A model is tiny (tests/unit/modeling/model_zoo.py). The plan is held against the peak of a gradient of two rows of 96
 tokens; the difference is between the log-probabilities of drawn tokens and those of the forward pass.
 With --segments the plan is held against the peak of a row of 1,024 tokens in segments of 256, and of one of 512 in
 segments of 64, above the weights, with the memory limit of a run; it goes to benches/record/segment_memory.json.
@@ -22,19 +22,18 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import mlx.core as mx
 import numpy as np
 from segments import row_of, step
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted
 
 import record
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
-from karl_fast.modeling.memory import limit_memory
-from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.memory import estimate_training, limit_memory
+from karl_fast.modeling.model_views import checkpoint_layers
 from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.rollout import Packed
-from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
@@ -46,7 +45,7 @@ def trained(kind: str, grad_checkpoint: bool) -> str:
     """The plan over the measured peak."""
     model = adapted(model_zoo.built(kind))
     scorer = Scorer(model)
-    memory = of_model(
+    memory = estimate_training(
         model, scorer.body, scorer.vocabulary, Training(grad_checkpoint=grad_checkpoint), len(model.layers)
     )
     plan = memory.need(ROWS, TOKENS).total
@@ -55,7 +54,7 @@ def trained(kind: str, grad_checkpoint: bool) -> str:
     mx.clear_cache()
     before = mx.get_active_memory() - memory.shape.weights
     mx.reset_peak_memory()
-    with checkpointed(model, grad_checkpoint):
+    with checkpoint_layers(model, grad_checkpoint):
         slope = {"logp": -mx.ones(places.size)}
         mx.eval(backward(model, scorer.body, scorer.head, tokens, places, scorer.rows, slope))
     return f"{plan / (mx.get_peak_memory() - before):.2f}x"
@@ -66,7 +65,7 @@ def in_segments(kind: str, tokens: int, length: int) -> dict[str, Any]:
     model = adapted(model_zoo.built(kind))
     scorer = Scorer(model, length)
     settings, layers = Training(segment_length=length), len(model.layers)
-    memory = of_model(model, scorer.body, scorer.vocabulary, settings, layers, lambda: scorer.carrier)
+    memory = estimate_training(model, scorer.body, scorer.vocabulary, settings, layers, lambda: scorer.carrier)
     need, shape = memory.need(1, tokens), memory.shape
     summed = 2 * shape.trainable + shape.wider  # a gradient and its sum; there is no optimizer
     plan = need.total - shape.weights - shape.adapter + summed

@@ -25,13 +25,12 @@ import mlx.nn as nn
 from mlx.utils import tree_map
 
 import record
-from karl_fast.modeling import memory, model_views
+from karl_fast.modeling import graph_memory, model_views
 from karl_fast.modeling.load import adapt
-from karl_fast.modeling.memory import parabola
-from karl_fast.modeling.model_views import training
+from karl_fast.modeling.memory import estimate_training, largest, parabola
+from karl_fast.modeling.model_views import training_mode
 from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.modeling.segments import StatefulModel
-from karl_fast.train.memory import largest, of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import GB, Training
 
@@ -103,11 +102,16 @@ def built(config: dict[str, Any]) -> Any:
 
 def ours(model: Any, scorer: Scorer, limit: int, length: int) -> int:
     """Tokens of the longest row in segments: the plan is a straight line of them."""
-    plan = of_model(model, scorer.body, scorer.vocabulary, Training(), 16, lambda: StatefulModel(model, scorer.body))
+    plan = estimate_training(
+        model, scorer.body, scorer.vocabulary, Training(), 16, lambda: StatefulModel(model, scorer.body)
+    )
     low, high = 8192, 16_384
-    first, second = (plan.swept(1, tokens, length).total for tokens in (low, high))
+    first, second = (plan.need_in_segments(1, tokens, length).total for tokens in (low, high))
     if first > limit:
-        return largest(low // length, lambda count: plan.swept(1, count * length, length).total <= limit) * length
+        return (
+            largest(low // length, lambda count: plan.need_in_segments(1, count * length, length).total <= limit)
+            * length
+        )
     slope = (second - first) / (high - low)
     return int((limit - first) / slope + low) // length * length
 
@@ -151,8 +155,8 @@ class Theirs:
                 return mx.vjp(call, list(arrays), [mx.zeros_like(arrays[0])])[1]
 
             hidden = mx.zeros((1, tokens, self.size), mx.bfloat16)
-            with training(self.model):
-                self.known[name, tokens] = memory._trace(gradient, hidden, *(array for _, array in kept))[0]
+            with training_mode(self.model):
+                self.known[name, tokens] = graph_memory.trace_graph(gradient, hidden, *(array for _, array in kept))[0]
             layer.load_weights(kept, strict=False)
         return self.known[name, tokens]
 
@@ -164,7 +168,9 @@ class Theirs:
             entropy: mx.array = nn.losses.cross_entropy(self.scorer.head(hidden), targets)
             return entropy.astype(mx.float32).sum()
 
-        return memory._trace(lambda hidden: mx.grad(loss)(hidden), mx.zeros((1, tokens, self.size), mx.bfloat16))[0]
+        return graph_memory.trace_graph(
+            lambda hidden: mx.grad(loss)(hidden), mx.zeros((1, tokens, self.size), mx.bfloat16)
+        )[0]
 
 
 def main() -> None:

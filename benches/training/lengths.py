@@ -2,7 +2,7 @@
 
     python benches/training/lengths.py [--record]
 
-One learned row; tiny random models in float32 (tests/unit/train/model_zoo.py) with a LoRA on every linear layer.
+One learned row; tiny random models in float32 (tests/unit/modeling/model_zoo.py) with a LoRA on every linear layer.
 Each cell runs in a process of its own, because mlx-lm's checkpoints change a class for good. Peaks are above the
 weights, seconds those of the processor. mlx-lm runs up to the length at which this machine has the memory. The table
 goes to benches/record/lengths.json; lines that are there already are not measured again.
@@ -28,8 +28,8 @@ import mlx.optimizers as optim
 import numpy as np
 from mlx_lm.tuner import trainer
 from segments import planned, row_of, step
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted
 from trainers import Cached, Rows
 
 import record

@@ -3,7 +3,7 @@
     python benches/training/model_table.py [TYPE ...]   # prints rows
     python benches/training/model_table.py --check      # fails where a row of the page is another one
 
-Models are tiny and random (tests/unit/train/model_zoo.py). A cell is `yes`, or `no` with the reason beside it.
+Models are tiny and random (tests/unit/modeling/model_zoo.py). A cell is `yes`, or `no` with the reason beside it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from tests.external_gradients import pulled
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted, examples
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted, examples
 
 from karl_fast.errors import KarlError, ModelError
+from karl_fast.modeling.memory import estimate_training
 from karl_fast.modeling.segments import SegmentPass, carry_states
 from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.train.batching import pad_rows
-from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
@@ -59,7 +59,7 @@ def trains(kind: str, bits: int | None = None) -> bool:
     """True if a plan and a finite gradient that is not zero come of it."""
     model = made(kind, bits)
     scorer, batch = Scorer(model), pad_rows(examples(2, longest=40))
-    of_model(model, scorer.body, scorer.vocabulary, Training(), len(model.layers)).need(2, 32)
+    estimate_training(model, scorer.body, scorer.vocabulary, Training(), len(model.layers)).need(2, 32)
     _, gradient = pulled(scorer.trace(batch), lambda logp: -logp.sum())
     sizes = [float(mx.abs(one).max()) for one in gradient.values()]
     return bool(np.isfinite(sizes).all()) and max(sizes) > 0

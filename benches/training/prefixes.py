@@ -5,8 +5,8 @@
 Tokens: the sessions of Claude Code and the trials of tau-bench in a folder of logs, each as one row, rendered by the
 template of a tiny model (examples/make_tiny_model.py), in batches of 8 as `train` draws them and with all rows of a
 group together; and the groups of a run of `rl` on the prompts of those trials. Time: the gradient of 8 rollouts behind
-one prompt, on tiny models with a LoRA on every linear layer (tests/unit/train/model_zoo.py), with and without sharing
-in turn, the best of three. The table goes to benches/record/prefixes.json.
+one prompt, on tiny models with a LoRA on every linear layer (tests/unit/modeling/model_zoo.py), with and without
+sharing in turn, the best of three. The table goes to benches/record/prefixes.json.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 
 import mlx.core as mx
 import numpy as np
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted
 
 import record
-from karl_fast.modeling.chunked_logp import global_norm
 from karl_fast.modeling.load import load
+from karl_fast.modeling.optimizer import global_norm
 from karl_fast.modeling.segments import cut_segments
 from karl_fast.rl import Online, rl
 from karl_fast.rl.language_model import LanguageModel
@@ -102,11 +102,11 @@ class Kept:
     def __init__(self) -> None:
         self.rollouts: list[Any] = []
 
-    def started(self, run: Any) -> None: ...
+    def on_start(self, run: Any) -> None: ...
 
-    def judged(self, line: Any, failures: Any) -> None: ...
+    def on_evaluation(self, line: Any, failures: Any) -> None: ...
 
-    def said(self, metrics: Any, rollouts: Any, failures: Any) -> None:
+    def on_round(self, metrics: Any, rollouts: Any, failures: Any) -> None:
         self.rollouts += rollouts
 
 
@@ -168,7 +168,7 @@ def timed(kind: str, prompt: int, length: int | None) -> dict[str, Any]:
     )
     policy, (tokens, mask) = LanguageModel(loaded), group(prompt)
     both = {name: Forward(policy, 1.0, segment_length=length) for name in ("shared", "alone")}
-    both["alone"].__dict__["_uncarried"] = "a reason"
+    both["alone"].__dict__["_carry_obstacle"] = "a reason"
     _ = both["shared"].carrier
     best: dict[str, tuple[float, int, Any]] = {}
     for _ in range(3):

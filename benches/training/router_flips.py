@@ -2,7 +2,7 @@
 
     python benches/training/router_flips.py [--record]
 
-Tiny random models in float32 (tests/unit/train/model_zoo.py), 1,024 tokens, segments of 64. A flip is a token in a
+Tiny random models in float32 (tests/unit/modeling/model_zoo.py), 1,024 tokens, segments of 64. A flip is a token in a
 layer with another set of experts. MLX computes experts on a CPU in float32 alone. The table goes to
 benches/record/router_flips.json.
 """
@@ -20,8 +20,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 import mlx.core as mx
 import numpy as np
 from segments import row_of
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted
 
 import record
 from karl_fast.train.model_logprobs import Scorer

@@ -2,7 +2,7 @@
 
     python benches/training/segments.py [--longest TOKENS]
 
-Tiny random models in float32 (tests/unit/train/model_zoo.py), with a LoRA on every linear layer. A row is one of so
+Tiny random models in float32 (tests/unit/modeling/model_zoo.py), with a LoRA on every linear layer. A row is one of so
 many tokens, all of them learned. Peaks are above the weights; the plan is that of `karl_fast.train.memory`, and the
 memory limit of MLX, as in a run. Both gradients are compared where the whole row is short enough. The table goes to
 benches/record/segments.json.
@@ -23,14 +23,13 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
 
 import mlx.core as mx
 import numpy as np
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted
 
 import record
-from karl_fast.modeling.chunked_logp import global_norm
-from karl_fast.modeling.memory import limit_memory
+from karl_fast.modeling.memory import estimate_training, limit_memory
+from karl_fast.modeling.optimizer import global_norm
 from karl_fast.train.batching import PaddedBatch
-from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 
@@ -71,9 +70,9 @@ def step(model: Any, row: PaddedBatch, length: int | None) -> tuple[dict[str, mx
 def planned(model: Any, tokens: int, length: int) -> dict[str, int]:
     """The plan of a row in segments: all of it above the weights and the adapter, and the states."""
     scorer = Scorer(model)
-    memory = of_model(model, scorer.body, scorer.vocabulary, Training(), 4, lambda: scorer.carrier)
-    need = memory.swept(1, tokens, length)
-    layer = memory.carried()(1, tokens, length).layer
+    memory = estimate_training(model, scorer.body, scorer.vocabulary, Training(), 4, lambda: scorer.carrier)
+    need = memory.need_in_segments(1, tokens, length)
+    layer = memory.segment_plan()(1, tokens, length).layer
     return {"planned": need.states + need.activations + need.head, "states": need.states, "layer": layer}
 
 

@@ -20,12 +20,12 @@ from karl_fast.cli.reports.train import Silent
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import Checkpoints, TrainingState, open_trackers
 from karl_fast.modeling.load import adapt
+from karl_fast.modeling.memory import Need
 from karl_fast.train import Training
 from karl_fast.train import trainer as loop
 from karl_fast.train.batching import BatchOrder, row_units
 from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import Example
-from karl_fast.train.memory import Need
 from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.setup import OfflineRun
 from karl_fast.train.step import Learner
@@ -145,7 +145,7 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
             return rows
 
     with tempfile.TemporaryDirectory() as folder:
-        adam = optimizer.build(SETTINGS)
+        adam = optimizer.build_optimizer(SETTINGS)
         adam.init(model.trainable_parameters())
         run = OfflineRun(
             settings=SETTINGS,
@@ -156,7 +156,7 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
             state=TrainingState(),
             checkpoints=Checkpoints(Path(folder), {}, keep=1),
             trackers=open_trackers(SETTINGS, Path(folder), 0),
-            judged=[],
+            held_out=[],
             accounts={},
             need=Need(0, 0, 0, 0),
             limit_bytes=0,

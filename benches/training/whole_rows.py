@@ -33,7 +33,7 @@ from mlx.utils import tree_map
 import record
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.load import adapt, load
-from karl_fast.modeling.optimizer import aim
+from karl_fast.modeling.optimizer import set_learning_rate
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.examples import Example, fit_text
 from karl_fast.train.recipe import OfflineObjective
@@ -96,15 +96,18 @@ def trained(model: str, steps: list[list[Text]], held: list[Text], length: int |
     loaded.model.update(tree_map(lambda one: mx.array(_drawn(random, one.shape)) if one.ndim > 1 else one, weights))
     loaded.model.train()
     rows = [Example(text, number) for number, text in enumerate(text for step in steps for text in step)]
-    learner, adam = Learner(loaded.model, rows, OfflineObjective(SETTINGS, rows), length), optimizer.build(SETTINGS)
+    learner, adam = (
+        Learner(loaded.model, rows, OfflineObjective(SETTINGS, rows), length),
+        optimizer.build_optimizer(SETTINGS),
+    )
     adam.init(loaded.model.trainable_parameters())
     at = 0
     for step in steps:
         numbers = range(at, at := at + len(step))
         gradient = learner.gradient([[number] for number in numbers])
-        aim(adam, SETTINGS, SETTINGS.learning_rate)
-        scale = min(1.0, 1.0 / gradient.norm)
-        adam.update(loaded.model, {name: one * scale for name, one in gradient.values.items()})
+        set_learning_rate(adam, SETTINGS, SETTINGS.learning_rate)
+        scale = min(1.0, 1.0 / gradient.norms["model"])
+        adam.update(loaded.model, {name: one * scale for name, one in gradient.parts["model"].items()})
     judged = [Example(text, number) for number, text in enumerate(held)]
     judge = Learner(loaded.model, judged, learner.objective, TAIL).scorer
     nats, counts = judge.losses(judged, [[number] for number in range(len(judged))])

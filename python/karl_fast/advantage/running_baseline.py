@@ -77,9 +77,9 @@ def ema_baseline(
 
     Reference: karl 1.0.0, ``weight_updater.py``.
     """
-    before = Ema() if state is None else state
-    if not isinstance(before, Ema):
-        raise ArgumentError(f"state is a {type(before).__name__}, wanted an Ema or None")
-    how: Any = {"alpha": alpha, "start": start, "ids": before.ids, "baselines": before.baselines}
-    found = _core.ema_baseline(rewards, group_ids, offsets=offsets, **how)
-    return EmaAdvantages(found["advantages"], Ema(found["ids"], found["baselines"]))
+    earlier = Ema() if state is None else state
+    if not isinstance(earlier, Ema):
+        raise ArgumentError(f"state is a {type(earlier).__name__}, wanted an Ema or None")
+    how: Any = {"alpha": alpha, "start": start, "ids": earlier.ids, "baselines": earlier.baselines}
+    result = _core.ema_baseline(rewards, group_ids, offsets=offsets, **how)
+    return EmaAdvantages(result["advantages"], Ema(result["ids"], result["baselines"]))

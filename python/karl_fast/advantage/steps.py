@@ -98,4 +98,4 @@ def state_ids(observations: Iterable[str | bytes]) -> NDArray[np.int64]:
     Reference: Feng et al. 2025 (arXiv:2505.10978), section 4.2.
     """
     numbers: dict[str | bytes, int] = {}
-    return np.fromiter((numbers.setdefault(seen, len(numbers)) for seen in observations), dtype=np.int64)
+    return np.fromiter((numbers.setdefault(observation, len(numbers)) for observation in observations), dtype=np.int64)

@@ -189,7 +189,7 @@ def _in_folder_of(config: CycleConfig) -> Iterator[None]:
 
 
 def _check_train(config: CycleConfig) -> None:
-    from karl_fast.modeling.load import ADAPTERS, require
+    from karl_fast.modeling.load import ADAPTERS, require_mlx_lm
     from karl_fast.settings.sample import Settings
     from karl_fast.settings.schema import build
     from karl_fast.train.config import load
@@ -199,7 +199,7 @@ def _check_train(config: CycleConfig) -> None:
     file = load(config.file)
     settings = build(Training, file.settings)
     with contextlib.chdir(config.file.parent):
-        require()
+        require_mlx_lm()
         _require_model(config.model)
         weights = file.resume_adapter_file
         if weights is not None and not Path(weights).is_file():

@@ -51,15 +51,15 @@ class PolicyAttempts:
         decoder = Decoder(self.policy, rollouts.temperature)
         sampling = replace(build_sampling(settings), group_size=rollouts.attempts)
         self.collector = Collector(decoder, reward_functions, sampling, make)
-        self.chunks = held_out.chunks(self.collector, self.prompts)
+        self.chunks = held_out.prompt_chunks(self.collector, self.prompts)
         self._check_memory(max(length for length in lengths if length < settings.max_context))
 
     def _check_memory(self, longest: int) -> None:
         """Raise if the attempts at the largest chunk of prompts need more memory than there is."""
         settings = self.rollouts.settings
         groups = max(map(len, self.chunks))
-        sizes = replace(memory.sizes_of(settings, longest), group_size=self.rollouts.attempts, groups=groups)
-        memory.of_policy(self.policy, settings, {}).check_generation(sizes, settings)
+        sizes = replace(memory.Sizes.of_run(settings, longest), group_size=self.rollouts.attempts, groups=groups)
+        memory.estimate_round(self.policy, settings, {}).check_generation(sizes, settings)
 
     def attempt(self, progress: Callable[[str, int, int, list[str]], None] | None) -> list[Rollout]:
         """Make the attempts that are left, and return all of them from the log."""

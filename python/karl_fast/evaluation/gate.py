@@ -44,7 +44,7 @@ from karl_fast.evaluation.overlap import hash_data_set, read_learned_hashes, ref
 from karl_fast.evaluation.promotions import PromotionRecords, is_seen
 from karl_fast.evaluation.rollouts import BASE, IDENTITY, SIDES, adapter_hash, evaluate_rollouts
 from karl_fast.export.training_rows import open_source
-from karl_fast.modeling.load import require, require_adapter
+from karl_fast.modeling.load import require_adapter, require_mlx_lm
 from karl_fast.resampling import FEW
 from karl_fast.rl.settings import read_prompts
 from karl_fast.settings.validation import refuse_empty
@@ -153,7 +153,7 @@ def promote(
     refuse_empty(new=new, over=over, data=data, link=link)
     _check(by, margin, confidence, rollouts, model)
     if by != "rewards":
-        require()
+        require_mlx_lm()
     require_adapter(str(new))
     if str(over) != BASE:
         require_adapter(str(over), BASE)

@@ -20,7 +20,7 @@ from karl_fast import _atomic
 from karl_fast._user_code import here, within
 from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
 from karl_fast.modeling.checkpoint import ADAPTERS
-from karl_fast.modeling.load import require, require_adapter
+from karl_fast.modeling.load import require_adapter, require_mlx_lm
 from karl_fast.resampling import Measure, PairedDifference, measure, paired_differences
 from karl_fast.rl import held_out
 from karl_fast.rl.rewards import count_missing
@@ -153,8 +153,8 @@ def evaluate_rollouts(
 
     Reference: Chen et al. 2021 (arXiv:2107.03374) for pass@k.
     """
-    require()
-    from karl_fast.evaluation.attempts import PolicyAttempts  # with MLX, which `require` has looked for
+    require_mlx_lm()
+    from karl_fast.evaluation.attempts import PolicyAttempts  # with MLX, which `require_mlx_lm` has checked
 
     refuse_empty(out=out, prompts=rollouts.prompts, adapter_path=adapter_path, against=against)
     began, folder = here(), here() / out
@@ -241,7 +241,7 @@ def _check_same(file: Path, identity: dict[str, Any]) -> None:
 
 
 def _result(rollouts: RolloutSettings, logs: list[list[Rollout]], too_long: int, folder: Path) -> RolloutEvaluation:
-    columns = tuple(held_out.columns(log).columns(solved_at=rollouts.solved_at) for log in logs)
+    columns = tuple(held_out.attempt_columns(log).columns(solved_at=rollouts.solved_at) for log in logs)
     intervals: dict[str, Any] = {"level": rollouts.confidence, "seed": rollouts.seed}
     evaluation = RolloutEvaluation(
         prompts=len({rollout.prompt.id for rollout in logs[0]}),

@@ -49,7 +49,7 @@ def linear_keys(model: nn.Module, *, dora: bool = False) -> list[str]:
             if name and _has_adapter(module, dora):
                 linear.setdefault(name, []).append(module)
     read = _weights_read(model, [module for modules in linear.values() for module in modules])
-    return sorted(name for name, modules in linear.items() if not any(id(one) in read for one in modules))
+    return sorted(name for name, modules in linear.items() if not any(id(module) in read for module in modules))
 
 
 def _has_adapter(module: nn.Module, dora: bool) -> bool:
@@ -87,32 +87,32 @@ def _weights_read(model: nn.Module, linear: Sequence[nn.Module]) -> set[int]:
     """
     import mlx.core as mx
 
-    found: set[int] = set()
-    before = [(module, type(module)) for module in linear]
-    there = [(module, dict(module)) for module in linear]
-    for module, kind in before:
-        module.__class__ = _watched(kind, found)
+    ids: set[int] = set()
+    kinds = [(module, type(module)) for module in linear]
+    fields = [(module, dict(module)) for module in linear]
+    for module, kind in kinds:
+        module.__class__ = _watched(kind, ids)
     try:
         with contextlib.suppress(RuntimeError, ValueError, TypeError, AttributeError, LookupError):
             model(mx.array([[1, 2, 3]]))  # lazy: nothing is computed; what cannot be is reported by `views.split`
     finally:
-        for module, kind in before:
+        for module, kind in kinds:
             module.__class__ = kind
-        for module, held in there:
-            dict.update(module, held)  # nn.Module.update wants a tree of parameters
-    return found
+        for module, values in fields:
+            dict.update(module, values)  # nn.Module.update wants a tree of parameters
+    return ids
 
 
-def _watched(kind: type, found: set[int]) -> type:
+def _watched(kind: type, ids: set[int]) -> type:
     def get(module: Any, name: str) -> Any:
         if name == "weight":
-            found.add(id(module))
+            ids.add(id(module))
         return kind.__getattr__(module, name)  # type: ignore[attr-defined]
 
     return type(kind.__name__, (kind,), {"__getattr__": get})
 
 
-def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
+def load_start_weights(model: Any, file: Path, config: dict[str, Any]) -> None:
     """Load the weights of an adapter into an adapted model to continue from.
 
     Args:
@@ -124,14 +124,14 @@ def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
         ModelError: the file is not there, no safetensors or cut, or something in it or in its configuration does not
             fit; the message names the first that does not.
     """
-    weights = tensors(file)
+    weights = load_tensors(file)
     if (file.parent / CONFIG).is_file():
         _agree(file.parent / CONFIG, config, len(model.layers))
-    fit(weights, flatten_tree(model.trainable_parameters()), str(file))
+    check_fit(weights, flatten_tree(model.trainable_parameters()), str(file))
     model.load_weights(list(weights.items()), strict=False)
 
 
-def unrecorded(file: Path, config: dict[str, Any]) -> str | None:
+def unrecorded_remark(file: Path, config: dict[str, Any]) -> str | None:
     """Return the assumptions about weights without a configuration; None if there is one."""
     scale = config.get("lora_parameters", {}).get("scale")
     if scale is None or (file.parent / CONFIG).is_file():
@@ -139,7 +139,7 @@ def unrecorded(file: Path, config: dict[str, Any]) -> str | None:
     return f"there is no {CONFIG} beside {file}: lora_scale {scale:g} of this run is taken for that of the weights"
 
 
-def put(model: Any, folder: Path) -> None:
+def attach_adapter(model: Any, folder: Path) -> None:
     """Load an adapter into a model, in evaluation mode.
 
     Raises:
@@ -147,7 +147,7 @@ def put(model: Any, folder: Path) -> None:
     """
     from mlx_lm.tuner.utils import linear_to_lora_layers
 
-    weights, config = tensors(folder / "adapters.safetensors"), _config(folder / CONFIG)
+    weights, config = load_tensors(folder / "adapters.safetensors"), _config(folder / CONFIG)
     kind = config.get("fine_tune_type", "lora")
     if kind != "full":
         _check_keys(folder / CONFIG, model, config["lora_parameters"].get("keys"))
@@ -157,32 +157,36 @@ def put(model: Any, folder: Path) -> None:
             raise _damaged(
                 folder / CONFIG, f"makes no adapter of this model: {type(error).__name__}: {error}"
             ) from error
-    held = flatten_tree(model.parameters())
-    wanted = {name: value for name, value in held.items() if (name in weights if kind == "full" else _own(name, held))}
-    fit(weights, wanted, str(folder / "adapters.safetensors"))
+    parameters = flatten_tree(model.parameters())
+    own = {
+        name: value
+        for name, value in parameters.items()
+        if (name in weights if kind == "full" else _own(name, parameters))
+    }
+    check_fit(weights, own, str(folder / "adapters.safetensors"))
     model.load_weights(list(weights.items()), strict=False)
     model.eval()
 
 
 def _check_keys(file: Path, model: Any, keys: Any) -> None:
     """Raise where a configuration names layers that a model does not have; mlx-lm would leave them out."""
-    known = {name for module in (model, *model.layers) for name, _ in module.named_modules()}
-    if not isinstance(keys, list) or not (alien := sorted({str(key) for key in keys} - known)):
+    names = {name for module in (model, *model.layers) for name, _ in module.named_modules()}
+    if not isinstance(keys, list) or not (alien := sorted({str(key) for key in keys} - names)):
         return
-    there = ", ".join(linear_keys(model))
-    error = _damaged(file, f"names layers that this model does not have: {', '.join(alien)}; there are {there}")
+    keys_text = ", ".join(linear_keys(model))
+    error = _damaged(file, f"names layers that this model does not have: {', '.join(alien)}; there are {keys_text}")
     error.hint = "give the model that the adapter was trained on"
     raise error
 
 
-def _own(name: str, held: dict[str, mx.array]) -> bool:
+def _own(name: str, parameters: dict[str, mx.array]) -> bool:
     """Return whether a parameter is one of an adapter."""
     module, _, leaf = name.rpartition(".")
-    return leaf in LEAVES and f"{module}.lora_a" in held
+    return leaf in LEAVES and f"{module}.lora_a" in parameters
 
 
-def fit(
-    weights: dict[str, mx.array], wanted: dict[str, mx.array], source: str, kind: type[KarlError] = ModelError
+def check_fit(
+    weights: dict[str, mx.array], expected: dict[str, mx.array], source: str, kind: type[KarlError] = ModelError
 ) -> None:
     """Raise where tensors are not those of a model, by name, shape and type.
 
@@ -194,20 +198,20 @@ def fit(
     """
     if not weights:
         raise _error(kind, f"{source} has no tensor", WHOLE)
-    for name in sorted(weights.keys() | wanted.keys()):
-        if said := _misfit(name, weights.get(name), wanted.get(name)):
-            there = sum(_misfit(one, weights.get(one), value) is None for one, value in wanted.items())
-            raise _error(kind, f"{source} {said}; {there} of the model's {len(wanted)} tensors fit", ALIKE)
+    for name in sorted(weights.keys() | expected.keys()):
+        if difference := _misfit(name, weights.get(name), expected.get(name)):
+            count = sum(_misfit(key, weights.get(key), value) is None for key, value in expected.items())
+            raise _error(kind, f"{source} {difference}; {count} of the model's {len(expected)} tensors fit", ALIKE)
 
 
-def _misfit(name: str, came: mx.array | None, wanted: mx.array | None) -> str | None:
+def _misfit(name: str, tensor: mx.array | None, expected: mx.array | None) -> str | None:
     """Return how a tensor differs from the model's; None where it fits."""
-    if came is None:
-        return f"lacks {name}, {_form(wanted)}"
-    if wanted is None:
-        return f"has {name}, {_form(came)}, which the model does not have"
-    if _form(came) != _form(wanted):
-        return f"has {name} as {_form(came)}, wanted {_form(wanted)}"
+    if tensor is None:
+        return f"lacks {name}, {_form(expected)}"
+    if expected is None:
+        return f"has {name}, {_form(tensor)}, which the model does not have"
+    if _form(tensor) != _form(expected):
+        return f"has {name} as {_form(tensor)}, wanted {_form(expected)}"
     return None
 
 
@@ -215,11 +219,11 @@ def _form(tensor: Any) -> str:
     return f"{str(tensor.dtype).rpartition('.')[2]} of the shape {tuple(tensor.shape)}"
 
 
-def tensors(file: Path, kind: type[KarlError] = ModelError) -> dict[str, mx.array]:
+def load_tensors(file: Path, kind: type[KarlError] = ModelError) -> dict[str, mx.array]:
     """Read a file of safetensors that is whole; raise the error where it is not."""
     if not file.is_file():
-        said = "it is a folder, wanted a file" if file.is_dir() else "there is no such file"
-        raise _error(kind, f"cannot load {file}: {said}", beside(file) or WHOLE)
+        problem = "it is a folder, wanted a file" if file.is_dir() else "there is no such file"
+        raise _error(kind, f"cannot load {file}: {problem}", beside(file) or WHOLE)
     try:
         if wrong := truncation(file):
             raise _error(kind, f"cannot load {file}: {wrong}", WHOLE)
@@ -230,59 +234,59 @@ def tensors(file: Path, kind: type[KarlError] = ModelError) -> dict[str, mx.arra
         raise _error(kind, f"cannot load {file}: {' '.join(str(error).split())[:120]}", WHOLE) from error
 
 
-def _error(kind: type[KarlError], said: str, hint: str) -> KarlError:
-    error = kind(said)
+def _error(kind: type[KarlError], message: str, hint: str) -> KarlError:
+    error = kind(message)
     error.hint = hint
     return error
 
 
-def _damaged(file: Path, said: str) -> KarlError:
-    return _error(ModelError, f"{file} {said}", "karl-fast train and mlx_lm lora write it beside the weights")
+def _damaged(file: Path, problem: str) -> KarlError:
+    return _error(ModelError, f"{file} {problem}", "karl-fast train and mlx_lm lora write it beside the weights")
 
 
 def _config(file: Path) -> dict[str, Any]:
     """Read the configuration of an adapter."""
     try:
-        found = json.loads(file.read_text("utf-8"))
+        config = json.loads(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise _damaged(file, "is not there: an adapter is weights and this file") from error
     except (OSError, ValueError) as error:
         raise _damaged(file, f"cannot be read: {error}") from error
-    if not isinstance(found, dict) or not isinstance(found.get("lora_parameters", {}), dict):
+    if not isinstance(config, dict) or not isinstance(config.get("lora_parameters", {}), dict):
         raise _damaged(file, "is not a configuration of an adapter, wanted an object of JSON")
-    if found.get("fine_tune_type", "lora") != "full":
-        _check_recorded(file, found.get("lora_parameters", {}))
-    return found
+    if config.get("fine_tune_type", "lora") != "full":
+        _check_recorded(file, config.get("lora_parameters", {}))
+    return config
 
 
-def _check_recorded(file: Path, held: dict[str, Any]) -> None:
+def _check_recorded(file: Path, parameters: dict[str, Any]) -> None:
     """Raise where the rank or the scale of an adapter is not recorded, or is not a number."""
-    for name, kind, wanted in (("rank", int, "a whole number"), ("scale", int | float, "a number")):
-        value = held.get(name)
+    for name, kind, expected in (("rank", int, "a whole number"), ("scale", int | float, "a number")):
+        value = parameters.get(name)
         if value is None:
-            error = _damaged(file, f"has no {name} in lora_parameters, wanted {wanted}")
+            error = _damaged(file, f"has no {name} in lora_parameters, wanted {expected}")
             error.hint = f'write "{name}": NUMBER into its lora_parameters, as the adapter was trained with'
             raise error
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise _damaged(file, f"has the {name} {json.dumps(value)[:60]} in lora_parameters, wanted {wanted}")
+            raise _damaged(file, f"has the {name} {json.dumps(value)[:60]} in lora_parameters, wanted {expected}")
 
 
 def _agree(file: Path, config: dict[str, Any], depth: int) -> None:
     """Raise where the configuration beside the weights is of another adapter than the run's."""
-    there = _config(file)
-    for name, came, wanted in _compared(there, config, depth):
-        if came is not None and came != wanted:
-            said = f"{file} has {name} {_shown(came)}, and the run has {_shown(wanted)}"
-            raise _error(ModelError, said, f"--{name.replace('_', '-')} {_shown(came)} goes on with that adapter")
+    recorded = _config(file)
+    for name, before, now in _compared(recorded, config, depth):
+        if before is not None and before != now:
+            message = f"{file} has {name} {_shown(before)}, and the run has {_shown(now)}"
+            raise _error(ModelError, message, f"--{name.replace('_', '-')} {_shown(before)} goes on with that adapter")
 
 
-def _compared(there: dict[str, Any], config: dict[str, Any], depth: int) -> list[tuple[str, Any, Any]]:
+def _compared(recorded: dict[str, Any], config: dict[str, Any], depth: int) -> list[tuple[str, Any, Any]]:
     """Return each setting of an adapter by name, as its configuration has it and as the run has it."""
-    pairs = [("fine_tune_type", there.get("fine_tune_type", "lora"), config["fine_tune_type"])]
-    pairs += [("num_layers", _layers(there.get("num_layers"), depth), config["num_layers"])]
-    came, wanted = there.get("lora_parameters", {}), config.get("lora_parameters", {})
+    pairs = [("fine_tune_type", recorded.get("fine_tune_type", "lora"), config["fine_tune_type"])]
+    pairs += [("num_layers", _layers(recorded.get("num_layers"), depth), config["num_layers"])]
+    before, now = recorded.get("lora_parameters", {}), config.get("lora_parameters", {})
     for name, setting in SETTINGS.items():
-        pairs.append((setting, _in_order(came.get(name)), _in_order(wanted.get(name))))
+        pairs.append((setting, _in_order(before.get(name)), _in_order(now.get(name))))
     return pairs
 
 

@@ -36,12 +36,12 @@ def attention_by_blocks(*, forward_only: bool = False) -> Iterator[None]:
     A pass without a gradient is left to MLX on a GPU, where it has a kernel without scores for most widths of heads.
     Contexts of several threads at a time would not restore what was there.
     """
-    theirs: Any = mx.fast.scaled_dot_product_attention
+    plain: Any = mx.fast.scaled_dot_product_attention
 
     def either(q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: Any = None, **named: Any) -> Any:
         if _by_blocks(mask, **named):
             return _ways[-1](q, k, v, scale, mask)
-        return theirs(q, k, v, scale=scale, mask=mask, **named)
+        return plain(q, k, v, scale=scale, mask=mask, **named)
 
     if forward_only and mx.default_device().type == mx.DeviceType.gpu:
         yield
@@ -50,7 +50,7 @@ def attention_by_blocks(*, forward_only: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        mx.fast.scaled_dot_product_attention = theirs
+        mx.fast.scaled_dot_product_attention = plain
 
 
 @contextlib.contextmanager
@@ -81,12 +81,12 @@ def attention(q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any = N
         [B, H, L, E], in the type of all three, or float32.
     """
     if not q.dtype == k.dtype == v.dtype:
-        q, k, v = (one.astype(mx.float32) for one in (q, k, v))
+        q, k, v = (array.astype(mx.float32) for array in (q, k, v))
     masked = _Mask(mask, q, k)
-    kept: Any = mx.custom_function(partial(_forward, scale, masked))
-    kept.vjp(partial(_backward, scale, masked))
-    found: mx.array = kept(q, k, v)[0]
-    return found
+    function: Any = mx.custom_function(partial(_forward, scale, masked))
+    function.vjp(partial(_backward, scale, masked))
+    output: mx.array = function(q, k, v)[0]
+    return output
 
 
 _ways: list[Callable[..., mx.array]] = [attention]
@@ -136,7 +136,7 @@ def of_blocks(
     out, log_sum = _forward(scale, masked, q, k, v)
     if not backward:
         return out, log_sum
-    zeros = [mx.zeros(one.shape, one.dtype) for one in (out, log_sum)]
+    zeros = [mx.zeros(array.shape, array.dtype) for array in (out, log_sum)]
     return tuple(_backward(scale, masked, (q, k, v), zeros, zeros))
 
 

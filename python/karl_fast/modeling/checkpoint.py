@@ -1,15 +1,16 @@
-"""Checkpoints to resume a run exactly: weights, optimizer, and the position in the data.
+"""Checkpoints to resume a run exactly, and its metrics.
 
 ```text
 ADAPTER_PATH/adapters.safetensors       the newest weights, read by mlx_lm generate and fuse
 ADAPTER_PATH/adapter_config.json
-ADAPTER_PATH/checkpoints/0000100/       the same two files, and
+ADAPTER_PATH/metrics.jsonl              a line of JSON a step; cut back to the checkpoint when a run is resumed
+ADAPTER_PATH/checkpoints/0000100/       the two files of an adapter, and
     optimizer.safetensors               the moments of Adam, and their number of steps
     state.json                          step, epoch, batch, validations so far, the settings
 ```
 
-No state of a random generator is stored: each step seeds its own from (seed, step), and the order of rows is a function
-of (seed, epoch).
+A checkpoint is complete once it has its ``state.json``, which is written last and removed first. No state of a random
+generator is stored: each step seeds its own from (seed, step), and the order of rows is a function of (seed, epoch).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from karl_fast import _atomic
 from karl_fast._extras import missing_package
 from karl_fast.errors import CheckpointError, FileError
-from karl_fast.modeling.adapters import fit, tensors
+from karl_fast.modeling.adapters import check_fit, load_tensors
 from karl_fast.modeling.parameters import flatten_tree, write_tensors
 
 if TYPE_CHECKING:
@@ -39,17 +40,19 @@ FOLDER, STATE = "checkpoints", "state.json"
 FILES = (STATE, ADAPTERS, CONFIG, MOMENTS)
 """Files of a checkpoint; it is invalid without the first, which is removed first."""
 
+METRICS_FILE = "metrics.jsonl"
+
 ROWS = "examples"
 """Name of the hash of the training data in the settings of a run."""
 
-SAID = 4
+BEGAN = "resume_adapter_file"
+"""Name of the setting for the initial weights of a run."""
+
+MOST_CHANGES = 4
 """Maximum settings in an error about runs that differ."""
 
 SHORT = 60
 """Maximum characters of a value in such an error."""
-
-BEGAN = "resume_adapter_file"
-"""Name of the setting for the initial weights of a run."""
 
 
 @dataclass
@@ -91,32 +94,32 @@ class Checkpoints:
         place = self.path / FOLDER / f"{state.step:07d}"
         weights = flatten_tree(model.trainable_parameters())
         with _atomic.folder(place) as draft:
-            _atomic.write(draft / ADAPTERS, _tensors(weights))
-            _atomic.write(draft / MOMENTS, _tensors(flatten_tree(optimizer.state)))
-            _atomic.write(draft / CONFIG, _json(self.config))
-            _atomic.write(draft / STATE, _json(asdict(state)))
+            _atomic.write(draft / ADAPTERS, _tensor_writer(weights))
+            _atomic.write(draft / MOMENTS, _tensor_writer(flatten_tree(optimizer.state)))
+            _atomic.write(draft / CONFIG, _json_writer(self.config))
+            _atomic.write(draft / STATE, _json_writer(asdict(state)))
         self._follow(state)
         return place
 
     def _follow(self, state: TrainingState) -> None:
-        """Make the adapter that of a checkpoint, and let older checkpoints go."""
-        _atomic.write(self.path / CONFIG, _json(self.config))
-        self.put(state.step)
+        """Make the adapter that of a checkpoint, and remove older checkpoints."""
+        _atomic.write(self.path / CONFIG, _json_writer(self.config))
+        self.copy_to_adapter(state.step)
         self._forget(state.best)
 
     def _forget(self, best: tuple[float, int] | None) -> None:
         """Remove all but the last few and the best."""
-        old = [path for path in self.found()[: -self.keep] if best is None or int(path.name) != best[1]]
+        old = [path for path in self.folders()[: -self.keep] if best is None or int(path.name) != best[1]]
         # A run that was killed while it removed a checkpoint left a part of it.
-        for path in [*old, *self._places(complete=False)]:
+        for path in [*old, *self._folders(complete=False)]:
             with contextlib.suppress(OSError):
                 _atomic.remove(path, FILES)
 
-    def found(self) -> list[Path]:
+    def folders(self) -> list[Path]:
         """Return the complete checkpoints, the oldest first."""
-        return self._places(complete=True)
+        return self._folders(complete=True)
 
-    def _places(self, *, complete: bool) -> list[Path]:
+    def _folders(self, *, complete: bool) -> list[Path]:
         """Return the folders of checkpoints that are complete, or that are not; the oldest first."""
         folder = self.path / FOLDER
         return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file() == complete)
@@ -125,20 +128,20 @@ class Checkpoints:
         """Remove the adapter of another run and its checkpoints; other files stay."""
         with _atomic.refused(self.path):
             (self.path / ADAPTERS).unlink(missing_ok=True)
-            for old in self.found():
+            for old in self.folders():
                 _atomic.remove(old, FILES)
             _atomic.sweep(self.path / FOLDER)
 
-    def put(self, step: int) -> bool:
-        """Make the weights of a checkpoint those of the adapter; whether there is such a checkpoint."""
-        kept = self.path / FOLDER / f"{step:07d}" / ADAPTERS
-        if kept.is_file():
-            _atomic.write(self.path / ADAPTERS, lambda file: file.write(kept.read_bytes()))
-        return kept.is_file()
+    def copy_to_adapter(self, step: int) -> bool:
+        """Copy the weights of a checkpoint to the adapter, and return whether there is such a checkpoint."""
+        weights = self.path / FOLDER / f"{step:07d}" / ADAPTERS
+        if weights.is_file():
+            _atomic.write(self.path / ADAPTERS, lambda file: file.write(weights.read_bytes()))
+        return weights.is_file()
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the newest checkpoint; empty if there is none."""
-        return _state(self.found()[-1] / STATE).settings if self.found() else {}
+        return _read_state(self.folders()[-1] / STATE).settings if self.folders() else {}
 
     def resume(self, model: Any, optimizer: Any, settings: dict[str, Any], began: str | None = None) -> TrainingState:
         """Load the newest checkpoint into a model and an optimizer.
@@ -146,30 +149,30 @@ class Checkpoints:
         Args:
             model, optimizer: to fill.
             settings: settings of the resumed run.
-            began: the weights that it says to have begun with; who says nothing means those of the checkpoint.
+            began: the initial weights by the settings of the resumed run; None for those of the checkpoint.
 
         Raises:
             CheckpointError: there is none, it is damaged, or it is of another run.
         """
-        if not self.found():
+        if not self.folders():
             raise CheckpointError(f"{self.path} has no checkpoint to go on from")
-        newest = self.found()[-1]
-        state = _state(newest / STATE)
-        _same(newest, state.settings | {BEGAN: state.began}, settings | {BEGAN: began or state.began})
-        _filled(newest, model, optimizer)
-        self._follow(state)  # a run that was killed while it saved may not have come to that
+        newest = self.folders()[-1]
+        state = _read_state(newest / STATE)
+        _check_same_run(newest, state.settings | {BEGAN: state.began}, settings | {BEGAN: began or state.began})
+        _load_tensors(newest, model, optimizer)
+        self._follow(state)  # a run that was killed while it saved may not have done this
         return state
 
 
-def _tensors(tensors: dict[str, Any]) -> Callable[[BinaryIO], object]:
+def _tensor_writer(tensors: dict[str, Any]) -> Callable[[BinaryIO], object]:
     return lambda file: write_tensors(tensors, file)
 
 
-def _json(value: dict[str, Any]) -> Callable[[BinaryIO], object]:
+def _json_writer(value: dict[str, Any]) -> Callable[[BinaryIO], object]:
     return lambda file: file.write((json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
 
 
-def _state(file: Path) -> TrainingState:
+def _read_state(file: Path) -> TrainingState:
     try:
         values = json.loads(file.read_text("utf-8"))
         best = values.pop("best")
@@ -180,44 +183,38 @@ def _state(file: Path) -> TrainingState:
         raise CheckpointError(f"{file} is damaged") from error
 
 
-def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raise where a run is not the one that the checkpoint is of."""
+def _check_same_run(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise if a checkpoint is of another run."""
     now = json.loads(json.dumps(now))
     other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
     if other:
         changed = [name for name in other if name != ROWS]
-        said = [_change(name, before.get(name), now.get(name)) for name in changed[:SAID]]
-        said += [f"and {len(changed) - SAID} more"] if len(changed) > SAID else []
-        said += ["the rows differ"] if ROWS in other else []
+        changes = [_describe_change(name, before.get(name), now.get(name)) for name in changed[:MOST_CHANGES]]
+        changes += [f"and {len(changed) - MOST_CHANGES} more"] if len(changed) > MOST_CHANGES else []
+        changes += ["the rows differ"] if ROWS in other else []
         raise CheckpointError(
-            f"{place} is of another run: {'; '.join(said)}",
+            f"{place} is of another run: {'; '.join(changes)}",
             hint="without --resume, in another folder, a run begins anew",
         )
 
 
-def _change(name: str, before: object, now: object) -> str:
+def _describe_change(name: str, before: object, now: object) -> str:
     """Return the old and new value of a setting; for long values only that it changed."""
     plain = max(len(str(before)), len(str(now))) <= SHORT
     return f"its {name} was {before}, and is {now}" if plain else f"its {name} changed"
 
 
-def _filled(place: Path, model: Any, optimizer: Any) -> None:
+def _load_tensors(place: Path, model: Any, optimizer: Any) -> None:
     import mlx.core as mx
     from mlx.utils import tree_unflatten
 
-    weights, moments = (tensors(place / name, CheckpointError) for name in (ADAPTERS, MOMENTS))
+    weights, moments = (load_tensors(place / name, CheckpointError) for name in (ADAPTERS, MOMENTS))
     optimizer.init(model.trainable_parameters())
-    fit(weights, flatten_tree(model.trainable_parameters()), str(place / ADAPTERS), CheckpointError)
-    fit(moments, flatten_tree(optimizer.state), str(place / MOMENTS), CheckpointError)
+    check_fit(weights, flatten_tree(model.trainable_parameters()), str(place / ADAPTERS), CheckpointError)
+    check_fit(moments, flatten_tree(optimizer.state), str(place / MOMENTS), CheckpointError)
     model.load_weights(list(weights.items()), strict=False)
     optimizer.state = tree_unflatten(list(moments.items()))
     mx.eval(model.parameters(), optimizer.state)
-
-
-# Metrics of a run: a line of JSON a step, and external trackers.
-
-
-METRICS_FILE = "metrics.jsonl"
 
 
 class Tracker(Protocol):
@@ -239,8 +236,8 @@ class JsonLines:
         """Resume after a step: metrics of later steps, from before the run was killed, are removed."""
         self.path = path
         if path.is_file():
-            kept = [line for line in _complete_lines(path) if line["step"] <= upto]
-            text = "".join(map(_metrics_line, kept))
+            lines = [line for line in _complete_lines(path) if line["step"] <= upto]
+            text = "".join(map(_metrics_line, lines))
             _atomic.write(path, lambda file: file.write(text.encode()))
         with _atomic.refused(path):
             self._file = path.open("a", encoding="utf-8")
@@ -258,7 +255,9 @@ class JsonLines:
 
 def _metrics_line(values: dict[str, Any]) -> str:
     """Return a line of JSON, with null for numbers that are not finite."""
-    plain = {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()}
+    plain = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
+    }
     return json.dumps(plain) + "\n"
 
 

@@ -1,4 +1,11 @@
-"""Log-probabilities, entropies and divergences of tokens and their slopes in the hidden states, without all logits.
+"""Log-probabilities, entropies and divergences of tokens, and gradients through them, without all logits.
+
+```text
+hidden states --> a chunk of logits at a time --> logp, entropy, divergence of each token  --> objective (NumPy)
+      ^                      |                                                                     |
+      |                      +--> slopes of each in its hidden state                               |
+      +--- backward through the body <--- sum of coefficient * slope <--- d loss / d quantity <----+
+```
 
 The log-probability of a token depends on the hidden state in front of it and on no other:
 
@@ -6,34 +13,38 @@ The log-probability of a token depends on the hidden state in front of it and on
 
 so for any loss L of the log-probabilities
 
-    dL/dh_t = dL/dlogp_t * dlogp_t/dh_t
+    dL/dh_t = dL/dlogp_t * dlogp_t/dh_t,   dL/dtheta = sum_t dL/dlogp_t * dlogp_t/dtheta
 
-and the second factor can be had chunk by chunk before L is known. The head is computed once forwards and once
-backwards, for tokens that are learned from and no others, and at no time is there more than one chunk of logits.
+and the slopes can be computed chunk by chunk before L is known. The head is computed once forwards and once backwards,
+for tokens that are learned from and no others, and there is never more than one chunk of logits.
+
+`karl_fast.objective` computes the coefficients dL/dlogp_t in NumPy; MLX pulls them back through the model. MLX is lazy:
+`Traced` builds the graph of the whole gradient before anything is computed, with an array in the place of the
+coefficients. Evaluating the log-probabilities runs the forward part, and keeps of it what the rest of the graph still
+refers to; then the coefficients are written into their array, and the backward part runs. Evaluating within `mx.grad`
+instead would keep every array of the forward part, 2 to 6 times the memory; a second call would be a second forward
+pass.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
-from operator import is_
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx.utils import tree_unflatten
 
 from karl_fast.modeling.model_views import chunkwise
-from karl_fast.modeling.parameters import flatten_tree, locate_leaf
+from karl_fast.modeling.optimizer import GradientSum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from karl_fast.objective.evaluation import Evaluation
+    from karl_fast.objective.batch import Evaluation
 
     Arrays = dict[str, mx.array]
     Tree = Any
@@ -43,7 +54,7 @@ CHUNK_BYTES = 8 << 20
 """Logits of one chunk in float32."""
 
 FEWEST_ROWS = 32
-"""A matrix product of fewer rows spends its time on reading the head's weights."""
+"""Least hidden states of a chunk: a product of fewer rows spends its time on reading the head's weights."""
 
 IN_FLIGHT = 12
 """Arrays of a chunk's size in memory at a time: MLX allocates for some ten operations ahead."""
@@ -60,8 +71,8 @@ def chunk_rows(vocabulary: int) -> int:
 def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
     """Compute the log-probability of each target, in float32. [N, V], [N] -> [N]"""
     scaled = logits.astype(mx.float32)
-    taken = mx.take_along_axis(scaled, targets[:, None], axis=-1)[:, 0]
-    return taken - mx.logsumexp(scaled, axis=-1)
+    chosen_logits = mx.take_along_axis(scaled, targets[:, None], axis=-1)[:, 0]
+    return chosen_logits - mx.logsumexp(scaled, axis=-1)
 
 
 def entropies(logits: mx.array) -> mx.array:
@@ -103,24 +114,24 @@ class ReferenceLogits:
     head: Any
     direction: str
 
-    def logits(self, some: slice) -> mx.array:
+    def logits(self, part: slice) -> mx.array:
         """Compute logits of some tokens, without a gradient. [N', V]"""
-        return mx.stop_gradient(self.head(self.hidden[some][None])[0])
+        return mx.stop_gradient(self.head(self.hidden[part][None])[0])
 
 
 def quantities(
     logits: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None = None
 ) -> Arrays:
     """Compute quantities of tokens by name: ``logp``, ``entropy``, ``divergence``. [N, V], [N] -> [N]"""
-    found = {"logp": log_probabilities(logits, targets)}
+    values = {"logp": log_probabilities(logits, targets)}
     if "entropy" in names:
-        found["entropy"] = entropies(logits)
+        values["entropy"] = entropies(logits)
     if reference is not None:
-        found["divergence"] = divergences(logits, reference.logits(slice(None)), reference.direction)
-    return found
+        values["divergence"] = divergences(logits, reference.logits(slice(None)), reference.direction)
+    return values
 
 
-def scored(
+def score_tokens(
     head: Any,
     hidden: mx.array,
     targets: mx.array,
@@ -144,23 +155,23 @@ def scored(
     Returns:
         The quantities [N] in float32, and their slopes in the hidden states [N, E] in the type of those, by name.
     """
-    found: dict[str, list[mx.array]] = {name: [mx.zeros(0)] for name in names}
-    steep: dict[str, list[mx.array]] = {name: [mx.zeros((0, hidden.shape[1]), hidden.dtype)] for name in names}
-    before: list[mx.array] = []
+    columns: dict[str, list[mx.array]] = {name: [mx.zeros(0)] for name in names}
+    slope_columns: dict[str, list[mx.array]] = {name: [mx.zeros((0, hidden.shape[1]), hidden.dtype)] for name in names}
+    previous: list[mx.array] = []
     for start in range(0, hidden.shape[0], rows):
-        some = slice(start, start + rows)
-        states = mx.depends(hidden[some], before) if before else hidden[some]  # one chunk after the other
-        other = None if reference is None else replace(reference, hidden=mx.depends(reference.hidden[some], before))
-        values, pulled = _chunk(head, states, targets[some], names, other, slopes)
+        part = slice(start, start + rows)
+        states = mx.depends(hidden[part], previous) if previous else hidden[part]  # one chunk after the other
+        other = None if reference is None else replace(reference, hidden=mx.depends(reference.hidden[part], previous))
+        values, pulled = _chunk(head, states, targets[part], names, other, slopes)
         for name in names:
-            found[name].append(values[name])
-            steep[name] += [pulled[name]] if slopes else []
-        before = [*values.values(), *pulled.values()]
-    return _joined(found), _joined(steep)
+            columns[name].append(values[name])
+            slope_columns[name] += [pulled[name]] if slopes else []
+        previous = [*values.values(), *pulled.values()]
+    return _joined(columns), _joined(slope_columns)
 
 
 def _joined(chunks: dict[str, list[mx.array]]) -> Arrays:
-    return {name: mx.concatenate(some) for name, some in chunks.items()}
+    return {name: mx.concatenate(parts) for name, parts in chunks.items()}
 
 
 def _chunk(
@@ -178,7 +189,7 @@ def _chunk(
         excess["entropy"] = _weighed(logits, _log_softmax(logits)) + p * values["entropy"][:, None]
     if reference is not None:
         excess["divergence"] = _divergence_excess(logits, p, reference, values["divergence"])
-    pulls = [one.astype(logits.dtype) for one in excess.values()]
+    pulls = [part.astype(logits.dtype) for part in excess.values()]
     slopes = [mx.vjp(lambda states: head(states[None])[0], [hidden], [pull])[1][0] for pull in pulls]
     return values, {name: -slope for name, slope in zip(excess, slopes, strict=True)}
 
@@ -213,11 +224,11 @@ def forward(
     Returns:
         Each quantity [N] in float32, by name.
     """
-    hidden, targets = chosen(body(tokens[:, :-1]), tokens, places)
-    return scored(head, hidden, targets, rows, names, reference, slopes=False)[0]
+    hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places)
+    return score_tokens(head, hidden, targets, rows, names, reference, slopes=False)[0]
 
 
-def chosen(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.array, mx.array]:
+def select_targets(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.array, mx.array]:
     """Return the hidden states in front of chosen tokens, and the tokens. [B, T, E], [B, T + 1], [N] -> [N, E], [N]"""
     hidden = states.reshape(-1, states.shape[-1])[places]
     return hidden, tokens[:, 1:].reshape(-1)[places]
@@ -243,14 +254,14 @@ def backward(
     """
 
     def weighed() -> tuple[mx.array, Arrays]:
-        hidden, targets = chosen(body(tokens[:, :-1]), tokens, places)
-        return surrogate(head, hidden, targets, rows, coefficients, reference)
+        hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places)
+        return surrogate_loss(head, hidden, targets, rows, coefficients, reference)
 
     (_, values), gradient = nn.value_and_grad(model, weighed)()
     return values, gradient
 
 
-def surrogate(
+def surrogate_loss(
     head: Any,
     hidden: mx.array,
     targets: mx.array,
@@ -268,24 +279,10 @@ def surrogate(
         reference: for the divergence.
     """
     still = mx.stop_gradient(hidden)
-    values, slopes = scored(head, still, targets, rows, list(coefficients), reference, slopes=True)
-    terms = [slope[:, None] * slopes[name].astype(mx.float32) for name, slope in coefficients.items()]
-    wanted = mx.stop_gradient(sum(terms[1:], start=terms[0]).astype(hidden.dtype))
-    return (hidden * wanted).astype(mx.float32).sum(), values
-
-
-# A forward pass, the objective outside of MLX, and the backward pass: one of each.
-#
-# An objective is a function of a few numbers a token, so its gradient factors:
-#
-#     dL/dtheta = sum_t dL/dlogp_t * dlogp_t/dtheta
-#
-# `karl_fast.objective` computes the first factor, the coefficients, in NumPy; MLX pulls them back through the model.
-# MLX is lazy: it builds the graph of the whole gradient before it computes anything, with an array in the place of
-# the coefficients. To evaluate the log-probabilities runs the forward part, and keeps of it what the rest of the
-# graph still refers to; then the coefficients are written into their array, and the backward part runs. To evaluate
-# within `mx.grad` instead would keep every array of the forward part, 2 to 6 times the memory; a second call would be
-# a second forward pass.
+    values, slopes = score_tokens(head, still, targets, rows, list(coefficients), reference, slopes=True)
+    terms = [weights[:, None] * slopes[name].astype(mx.float32) for name, weights in coefficients.items()]
+    cotangent = mx.stop_gradient(sum(terms[1:], start=terms[0]).astype(hidden.dtype))
+    return (hidden * cotangent).astype(mx.float32).sum(), values
 
 
 class Traced:
@@ -319,7 +316,8 @@ class Traced:
         """Return the gradient, which is not computed yet, for the coefficients of each output. [N]"""
         for name, values in coefficients.items():
             array: Any = self._coefficients[name]
-            np.asarray(memoryview(array))[: self._count] = values  # the memory that the graph reads, and has not read
+            # The graph reads this memory, and has not read it yet: MLX arrays are immutable, their buffers are not.
+            np.asarray(memoryview(array))[: self._count] = values
         return self._gradient
 
 
@@ -358,8 +356,8 @@ def objective_gradient(
     """
     if len(parts) == 1:
         traced = parts[0].trace()
-        found = [traced.outputs()]
-        evaluation, shares, columns = _evaluate_objective(found, mask, loss)
+        outputs = [traced.outputs()]
+        evaluation, shares, columns = _evaluate_objective(outputs, mask, loss)
         return evaluation, columns, traced.pull(shares[0])
     evaluation, shares, columns = _evaluate_objective([part.forward() for part in parts], mask, loss)
     summed = GradientSum()
@@ -373,145 +371,26 @@ def _evaluate_objective(
     outputs: list[Columns], mask: NDArray[np.bool_], loss: Callable[[Columns], Evaluation]
 ) -> tuple[Evaluation, list[Columns], Columns]:
     """Return a loss, the coefficients of each part, and the outputs of all parts. [N] each, [B, T]"""
-    sizes = [len(one["logp"]) for one in outputs]
-    columns = {name: scatter_tokens(np.concatenate([one[name] for one in outputs]), mask) for name in outputs[0]}
+    sizes = [len(output["logp"]) for output in outputs]
+    columns = {name: scatter_tokens(np.concatenate([output[name] for output in outputs]), mask) for name in outputs[0]}
     evaluation = loss(columns)
     ends = list(accumulate(sizes))[:-1]
     flat = {name: np.split(values[mask], ends) for name, values in _coefficients(evaluation).items()}
-    return evaluation, [{name: some[part] for name, some in flat.items()} for part in range(len(sizes))], columns
+    return evaluation, [{name: parts[part] for name, parts in flat.items()} for part in range(len(sizes))], columns
 
 
 def _coefficients(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
     """Return the coefficients of tokens by the name of their output. [B, T]"""
-    found = {
+    coefficients = {
         "logp": evaluation.coefficients,
         "entropy": evaluation.entropy_coefficients,
         "divergence": evaluation.divergence_coefficients,
     }
-    return {name: values for name, values in found.items() if values is not None}
+    return {name: values for name, values in coefficients.items() if values is not None}
 
 
 def scatter_tokens(flat: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return values of the tokens of a mask at their places, 0 elsewhere. [N] -> [B, T]"""
-    found = np.zeros(mask.shape, dtype=np.float32)
-    found[mask] = flat
-    return found
-
-
-# Many small tensors as a few long vectors: an elementwise operation then runs once for all of them.
-#
-# A LoRA of four layers is 56 tensors, and an update by Adam of each is a dozen operations, none of them worth its call.
-
-
-LONGEST_STRETCH = 1 << 22
-"""Numbers that are put together: a tensor that is larger is worth operations of its own, and no copy."""
-
-
-def join_leaves(tree: Any) -> dict[str, mx.array]:
-    """Concatenate the leaves of a tree in the order of their names, to a vector for each type and stretch.
-
-    Vectors that are joined again are themselves.
-    """
-    leaves = flatten_tree(tree)
-    return {
-        vector: mx.concatenate([leaves[name].reshape(-1) for name in names])
-        for vector, names in _names_together(leaves).items()
-    }
-
-
-def split_leaves(vectors: dict[str, mx.array], like: Any) -> Any:
-    """Split vectors into the tree they were joined from, in the shapes of another such tree."""
-    leaves = flatten_tree(like)
-    found: list[tuple[str, mx.array]] = []
-    for vector, names in _names_together(leaves).items():
-        parts = mx.split(vectors[vector], _leaf_bounds(leaves[name] for name in names))
-        found += [(name, part.reshape(leaves[name].shape)) for name, part in zip(names, parts, strict=True)]
-    return tree_unflatten(found)
-
-
-class FlatParameters:
-    """Trainable parameters of a model as flat vectors, without a walk through its tree each time."""
-
-    def __init__(self, model: Any) -> None:
-        """Record the trainable parameters; their arrays may be replaced later, but not the set of them."""
-        leaves = flatten_tree(model.trainable_parameters())
-        self._last: dict[str, mx.array] = {}
-        self._arrays: list[mx.array] = []
-        self._stretches = [
-            (
-                vector,
-                [(*locate_leaf(model, name), leaves[name].shape) for name in names],
-                _leaf_bounds(leaves[name] for name in names),
-            )
-            for vector, names in _names_together(leaves).items()
-        ]
-
-    def joined(self) -> dict[str, mx.array]:
-        """Return the trainable parameters joined; the vectors put last, if the model still has them."""
-        there = [[holder[key] for holder, key, _ in places] for _, places, _ in self._stretches]
-        if self._last and all(map(is_, chain.from_iterable(there), self._arrays)):
-            return self._last
-        each = zip(self._stretches, there, strict=True)
-        return {vector: mx.concatenate([leaf.reshape(-1) for leaf in leaves]) for (vector, *_), leaves in each}
-
-    def put(self, vectors: dict[str, mx.array]) -> list[mx.array]:
-        """Set the values of the model, and return them as stored."""
-        self._last, self._arrays = vectors, []
-        for vector, places, ends in self._stretches:
-            for (holder, key, shape), part in zip(places, mx.split(vectors[vector], ends), strict=True):
-                holder[key] = part.reshape(shape)
-                self._arrays.append(holder[key])
-        return self._arrays
-
-
-class GradientSum:
-    """Sum of joined gradients, in float32 whatever the types of the parameters; a single one stays as it is.
-
-    Attributes:
-        vectors: what there is of the sum; to be evaluated before the next gradient needs the room.
-    """
-
-    def __init__(self) -> None:
-        self.vectors: dict[str, mx.array] = {}
-        self._types: dict[str, Any] = {}
-
-    def add(self, gradient: dict[str, mx.array]) -> None:
-        """Add a gradient, joined."""
-        if not self.vectors:
-            self.vectors, self._types = gradient, {name: one.dtype for name, one in gradient.items()}
-            return
-        there = self.vectors.items()
-        self.vectors = {name: one.astype(mx.float32) + gradient[name].astype(mx.float32) for name, one in there}
-
-    def result(self) -> dict[str, mx.array]:
-        """Return the sum in the types of the parameters."""
-        return {name: one.astype(self._types[name]) for name, one in self.vectors.items()}
-
-
-def global_norm(vectors: dict[str, mx.array]) -> mx.array:
-    """Return the Euclidean norm of all vectors together, in float32."""
-    wide = [one.astype(mx.float32) for one in vectors.values()]
-    return mx.sqrt(sum((mx.inner(one, one) for one in wide), start=mx.array(0.0)))
-
-
-def clip_norm(vectors: dict[str, mx.array], size: float, limit: float) -> dict[str, mx.array]:
-    """Return the vectors, scaled down if their norm is above the limit; 0 for no limit."""
-    if not limit or size <= limit:
-        return vectors
-    return {name: one * (limit / size) for name, one in vectors.items()}
-
-
-def _names_together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
-    """Return the names of the leaves that begin in one stretch of their type."""
-    before: Counter[str] = Counter()
-    found: dict[str, list[str]] = {}
-    for name, leaf in leaves.items():
-        kind = str(leaf.dtype).rpartition(".")[2]
-        found.setdefault(f"{kind}-{before[kind] // LONGEST_STRETCH:06d}", []).append(name)
-        before[kind] += leaf.size
-    return found
-
-
-def _leaf_bounds(leaves: Iterable[mx.array]) -> list[int]:
-    """Return the bounds between concatenated leaves."""
-    return list(accumulate(leaf.size for leaf in leaves))[:-1]
+    columns = np.zeros(mask.shape, dtype=np.float32)
+    columns[mask] = flat
+    return columns

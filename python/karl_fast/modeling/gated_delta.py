@@ -83,10 +83,10 @@ def _in_blocks(function: Any, size: int, state: mx.array, inputs: list[mx.array]
     """
     tokens = inputs[0].shape[1]
     if tokens <= size:
-        found: tuple[mx.array, mx.array] = function(state, *mx.depends(inputs, [state]))
-        return found
+        output: tuple[mx.array, mx.array] = function(state, *mx.depends(inputs, [state]))
+        return output
     middle = -(-tokens // (2 * size)) * size
-    first, second = zip(*(mx.split(one, [middle], axis=1) for one in inputs), strict=True)
+    first, second = zip(*(mx.split(array, [middle], axis=1) for array in inputs), strict=True)
     early, state = _in_blocks(function, size, state, list(first))
     late, state = _in_blocks(function, size, state, list(second))
     return mx.concatenate([early, late], axis=1), state
@@ -99,14 +99,14 @@ def _computed_again(function: Callable[..., tuple[mx.array, mx.array]]) -> Any:
     gradient of its results, and passes on that of its state when all its gradients are there: one block after the
     other is in memory.
     """
-    kept = mx.custom_function(function)
+    stored = mx.custom_function(function)
 
-    @kept.vjp
+    @stored.vjp
     def gradient(inputs: Any, cotangents: Any, _: Any) -> Any:
-        state, *others = mx.vjp(function, mx.depends(list(inputs), list(cotangents)), list(cotangents))[1]
-        return [mx.depends([state], others)[0], *others]
+        state, *gradients = mx.vjp(function, mx.depends(list(inputs), list(cotangents)), list(cotangents))[1]
+        return [mx.depends([state], gradients)[0], *gradients]
 
-    return kept
+    return stored
 
 
 def _like(mask: mx.array, array: mx.array) -> mx.array:
@@ -127,14 +127,14 @@ def block(
     solved = _inverse(mx.tril(strength * products(keys), -1))
     fixed, by_state = solved @ (strength * targets), solved @ (strength * since * keys)
     reads, mixed, writes = queries * since, products(queries), keys * until
-    left = since[..., -1:, :]
+    remaining = since[..., -1:, :]
     running = state.astype(mx.float32).reshape(batch, heads, -1, values, width)
     outputs = []
-    for one in range(logs.shape[0]):
+    for number in range(logs.shape[0]):
         turned = running.swapaxes(-1, -2)
-        corrections = fixed[one] - by_state[one] @ turned
-        outputs.append(reads[one] @ turned + mixed[one] @ corrections)
-        running = left[one] * running + corrections.swapaxes(-1, -2) @ writes[one]
+        corrections = fixed[number] - by_state[number] @ turned
+        outputs.append(reads[number] @ turned + mixed[number] @ corrections)
+        running = remaining[number] * running + corrections.swapaxes(-1, -2) @ writes[number]
     joined = mx.concatenate(outputs, axis=-2)[..., :tokens, :].reshape(batch, all_heads, tokens, values)
     return joined.swapaxes(1, 2).astype(q.dtype), running.reshape(state.shape)
 
@@ -177,15 +177,17 @@ def _channel_products(rows: mx.array, keys: mx.array, logs: mx.array) -> mx.arra
 
     Rows of the second of two stretches meet keys of the first through the border between them: both ways only decay.
     """
-    found, width = (rows * keys).sum(-1)[..., None, None], 1
+    products, width = (rows * keys).sum(-1)[..., None, None], 1
     while width < rows.shape[-2]:
-        first, second = _pairs(found, -3)
-        (_, late), (early, _), (before, after) = (_pairs(_stretches(one, width), -3) for one in (rows, keys, logs))
-        across = (late * mx.exp(_from_start(after))) @ (early * mx.exp(_to_end(before))).swapaxes(-1, -2)
+        first, second = _pairs(products, -3)
+        (_, late), (early, _), (early_logs, late_logs) = (
+            _pairs(_stretches(array, width), -3) for array in (rows, keys, logs)
+        )
+        across = (late * mx.exp(_from_start(late_logs))) @ (early * mx.exp(_to_end(early_logs))).swapaxes(-1, -2)
         upper = mx.concatenate([first, mx.zeros_like(across)], axis=-1)
-        found = mx.concatenate([upper, mx.concatenate([across, second], axis=-1)], axis=-2)
+        products = mx.concatenate([upper, mx.concatenate([across, second], axis=-1)], axis=-2)
         width *= 2
-    return found.squeeze(-3)
+    return products.squeeze(-3)
 
 
 def _stretches(array: mx.array, width: int) -> mx.array:
@@ -205,8 +207,8 @@ def _inverse(lower: mx.array) -> mx.array:
 
     The second term is zero, and has the gradient of the inverse: that of X is -X dL X.
     """
-    found = _doubled_inverse(mx.stop_gradient(lower))
-    return found - found @ (lower - mx.stop_gradient(lower)) @ found
+    inverse = _doubled_inverse(mx.stop_gradient(lower))
+    return inverse - inverse @ (lower - mx.stop_gradient(lower)) @ inverse
 
 
 def _doubled_inverse(lower: mx.array) -> mx.array:
@@ -216,12 +218,12 @@ def _doubled_inverse(lower: mx.array) -> mx.array:
     digits where keys resemble each other.
     """
     size = lower.shape[-1]
-    found = mx.broadcast_to(mx.eye(size), lower.shape)
+    inverse = mx.broadcast_to(mx.eye(size), lower.shape)
     places = mx.arange(size)
     width = 1
     while width < size:
         blocks = places // width
         pairs = (blocks[:, None] == blocks[None] + 1) & (blocks[None] % 2 == 0)
-        found = found - found @ mx.where(pairs, lower, 0.0) @ found
+        inverse = inverse - inverse @ mx.where(pairs, lower, 0.0) @ inverse
         width *= 2
-    return found
+    return inverse

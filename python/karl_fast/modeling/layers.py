@@ -23,25 +23,25 @@ GOLDEN = 0x9E3779B97F4A7C15
 LARGEST_SEED = (1 << 31) - 1
 
 
-def derived(seed: int, number: int) -> int:
+def derive_seed(seed: int, number: int) -> int:
     """Return a seed for each number. 0 <= number"""
     return ((seed ^ seed >> 31) * GOLDEN + (number + 1) * 0xD1B54A32D192ED03) % (1 << 64)
 
 
 @contextlib.contextmanager
-def replaced(model: Any, call: Callable[[int, Any, Call], Call]) -> Iterator[None]:
+def replace_calls(model: Any, call: Callable[[int, Any, Call], Call]) -> Iterator[None]:
     """Replace the call of each layer by `call(number, layer, its own call)` within this context.
 
     Each layer gets its own class; shared classes are not changed. A replacement within another takes its place.
     """
-    before = [(layer, type(layer)) for layer in model.layers]
-    for number, (layer, kind) in enumerate(before):
+    kinds = [(layer, type(layer)) for layer in model.layers]
+    for number, (layer, kind) in enumerate(kinds):
         plain = getattr(kind, "_plain", kind)
         layer.__class__ = _kind(plain, call(number, layer, partial(plain.__call__, layer)))
     try:
         yield
     finally:
-        for layer, kind in before:
+        for layer, kind in kinds:
             layer.__class__ = kind
 
 
@@ -52,7 +52,7 @@ def _kind(plain: type, own: Call) -> type:
     return type(plain.__name__, (plain,), {"__call__": call, "_plain": plain})
 
 
-def computed_again(function: Call) -> Call:
+def recompute_in_backward(function: Call) -> Call:
     """Return a function of trees that keeps its arrays alone, and computes the rest again going back.
 
     MLX computes a graph in an order of its own. Here the second forward pass waits for the gradient of the results, and
@@ -60,50 +60,52 @@ def computed_again(function: Call) -> Call:
     where `mx.checkpoint` leaves to the end what the gradients of parameters need.
     """
 
-    def again(*trees: Any) -> Any:
-        made: Any = None
+    def recompute(*trees: Any) -> Any:
+        output: Any = None
 
         def flat(*arrays: mx.array) -> list[mx.array]:
-            nonlocal made
-            made = function(*_put(trees, arrays))
-            return arrays_of(made)
+            nonlocal output
+            output = function(*_put(trees, arrays))
+            return arrays_of(output)
 
-        kept = mx.custom_function(flat)
+        stored = mx.custom_function(flat)
 
-        @kept.vjp
+        @stored.vjp
         def gradient(inputs: Any, cotangents: Any, _: Any) -> Any:
-            inputs, cotangents = (list(one) if isinstance(one, list | tuple) else [one] for one in (inputs, cotangents))
-            found = mx.vjp(flat, mx.depends(inputs, cotangents), cotangents)[1]
-            return mx.depends(found, found)
+            inputs, cotangents = (
+                list(values) if isinstance(values, list | tuple) else [values] for values in (inputs, cotangents)
+            )
+            gradients = mx.vjp(flat, mx.depends(inputs, cotangents), cotangents)[1]
+            return mx.depends(gradients, gradients)
 
-        results: Any = kept(*arrays_of(trees))
-        return _put(made, results)
+        results: Any = stored(*arrays_of(trees))
+        return _put(output, results)
 
-    return again
+    return recompute
 
 
 def arrays_of(tree: Any) -> list[mx.array]:
     """Return the arrays of a tree that have a gradient."""
-    found: list[mx.array] = []
-    _mapped(found.append, tree)
-    return found
+    arrays: list[mx.array] = []
+    _mapped(arrays.append, tree)
+    return arrays
 
 
 def _put(tree: Any, arrays: Iterable[mx.array]) -> Any:
     """Return a tree with others in the place of those arrays, in turn."""
-    others = iter(arrays)
-    return _mapped(lambda _: next(others), tree)
+    replacements = iter(arrays)
+    return _mapped(lambda _: next(replacements), tree)
 
 
 def _mapped(function: Callable[[mx.array], Any], tree: Any) -> Any:
-    def one(leaf: Any) -> Any:
+    def apply(leaf: Any) -> Any:
         differs = isinstance(leaf, mx.array) and mx.issubdtype(leaf.dtype, mx.inexact)
         return function(leaf) if differs else leaf
 
-    return tree_map(one, tree, is_leaf=leaves)
+    return tree_map(apply, tree, is_leaf=leaves)
 
 
-def recomputing(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
+def recompute_layer(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
     """Return the call of a layer that stores its input, its parameters and its states, and computes the rest again.
 
     The layer is one function of arrays: a state that it wrote by a side effect would lose its cotangent, and dropout
@@ -111,47 +113,47 @@ def recomputing(number: int, layer: Any, call: Call, *, seed: int | None = None)
     """
 
     def recomputed(*arguments: Any, **named: Any) -> Any:
-        states = [leaf for one in (*arguments, *named.values()) for leaf in leaves(one)]
+        states = [leaf for value in (*arguments, *named.values()) for leaf in leaves(value)]
         starts = [(getattr(state, "offset", 0), state.rows) for state in states]
         own_seed = _own_seed(layer, seed, number)
 
-        def pure(parameters: Any, before: list[list[mx.array]], given: Any, more: Any) -> Any:
+        def pure(parameters: Any, before: list[list[mx.array]], inputs: Any, more: Any) -> Any:
             layer.update(parameters)
             for state, arrays, start in zip(states, before, starts, strict=True):
                 state.begin(arrays, *start)
-            return seeded(own_seed, call, *given, **more), [state.made for state in states]
+            return call_with_seed(own_seed, call, *inputs, **more), [state.new for state in states]
 
         before = [state.before for state in states]
-        output, made = computed_again(pure)(layer.trainable_parameters(), before, arguments, named)
-        for state, arrays, start, own in zip(states, before, starts, made, strict=True):
+        output, new_states = recompute_in_backward(pure)(layer.trainable_parameters(), before, arguments, named)
+        for state, arrays, start, own in zip(states, before, starts, new_states, strict=True):
             tokens = getattr(state, "offset", 0) - start[0]
             state.begin(arrays, *start)
-            state.put(own, tokens)
+            state.set_new(own, tokens)
         return output
 
     return recomputed
 
 
-def seeding(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
+def seed_layer(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
     """Return the call of a layer with the random numbers that belong to it."""
-    return partial(seeded, None if seed is None else _own_seed(layer, seed, number), call)
+    return partial(call_with_seed, None if seed is None else _own_seed(layer, seed, number), call)
 
 
 def _own_seed(layer: Any, seed: int | None, number: int) -> int | None:
     """Return the seed of a layer, drawn where none is given; None for one without dropout."""
-    if not drops(layer):
+    if not has_dropout(layer):
         return None
-    drawn: Any = mx.random.randint(0, LARGEST_SEED).item() if seed is None else seed
-    return derived(drawn, number)
+    own: Any = mx.random.randint(0, LARGEST_SEED).item() if seed is None else seed
+    return derive_seed(own, number)
 
 
-def drops(module: Any) -> bool:
+def has_dropout(module: Any) -> bool:
     """Return whether a module leaves out numbers at random now."""
     kinds = nn.Dropout | nn.Dropout2d | nn.Dropout3d
-    return any(isinstance(one, kinds) and one.training and one._p_1 < 1 for one in module.modules())
+    return any(isinstance(part, kinds) and part.training and part._p_1 < 1 for part in module.modules())
 
 
-def seeded(seed: int | None, call: Call, *arguments: Any, **named: Any) -> Any:
+def call_with_seed(seed: int | None, call: Call, *arguments: Any, **named: Any) -> Any:
     """Call a function with the random numbers of a seed; with those of the moment for None."""
     if seed is not None:
         mx.random.seed(seed)

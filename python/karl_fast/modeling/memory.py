@@ -1,227 +1,295 @@
-"""The memory that a computation takes, by its graph: MLX builds that without computing anything.
+"""The memory plan: the bytes that a gradient will need, before it needs them.
 
-Each array is counted from the operation that makes it to the last one that takes it, in the order in which MLX would
-compute them. Views share the memory of what they show, and an elementwise operation reuses that of an argument which
-nothing else needs.
+```text
+weights      bytes of all parameters
+adapter      trainable bytes * 6: the value, its successor, the gradient and its sum, two moments of Adam; the sum is in
+             float32
+activations  by the graph of the gradient: what it holds at its peak, with what MLX allocates ahead
+head         12 chunks of logits, and B * T * E * 8 of slopes
+states       of rows in segments: the states of all their tokens, and the cotangents of trained layers in float32
+```
+
+Rows that pass in segments take activations and head of one segment only:
+
+```text
+activations  the inputs of each layer in a segment, and the graph of one layer's gradient in the last segment, which
+             attends to all tokens before it
+```
+
+`karl_fast.train.memory` adds the length of rows that fits, `karl_fast.rl.memory` adds generation. Activations come from
+`karl_fast.modeling.graph_memory`, which has MLX build the graph of a batch without computing it: the graph holds the
+states that a recurrent layer leaves for each token, attention's scores and the width of a feed-forward part, for any
+architecture.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections import Counter, deque
-from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+import os
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from karl_fast.errors import ModelError
-from karl_fast.modeling import block_attention
+from karl_fast._safe_text import in_gigabytes
+from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.block_attention import attention_by_blocks
-from karl_fast.modeling.gated_delta import BLOCK, block, chunk_of
-from karl_fast.modeling.layers import arrays_of, replaced
-from karl_fast.modeling.model_views import gated_deltas_by, training
+from karl_fast.modeling.chunked_logp import IN_FLIGHT, chunk_rows
+from karl_fast.modeling.graph_memory import trace_memory
+from karl_fast.modeling.layers import arrays_of, replace_calls
+from karl_fast.modeling.model_views import training_mode
 from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 from karl_fast.modeling.segment_states import leaves
 from karl_fast.modeling.segments import SegmentBoundaries, cut_segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.modeling.layers import Call
     from karl_fast.modeling.segment_states import State
     from karl_fast.modeling.segments import StatefulModel
+    from karl_fast.train.settings import Training
 
-    Traceable = tuple[Callable[..., Any], list[mx.array]]
+    Sweeps = Callable[[int, int, int], "SweepNeed"]
 
-VIEWS = frozenset(
-    (
-        *(
-            "Broadcast",
-            "BroadcastAxes",
-            "ExpandDims",
-            "Flatten",
-            "Reshape",
-            "Slice",
-            "Split",
-            "Squeeze",
-            "StopGradient",
-        ),
-        *("AsStrided", "Copy", "CustomTransforms", "Depends", "Transpose", "Unflatten", "View"),
-    )
-)
-"""Operations with results in the memory of their first argument."""
+SHORTEST = 16
+"""Tokens of a row below which there is nothing to choose."""
 
-IN_PLACE = frozenset(
-    (
-        *(
-            "Abs",
-            "Add",
-            "AsType",
-            "Cos",
-            "Divide",
-            "Exp",
-            "Log",
-            "Log1p",
-            "LogAddExp",
-            "Maximum",
-            "Minimum",
-            "Multiply",
-        ),
-        *("Negative", "Power", "Scatter", "ScatterAxis", "Select", "Sigmoid", "Sign", "Sin", "SliceUpdate", "Softmax"),
-        *("Sqrt", "Square", "Subtract", "Tanh"),
-    )
-)
-"""Operations that may write their result into the memory of an argument."""
-
-
-WIDTH = 20
-"""Operations that MLX's search for an order has before it at a time (`MLX_BFS_MAX_WIDTH`)."""
-
-
-BEHIND = 10
-"""Operations that have allocated their results before one before them has freed its arguments: MLX computes so many
-together on a CPU, and waits for those where its memory limit is reached."""
+SEGMENTS = tuple(1 << power for power in range(6, 12))
+"""Tokens of a segment that are chosen from: longer ones take more memory, and are no faster."""
 
 
 @dataclass(frozen=True)
-class _Operation:
-    """Operation of a graph: names of arrays, and the bytes of its results."""
+class TrainingMemory:
+    """Memory plan of one model and one way to train it.
 
-    name: str
-    takes: tuple[str, ...]
-    makes: tuple[tuple[str, int], ...]
-
-
-def trace_memory(function: Callable[..., Any], *arrays: Any, backward: bool = True) -> tuple[int, int]:
-    """Return the most bytes that arrays which a function computes take at one time, and the number of its operations.
-
-    Its arguments do not count, nor what it takes from elsewhere. Nothing is computed. `backward` is False for functions
-    without a gradient.
-
-    Raises:
-        ValueError: the function cannot be traced, or MLX has no gradient for one of its operations.
+    Attributes:
+        shape: of the model.
+        activations: rows and tokens a row to the bytes that a gradient holds below the head.
+        settings: the limit, and the maximum tokens of a row.
+        checkpoints: True if layers can be recomputed in the backward pass.
+        sweeps: the plan of segments; it raises a ModelError where the model cannot pass in segments.
     """
-    with stand_ins(backward) as blocks:
-        peak, count = _trace(function, *arrays)
-    return peak + max((_trace(block, *some)[0] for block, some in blocks), default=0), count
 
+    shape: ModelSizes
+    activations: Callable[[int, int], int]
+    settings: Training
+    checkpoints: bool = True
+    sweeps: Callable[[], Sweeps] | None = None
 
-def _trace(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
-    operations: list[_Operation] = []
-    results: list[str] = []
+    def need(self, rows: int, tokens: int) -> Need:
+        """Return the memory for a batch of so many rows of so many tokens, in segments where the settings say so."""
+        length = self.settings.segment_tokens or tokens
+        return self._whole(rows, tokens) if tokens <= length else self.need_in_segments(rows, tokens, length)
 
-    def note(part: dict[str, Any]) -> None:
-        if part["type"] == "primitive":
-            makes = tuple((name, _bytes(shape, kind)) for name, shape, kind in part["outputs"])
-            operations.append(_Operation(part["name"], tuple(one[0] for one in part["inputs"]), makes))
-        elif part["type"] == "outputs":
-            results.extend(one[0] for one in part["outputs"])
+    def _whole(self, rows: int, tokens: int) -> Need:
+        shape = self.shape
+        return Need(shape.weights, shape.adapter, self.activations(rows, tokens), self._head_bytes(rows * tokens))
 
-    mx.export_function(note, function, *arrays)
-    return _Allocations.of(_evaluation_order(operations, results), results).peak, len(operations)
+    def need_in_segments(self, rows: int, tokens: int, length: int) -> Need:
+        """Return the memory for a batch in segments of so many tokens.
 
+        Raises:
+            ModelError: the model cannot pass in segments.
+        """
+        shape, sweep = self.shape, self.segment_plan()(rows, tokens, length)
+        states = sweep.states + sweep.cotangents
+        head = self._head_bytes(rows * length)
+        return Need(shape.weights, shape.adapter, sweep.inputs + sweep.layer, head, states)
 
-def _evaluation_order(operations: list[_Operation], results: list[str]) -> list[_Operation]:
-    """Return operations in the order in which MLX computes them: from the results back by breadth, of some width."""
-    made_by = {name: number for number, one in enumerate(operations) for name, _ in one.makes}
-    takes = [[made_by[name] for name in one.takes if name in made_by] for one in operations]
-    takes.append([made_by[name] for name in results if name in made_by])
-    left = Counter(number for some in takes for number in some)
-    found, waiting = [len(operations)], list[tuple[int, int]]()
-    at = 0
-    while at < len(found) or waiting:
-        (number, first), at = ((found[at], 0), at + 1) if at < len(found) else (waiting.pop(), at)
-        for place in range(first, len(takes[number])):
-            if len(found) - at >= WIDTH:
-                waiting.append((number, place))
-                break
-            other = takes[number][place]
-            left[other] -= 1
-            if not left[other]:
-                found.append(other)
-    return [operations[number] for number in reversed(found[1:])]
+    def _head_bytes(self, tokens: int) -> int:
+        """Return the bytes of the logits of the chunks computed at a time, and of the slopes in hidden states."""
+        return IN_FLIGHT * chunk_bytes(self.shape, tokens) + tokens * self.shape.hidden * 8
 
+    def segment_plan(self) -> Sweeps:
+        """Return the plan of segments.
 
-def _bytes(shape: Iterable[int], kind: Any) -> int:
-    total = int(kind.size)
-    for size in shape:
-        total *= size
-    return total
+        Raises:
+            ModelError: the model cannot pass in segments.
+        """
+        if self.sweeps is None:
+            raise ModelError("the policy is not a model of mlx-lm: its rows cannot pass in segments")
+        return self.sweeps()
 
-
-@dataclass
-class _Allocations:
-    """Memory in use while operations are computed one after the other."""
-
-    left: dict[str, int]
-    home: dict[str, str] = field(default_factory=dict)
-    size: dict[str, int] = field(default_factory=dict)
-    users: dict[str, int] = field(default_factory=dict)
-    now: int = 0
-    behind: deque[int] = field(default_factory=deque)
-    peak: int = 0
-
-    @classmethod
-    def of(cls, operations: list[_Operation], results: list[str]) -> _Allocations:
-        left: dict[str, int] = dict.fromkeys(results, 1)
-        for one in operations:
-            for name in one.takes:
-                left[name] = left.get(name, 0) + 1
-        found = cls(left)
-        for one in operations:
-            found._compute(one)
-        return found
-
-    def _compute(self, one: _Operation) -> None:
-        """Allocate the results of an operation, then free the inputs it was the last to use, some operations later."""
-        for name, size in one.makes:
-            home = self._shared(one, size)
-            self.home[name] = home = home or name
-            if home == name:
-                # A view of an argument, or of a constant, takes no memory.
-                self.size[name], self.users[name] = size * (one.name not in VIEWS), 0
-                self.now += self.size[name]
-            self.users[home] += 1
-        self.peak = max(self.peak, self.now)
-        self.behind.append(0)
-        for name in one.takes:
-            self._let_go(name)
-        for name, _ in one.makes:
-            if not self.left.get(name):
-                self._release(name)
-        if len(self.behind) > BEHIND:
-            self.now -= self.behind.popleft()
-
-    def _shared(self, one: _Operation, size: int) -> str | None:
-        """Return the memory that a result shares, if it already exists."""
-        if one.name in VIEWS:
-            return self.home.get(one.takes[0]) if one.takes else None
-        if one.name in IN_PLACE:
-            for name in one.takes:
-                home = self.home.get(name)
-                if home and self.left[name] == 1 and self.users[home] == 1 and self.size[home] == size:
-                    return home
+    @cached_property
+    def segment_obstacle(self) -> str | None:
+        """Reason why rows cannot pass in segments; None where they can."""
+        try:
+            self.segment_plan()
+        except ModelError as error:
+            return str(error)
         return None
 
-    def _let_go(self, name: str) -> None:
-        self.left[name] -= 1
-        if not self.left[name]:
-            self._release(name)
+    @property
+    def saves_by_checkpoints(self) -> bool:
+        """True if `grad_checkpoint` is off and would save memory."""
+        return self.checkpoints and not self.settings.grad_checkpoint
 
-    def _release(self, name: str) -> None:
-        home = self.home.get(name)
-        if home is None:
-            return
-        self.users[home] -= 1
-        if not self.users[home]:
-            self.behind[-1] += self.size[home]
+    @property
+    def limit(self) -> int:
+        """The memory limit in bytes."""
+        return limit_bytes(self.settings)
 
 
-# The activations that a gradient holds, of any model that mlx-lm has.
+@dataclass(frozen=True)
+class ModelSizes:
+    """Sizes of a model that the arithmetic takes.
+
+    Attributes:
+        hidden: size of a hidden state.
+        vocabulary: logits a token.
+        weights: bytes of all parameters.
+        trainable: bytes of those that are trained.
+        wider: bytes that a sum of gradients in float32 takes beyond those.
+    """
+
+    hidden: int
+    vocabulary: int
+    weights: int
+    trainable: int
+    wider: int = 0
+
+    @property
+    def adapter(self) -> int:
+        """Bytes of trained parameters, of their gradients and of the optimizer."""
+        return 6 * self.trainable + self.wider
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes, by use."""
+
+    weights: int
+    adapter: int
+    activations: int
+    head: int
+    states: int = 0
+
+    @property
+    def total(self) -> int:
+        """Sum of all parts."""
+        return sum(vars(self).values())
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items() if value)
+
+
+def estimate_training(
+    model: Any,
+    body: Any,
+    vocabulary: int,
+    settings: Training,
+    layers: int,
+    carrier: Callable[[], StatefulModel] | None = None,
+) -> TrainingMemory:
+    """Return the memory plan of a model with gradients through its last `layers`, adapted as in training.
+
+    Args:
+        model, body: the model, and its tokens to hidden states.
+        vocabulary: logits a token.
+        settings: of the run.
+        layers: that are trained.
+        carrier: the model with the states of segments; None where rows pass whole.
+    """
+    if settings.grad_checkpoint and (why := no_checkpoints(model)):
+        raise UsageError(f"grad_checkpoint is true, and {why}", "grad_checkpoint")
+    size = int(body(mx.array([[1]])).shape[-1])  # a shape is known without computing
+    weights = sum(value.nbytes for value in flatten_tree(model.parameters()).values())
+    trained = flatten_tree(model.trainable_parameters()).values()
+    trainable = sum(value.nbytes for value in trained)
+    activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
+    shape = ModelSizes(size, vocabulary, weights, trainable, sum(4 * value.size for value in trained) - trainable)
+    sweeps = None if carrier is None else cache(lambda: SweepMemory(carrier()))
+    return TrainingMemory(shape, activations, settings, no_checkpoints(model) is None, sweeps)
+
+
+def no_checkpoints(model: Any) -> str | None:
+    """Return why the layers of a model cannot be computed again going back; None where they can."""
+    kind = getattr(model, "model_type", type(model).__name__)
+    if getattr(model, "shares_caches", False):
+        return f"layers of model type {kind} share keys and values: they cannot be computed one by one"
+    if not isinstance(getattr(model, "layers", None), list | tuple):
+        return f"{kind} has no list `layers` of the modules that would be computed again"
+    return None
+
+
+def chunk_bytes(shape: ModelSizes, tokens: int) -> int:
+    """Return the bytes of the logits of a chunk, in float32."""
+    return 4 * min(chunk_rows(shape.vocabulary), tokens) * shape.vocabulary
+
+
+def limit_bytes(settings: Training) -> int:
+    """Return the memory limit: that of the settings, or what the GPU recommends, or four fifths of the machine's."""
+    if settings.memory_limit is not None:
+        return int(settings.memory_limit * 1e9)
+    recommended = mx.device_info().get("max_recommended_working_set_size") if mx.metal.is_available() else None
+    return int(recommended or 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` that fits, by bisection; 0 if 1 does not."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def refuse_excess(what: str, need: Any, limit: int, hint: Callable[[], str]) -> None:
+    """Raise if more memory is needed than there is.
+
+    Raises:
+        UsageError: `need`, which has a `total`, exceeds the limit; the hint names sizes that fit.
+    """
+    if need.total > limit:
+        why = f"needs about {in_gigabytes(need.total)} ({need}), and there are {in_gigabytes(limit)}"
+        raise UsageError(f"{what}, {why}", hint=hint())
+
+
+def choose_segments(
+    memory: TrainingMemory, batches: Sequence[tuple[int, int]], whole: int, fits: Callable[[TrainingMemory], bool]
+) -> TrainingMemory:
+    """Return the plan with a number for the tokens of a segment: those of a row where rows fit whole.
+
+    Args:
+        memory: the plan.
+        batches: rows and tokens a row of each batch.
+        whole: tokens that no row exceeds.
+        fits: whether a run with a plan fits in memory.
+
+    Raises:
+        ModelError: the settings want segments, and the model cannot pass in them.
+    """
+    settings = memory.settings
+    if settings.segment_tokens is not None:
+        if settings.segment_tokens < max(tokens for _, tokens in batches):
+            memory.segment_plan()
+        return memory
+    shorter = [length for length in reversed(SEGMENTS) if length < whole]
+    # Whole rows first: whether the model can pass in segments is tried only if they do not fit.
+    lengths = chain([whole], (length for length in shorter if memory.segment_obstacle is None))
+    plans = (replace(memory, settings=replace(settings, segment_length=length)) for length in lengths)
+    first = next(plans)
+    return next((plan for plan in chain([first], plans) if fits(plan)), first)
+
+
+@contextlib.contextmanager
+def limit_memory(room: int) -> Iterator[None]:
+    """Let MLX take at most `room` bytes more than now before it waits for operations to free some, in this context.
+
+    MLX allocates results ahead of the operations that are being computed, and before these have freed their arguments.
+    At its memory limit it waits for them; no allocation fails by that.
+    """
+    before = mx.set_memory_limit(mx.get_active_memory() + room)
+    try:
+        yield
+    finally:
+        mx.set_memory_limit(before)
 
 
 SHORT = (8, 16, 32)
@@ -230,26 +298,25 @@ SHORT = (8, 16, 32)
 LAYERS_AT_A_TIME = 2
 """Layers with their activations in memory at a time under checkpointing: results of the next are allocated ahead."""
 
-
 ARRAYS = 8
 """Arrays of the width of a linear layer that are stored for each, if there is no graph."""
 
 
 class Activations:
-    """The bytes that a gradient holds below the head, by rows and tokens a row. Nothing is computed for it.
+    """Bytes that a gradient holds below the head, by rows and tokens a row. Nothing is computed for it.
 
-    Where layers are computed again going back, each keeps its input, and some of them their inside.
+    With checkpointing, each layer keeps its input, and `LAYERS_AT_A_TIME` of them all their activations.
     """
 
     def __init__(self, model: Any, body: Any, *, layers: int, hidden: int, checkpoint: bool) -> None:
-        """Activations of a model with `layers` that are gone back through, of hidden states of `hidden` numbers."""
+        """Plan a model whose last `layers` are differentiated, with hidden states of `hidden` numbers."""
         self._model, self._body = model, body
         self._layers, self._hidden, self._checkpoint = layers, hidden, checkpoint
-        self._there, self._back = _Graph(self._forward), _Graph(self._trained)
+        self._forward_graph, self._gradient_graph = _Graph(self._forward), _Graph(self._backward)
 
     def __call__(self, rows: int, tokens: int) -> int:
         """Return the bytes of a batch."""
-        whole = self._back.bytes(rows, tokens)
+        whole = self._gradient_graph.bytes(rows, tokens)
         if not self._checkpoint:
             return whole
         inputs = rows * tokens * self._hidden * 4 * self._layers
@@ -258,7 +325,7 @@ class Activations:
 
     def forward(self, rows: int, tokens: int) -> int:
         """Return the bytes that a forward pass over contexts holds below the head."""
-        return self._there.bytes(rows, tokens)
+        return self._forward_graph.bytes(rows, tokens)
 
     def _forward(self, rows: int, tokens: int) -> tuple[int, int]:
         """Return the peak bytes of a forward pass, and its number of operations."""
@@ -267,29 +334,29 @@ class Activations:
         except ValueError:
             return rows * tokens * 4 * ARRAYS * max(self._widths), 0
 
-    def _trained(self, rows: int, tokens: int) -> tuple[int, int]:
+    def _backward(self, rows: int, tokens: int) -> tuple[int, int]:
         """Return the peak bytes of a gradient, and its number of operations."""
         try:
-            with training(self._model):
+            with training_mode(self._model):
                 return self._trace(self._gradient, rows, tokens)
         except ValueError as error:
             if "VJP" not in str(error):  # a forward pass that looks at its numbers (dbrx), or what MLX cannot export
                 return rows * tokens * 4 * ARRAYS * sum(self._widths[-self._layers :]), 0
-            said = " ".join(str(error).split())[:200]
+            message = " ".join(str(error).split())[:200]
             kind = getattr(self._model, "model_type", type(self._model).__name__)
-            raise ModelError(f"a model of type {kind} cannot be trained: MLX says: {said}") from error
+            raise ModelError(f"a model of type {kind} cannot be trained: MLX says: {message}") from error
 
     def _trace(
         self, function: Callable[[mx.array], Any], rows: int, tokens: int, *, backward: bool = True
     ) -> tuple[int, int]:
-        """Call `traced`, and restore the parameters of the model."""
-        there = [
+        """Call `trace_memory`, and restore the parameters of the model, which tracing a gradient replaces."""
+        arrays = [
             (*locate_leaf(self._model, name), array) for name, array in flatten_tree(self._model.parameters()).items()
         ]
         try:
             return trace_memory(function, mx.zeros((rows, tokens), mx.int32), backward=backward)
         finally:
-            for holder, key, array in there:
+            for holder, key, array in arrays:
                 holder[key] = array
 
     @cached_property
@@ -300,7 +367,7 @@ class Activations:
 
     @property
     def _widest(self) -> float:
-        """The share of the widest layer in those that are gone back through."""
+        """Share of the widest layer in those that are differentiated."""
         widths = self._widths[-self._layers :]
         return max(widths) / max(1, sum(widths))
 
@@ -314,21 +381,21 @@ class Activations:
 
 
 class _Graph:
-    """The bytes of a graph by rows and tokens a row; where it grows with tokens, those of short ones go on."""
+    """Bytes of a graph by rows and tokens a row; of a graph that grows with tokens, extrapolated from short rows."""
 
     def __init__(self, trace: Callable[[int, int], tuple[int, int]]) -> None:
-        self._traced = cache(trace)
+        self._trace = cache(trace)
 
     def bytes(self, rows: int, tokens: int) -> int:
         """Return the bytes at the peak."""
         if tokens <= max(SHORT) or not self._grows:
-            return self._traced(rows, tokens)[0]
-        return rows * parabola(tokens, {short: self._traced(1, short)[0] for short in SHORT})
+            return self._trace(rows, tokens)[0]
+        return rows * parabola(tokens, {short: self._trace(1, short)[0] for short in SHORT})
 
     @cached_property
     def _grows(self) -> bool:
         """True if the graph has separate operations for each token, like a recurrence."""
-        few, more = (self._traced(1, short)[1] for short in SHORT[:2])
+        few, more = (self._trace(1, short)[1] for short in SHORT[:2])
         return more > 1.1 * few
 
 
@@ -345,110 +412,13 @@ def _width(module: Any) -> int:
     return int(weight.shape[-2]) if weight is not None and weight.ndim > 1 else 0
 
 
-# Memory of layers that are computed by blocks, for graphs that are built and never computed.
-#
-# Blocks are computed again in the backward pass, by functions that MLX cannot export. While a graph is built for its
-# memory, each layer is a few operations that hold what a layer holds from one pass to the other: its inputs, and a
-# state for each block of a gated delta layer. The work on one block at a time is a graph of its own.
-
-
-@contextlib.contextmanager
-def stand_ins(backward: bool) -> Iterator[list[Traceable]]:
-    """Note a block of each such layer, or its gradient, as a function and arguments, within this context."""
-    blocks: list[Traceable] = []
-    attention = partial(_attention, blocks, backward)
-    with (
-        gated_deltas_by(partial(_gated_delta, blocks, backward)),
-        block_attention.stand_in(attention),
-        _experts_without_segments(),
-    ):
-        yield blocks
-
-
-@contextlib.contextmanager
-def _experts_without_segments() -> Iterator[None]:
-    """Replace products with the weights of routed experts: MLX cannot export `SegmentedMM`, their gradient.
-
-    In its place the gradient of the weights is one array of their size, and the inputs are held for it.
-    """
-    theirs: Any = mx.gather_mm
-
-    def product(a: mx.array, b: mx.array, *places: Any, sorted_indices: bool = False, **named: Any) -> mx.array:
-        if not sorted_indices:
-            made: mx.array = theirs(a, b, *places, **named)
-            return made
-        made = theirs(a, mx.stop_gradient(b), *places, sorted_indices=True, **named)
-        return made + mx.square(a).sum(-1, keepdims=True) * mx.square(b).sum()
-
-    mx.gather_mm = product
-    try:
-        yield
-    finally:
-        mx.gather_mm = theirs
-
-
-def _attention(
-    blocks: list[Traceable], backward: bool, q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any
-) -> mx.array:
-    size = min(2 * block_attention.KEYS, k.shape[2])  # a block is begun before all of the last one is freed
-    keys, values = (mx.zeros((*one.shape[:2], size, one.shape[3]), one.dtype) for one in (k, v))
-    function = partial(block_attention.of_blocks, scale, "causal", backward=backward)
-    blocks.append((function, [mx.zeros(q.shape, q.dtype), keys, values]))
-    # The gradient of keys and values is joined of those of blocks: here of two halves.
-    halves = zip(*(mx.split(one, [one.shape[2] // 2], axis=2) for one in (k, v)), strict=True)
-    read: Any = sum((mx.square(some).sum(3, keepdims=True) * more).sum(2, keepdims=True) for some, more in halves)
-    return q.sum(3, keepdims=True) * mx.repeat(read, q.shape[1] // k.shape[1], axis=1)
-
-
-def _gated_delta(
-    blocks: list[Traceable],
-    backward: bool,
-    q: mx.array,
-    k: mx.array,
-    v: mx.array,
-    g: mx.array,
-    beta: mx.array,
-    state: mx.array | None = None,
-    mask: mx.array | None = None,
-) -> tuple[mx.array, mx.array]:
-    (batch, tokens, _, width), (heads, values) = q.shape, v.shape[2:]
-    state = mx.zeros((batch, heads, values, width)) if state is None else state
-    size = BLOCK * chunk_of(tokens)
-    function = partial(block, chunk_of(tokens))
-    first = [mx.zeros(one.shape, one.dtype) for one in (state, *(some[:, :size] for some in (q, k, v, g, beta)))]
-    blocks.append((_gradient(function) if backward else function, first))
-    gates = g.mean(-1) if g.ndim == 4 else g
-    weights = mx.repeat((q * k).sum(-1), heads // q.shape[2], axis=-1) * gates.astype(q.dtype) * beta.astype(q.dtype)
-    if not backward:
-        return v * weights[..., None], state * weights.sum()
-    held = mx.broadcast_to(state, (-(-tokens // size), *state.shape)) * weights.sum()
-    return v * weights[..., None], mx.square(held).sum(0)
-
-
-def _gradient(function: Callable[..., tuple[mx.array, mx.array]]) -> Callable[..., list[mx.array]]:
-    def gradient(*arrays: mx.array) -> list[mx.array]:
-        return mx.vjp(function, list(arrays), [mx.ones_like(one) for one in function(*arrays)])[1]
-
-    return gradient
-
-
-# The memory of a reverse sweep, of any model that can pass in segments. Nothing is computed for it.
-#
-# ```text
-# states      what every segment makes, for all of its rows and tokens
-# cotangents  the same numbers of trained layers, in float32
-# inputs      of each layer in a segment
-# layer       by the graph of one layer's gradient in the last segment, which attends to all tokens before it
-# ```
-
-
 SHORT_SEGMENT = (16, 32, 64)
-"""Tokens of a segment for which a graph that grows with them is built; beyond, its bytes go on as a parabola."""
+"""Tokens of a segment at which a graph that grows with them is built; beyond, bytes are extrapolated by a parabola."""
 
 
 @dataclass(frozen=True)
 class SweepNeed:
-    """Bytes of a sweep, by use."""
+    """Bytes of the forward and reverse sweep over segments, by use."""
 
     states: int
     cotangents: int
@@ -470,29 +440,29 @@ class _LayerCall:
         """Return the peak bytes of its gradient, and the number of operations."""
         hidden, rest = self.arguments[0], self.arguments[1:]
         parameters = list(flatten_tree(self.module.trainable_parameters()).items())
-        there = [array for _, arrays, _ in self.states for array in arrays]
+        earlier = [array for _, arrays, _ in self.states for array in arrays]
 
         def layer(*arrays: mx.array) -> list[mx.array]:
-            self.module.load_weights([(name, one) for (name, _), one in zip(parameters, arrays, strict=False)], False)
-            given = list(arrays[len(parameters) + 1 :])
+            weights = [(name, array) for (name, _), array in zip(parameters, arrays, strict=False)]
+            self.module.load_weights(weights, False)
+            carried = iter(arrays[len(parameters) + 1 :])
             for state, before, offset in self.states:
-                state.begin([given.pop(0) for _ in before], offset)
+                state.begin([next(carried) for _ in before], offset)
             output = self.call(arrays[len(parameters)], *rest, **self.named)
-            return [*arrays_of(output), *(array for state, _, _ in self.states for array in state.made)]
+            return [*arrays_of(output), *(array for state, _, _ in self.states for array in state.new)]
 
         def gradient(*arrays: mx.array) -> list[mx.array]:
-            shapes = layer(*arrays)
-            return mx.vjp(layer, list(arrays), [mx.ones_like(one) for one in shapes])[1]
+            outputs = layer(*arrays)
+            return mx.vjp(layer, list(arrays), [mx.ones_like(output) for output in outputs])[1]
 
-        before = [array for _, array in parameters]
         try:
-            return trace_memory(gradient, *before, hidden, *there)
+            return trace_memory(gradient, *(array for _, array in parameters), hidden, *earlier)
         finally:
             self.module.load_weights(list(parameters), strict=False)
 
 
 class SweepMemory:
-    """The arithmetic of a model that passes in segments."""
+    """Memory plan of a model that passes in segments. Nothing is computed for it."""
 
     def __init__(self, carrier: StatefulModel) -> None:
         self._carrier = carrier
@@ -501,7 +471,7 @@ class SweepMemory:
     def __call__(self, rows: int, tokens: int, length: int) -> SweepNeed:
         """Return the bytes of a batch below the head, in segments of so many tokens."""
         states = cotangents = 0
-        for state, _, grows, shape, kind in self._made:
+        for state, _, grows, shape, kind in self._state_arrays:
             size = rows * math.prod(_shape(shape, grows, tokens))
             states += size * kind.size * (1 if grows else -(-tokens // length))
             cotangents += size * 4 * self._carrier.trained[state]
@@ -512,8 +482,8 @@ class SweepMemory:
         """Return the bytes of the inputs of layers, and the most that a layer takes."""
         if length <= max(SHORT_SEGMENT) or not self._grows:
             return self._traced(rows, tokens, length)[:2]
-        known = [(short, self._traced(1, max(tokens, 2 * short), short)) for short in SHORT_SEGMENT]
-        inputs, layer = (parabola(length, {short: one[which] for short, one in known}) for which in (0, 1))
+        traces = {short: self._traced(1, max(tokens, 2 * short), short) for short in SHORT_SEGMENT}
+        inputs, layer = (parabola(length, {short: trace[which] for short, trace in traces.items()}) for which in (0, 1))
         return rows * inputs, rows * layer
 
     @cached_property
@@ -526,46 +496,45 @@ class SweepMemory:
         """Return the bytes of inputs and of the largest layer in the last segment, and the most operations of one."""
         borders, last = self._borders(rows, max(2, -(-tokens // length)) * length, length)
         for number in range(last):
-            for state, place, grows, shape, kind in self._made:
-                made = mx.zeros((rows, *_shape(shape, grows, length)), kind)
-                borders.fill({(number, state, place): made})
+            for state, place, grows, shape, kind in self._state_arrays:
+                borders.fill({(number, state, place): mx.zeros((rows, *_shape(shape, grows, length)), kind)})
         borders.begin(last)
-        with self._carrier.unchanged(), training(self._carrier.model), attention_by_blocks():
+        with self._carrier.unchanged(), training_mode(self._carrier.model), attention_by_blocks():
             layers = self._layers(borders, rows, length)
-            found = {_kind(one): one for one in layers}
-            sizes = [one.bytes() for one in found.values()]
-        inputs = sum(one.arguments[0].nbytes for one in layers)
+            kinds = {_kind(layer): layer for layer in layers}
+            sizes = [layer.bytes() for layer in kinds.values()]
+        inputs = sum(layer.arguments[0].nbytes for layer in layers)
         most, operations = (max((size[which] for size in sizes), default=0) for which in (0, 1))
         return inputs, most, operations
 
     def _layers(self, borders: SegmentBoundaries, rows: int, length: int) -> list[_LayerCall]:
         """Return the calls of the trained layers."""
-        found: list[_LayerCall] = []
+        calls: list[_LayerCall] = []
 
-        def noting(_: int, layer: Any, call: Call) -> Call:
-            def noted(*arguments: Any, **named: Any) -> Any:
-                states = [leaf for one in (*arguments, *named.values()) for leaf in leaves(one)]
+        def record(_: int, layer: Any, call: Call) -> Call:
+            def recorded_call(*arguments: Any, **named: Any) -> Any:
+                states = [leaf for value in (*arguments, *named.values()) for leaf in leaves(value)]
                 before = [(state, state.before, getattr(state, "offset", 0)) for state in states]
                 if flatten_tree(layer.trainable_parameters()):
-                    found.append(_LayerCall(layer, call, arguments, named, before))
+                    calls.append(_LayerCall(layer, call, arguments, named, before))
                 return call(*arguments, **named)
 
-            return noted
+            return recorded_call
 
-        with replaced(self._carrier.model, noting):
+        with replace_calls(self._carrier.model, record):
             self._carrier.body(mx.zeros((rows, length), mx.int32), cache=borders.caches)
-        return found
+        return calls
 
     @cached_property
-    def _made(self) -> list[tuple[int, int, bool, tuple[int, ...], Any]]:
+    def _state_arrays(self) -> list[tuple[int, int, bool, tuple[int, ...], Any]]:
         """The arrays that a segment makes of a row: state, place, whether it grows, shape and type."""
         borders, _ = self._borders(1, SHORT_SEGMENT[0], SHORT_SEGMENT[0])
-        with self._carrier.unchanged(), training(self._carrier.model):
+        with self._carrier.unchanged(), training_mode(self._carrier.model):
             self._layers(borders, 1, SHORT_SEGMENT[0])
         growing = borders.growing
         return [
             (state, place, growing[state], array.shape[1:], array.dtype)
-            for (_, state, place), array in borders.made(0).items()
+            for (_, state, place), array in borders.new_arrays(0).items()
         ]
 
     def _borders(self, rows: int, tokens: int, length: int) -> tuple[SegmentBoundaries, int]:
@@ -584,20 +553,3 @@ def _kind(layer: _LayerCall) -> tuple[Any, ...]:
 def _shape(shape: tuple[int, ...], grows: bool, tokens: int) -> tuple[int, ...]:
     """Return the shape of a row's array behind so many tokens."""
     return (shape[0], tokens, *shape[2:]) if grows else shape
-
-
-# The memory that MLX may take before it waits for operations that will free some.
-
-
-@contextlib.contextmanager
-def limit_memory(room: int) -> Iterator[None]:
-    """Have MLX wait where it takes more than `room` bytes beside those in use now, within this context.
-
-    MLX allocates the results of operations ahead of those that are being computed, and before these have freed their
-    arguments. At its memory limit it waits for them. No allocation fails by that.
-    """
-    before = mx.set_memory_limit(mx.get_active_memory() + room)
-    try:
-        yield
-    finally:
-        mx.set_memory_limit(before)

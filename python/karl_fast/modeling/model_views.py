@@ -14,7 +14,7 @@ from mlx.utils import tree_unflatten
 
 from karl_fast.errors import KarlError, ModelError
 from karl_fast.modeling.gated_delta import gated_delta
-from karl_fast.modeling.layers import recomputing, replaced
+from karl_fast.modeling.layers import recompute_layer, replace_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,27 +39,27 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def checkpointed(model: nn.Module, wanted: bool) -> Iterator[None]:
+def checkpoint_layers(model: nn.Module, on: bool) -> Iterator[None]:
     """Recompute activations of layers in the backward pass, instead of storing them, within this context."""
-    with replaced(model, recomputing) if wanted else contextlib.nullcontext():
+    with replace_calls(model, recompute_layer) if on else contextlib.nullcontext():
         yield
 
 
 @contextlib.contextmanager
 def chunkwise() -> Iterator[None]:
     """Compute gated delta layers in chunks of tokens instead of mlx-lm's loop over tokens, within this context."""
-    with gated_deltas_by(gated_delta):
+    with replace_gated_deltas(gated_delta):
         yield
 
 
 @contextlib.contextmanager
-def gated_deltas_by(function: Callable[..., Any]) -> Iterator[None]:
+def replace_gated_deltas(function: Callable[..., Any]) -> Iterator[None]:
     """Compute gated delta layers of every model by a function within this context; a replacement in it changes nothing.
 
     Steps of one token stay as they are.
     """
-    theirs: Any = sys.modules.get("mlx_lm.models.gated_delta")  # there, if a model has such layers
-    loop: Any = getattr(theirs, "gated_delta_ops", None)
+    module: Any = sys.modules.get("mlx_lm.models.gated_delta")  # there, if a model has such layers
+    loop: Any = getattr(module, "gated_delta_ops", None)
 
     def either(q: mx.array, *others: Any, **named: Any) -> Any:
         return (loop if q.shape[1] == 1 else function)(q, *others, **named)
@@ -67,15 +67,15 @@ def gated_deltas_by(function: Callable[..., Any]) -> Iterator[None]:
     if loop is None or loop.__qualname__ == either.__qualname__:
         yield
         return
-    theirs.gated_delta_ops = either
+    module.gated_delta_ops = either
     try:
         yield
     finally:
-        theirs.gated_delta_ops = loop
+        module.gated_delta_ops = loop
 
 
 @chunkwise()
-def split(model: nn.Module) -> tuple[Any, Any]:
+def split_model(model: nn.Module) -> tuple[Any, Any]:
     """Split a language model into two functions: tokens to hidden states, and hidden states to logits.
 
     The body is the module that has the layers in it, whatever its name is; it is called by the model's own code, with
@@ -89,31 +89,31 @@ def split(model: nn.Module) -> tuple[Any, Any]:
     with _without_dropout(model):
         try:
             body, head = _halves(model)
-            _probed(model, body, head)
-            if not _agrees(model, body):
+            _check_halves(model, body, head)
+            if not _same_with_caches(model, body):
                 body.caches = partial(_caches, model)
                 model.shares_caches = True
         except KarlError:
             raise
         except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-            said = f"mlx-lm raised: {' '.join(str(error).split())[:200]}"
-            raise ModelError(f"a model of type {_kind(model)} cannot be computed here: {said}") from error
+            message = f"mlx-lm raised: {' '.join(str(error).split())[:200]}"
+            raise ModelError(f"a model of type {_kind(model)} cannot be computed here: {message}") from error
     return body, head
 
 
 def _halves(model: nn.Module) -> tuple[_Body, _Head]:
     """Return the halves of the language model, which may be nested, as in models with a vision part."""
     language, probe = model, mx.array([[1, 2, 3]])
-    while found := _holder(language, model.layers[0]) or _last(language, probe):
-        body, head = _Body(language, *found), _Head(language, *found)
+    while place := _child_with_layer(language, model.layers[0]) or _last_before_logits(language, probe):
+        body, head = _Body(language, *place), _Head(language, *place)
         hidden = body(probe)
         if isinstance(hidden, mx.array) and head(hidden) is not hidden:
             return body, head
-        language = found[1]  # its output is the model's: it has the head in it
+        language = place[1]  # its output is the model's: it has the head in it
     raise ModelError(f"the model type {_kind(model)} has no body apart from its head, which training needs")
 
 
-def _holder(language: nn.Module, layer: nn.Module) -> tuple[str, Any] | None:
+def _child_with_layer(language: nn.Module, layer: nn.Module) -> tuple[str, Any] | None:
     """Return name and submodule of a model that has a layer in it; None if the model itself has the list."""
     for name, child in _children(language):
         if any(module is layer for module in child.modules()):
@@ -121,16 +121,16 @@ def _holder(language: nn.Module, layer: nn.Module) -> tuple[str, Any] | None:
     return None
 
 
-def _last(language: nn.Module, probe: mx.array) -> tuple[str, Any] | None:
+def _last_before_logits(language: nn.Module, probe: mx.array) -> tuple[str, Any] | None:
     """Return the last module called before the logits: the norm, if layers and head are in one module."""
     called: list[tuple[str, Any, int]] = []
-    before = [(name, child, type(child)) for name, child in _children(language)]
-    for name, child, kind in before:
-        child.__class__ = _noting(kind, partial(_append, called, name, child))
+    children = [(name, child, type(child)) for name, child in _children(language)]
+    for name, child, kind in children:
+        child.__class__ = _recording(kind, partial(_append, called, name, child))
     try:
         width = language(probe).shape[-1]
     finally:
-        for _, child, kind in before:
+        for _, child, kind in children:
             child.__class__ = kind
     return next(((name, child) for name, child, size in reversed(called) if size != width), None)
 
@@ -139,11 +139,11 @@ def _append(called: list[tuple[str, Any, int]], name: str, child: Any, size: int
     called.append((name, child, size))
 
 
-def _noting(kind: type, note: Callable[[int], object]) -> type:
+def _recording(kind: type, note: Callable[[int], object]) -> type:
     def call(module: Any, *arguments: Any, **named: Any) -> Any:
-        found = kind.__call__(module, *arguments, **named)
-        note(found.shape[-1] if hasattr(found, "shape") else 0)
-        return found
+        output = kind.__call__(module, *arguments, **named)
+        note(output.shape[-1] if hasattr(output, "shape") else 0)
+        return output
 
     return type(kind.__name__, (kind,), {"__call__": call})
 
@@ -165,7 +165,7 @@ class _Body:
         def leave(*arguments: Any, **named: Any) -> Any:
             raise _LeftError(body(*arguments, **named))
 
-        self._shell = _with(language, name, body, leave)
+        self._shell = _with_child(language, name, body, leave)
 
     @chunkwise()
     def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> Any:
@@ -189,7 +189,7 @@ class _Head:
 
     def __init__(self, language: nn.Module, name: str, body: nn.Module) -> None:
         self._hidden: Any = None
-        self._shell = _with(language, name, body, lambda *_, **__: self._hidden)
+        self._shell = _with_child(language, name, body, lambda *_, **__: self._hidden)
 
     def __call__(self, hidden: mx.array) -> Any:
         self._hidden = hidden
@@ -199,7 +199,7 @@ class _Head:
             self._hidden = None
 
 
-def _with(language: nn.Module, name: str, body: nn.Module, call: Any) -> Any:
+def _with_child(language: nn.Module, name: str, body: nn.Module, call: Any) -> Any:
     """Return a copy of a model with another function in place of its body, but the attributes of the body."""
 
     class Stub(nn.Module):
@@ -214,7 +214,7 @@ def _with(language: nn.Module, name: str, body: nn.Module, call: Any) -> Any:
     return shell
 
 
-def _probed(model: nn.Module, body: _Body, head: _Head) -> None:
+def _check_halves(model: nn.Module, body: _Body, head: _Head) -> None:
     """Raise where two halves are not the whole."""
     probe = mx.array([[1, 2, 3]])
     logits = model(probe)
@@ -227,20 +227,20 @@ def _probed(model: nn.Module, body: _Body, head: _Head) -> None:
         raise ModelError(f"the model type {_kind(model)} does more than its head after its body, which training needs")
 
 
-def _agrees(model: nn.Module, body: _Body) -> bool:
+def _same_with_caches(model: nn.Module, body: _Body) -> bool:
     """Return whether hidden states are equal with and without new caches: gemma3n shares keys and values by them."""
     probe = mx.array([[1, 2, 3]])
     try:
         cached = body(probe, cache=_caches(model))
-        return same(body(probe), cached)
+        return are_close(body(probe), cached)
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError):
         return True  # its caches do not work: it can be trained, and `karl_fast.rl` refuses it
 
 
-def same(one: mx.array, other: mx.array) -> bool:
+def are_close(first: mx.array, second: mx.array) -> bool:
     """Return whether two results for hidden states are equal up to rounding."""
-    plain = one.astype(mx.float32)
-    difference: Any = mx.linalg.norm(plain - other.astype(mx.float32)) / mx.maximum(mx.linalg.norm(plain), 1e-9)
+    plain = first.astype(mx.float32)
+    difference: Any = mx.linalg.norm(plain - second.astype(mx.float32)) / mx.maximum(mx.linalg.norm(plain), 1e-9)
     return bool(difference.item() < DIFFERENT)
 
 
@@ -251,19 +251,19 @@ def _caches(model: nn.Module) -> Any:
 
 
 @contextlib.contextmanager
-def training(model: nn.Module) -> Iterator[None]:
-    """Take the ways through layers that have a gradient, without dropout, for as long as this lasts.
+def training_mode(model: nn.Module) -> Iterator[None]:
+    """Set the model to training mode, but without dropout, within this context.
 
-    Outside of training, layers of mlx-lm take kernels of Metal and sort the rows of experts, which MLX has no gradient
-    for.
+    Outside of training mode, layers of mlx-lm use kernels of Metal and sort the rows of experts, of which MLX has no
+    gradient.
     """
-    before = [(module, module.training) for module in model.modules()]
-    for module, _ in before:
+    modes = [(module, module.training) for module in model.modules()]
+    for module, _ in modes:
         module._training = not isinstance(module, nn.Dropout | nn.Dropout2d | nn.Dropout3d)
     try:
         yield
     finally:
-        for module, was in before:
+        for module, was in modes:
             module._training = was
 
 

@@ -21,9 +21,9 @@ Rows = slice | list[tuple[int, int]]
 """Rows of an array: a slice, or runs of a row and how often it comes."""
 
 
-def read(arrays: Sequence[mx.array], rows: Sequence[Rows]) -> list[mx.array]:
+def read_rows(arrays: Sequence[mx.array], rows: Sequence[Rows]) -> list[mx.array]:
     """Return rows of arrays, or the arrays where no rows are given."""
-    return [_rows(array, some) for array, some in zip(arrays, rows, strict=True)] if rows else list(arrays)
+    return [_rows(array, part) for array, part in zip(arrays, rows, strict=True)] if rows else list(arrays)
 
 
 def _rows(array: mx.array, rows: Rows) -> mx.array:
@@ -57,7 +57,7 @@ class KeysValues:
     def begin(self, before: Sequence[mx.array], offset: int, rows: Sequence[Rows] = ()) -> None:
         """Start at a border, with the keys and values of each segment before it, in turn, from which on they reach."""
         self._before, self.offset, self.rows = list(before), offset, rows
-        self._made: list[mx.array] = []
+        self._new: list[mx.array] = []
 
     @property
     def before(self) -> list[mx.array]:
@@ -65,20 +65,20 @@ class KeysValues:
         return self._before
 
     @property
-    def made(self) -> list[mx.array]:
+    def new(self) -> list[mx.array]:
         """The keys and the values of this segment."""
-        return self._made
+        return self._new
 
-    def put(self, made: Sequence[mx.array], tokens: int) -> None:
-        """Take what a segment of so many tokens made."""
-        self._made = list(made)
+    def set_new(self, arrays: Sequence[mx.array], tokens: int) -> None:
+        """Set the arrays of this segment, of so many tokens."""
+        self._new = list(arrays)
         self.offset += tokens
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Take the keys and values of the segment, and return those that it may attend to."""
-        before, count = read(self._before, self.rows), self._count
-        self.put([keys, values], keys.shape[2])
-        return _behind(before[::2], keys, count), _behind(before[1::2], values, count)
+        earlier, count = read_rows(self._before, self.rows), self._count
+        self.set_new([keys, values], keys.shape[2])
+        return _append_tokens(earlier[::2], keys, count), _append_tokens(earlier[1::2], values, count)
 
     @property
     def _count(self) -> int:
@@ -132,7 +132,7 @@ class Recurrent:
         """Start at a border, with what the segment before it made."""
         self._before, self.rows = list(before), rows
         self.cache: list[Any] = [None] * self._size
-        for place, array in zip(self._there, read(before, rows), strict=False):
+        for place, array in zip(self._there, read_rows(before, rows), strict=False):
             self.cache[place] = array
 
     @property
@@ -141,14 +141,14 @@ class Recurrent:
         return self._before
 
     @property
-    def made(self) -> list[mx.array]:
+    def new(self) -> list[mx.array]:
         """The arrays behind the segment."""
         self._there = [place for place, array in enumerate(self.cache) if array is not None]
         return [self.cache[place] for place in self._there]
 
-    def put(self, made: Sequence[mx.array], tokens: int) -> None:
-        """Take what a segment of so many tokens made."""
-        for place, array in zip(self._there, made, strict=True):
+    def set_new(self, arrays: Sequence[mx.array], tokens: int) -> None:
+        """Set the arrays of this segment, of so many tokens."""
+        for place, array in zip(self._there, arrays, strict=True):
             self.cache[place] = array
 
     def __getitem__(self, place: int) -> Any:
@@ -174,7 +174,7 @@ class Several(tuple[State, ...]):
 Layered = State | Several
 
 
-def states(model: Any) -> list[Layered]:
+def empty_states(model: Any) -> list[Layered]:
     """Return empty states for each cache of a model.
 
     Raises:
@@ -197,7 +197,7 @@ def _state(cache: Any) -> Layered:
 
     match cache:
         case kinds.CacheList():
-            return Several(_state(one) for one in cache.caches)  # type: ignore[misc]
+            return Several(_state(part) for part in cache.caches)  # type: ignore[misc]
         case kinds.KVCache() | kinds.ConcatenateKVCache():
             return KeysValues()
         case kinds.RotatingKVCache() if not cache.keep:
@@ -209,10 +209,10 @@ def _state(cache: Any) -> Layered:
     raise ModelError(f"it has a cache of the kind {type(cache).__name__}")
 
 
-def _behind(before: list[mx.array], own: mx.array, count: int) -> mx.array:
+def _append_tokens(earlier: list[mx.array], own: mx.array, count: int) -> mx.array:
     """Return the last `count` tokens of earlier arrays, and own ones behind them."""
-    if not before:
+    if not earlier:
         return own
-    there = sum(one.shape[2] for one in before)
-    first = before[0][:, :, max(0, there - count) :]
-    return mx.concatenate([first, *before[1:], own], axis=2)
+    total = sum(array.shape[2] for array in earlier)
+    first = earlier[0][:, :, max(0, total - count) :]
+    return mx.concatenate([first, *earlier[1:], own], axis=2)

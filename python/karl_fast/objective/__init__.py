@@ -104,16 +104,13 @@ from karl_fast.objective.axes.ratio import (
 )
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.base import Objective
-from karl_fast.objective.batch import Batch, Scored
-from karl_fast.objective.evaluation import Evaluation
+from karl_fast.objective.batch import Batch, Evaluation, Scored, scored
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.families.target_policy import CandidateTarget, TargetPolicy, Tilted
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
-from karl_fast.objective.recipe_table import table
 from karl_fast.objective.recipe_type import Recipe
-from karl_fast.objective.recipes import names, recipe
-from karl_fast.objective.scored_batch import scored
+from karl_fast.objective.recipes import names, recipe, table
 from karl_fast.objective.toml import from_toml, to_toml
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy as np
 from karl_fast import _core
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
 from karl_fast.objective.axes.point import check_point
-from karl_fast.objective.evaluation import Evaluation
+from karl_fast.objective.batch import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,15 +119,15 @@ class Objective(ABC):
             UsageError: a quantity that the objective does not read, or none where it does.
             ArgumentError, LayoutError, DTypeError: an array that is missing, or of another shape or type.
         """
-        self._check_given("log_z", "rollout", log_z, self.learns_log_z)
-        self._check_given("entropy", "token", entropy, self.reads_entropy)
-        self._check_given("divergence", "token", divergence, self.reads_divergence is not None)
+        self._check_input("log_z", "rollout", log_z, self.learns_log_z)
+        self._check_input("entropy", "token", entropy, self.reads_entropy)
+        self._check_input("divergence", "token", divergence, self.reads_divergence is not None)
         by = float(max(self.count(scored), 1) if denominator is None else denominator)
-        found = self._found(logp, scored, by, log_z)
+        evaluation = self._evaluate_columns(logp, scored, by, log_z)
         for name, values in (("entropy", entropy), ("divergence", divergence)):
             if values is not None:
-                found = self._more(found, scored, by, name, values)
-        return found
+                evaluation = self._add_term(evaluation, scored, by, name, values)
+        return evaluation
 
     def statistics(self, logp: NDArray[Any], scored: Scored) -> dict[str, float]:
         """Compare the policy with the behaviour policy and the reference, without a loss.
@@ -142,33 +142,39 @@ class Objective(ABC):
         if scored.logp_old is None:
             scored = replace(scored, logp_old=np.where(scored.mask, logp, 0))
         log_z = np.zeros(len(scored.mask)) if self.learns_log_z else None
-        found = self._found(logp, scored, float(max(self.count(scored), 1)), log_z).statistics
-        return {name: value for name, value in found.items() if not name.startswith("residual")}
+        statistics = self._evaluate_columns(logp, scored, float(max(self.count(scored), 1)), log_z).statistics
+        return {name: value for name, value in statistics.items() if not name.startswith("residual")}
 
-    def _check_given(self, name: str, unit: str, given: object, wanted: bool) -> None:
-        if wanted != (given is not None):
-            needs = f"needs {name} of each {unit}" if wanted else f"has no use for {name}"
+    def _check_input(self, name: str, unit: str, value: object, needed: bool) -> None:
+        if needed != (value is not None):
+            needs = f"needs {name} of each {unit}" if needed else f"has no use for {name}"
             raise UsageError(f"{self._reader(name)} {needs}", name)
 
     def _reader(self, name: str) -> object:
         """Return the point that a further argument of the call is for."""
         return type(self).__name__
 
-    def _found(self, logp: NDArray[Any], scored: Scored, by: float, log_z: NDArray[Any] | None) -> Evaluation:
-        held = log_z if log_z is None else np.ascontiguousarray(log_z, dtype=np.float64)
-        found = self._evaluate(columns(logp, scored), scored, by, held)
+    def _evaluate_columns(
+        self, logp: NDArray[Any], scored: Scored, by: float, log_z: NDArray[Any] | None
+    ) -> Evaluation:
+        values = log_z if log_z is None else np.ascontiguousarray(log_z, dtype=np.float64)
+        fields = self._evaluate(columns(logp, scored), scored, by, values)
         shape = scored.mask.shape
-        return Evaluation(**found | {"coefficients": found["coefficients"].reshape(shape)})
+        return Evaluation(**fields | {"coefficients": fields["coefficients"].reshape(shape)})
 
-    def _more(self, found: Evaluation, scored: Scored, by: float, name: str, values: NDArray[Any]) -> Evaluation:
+    def _add_term(
+        self, evaluation: Evaluation, scored: Scored, by: float, name: str, values: NDArray[Any]
+    ) -> Evaluation:
         """Add the term of a further quantity of each token."""
         factor, aggregate = self._terms()[name]
         tokens = columns(values, scored, name)
         loss, slopes, mean = _core.objective_linear_term(
             tokens["logp"], tokens["mask"], tokens["offsets"], factor, aggregate, by
         )
-        more: Any = {f"{name}_coefficients": slopes.reshape(scored.mask.shape)}
-        return replace(found, loss=found.loss + loss, statistics=found.statistics | {name: mean}, **more)
+        coefficients: Any = {f"{name}_coefficients": slopes.reshape(scored.mask.shape)}
+        return replace(
+            evaluation, loss=evaluation.loss + loss, statistics=evaluation.statistics | {name: mean}, **coefficients
+        )
 
     def _terms(self) -> dict[str, tuple[float, Aggregate]]:
         """Return the factor and the aggregate of each further quantity of a token that the family can read."""
@@ -182,8 +188,8 @@ def columns(logp: NDArray[Any], scored: Scored, name: str = "logp") -> dict[str,
         DTypeError, LayoutError: no float32 or float64, or another shape than the mask.
     """
     if not isinstance(logp, np.ndarray) or logp.dtype not in (np.float32, np.float64):
-        came = getattr(logp, "dtype", type(logp).__name__)
-        raise DTypeError(f"{name} is {came}, wanted a NumPy array of float32 or float64")
+        kind = getattr(logp, "dtype", type(logp).__name__)
+        raise DTypeError(f"{name} is {kind}, wanted a NumPy array of float32 or float64")
     if logp.shape != scored.mask.shape:
         raise LayoutError(f"{name} has the shape {logp.shape}, wanted {scored.mask.shape}")
     rows, width = logp.shape
@@ -202,9 +208,7 @@ def column(array: NDArray[Any] | None, dtype: Any) -> Any:
 def _check_whole(scored: Scored) -> None:
     groups, sizes = scored.need("groups"), scored.need("group_sizes")
     groups = np.where(scored.counted, groups, -1)
-    for group, came in zip(*np.unique(groups[groups >= 0], return_counts=True), strict=True):
-        wanted = int(sizes[groups == group][0])
-        if came != wanted:
-            raise ArgumentError(
-                f"group {group} has {came} of its {wanted} rollouts here: this objective needs it whole"
-            )
+    for group, count in zip(*np.unique(groups[groups >= 0], return_counts=True), strict=True):
+        size = int(sizes[groups == group][0])
+        if count != size:
+            raise ArgumentError(f"group {group} has {count} of its {size} rollouts here: this objective needs it whole")

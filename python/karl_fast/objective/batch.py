@@ -1,4 +1,13 @@
-"""Data of an objective: `Batch` as it is collected, `Scored` with the inputs of a loss beside log-probabilities."""
+"""Data of an objective.
+
+```text
+Batch       rollouts as they are collected: rewards, groups, log-probabilities of other policies
+  | score   filter, credit; rollouts that do not count leave the mask                     (once a batch)
+Scored      the inputs of a loss besides the log-probabilities of the policy
+  | call                                                                                  (once a step)
+Evaluation  the loss, its derivative by each quantity that a model computes, and statistics
+```
+"""
 
 from __future__ import annotations
 
@@ -119,9 +128,9 @@ class Batch:
 
     def _check_weights(self) -> None:
         """Check weights; NaN marks a row that does not count."""
-        held = np.ones(1) if self.weights is None else self.weights
-        if (bad := np.flatnonzero((held < 0) | np.isinf(held))).size:
-            raise ArgumentError(f"weights[{bad[0]}] is {held[bad[0]]}, wanted a finite number from 0 on, or NaN")
+        weights = np.ones(1) if self.weights is None else self.weights
+        if (bad := np.flatnonzero((weights < 0) | np.isinf(weights))).size:
+            raise ArgumentError(f"weights[{bad[0]}] is {weights[bad[0]]}, wanted a finite number from 0 on, or NaN")
 
     def need(self, name: str) -> Any:
         """Return the array of a field that an axis requires.
@@ -181,9 +190,11 @@ class Scored:
         Raises:
             IndexError: a row that there is not.
         """
-        chosen = indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)
-        found: dict[str, Any] = {name: None if array is None else array[chosen] for name, array in vars(self).items()}
-        return Scored(**found)
+        numbers = indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)
+        columns: dict[str, Any] = {
+            name: None if array is None else array[numbers] for name, array in vars(self).items()
+        }
+        return Scored(**columns)
 
     def need(self, name: str) -> Any:
         """Return the array of a field that an axis requires.
@@ -208,12 +219,85 @@ class Scored:
         return np.asarray(self.mask.any(axis=1))
 
 
+def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Scored:
+    """Return the inputs of a loss beside log-probabilities.
+
+    Args:
+        batch: a checked batch.
+        keep: True for rollouts that a filter kept. [B]
+        columns: further fields of `Scored`; a row is dropped if its value is NaN or beyond the type of the
+            log-probabilities.
+
+    Returns:
+        The inputs of a loss.
+
+    Raises: nothing.
+    """
+    mask = batch.mask & keep[:, None]
+    kinds = [array.dtype for array in (batch.logp_old, batch.logp_ref) if array is not None]
+    largest = np.finfo(np.float64 if np.dtype(np.float64) in kinds else np.float32).max
+    for name in ("advantages", "rewards", "weights"):
+        if name in columns:
+            mask = mask & (np.abs(columns[name].reshape(len(mask), -1)) <= largest)  # NaN is not
+    fields = {name: _cleared(array, mask) for name, array in columns.items()}
+    for name in ("logp_old", "logp_ref"):
+        if (array := getattr(batch, name)) is not None:
+            fields[name] = _cleared(array, mask)
+    if batch.turns is not None:
+        fields["turns"] = np.where(mask, batch.turns, -1)
+    if batch.group_ids is not None:
+        fields["groups"], fields["group_sizes"] = _numbered(batch.group_ids, mask)
+    return Scored(mask, **fields)
+
+
+def _cleared(array: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return an array with 0 outside the mask, where values may be anything."""
+    counts = mask.any(1) if array.ndim == 1 else mask.any(1, keepdims=True) if array.shape[1] == 1 else mask
+    return np.where(counts, array, array.dtype.type(0))
+
+
+def _numbered(ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    member = (ids >= 0) & mask.any(1)
+    _, numbers, sizes = np.unique(ids[member], return_inverse=True, return_counts=True)
+    groups = np.full(len(ids), -1, dtype=np.int64)
+    groups[member] = numbers
+    return groups, np.where(member, sizes[groups] if sizes.size else 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A loss, its derivatives and its statistics.
+
+    ``(coefficients * logp).sum()``, with the coefficients held constant, has the gradient of the loss in any framework.
+
+    Attributes:
+        loss: of this batch; the losses of micro-batches add up where they are given the denominator of the whole.
+        coefficients: d loss / d logp of each token, exactly 0 outside the mask; of the dtype of ``logp``. [B, T]
+        statistics: ``tokens`` and ``rollouts`` that count; of the ratio to the behaviour policy ``ratio`` (mean),
+            ``ratio_std``, ``ratio_max``, ``ratio_min``, over tokens at the level of the recipe, 1 where it has none;
+            ``ratio_ess``, the effective share of rollouts by the products of their token ratios; ``kl_old``, the mean
+            over tokens of k3 to the behaviour policy; ``clip_low`` and ``clip_high``, the
+            shares of tokens beyond the bounds; ``kl`` (to the reference), ``entropy``, ``divergence``, ``residual`` and
+            ``residual_std`` where the objective has them.
+        log_z_coefficients: d loss / d log Z of each rollout, where log Z is learned. float64, [B]
+        entropy_coefficients: d loss / d entropy of each token, where the objective reads it. [B, T]
+        divergence_coefficients: d loss / d divergence of each token, where the objective reads it. [B, T]
+    """
+
+    loss: float
+    coefficients: NDArray[Any]
+    statistics: dict[str, float]
+    log_z_coefficients: NDArray[np.float64] | None = None
+    entropy_coefficients: NDArray[Any] | None = None
+    divergence_coefficients: NDArray[Any] | None = None
+
+
 def _check_array(name: str, array: Any, sizes: dict[str, int]) -> None:
     dimensions, kind = FIELDS[name]
     if not (isinstance(array, np.ndarray) and np.issubdtype(array.dtype, kind)):
-        came = getattr(array, "dtype", type(array).__name__)
-        raise DTypeError(f"{name} is {came}, wanted an array of {kind.__name__}")
+        kind_text = getattr(array, "dtype", type(array).__name__)
+        raise DTypeError(f"{name} is {kind_text}, wanted an array of {kind.__name__}")
     fits = [size == sizes.setdefault(letter, size) for letter, size in zip(dimensions, array.shape, strict=False)]
     if len(dimensions) != array.ndim or not all(fits):
-        wanted = ", ".join(str(sizes.get(letter, letter)) for letter in dimensions)
-        raise LayoutError(f"{name} has the shape {array.shape}, wanted ({wanted})")
+        shape = ", ".join(str(sizes.get(letter, letter)) for letter in dimensions)
+        raise LayoutError(f"{name} has the shape {array.shape}, wanted ({shape})")

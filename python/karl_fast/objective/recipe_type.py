@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from karl_fast.objective.axes.point import Point
     from karl_fast.objective.base import Objective
-    from karl_fast.objective.batch import Batch
-    from karl_fast.objective.evaluation import Evaluation
+    from karl_fast.objective.batch import Batch, Evaluation
 
     Sourced: TypeAlias = "tuple[Point, str]"
 

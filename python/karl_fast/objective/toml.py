@@ -107,27 +107,27 @@ def from_toml(text: str) -> Recipe:
         IncoherentObjectiveError: points that do not go together.
     """
     try:
-        held = tomllib.loads(text)
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"this is not a recipe: {error}") from error
-    family = _one_of("family", held.get("family"), FAMILIES)
-    tables = {axis: held.pop(axis, ABSENT.get(axis)) for axis in family.kinds()}
+    family = _one_of("family", document.get("family"), FAMILIES)
+    tables = {axis: document.pop(axis, ABSENT.get(axis)) for axis in family.kinds()}
     if missing := [axis for axis, table in tables.items() if not isinstance(table, dict)]:
         raise UsageError(f"the recipe has no table {missing[0]}")
     tables = {axis: dict(table) for axis, table in tables.items()}
     sources = tuple((axis, str(table.pop("source", ""))) for axis, table in tables.items())
     objective = family(**{axis: _point(axis, table) for axis, table in tables.items()})
-    if unknown := held.keys() - {"name", "family", "reference", "base", "changes"}:
+    if unknown := document.keys() - {"name", "family", "reference", "base", "changes"}:
         raise UsageError(f"the recipe has {', '.join(sorted(unknown))}, which {family.__name__} has no use for")
-    texts = [str(held.get(key, "")) for key in ("name", "reference", "base")]
-    return Recipe(texts[0], objective, texts[1], sources, texts[2], tuple(held.get("changes", ())))
+    texts = [str(document.get(key, "")) for key in ("name", "reference", "base")]
+    return Recipe(texts[0], objective, texts[1], sources, texts[2], tuple(document.get("changes", ())))
 
 
 def _table(place: str, point: Any, more: dict[str, str]) -> list[str]:
-    held = {field.name: getattr(point, field.name) for field in fields(point)}
-    plain = {"point": type(point).__name__} | {k: v for k, v in held.items() if not isinstance(v, Point)} | more
+    entries = {field.name: getattr(point, field.name) for field in fields(point)}
+    plain = {"point": type(point).__name__} | {k: v for k, v in entries.items() if not isinstance(v, Point)} | more
     lines = [f"[{place}]", *(f"{key} = {_value(value)}" for key, value in plain.items())]
-    for name, inner in held.items():
+    for name, inner in entries.items():
         if isinstance(inner, Point):
             lines += _table(f"{place}.{name}", inner, {})
     return lines
@@ -139,20 +139,20 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _one_of(what: str, name: Any, there: dict[str, Any]) -> Any:
-    if name not in there:
-        raise UsageError(f"{what} is {name!r}, wanted one of {', '.join(there)}")
-    return there[name]
+def _one_of(what: str, name: Any, names: dict[str, Any]) -> Any:
+    if name not in names:
+        raise UsageError(f"{what} is {name!r}, wanted one of {', '.join(names)}")
+    return names[name]
 
 
 def _point(place: str, table: dict[str, Any]) -> Point:
     kind = _one_of(f"{place}.point", table.pop("point", None), POINTS)
-    known = {field.name for field in fields(kind)}
-    if unknown := table.keys() - known:
-        raise UsageError(f"{place}.{min(unknown)}: {kind.__name__} has {', '.join(sorted(known)) or 'no numbers'}")
-    held = {name: _point(f"{place}.{name}", v) if isinstance(v, dict) else v for name, v in table.items()}
+    names = {field.name for field in fields(kind)}
+    if unknown := table.keys() - names:
+        raise UsageError(f"{place}.{min(unknown)}: {kind.__name__} has {', '.join(sorted(names)) or 'no numbers'}")
+    entries = {name: _point(f"{place}.{name}", v) if isinstance(v, dict) else v for name, v in table.items()}
     try:
-        point: Point = kind(**held)
+        point: Point = kind(**entries)
     except TypeError as error:
         raise UsageError(f"{place}: {error}") from error
     return point

@@ -3,12 +3,31 @@
 | name | what it does |
 |---|---|
 | :func:`rl` | trains a policy on the rewards of its rollouts, or resumes a run |
-| :class:`Online`, :class:`Alarms`, :class:`Replay` | every choice of a run |
+| :class:`Online`, :class:`Alarms`, :class:`Replay` | the settings of a run |
 | :func:`load` | the settings of an ``rl.toml`` |
-| :class:`Policy`, :class:`Environment` | what a model of one's own, and a world to act in, have to have |
+| :class:`Policy`, :class:`Environment` | the interfaces of a custom model, and of a world to act in |
 | :func:`ablate` | the five ablations, each one axis away from the first |
 
 Needs the extra ``train``; MLX is imported when it is needed.
+
+Where to find what, in the order of a round:
+
+| module | what it holds |
+|---|---|
+| `run` | the loop from settings to adapter |
+| `setup`, `run_folder`, `settings` | preparation of a run, its files, its settings |
+| `memory` | the memory plan of a round, over that of `karl_fast.modeling.memory` |
+| `curriculum` | choice of prompts, and replay |
+| `episode`, `environment` | groups of rollouts, turn by turn with an environment |
+| `generate`, `kv_cache`, `compiled` | batched generation, and the key/value caches of a batch |
+| `language_model`, `policy` | a model of mlx-lm as a policy, and the interface of custom ones |
+| `rewards` | reward functions |
+| `rollout` | rollouts, and the files of them |
+| `learner`, `logprobs`, `log_z` | scores, gradients and steps; the step is `karl_fast.modeling.optimizer` |
+| `metrics`, `held_out`, `ablation` | metrics and alarms, held-out prompts, ablations |
+
+GSPO, GRPO, DAPO, SAMPO and FlowRL are recipes: `karl_fast.objective.recipes`; their clips and ratios are
+`karl_fast.objective.axes`.
 """
 
 from __future__ import annotations

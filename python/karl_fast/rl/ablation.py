@@ -25,7 +25,7 @@ import numpy as np
 from karl_fast import _atomic
 from karl_fast.errors import AlarmError, UsageError
 from karl_fast.modeling.checkpoint import METRICS_FILE
-from karl_fast.modeling.load import require
+from karl_fast.modeling.load import require_mlx_lm
 from karl_fast.objective import Recipe, recipe, to_toml
 from karl_fast.objective.axes.aggregate import TokenMean
 from karl_fast.objective.axes.clip import Clip
@@ -109,11 +109,11 @@ def ablate(
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476) for the four changes.
     """
-    require()
-    there = arms()
-    chosen = ["baseline", *(name for name in only or there if name != "baseline")]
-    if unknown := [name for name in chosen if name not in there]:
-        raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(there)}", "only")
+    require_mlx_lm()
+    recipes = arms()
+    selected = ["baseline", *(name for name in only or recipes if name != "baseline")]
+    if unknown := [name for name in selected if name not in recipes]:
+        raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(recipes)}", "only")
     refuse_empty(out=out)
     _atomic.refuse_file(Path(out))
     if not seeds:
@@ -122,14 +122,14 @@ def ablate(
         raise UsageError(f"seeds has {twice[0]} twice, wanted each once: the same run gives the same result", "seeds")
     outcomes: dict[str, list[float]] = {}
     stopped: dict[str, dict[int, str]] = {}
-    for name in chosen:
+    for name in selected:
         for seed in seeds:
-            outcome, alarm = _run(settings, Path(out), name, there[name], seed)
+            outcome, alarm = _run(settings, Path(out), name, recipes[name], seed)
             outcomes.setdefault(name, []).append(outcome)
             stopped.setdefault(name, {}).update({seed: alarm} if alarm else {})
             if told is not None:
                 told(name, seed, outcome)
-    return [_arm(name, outcomes, stopped[name]) for name in chosen]
+    return [_arm(name, outcomes, stopped[name]) for name in selected]
 
 
 def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tuple[float, str | None]:
@@ -139,7 +139,7 @@ def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tupl
         folder.mkdir(parents=True, exist_ok=True)
     text = to_toml(arm)
     _atomic.write(out / name / "recipe.toml", lambda file: file.write(text.encode()))
-    one = replace(
+    own = replace(
         settings,
         out=str(folder),
         recipe=str(out / name / "recipe.toml"),
@@ -149,7 +149,7 @@ def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tupl
     alarm = None
     try:
         with contextlib.chdir("."):  # a reward function may leave the folder that paths are relative to
-            rl(one, resume=True, force=True)
+            rl(own, resume=True, force=True)
     except AlarmError as error:
         alarm = str(error)
     return outcome(folder), alarm
@@ -160,8 +160,8 @@ def outcome(folder: Path) -> float:
     import json
 
     lines = [json.loads(text) for text in (folder / METRICS_FILE).read_text("utf-8").splitlines()]
-    found = [line["outcome"] for line in lines[-LAST:] if "outcome" in line]
-    return float(np.mean(found)) if found else math.nan
+    outcomes = [line["outcome"] for line in lines[-LAST:] if "outcome" in line]
+    return float(np.mean(outcomes)) if outcomes else math.nan
 
 
 def _arm(name: str, outcomes: Mapping[str, Sequence[float]], stopped: Mapping[int, str]) -> Arm:

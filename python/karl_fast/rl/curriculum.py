@@ -1,4 +1,6 @@
-"""Choice of prompts for a round: a function of the seed, the round and the statistics of prompts.
+"""What a round learns from: the choice of prompts, and the replay of earlier groups.
+
+Prompts are chosen by the seed, the round and the statistics of prompts:
 
 | order | chooses |
 |---|---|
@@ -7,6 +9,16 @@
 | paced | the same, by PACED's regression intercept, ``t`` times ``mean(r / t - (logp - logp_old))`` |
 | | unseen ones by a head that learns this intercept from the prompt, where the recipe has one |
 | stages | shuffled, from the levels of the current stage (`karl_fast.curriculum.EASY_TO_HARD`) |
+
+Groups of earlier rounds are replayed by their priority:
+
+| priority | takes |
+|---|---|
+| age | groups at random, log weight ``-rate * age`` |
+| accuracy-error | the largest ``abs(mean outcome - estimate)``, with the curriculum's estimate before the draw |
+
+Replayed rollouts have the ``version`` of the round that drew them, so that an objective sees their age. The behaviour
+policy of their tokens is the one that drew them: `Rollout.logp` takes the place of the recomputed ``logp_old``.
 """
 
 from __future__ import annotations
@@ -33,14 +45,14 @@ if TYPE_CHECKING:
     from karl_fast.rl.rollout import Prompt, Rollout
     from karl_fast.rl.settings import Online, Replay
 
-WANTED = 0.5
+TARGET_RATE = 0.5
 """The pass rate that teaches most (PACED, section 4; p (1 - p) is largest there)."""
 
 PACED_TEMPERATURE = 0.05
 """beta of PACED (arXiv:2602.12642)."""
 
 CANDIDATES = 8
-"""Unseen prompts that are guessed for each one to choose: a guess is a forward pass over the prompt."""
+"""Unseen prompts that are estimated for each one to choose: an estimate is a forward pass over the prompt."""
 
 
 @dataclass
@@ -51,11 +63,11 @@ class Curriculum:
         prompts: all of them.
         order: one of the table above.
         seed: of all shuffles.
-        asked: number of prompts taken in order so far, by level.
-        rates: what each prompt's rollouts were worth, by its number.
+        positions: number of prompts chosen in order so far, by level.
+        rates: mean outcome of each prompt's rollouts, by its number.
         head: estimates of the mean outcome of prompts by a learned log Z; None where there is none.
         guesses: estimates of unseen prompts in this round, by number.
-        taken: numbers of the prompts chosen in this round.
+        chosen: numbers of the prompts chosen in this round.
     """
 
     prompts: Sequence[Prompt]
@@ -64,22 +76,22 @@ class Curriculum:
     per_round: int
     stage_field: str = "difficulty"
     schedule: Schedule = EASY_TO_HARD
-    asked: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
     rates: dict[int, float] = field(default_factory=dict)
     head: Callable[[Sequence[Prompt]], NDArray[np.float64]] | None = None
     guesses: dict[int, float] = field(default_factory=dict)
-    taken: set[int] = field(default_factory=set)
+    chosen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.order == "stages":
             levels = {level for stage in self.schedule.stages for level in stage.levels}
             for prompt in self.prompts:
                 if prompt.columns.get(self.stage_field) not in levels:
-                    came = prompt.columns.get(self.stage_field)
+                    level = prompt.columns.get(self.stage_field)
                     wanted = ", ".join(sorted(levels))
-                    raise UsageError(f"prompt {prompt.id} has the {self.stage_field} {came!r}, wanted {wanted}")
+                    raise UsageError(f"prompt {prompt.id} has the {self.stage_field} {level!r}, wanted {wanted}")
 
-    def choose(self, count: int, round: int, also: int = 0) -> list[Prompt]:
+    def choose(self, count: int, round: int, draw_number: int = 0) -> list[Prompt]:
         """Choose the prompts of a draw.
 
         Args:
@@ -89,7 +101,7 @@ class Curriculum:
         """
         if self.order in ("shuffle", "stages"):
             return self._in_order(count, *self._level(round))
-        return self._nearest(count, round, also)
+        return self._nearest(count, round, draw_number)
 
     def _level(self, round: int) -> tuple[str, list[Prompt]]:
         if self.order == "shuffle":
@@ -97,36 +109,36 @@ class Curriculum:
         epoch = max(1, round_up(len(self.prompts), self.per_round))
         last = self.schedule.steps(epoch) - 1
         stage = self.schedule.stage_at(min(round, last), epoch_steps=epoch)
-        found = [prompt for prompt in self.prompts if prompt.columns[self.stage_field] in stage.levels]
-        return " ".join(stage.levels), found or list(self.prompts)
+        prompts = [prompt for prompt in self.prompts if prompt.columns[self.stage_field] in stage.levels]
+        return " ".join(stage.levels), prompts or list(self.prompts)
 
     def _in_order(self, count: int, level: str, prompts: list[Prompt]) -> list[Prompt]:
-        start = self.asked.get(level, 0)
-        self.asked[level] = start + count
+        start = self.positions.get(level, 0)
+        self.positions[level] = start + count
         return [prompts[self._place(start + place, len(prompts), level)] for place in range(count)]
 
     def _place(self, place: int, size: int, level: str) -> int:
         return int(_shuffle(size, self.seed, place // size, *level.encode())[place % size])
 
-    def _nearest(self, count: int, round: int, also: int) -> list[Prompt]:
+    def _nearest(self, count: int, round: int, draw_number: int) -> list[Prompt]:
         """Choose the nearest prompts; ties are shuffled, so that unseen prompts are not in the order of the file."""
-        if also == 0:
-            self.guesses, self.taken = {}, set()
-        shuffled = np.random.default_rng([self.seed, round, also]).permutation(len(self.prompts))
+        if draw_number == 0:
+            self.guesses, self.chosen = {}, set()
+        shuffled = np.random.default_rng([self.seed, round, draw_number]).permutation(len(self.prompts))
         pool = self._pool([self.prompts[place] for place in shuffled], count)
         rates = np.array([self.estimate(prompt) for prompt in pool])
-        found = [pool[place] for place in nearest_rate(rates, min(count, len(rates)), target=WANTED)]
-        self.taken |= {prompt.number for prompt in found}
-        return [found[place % len(found)] for place in range(count)]
+        nearest = [pool[place] for place in nearest_rate(rates, min(count, len(rates)), target=TARGET_RATE)]
+        self.chosen |= {prompt.number for prompt in nearest}
+        return [nearest[place % len(nearest)] for place in range(count)]
 
     def _pool(self, shuffled: list[Prompt], count: int) -> list[Prompt]:
-        """Return the prompts to choose from: all, or with a head those seen and some unseen ones, which it guesses.
+        """Return the prompts to choose from: all, or with a head those seen and some unseen ones, which it estimates.
 
-        The mean error of the head on prompts that were seen is taken off its guesses: before it has learned, unseen
-        prompts then count as the mean of the others, and not as whatever it began with.
+        The mean error of the head on seen prompts is subtracted from its guesses: before it has learned, unseen prompts
+        then count as the mean of the others, and not as its arbitrary initial value.
         """
         seen = [prompt for prompt in shuffled if prompt.number in self.rates]
-        unseen = [prompt for prompt in shuffled if prompt.number not in self.rates.keys() | self.taken]
+        unseen = [prompt for prompt in shuffled if prompt.number not in self.rates.keys() | self.chosen]
         unseen = unseen[: CANDIDATES * count]
         if self.head is None or not seen or not unseen:
             return shuffled
@@ -139,7 +151,7 @@ class Curriculum:
 
     def estimate(self, prompt: Prompt) -> float:
         """Return the estimated mean outcome of a prompt, from 0 to 1."""
-        unseen = self.guesses.get(prompt.number, WANTED)
+        unseen = self.guesses.get(prompt.number, TARGET_RATE)
         return min(1.0, max(0.0, self.rates.get(prompt.number, unseen)))
 
     def learn(self, rollouts: Sequence[Rollout], drifts: NDArray[np.float64]) -> None:
@@ -165,11 +177,11 @@ class Curriculum:
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return {"asked": self.asked, "rates": {str(number): rate for number, rate in sorted(self.rates.items())}}
+        return {"asked": self.positions, "rates": {str(number): rate for number, rate in sorted(self.rates.items())}}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the result of :meth:`state`."""
-        self.asked = dict(state["asked"])
+        self.positions = dict(state["asked"])
         self.rates = {int(number): rate for number, rate in state["rates"].items()}
 
 
@@ -198,23 +210,12 @@ def build_curriculum(
     )
 
 
-# Groups of earlier rounds for replay; their log-probabilities are computed again.
-#
-# | priority | takes |
-# |---|---|
-# | age | groups at random, log weight ``-rate * age`` |
-# | accuracy-error | the largest ``abs(mean outcome - estimate)``, with the curriculum's estimate before the draw |
-#
-# What comes back has ``version`` of the round that drew it, so that an objective sees its age. The behaviour policy of
-# its tokens is the one that drew them: `Rollout.logp` takes the place of the recomputed ``logp_old``.
-
-
 @dataclass
 class ReplayBuffer:
     """Groups of earlier rounds.
 
     Attributes:
-        settings: how many come back, and how old they may be.
+        settings: how many are replayed, and how old they may be.
         groups: the oldest first.
         errors: accuracy error of each group.
     """
@@ -243,24 +244,28 @@ class ReplayBuffer:
     def _drop(self, group: int) -> None:
         del self.groups[group], self.errors[group]
 
-    def take(self, version: int, seed: int) -> tuple[list[Rollout], dict[str, float]]:
+    def draw(self, version: int, seed: int) -> tuple[list[Rollout], dict[str, float]]:
         """Choose some groups by their priority, each at most once, and return the statistics of ages."""
-        self._forget(version)
+        self._drop_old(version)
         if not self.groups or not self.settings.groups:
             return [], {}
         ages = np.array([version - members[0].version for members in self.groups.values()], dtype=np.int64)
         weights = ExponentialDecay(self.settings.rate)(ages) + Window(self.settings.max_age)(ages)
         count = min(self.settings.groups, len(ages))
         if self.settings.priority == "age":
-            chosen = draw(weights, count, seed=seed)
+            places = draw(weights, count, seed=seed)
         else:
-            chosen = largest(np.array([self.errors[group] for group in self.groups]), count)
-        found = age_distribution(ages, weights)
+            places = largest(np.array([self.errors[group] for group in self.groups]), count)
+        ages_report = age_distribution(ages, weights)
         members = list(self.groups.values())
-        report = {"replay_groups": float(len(chosen)), "replay_age": found.mean_age, "replay_ess": found.ess}
-        return [rollout for place in sorted(chosen) for rollout in members[int(place)]], report
+        report = {
+            "replay_groups": float(len(places)),
+            "replay_age": ages_report.mean_age,
+            "replay_ess": ages_report.ess,
+        }
+        return [rollout for place in sorted(places) for rollout in members[int(place)]], report
 
-    def _forget(self, version: int) -> None:
+    def _drop_old(self, version: int) -> None:
         for group, members in list(self.groups.items()):
             if version - members[0].version > self.settings.max_age:
                 self._drop(group)
@@ -268,7 +273,7 @@ class ReplayBuffer:
 
 def _accuracy_error(members: Sequence[Rollout], estimate: float) -> float:
     """Return the accuracy error of a group, 0 without an outcome."""
-    outcomes = [one.outcome for one in members if not np.isnan(one.outcome)]
+    outcomes = [rollout.outcome for rollout in members if not np.isnan(rollout.outcome)]
     return abs(float(np.mean(outcomes)) - estimate) if outcomes else 0.0
 
 

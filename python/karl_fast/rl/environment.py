@@ -1,4 +1,9 @@
-"""Guarded environment: it answers the policy until it is done; each of its three calls may fail."""
+"""Environments, and guarded calls of user code: a timeout, and exceptions as named failures.
+
+An environment answers the policy until it is done. Each of its three calls may raise, return a wrong value, or never
+return; a `GuardedEnvironment` turns that into a failure of its own rollout. A `Guard` makes such calls in a thread,
+which is abandoned when its time is up; reward functions are called through it, too.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +45,10 @@ class Environment(Protocol):
 
 @dataclass
 class GuardedEnvironment:
-    """An environment under guard; after a failure it is not called again.
+    """An environment whose calls are guarded; after a failure it is not called again.
 
     Attributes:
-        turn_rewards: what each turn was given.
+        turn_rewards: reward of each turn.
         failure: what went wrong, once something did.
     """
 
@@ -53,7 +58,7 @@ class GuardedEnvironment:
     failure: CallError | None = None
 
     @classmethod
-    def made(cls, make: Callable[[], Environment], guard: Guard) -> GuardedEnvironment:
+    def create(cls, make: Callable[[], Environment], guard: Guard) -> GuardedEnvironment:
         """Make a new environment."""
         try:
             return cls(guard(make), guard)
@@ -66,20 +71,20 @@ class GuardedEnvironment:
 
     def answer(self, text: str) -> tuple[list[dict[str, Any]], bool]:
         """Return its answer to a turn, and whether it is done; a failure ends it."""
-        found = self._call(lambda: self._step(self.environment.step(text)))
-        messages, done, given = ([], True, 0.0) if found is None else found
-        self.turn_rewards.append(given)
+        result = self._call(lambda: self._step(self.environment.step(text)))
+        messages, done, turn_reward = ([], True, 0.0) if result is None else result
+        self.turn_rewards.append(turn_reward)
         return messages, done
 
     def score(self) -> float | None:
         """Return the reward of the whole; None where there is none, or it failed."""
-        found: float | None = self._call(lambda: self._reward(self.environment.score()))
-        return found
+        score: float | None = self._call(lambda: self._reward(self.environment.score()))
+        return score
 
     def _call(self, call: Callable[[], Any]) -> Any:
         """Return the result of a call; None if it failed, or an earlier one did.
 
-        What the environment gives is looked at under guard too: it may be of a class of its own.
+        Its result is checked under guard, too: it may be of a class with methods of its own.
         """
         if self.failure is not None:
             return None
@@ -89,23 +94,23 @@ class GuardedEnvironment:
             self.failure = failure
             return None
 
-    def _step(self, found: Any) -> tuple[list[dict[str, Any]], bool, float]:
-        if not (isinstance(found, tuple) and len(found) in (2, 3)):
-            raise CallError(LENGTH, f"{self.guard.name} gave {show_value(found)}, wanted (observation, done)")
-        given = 0.0 if len(found) == 2 else self._reward(found[2])
-        if given is None:
+    def _step(self, result: Any) -> tuple[list[dict[str, Any]], bool, float]:
+        if not (isinstance(result, tuple) and len(result) in (2, 3)):
+            raise CallError(LENGTH, f"{self.guard.name} gave {show_value(result)}, wanted (observation, done)")
+        turn_reward = 0.0 if len(result) == 2 else self._reward(result[2])
+        if turn_reward is None:
             raise CallError("none", f"{self.guard.name} gave the reward None for a turn, wanted a number")
-        done = parse_reward(found[1])
+        done = parse_reward(result[1])
         if done not in (0.0, 1.0):
-            raise CallError(LENGTH, f"{self.guard.name} gave {show_value(found[1])} as done, wanted True or False")
-        return self._messages(found[0]), done == 1.0, given
+            raise CallError(LENGTH, f"{self.guard.name} gave {show_value(result[1])} as done, wanted True or False")
+        return self._messages(result[0]), done == 1.0, turn_reward
 
     def _reward(self, value: Any) -> float | None:
-        found = parse_reward(value)
-        if isinstance(found, NoReward):
-            said = f"gave {DEFECTS[found.kind]} as a reward: {found.said}"
-            raise CallError(found.kind, f"{self.guard.name} {said}")
-        return found
+        number = parse_reward(value)
+        if isinstance(number, NoReward):
+            problem = f"gave {DEFECTS[number.kind]} as a reward: {number.said}"
+            raise CallError(number.kind, f"{self.guard.name} {problem}")
+        return number
 
     def _messages(self, observation: Any) -> list[dict[str, Any]]:
         if observation is None:
@@ -117,15 +122,12 @@ class GuardedEnvironment:
             raise CallError(LENGTH, f"{self.guard.name} gave the observation {show_value(observation)}, {wanted}")
         if wrong := no_text(observation):
             raise CallError(LENGTH, f"{self.guard.name} gave an observation that is not JSON: {wrong}")
-        return [dict(one) for one in observation]
+        return [dict(message) for message in observation]
 
-    def refused(self, error: Exception) -> None:
+    def fail_template(self, error: Exception) -> None:
         """Record that an observation does not fit the chat template."""
-        said = f"the chat template does not take what {self.guard.name} gave: {told(error)}"
-        self.failure = self.failure or CallError(BAD_TEMPLATE, said)
-
-
-# Calls of user code with a timeout; its exceptions are reported by name.
+        problem = f"the chat template does not take what {self.guard.name} gave: {told(error)}"
+        self.failure = self.failure or CallError(BAD_TEMPLATE, problem)
 
 
 LONGEST = 1e6
@@ -141,16 +143,16 @@ class CallError(Exception):
 
 
 class Guard:
-    """Calls one function, in a thread that is left alone when its time is up, and else used again.
+    """Calls one function in a thread, which is abandoned when its time is up, and else used again.
 
-    A thread cannot be ended from outside. While one still runs, the function is not called again, so that no more than
-    one is ever left behind.
+    A thread cannot be ended from outside. While an abandoned one runs, the function is not called again, so that there
+    is never more than one.
     """
 
     def __init__(self, name: str, timeout_seconds: float) -> None:
         """Make a guard with the `name` used in messages."""
         self.name, self.timeout_seconds = name, timeout_seconds
-        self._left: _Worker | None = None
+        self._abandoned: _Worker | None = None
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function and return its result.
@@ -158,35 +160,35 @@ class Guard:
         Raises:
             CallError: it raised, or ran into the timeout.
         """
-        (found,) = self.each([lambda: function(*arguments)])
-        if isinstance(found, CallError):
-            raise found
-        return found
+        (result,) = self.run_all([lambda: function(*arguments)])
+        if isinstance(result, CallError):
+            raise result
+        return result
 
-    def each(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    def run_all(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """Make calls one after the other in one thread, and return each result or `CallError`.
 
         The timeout is that of one call. After a timeout the later calls are not made.
         """
-        if self._left is not None and self._left.is_alive():
+        if self._abandoned is not None and self._abandoned.is_alive():
             return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
-        made, worker = _CallSequence(calls), _worker()
-        worker.given.put(made)
-        while not made.ended(left := made.begun + self.timeout_seconds - time.monotonic()):
-            if left <= 0:
-                return self._given_up(made, worker)
+        sequence, worker = _CallSequence(calls), _worker()
+        worker.queue.put(sequence)
+        while not sequence.ended(seconds := sequence.started + self.timeout_seconds - time.monotonic()):
+            if seconds <= 0:
+                return self._abandon(sequence, worker)
         IDLE.append(worker)
-        return [self._told(*one) for one in made.found]
+        return [self._result(*outcome) for outcome in sequence.outcomes]
 
-    def _given_up(self, made: _CallSequence, worker: _Worker) -> list[Any]:
-        made.given_up, self._left = True, worker
-        worker.given.put(None)  # it ends as soon as the function comes back
-        found = [self._told(*one) for one in made.found[: len(made.calls) - 1]]
+    def _abandon(self, sequence: _CallSequence, worker: _Worker) -> list[Any]:
+        sequence.abandoned, self._abandoned = True, worker
+        worker.queue.put(None)  # it ends as soon as the function comes back
+        results = [self._result(*outcome) for outcome in sequence.outcomes[: len(sequence.calls) - 1]]
         late = CallError("timeout", f"{self.name} took more than {self.timeout_seconds:g} s")
         busy = CallError("busy", f"{self.name} still runs from a call that was given up")
-        return [*found, late, *[busy] * (len(made.calls) - len(found) - 1)]
+        return [*results, late, *[busy] * (len(sequence.calls) - len(results) - 1)]
 
-    def _told(self, value: Any, error: BaseException | None) -> Any:
+    def _result(self, value: Any, error: BaseException | None) -> Any:
         if error is None:
             return value
         if isinstance(error, CallError):
@@ -200,25 +202,25 @@ class _CallSequence:
     """Calls that a thread makes one after the other.
 
     Attributes:
-        found: what each returned, or what it raised.
-        begun: when the one that runs began.
-        given_up: True to make no more of them.
+        outcomes: what each returned, or what it raised.
+        started: when the call that runs was started.
+        abandoned: True to make no more of them.
     """
 
     def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
-        self.calls, self.found, self.begun = calls, list[tuple[Any, BaseException | None]](), time.monotonic()
-        self._over, self.given_up = SimpleQueue[None](), False
+        self.calls, self.outcomes, self.started = calls, list[tuple[Any, BaseException | None]](), time.monotonic()
+        self._over, self.abandoned = SimpleQueue[None](), False
 
     def run(self) -> None:
         """Make them."""
         for call in self.calls:
-            if self.given_up:
+            if self.abandoned:
                 return
-            self.begun = time.monotonic()
+            self.started = time.monotonic()
             try:
-                self.found.append((call(), None))
-            except BaseException as error:  # whatever it is, it is theirs
-                self.found.append((None, error))
+                self.outcomes.append((call(), None))
+            except BaseException as error:  # even SystemExit and KeyboardInterrupt of user code are results here
+                self.outcomes.append((None, error))
         self._over.put(None)
 
     def ended(self, seconds: float) -> bool:
@@ -235,16 +237,17 @@ class _Worker(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.given = SimpleQueue[_CallSequence | None]()
+        self.queue = SimpleQueue[_CallSequence | None]()
 
     def run(self) -> None:
-        for made in iter(self.given.get, None):
-            made.run()
-            del made  # what it holds is a round's
+        for sequence in iter(self.queue.get, None):
+            sequence.run()
+            del sequence  # it refers to the rollouts of a round, which would stay in memory while this thread is idle
 
 
 IDLE: list[_Worker] = []
-"""Threads that wait for calls: to start one takes longer than most of them."""
+"""Threads that wait for calls: starting one takes longer than most calls."""
+
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=IDLE.clear)  # a child of this process has none of its threads
@@ -255,6 +258,6 @@ def _worker() -> _Worker:
     try:
         return IDLE.pop()
     except IndexError:
-        found = _Worker()
-        found.start()
-        return found
+        worker = _Worker()
+        worker.start()
+        return worker

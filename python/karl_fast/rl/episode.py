@@ -1,4 +1,11 @@
-"""Conversation of the policy with an environment, turn by turn; turns of the policy keep the token ids drawn."""
+"""Groups of rewarded rollouts from prompts: episodes of the policy with an environment, turn by turn.
+
+```text
+Collector     a group of rollouts for each prompt:  episodes --> EpisodeLoop --> rollouts --> RewardFunctions
+EpisodeLoop   turn of the policy --> answer of the environment --> next turn ..., until each episode is finished
+Episode       one rollout: its token ids as they were drawn, never rendered again, and the tokens of answers between
+```
+"""
 
 from __future__ import annotations
 
@@ -27,6 +34,9 @@ if TYPE_CHECKING:
     from karl_fast.rl.rewards import RewardFunctions
     from karl_fast.rl.rollout import FinishedRollouts
 
+THREADS = 16
+"""Environments that answer at a time, with `schedule = "overlap"`."""
+
 
 def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -41,10 +51,10 @@ class RolloutBudget:
     """Limits of a rollout.
 
     Attributes:
-        tokens: that the policy says in all turns together.
+        tokens: that the policy generates in all turns together.
         turns: of the policy.
         context: tokens of the prompt, the turns and what answers them.
-        turn_tokens: that the policy says in one turn.
+        turn_tokens: that the policy generates in one turn.
     """
 
     tokens: int
@@ -53,146 +63,130 @@ class RolloutBudget:
     turn_tokens: int = 1 << 20
 
 
-@dataclass
-class Episode:
-    """A rollout in the making."""
+@dataclass(frozen=True)
+class Sampling:
+    """Settings of the generation of rollouts.
 
-    id: str
-    prompt: Prompt
-    group: int
-    budget: RolloutBudget
-    environment: GuardedEnvironment | None
-    opening: list[dict[str, Any]] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    said: list[tuple[int, Turn]] = field(default_factory=list)
-    messages: list[Mapping[str, Any]] = field(default_factory=list)
-    states: list[str] = field(default_factory=list)
-    finish: str | None = None
+    Attributes:
+        group_size: G, rollouts a prompt.
+        budget: limits of a rollout.
+        rows: rollouts that are drawn at a time.
+        timeout_seconds: limit of each call of an environment.
+        overlap: True to let environments answer while other rollouts go on.
+    """
 
-    def begin(self, policy: Policy, tokens: Sequence[int] | None = None) -> None:
-        """Start the environment, and encode the prompt; `tokens` are that, if known."""
-        if self.environment is not None:
-            line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
-            self.opening = self.environment.begin(deepcopy(line))  # an environment may change what it is given
-        self.tokens = list(self._asked(policy) if tokens is None else tokens)
-        self.states.append(_state(self.opening))
-        if self.environment is not None and self.environment.failure is not None:
-            self.finish = "failed"
-        elif self.room < 1:
-            self.tokens, self.finish = self.tokens[: self.budget.context], "length"
+    group_size: int = 8
+    budget: RolloutBudget = field(default_factory=lambda: RolloutBudget(128))
+    rows: int = 256
+    timeout_seconds: float = 60.0
+    overlap: bool = False
 
-    def _asked(self, policy: Policy) -> Sequence[int]:
-        """Return the tokens of the prompt and the first observation; without that if it cannot be rendered."""
-        if self.environment is not None and self.opening:
-            try:
-                return policy.encode([*self.prompt.messages, *self.opening])
-            except Exception as error:  # of a template
-                self.environment.refused(error)
-        return policy.encode(self.prompt.messages)
+
+@dataclass(frozen=True)
+class Collector:
+    """Draws groups of rollouts and rewards them.
+
+    Attributes:
+        decoder: of the policy that generates.
+        reward_functions: compute the rewards.
+        sampling: settings of the generation.
+        make: an environment for each rollout; None for a single turn.
+    """
+
+    decoder: Decoder
+    reward_functions: RewardFunctions
+    sampling: Sampling
+    make: Callable[[], Environment] | None = None
 
     @property
-    def drawn(self) -> int:
-        """Number of tokens that the policy has drawn."""
-        return sum(len(turn.tokens) for _, turn in self.said)
+    def policy(self) -> Policy:
+        """Policy that generates the rollouts."""
+        return self.decoder.policy
 
-    @property
-    def last_turn(self) -> bool:
-        """True if no turn can follow the next one."""
-        return self.environment is None or len(self.said) + 1 >= self.budget.turns
+    def __call__(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        first: int,
+        seed: int,
+        version: int,
+        on_rollouts: Callable[[list[Rollout]], None] = lambda _: None,
+        finished: FinishedRollouts | None = None,
+    ) -> tuple[list[Rollout], list[str]]:
+        """Draw a group for each prompt.
 
-    @property
-    def room(self) -> int:
-        """Number of tokens that the next turn may have."""
-        return min(self.budget.tokens - self.drawn, self.budget.context - len(self.tokens), self.budget.turn_tokens)
+        Args:
+            prompts: the prompts; a repeated one has several groups.
+            first: the number of the first group, unique in the run.
+            seed: seed of the draws.
+            version: number of steps that the policy has taken.
+            on_rollouts: called with the rollouts, in their order, before they are rewarded.
+            finished: record of rollouts. With `overlap` those in it are not drawn again; else a draw is read from it if
+                it has all of them, for which rows are drawn together decides the last bits.
 
-    def hear(self, policy: Policy, turn: Turn) -> None:
-        """Add a turn of the policy, and the answer of the environment."""
-        text = self.say(policy, turn)
-        if self.environment is not None:
-            self.answered(policy, *self.environment.answer(text))
-
-    def say(self, policy: Policy, turn: Turn) -> str:
-        """Add a turn of the policy, and return its text; without an environment it is the last."""
-        self.said.append((len(self.tokens), turn))
-        said = turn.tokens.tolist()
-        self.tokens += said
-        text = policy.decode(said)
-        self.messages.append({"role": "assistant", "content": text})
-        if self.environment is None:
-            self.finish = "stop" if turn.ended else "length"
-        return text
-
-    def answered(self, policy: Policy, answer: list[dict[str, Any]], done: bool) -> None:
-        """Add the answer of the environment to the last turn."""
-        turn = self.said[-1][1]
-        self.messages += answer
-        self.finish = self._ends(turn, done)
-        if self.finish is None:
-            self._go_on(policy, answer, int(turn.tokens[-1]) if turn.ended else None)
-
-    def _go_on(self, policy: Policy, answer: list[dict[str, Any]], last: int | None) -> None:
-        """Append the answer of the environment before the next turn; if no room is left, there is no next turn."""
-        assert self.environment is not None
-        try:
-            more = policy.answer(answer, last)
-        except Exception as error:  # of a template
-            self.environment.refused(error)
-            self.finish = "failed"
-            return
-        if len(self.tokens) + len(more) >= self.budget.context:
-            self.finish = "length"
-            return
-        self.tokens += more
-        self.states.append(_state(answer))
-
-    def _ends(self, turn: Turn, done: bool) -> str | None:
-        if self.environment is not None and self.environment.failure is not None:
-            return "failed"
-        if done:
-            return "stop"
-        if self.room < 1:
-            return "length"
-        return "turns" if len(self.said) >= self.budget.turns else None
-
-    def rollout(self, version: int) -> Rollout:
-        """Return the finished rollout."""
-        score = None if self.environment is None else self.environment.score()
-        failure = None if self.environment is None else self.environment.failure
-        return Rollout(
-            id=self.id,
-            prompt=self.prompt,
-            group=self.group,
-            tokens=np.array(self.tokens, dtype=np.int32),
-            spans=tuple((start, start + len(turn.tokens)) for start, turn in self.said),
-            messages=(*self.opening, *self.messages),
-            states=tuple(self.states[: len(self.said)]),
-            turn_rewards=self._turn_rewards(),
-            finish=self.finish or "failed",
-            version=version,
-            components={} if score is None else {ENVIRONMENT: score},
-            missing=f"{ENVIRONMENT}: {failure.kind}" if failure is not None else None,
-            logp=_joined([turn.logp for _, turn in self.said]),
-            entropy=_joined([turn.entropy for _, turn in self.said]),
+        Returns:
+            The rollouts, group after group, and the failures, in sentences.
+        """
+        size = self.sampling.group_size
+        ids = [_rollout_id(group, member) for group in range(first, first + len(prompts)) for member in range(size)]
+        known = finished.find(ids, version, whole=not self.sampling.overlap) if finished is not None else {}
+        episodes = [
+            episode for group, prompt in enumerate(prompts, first) for episode in self._group(prompt, group, known)
+        ]
+        by_id = known | self._generate(episodes, seed, version, finished)
+        rollouts = [by_id[id] for id in ids]
+        on_rollouts(rollouts)
+        environments = [episode.environment for episode in episodes if episode.environment is not None]
+        failures = [str(environment.failure) for environment in environments if environment.failure is not None]
+        groups, sentences = self.reward_functions(
+            [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
         )
+        return [_drop_empty_reward(rollout) for group in groups for rollout in group], failures + sentences
 
-    def _turn_rewards(self) -> tuple[float, ...]:
-        return tuple(self.environment.turn_rewards) if self.environment is not None else (0.0,) * len(self.said)
+    def _group(self, prompt: Prompt, group: int, known: Mapping[str, Rollout]) -> Iterator[Episode]:
+        """Begin the rollouts of a group that are not known."""
+        tokens = self.policy.encode(prompt.messages) if self.make is None else None
+        for member in range(self.sampling.group_size):
+            if (id := _rollout_id(group, member)) in known:
+                continue
+            environment = None
+            if self.make is not None:
+                guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
+                environment = GuardedEnvironment.create(self.make, guard)
+            episode = Episode(id, prompt, group, self.sampling.budget, environment)
+            episode.begin(self.policy, tokens)
+            yield episode
+
+    def _generate(
+        self, episodes: list[Episode], seed: int, version: int, finished: FinishedRollouts | None
+    ) -> dict[str, Rollout]:
+        """Generate the rollouts of some episodes, and record them: with `overlap` each as soon as it is finished."""
+        rollouts: dict[str, Rollout] = {}
+
+        def finish(finished_episodes: Sequence[Episode]) -> None:
+            fresh = {episode.id: episode.rollout(version) for episode in finished_episodes}
+            if finished is not None and fresh:
+                finished.add([*fresh.values()])
+            rollouts.update(fresh)
+
+        overlap = self.sampling.overlap
+        at_once = (lambda episode: finish([episode])) if overlap else lambda episode: None
+        EpisodeLoop(self.policy, episodes, seed, at_once).run(self.decoder, self.sampling.rows, overlap=overlap)
+        finish([episode for episode in episodes if episode.id not in rollouts])
+        return rollouts
 
 
-def _joined(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Concatenate as a copy: arrays of a turn are rows of larger ones."""
-    return np.concatenate([*turns, np.zeros(0, np.float32)])
+def _rollout_id(group: int, member: int) -> str:
+    """Return the id of a rollout."""
+    return f"{group}-{member}"
 
 
-def _state(messages: list[Any]) -> str:
-    return _hash(json.dumps(messages, sort_keys=True, default=str)) if messages else BEGINNING
-
-
-# Loop of episodes: a turn of the policy, the answer of the environment, and so on until each is finished.
-
-
-THREADS = 16
-"""Environments that answer at a time, with `schedule = "overlap"`."""
+def _drop_empty_reward(rollout: Rollout) -> Rollout:
+    """Drop the reward of a rollout without a token of the policy."""
+    if rollout.states:
+        return rollout
+    why = rollout.missing or "no tokens: the prompt leaves no room"
+    return rollout.but(missing=why, reward=float("nan"), outcome=float("nan"))
 
 
 @dataclass(frozen=True)
@@ -200,7 +194,7 @@ class EpisodeLoop:
     """Loop over episodes that are generated together.
 
     Attributes:
-        policy: that speaks.
+        policy: that generates.
         episodes: those that have begun.
         seed: seed of the draws.
         finish: called with each episode that is finished.
@@ -230,7 +224,7 @@ class EpisodeLoop:
         """Return the request for the next turn of an episode."""
         episode = self.episodes[number]
         noise = rollout_key(self.seed, *map(int, episode.id.split("-")))
-        return Ask(number, episode.tokens, episode.room, noise, episode.drawn, last=episode.last_turn)
+        return Ask(number, episode.tokens, episode.room, noise, episode.num_drawn, last=episode.last_turn)
 
     def _next(self, number: int) -> Ask | None:
         """Return the request for the next turn; finish an episode that has none."""
@@ -239,148 +233,165 @@ class EpisodeLoop:
         self.finish(self.episodes[number])
         return None
 
-    def _answer(self, asked: Ask, turn: Turn) -> Ask | None:
+    def _answer(self, ask: Ask, turn: Turn) -> Ask | None:
         """Add a turn and the answer of the environment, which is waited for."""
-        self.episodes[asked.rollout].hear(self.policy, turn)
-        return self._next(asked.rollout)
+        episode = self.episodes[ask.rollout]
+        text = episode.add_turn(self.policy, turn)
+        if episode.environment is not None:
+            episode.add_answer(self.policy, *episode.environment.answer(text))
+        return self._next(ask.rollout)
 
-    def _answer_later(self, asked: Ask, turn: Turn) -> Ask | PendingAnswer | None:
+    def _answer_later(self, ask: Ask, turn: Turn) -> Ask | PendingAnswer | None:
         """Add a turn, and let the environment answer in a thread."""
-        episode = self.episodes[asked.rollout]
-        text = episode.say(self.policy, turn)
+        episode = self.episodes[ask.rollout]
+        text = episode.add_turn(self.policy, turn)
         if episode.environment is None:
-            return self._next(asked.rollout)
+            return self._next(ask.rollout)
         work = self.threads.submit(episode.environment.answer, text)
 
         def then() -> Ask | None:
-            episode.answered(self.policy, *work.result())
-            return self._next(asked.rollout)
+            episode.add_answer(self.policy, *work.result())
+            return self._next(ask.rollout)
 
         return PendingAnswer(work, then)
 
 
-# Collection of rewarded groups of rollouts from prompts.
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Settings of the generation of rollouts.
+@dataclass
+class Episode:
+    """A rollout that is being generated.
 
     Attributes:
-        group_size: G, rollouts a prompt.
-        budget: limits of a rollout.
-        rows: rollouts that are drawn at a time.
-        timeout_seconds: limit of each call of an environment.
-        overlap: True to let environments answer while other rollouts go on.
+        id, prompt, group: of the rollout.
+        budget: its limits.
+        environment: that answers; None for a single turn.
+        opening: messages of the environment before the first turn.
+        tokens: prompt, turns and answers so far.
+        turns: turns of the policy, each with its start in the tokens.
+        messages: messages after the opening.
+        states: hash of the environment's answer before each turn.
+        finish: why it is finished; None while it is not.
     """
 
-    group_size: int = 8
-    budget: RolloutBudget = field(default_factory=lambda: RolloutBudget(128))
-    rows: int = 256
-    timeout_seconds: float = 60.0
-    overlap: bool = False
+    id: str
+    prompt: Prompt
+    group: int
+    budget: RolloutBudget
+    environment: GuardedEnvironment | None
+    opening: list[dict[str, Any]] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    turns: list[tuple[int, Turn]] = field(default_factory=list)
+    messages: list[Mapping[str, Any]] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+    finish: str | None = None
 
+    def begin(self, policy: Policy, tokens: Sequence[int] | None = None) -> None:
+        """Start the environment, and encode the prompt; `tokens` are that, if known."""
+        if self.environment is not None:
+            line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
+            self.opening = self.environment.begin(deepcopy(line))  # an environment may change what it is given
+        self.tokens = list(self._encode(policy) if tokens is None else tokens)
+        self.states.append(_state(self.opening))
+        if self.environment is not None and self.environment.failure is not None:
+            self.finish = "failed"
+        elif self.room < 1:
+            self.tokens, self.finish = self.tokens[: self.budget.context], "length"
 
-@dataclass(frozen=True)
-class Collector:
-    """Collector that draws groups and rewards them.
-
-    Attributes:
-        decoder: of the policy who speaks.
-        reward_functions: says what the rollouts are worth.
-        sampling: how they are drawn.
-        make: an environment for each rollout; None for a single turn.
-    """
-
-    decoder: Decoder
-    reward_functions: RewardFunctions
-    sampling: Sampling
-    make: Callable[[], Environment] | None = None
+    def _encode(self, policy: Policy) -> Sequence[int]:
+        """Return the tokens of the prompt and the first observation; without that if it cannot be rendered."""
+        if self.environment is not None and self.opening:
+            try:
+                return policy.encode([*self.prompt.messages, *self.opening])
+            except Exception as error:  # of a template
+                self.environment.fail_template(error)
+        return policy.encode(self.prompt.messages)
 
     @property
-    def policy(self) -> Policy:
-        """Policy that generates the rollouts."""
-        return self.decoder.policy
+    def num_drawn(self) -> int:
+        """Number of tokens that the policy has drawn."""
+        return sum(len(turn.tokens) for _, turn in self.turns)
 
-    def __call__(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        first: int,
-        seed: int,
-        version: int,
-        drawn: Callable[[list[Rollout]], None] = lambda _: None,
-        finished: FinishedRollouts | None = None,
-    ) -> tuple[list[Rollout], list[str]]:
-        """Draw a group for each prompt.
+    @property
+    def last_turn(self) -> bool:
+        """True if no turn can follow the next one."""
+        return self.environment is None or len(self.turns) + 1 >= self.budget.turns
 
-        Args:
-            prompts: the prompts; a repeated one has several groups.
-            first: the number of the first group, unique in the run.
-            seed: seed of the draws.
-            version: number of steps that the policy has taken.
-            drawn: called with the rollouts, in their order, before they are rewarded.
-            finished: record of rollouts. With `overlap` those in it are not drawn again; else a draw is read from it if
-                it has all of them, for which rows are drawn together decides the last bits.
+    @property
+    def room(self) -> int:
+        """Number of tokens that the next turn may have."""
+        return min(self.budget.tokens - self.num_drawn, self.budget.context - len(self.tokens), self.budget.turn_tokens)
 
-        Returns:
-            The rollouts, group after group, and the failures, in sentences.
-        """
-        size = self.sampling.group_size
-        ids = [_rollout_id(group, member) for group in range(first, first + len(prompts)) for member in range(size)]
-        known = finished.known(ids, version, whole=not self.sampling.overlap) if finished is not None else {}
-        episodes = [one for group, prompt in enumerate(prompts, first) for one in self._group(prompt, group, known)]
-        found = known | self._drawn(episodes, seed, version, finished)
-        rollouts = [found[id] for id in ids]
-        drawn(rollouts)
-        environments = [episode.environment for episode in episodes if episode.environment is not None]
-        said = [str(environment.failure) for environment in environments if environment.failure is not None]
-        groups, sentences = self.reward_functions(
-            [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
+    def add_turn(self, policy: Policy, turn: Turn) -> str:
+        """Add a turn of the policy, and return its text; without an environment it is the last."""
+        self.turns.append((len(self.tokens), turn))
+        tokens = turn.tokens.tolist()
+        self.tokens += tokens
+        text = policy.decode(tokens)
+        self.messages.append({"role": "assistant", "content": text})
+        if self.environment is None:
+            self.finish = "stop" if turn.ended else "length"
+        return text
+
+    def add_answer(self, policy: Policy, answer: list[dict[str, Any]], done: bool) -> None:
+        """Add the answer of the environment to the last turn."""
+        turn = self.turns[-1][1]
+        self.messages += answer
+        self.finish = self._finish_reason(turn, done)
+        if self.finish is None:
+            self._add_tokens(policy, answer, int(turn.tokens[-1]) if turn.ended else None)
+
+    def _add_tokens(self, policy: Policy, answer: list[dict[str, Any]], last: int | None) -> None:
+        """Append the answer of the environment before the next turn; if no room is left, there is no next turn."""
+        assert self.environment is not None
+        try:
+            tokens = policy.answer(answer, last)
+        except Exception as error:  # of a template
+            self.environment.fail_template(error)
+            self.finish = "failed"
+            return
+        if len(self.tokens) + len(tokens) >= self.budget.context:
+            self.finish = "length"
+            return
+        self.tokens += tokens
+        self.states.append(_state(answer))
+
+    def _finish_reason(self, turn: Turn, done: bool) -> str | None:
+        if self.environment is not None and self.environment.failure is not None:
+            return "failed"
+        if done:
+            return "stop"
+        if self.room < 1:
+            return "length"
+        return "turns" if len(self.turns) >= self.budget.turns else None
+
+    def rollout(self, version: int) -> Rollout:
+        """Return the finished rollout."""
+        score = None if self.environment is None else self.environment.score()
+        failure = None if self.environment is None else self.environment.failure
+        return Rollout(
+            id=self.id,
+            prompt=self.prompt,
+            group=self.group,
+            tokens=np.array(self.tokens, dtype=np.int32),
+            spans=tuple((start, start + len(turn.tokens)) for start, turn in self.turns),
+            messages=(*self.opening, *self.messages),
+            states=tuple(self.states[: len(self.turns)]),
+            turn_rewards=self._turn_rewards(),
+            finish=self.finish or "failed",
+            version=version,
+            components={} if score is None else {ENVIRONMENT: score},
+            missing=f"{ENVIRONMENT}: {failure.kind}" if failure is not None else None,
+            logp=_concatenate([turn.logp for _, turn in self.turns]),
+            entropy=_concatenate([turn.entropy for _, turn in self.turns]),
         )
-        return [_drop_empty_reward(rollout) for group in groups for rollout in group], said + sentences
 
-    def _group(self, prompt: Prompt, group: int, known: Mapping[str, Rollout]) -> Iterator[Episode]:
-        """Begin the rollouts of a group that are not known."""
-        tokens = self.policy.encode(prompt.messages) if self.make is None else None
-        for member in range(self.sampling.group_size):
-            if (id := _rollout_id(group, member)) in known:
-                continue
-            environment = None
-            if self.make is not None:
-                guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
-                environment = GuardedEnvironment.made(self.make, guard)
-            episode = Episode(id, prompt, group, self.sampling.budget, environment)
-            episode.begin(self.policy, tokens)
-            yield episode
-
-    def _drawn(
-        self, episodes: list[Episode], seed: int, version: int, finished: FinishedRollouts | None
-    ) -> dict[str, Rollout]:
-        """Generate the rollouts of some episodes, and record them: with `overlap` each as soon as it is finished."""
-        found: dict[str, Rollout] = {}
-
-        def finish(some: Sequence[Episode]) -> None:
-            fresh = {episode.id: episode.rollout(version) for episode in some}
-            if finished is not None and fresh:
-                finished.add([*fresh.values()])
-            found.update(fresh)
-
-        overlap = self.sampling.overlap
-        at_once = (lambda episode: finish([episode])) if overlap else lambda episode: None
-        EpisodeLoop(self.policy, episodes, seed, at_once).run(self.decoder, self.sampling.rows, overlap=overlap)
-        finish([episode for episode in episodes if episode.id not in found])
-        return found
+    def _turn_rewards(self) -> tuple[float, ...]:
+        return tuple(self.environment.turn_rewards) if self.environment is not None else (0.0,) * len(self.turns)
 
 
-def _rollout_id(group: int, member: int) -> str:
-    """Return the id of a rollout."""
-    return f"{group}-{member}"
+def _concatenate(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Concatenate as a copy: arrays of a turn are rows of larger ones."""
+    return np.concatenate([*turns, np.zeros(0, np.float32)])
 
 
-def _drop_empty_reward(rollout: Rollout) -> Rollout:
-    """Drop the reward of a rollout without a token of the policy."""
-    if rollout.states:
-        return rollout
-    why = rollout.missing or "no tokens: the prompt leaves no room"
-    return rollout.but(missing=why, reward=float("nan"), outcome=float("nan"))
+def _state(messages: list[Any]) -> str:
+    return _hash(json.dumps(messages, sort_keys=True, default=str)) if messages else BEGINNING

@@ -6,15 +6,21 @@ has the same bytes each time; the noise of a row depends on its rollout alone, s
 batch but for rounding.
 
 ```text
-admit     compute the new tokens of waiting contexts, each distinct one once, and join them to the batch
-stretch   draw a token a row, until enough rows are finished
+admit     `Prefill`: compute the new tokens of waiting contexts, each distinct one once, and join them to the batch
+stretch   `Decoder`: draw a token a row, until enough rows are finished
 answer    give finished turns to their episodes, which may ask for another turn
 ```
 
-With `overlap` environments answer in threads while other rows go on: when a row enters again depends on time, and so
-does what rounding decides.
+The choice of a token:
 
-Policies that take rows of one length only (`Decoder.ragged`) get batches of one length, without replacement.
+```text
+p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p; T = 0 takes the likeliest
+token = argmax(log p + g)      g of Gumbel's distribution, by the key of the row and the number of its token
+```
+
+With `overlap` environments answer in threads while other rows go on: when a row enters again depends on time, and so
+does what rounding decides. Policies that take rows of one length only (`Decoder.ragged` is False) get batches of one
+length, without replacement.
 """
 
 from __future__ import annotations
@@ -44,10 +50,77 @@ if TYPE_CHECKING:
     Answer = Callable[["Ask", "Turn"], "Ask | PendingAnswer | None"]
     Computed = tuple[mx.array, list[Any]]
     Chosen = tuple[mx.array, ...]
-    Held = list[tuple[mx.array, mx.array]]
+    KeysValues = list[tuple[mx.array, mx.array]]
 
 ARRIVALS = 16
 """Tokens after which a batch looks for answers that came meanwhile, with `schedule = "overlap"`."""
+
+PREFILL = 2048
+"""Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
+
+PREFILL_ROWS = 0.75
+"""Least share of a batch of contexts that is no padding, for each row."""
+
+SMALLEST = -1e30
+"""Replacement for the logarithm of 0, which times 0 is NaN."""
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Turn of the policy in one context.
+
+    Attributes:
+        tokens: ids, including the end token, if any. int32, [T]
+        logp: of each under softmax(logits / T). float32, [T]
+        entropy: of each token's distribution, in nats. float32, [T]
+        ended: True if a token ended it; False if the budget did.
+    """
+
+    tokens: NDArray[np.int32]
+    logp: NDArray[np.float32]
+    entropy: NDArray[np.float32]
+    ended: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """Request for a turn of the policy.
+
+    Attributes:
+        rollout: number of its rollout in the call.
+        tokens: ids of its context, one or more.
+        budget: maximum tokens of the turn, 1 or more.
+        key: of the random numbers of its rollout: `rollout_key`.
+        num_drawn: tokens that its rollout has drawn before.
+        last: True if no turn follows, so that its caches are not kept.
+        prefix: caches of the beginning of the context, if they were kept.
+    """
+
+    rollout: int
+    tokens: Sequence[int]
+    budget: int
+    key: int
+    num_drawn: int = 0
+    last: bool = True
+    prefix: CachedPrefix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PendingAnswer:
+    """Answer that is computed elsewhere, while other rows go on.
+
+    Attributes:
+        work: what is waited for.
+        then: called when it is done; returns the next turn, or None.
+    """
+
+    work: Future[Any]
+    then: Callable[[], Ask | None]
+
+
+def rollout_key(*words: int) -> int:
+    """Return the key of a rollout, from a seed and the numbers of its group and of its place in it."""
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
 
 def generate_turns(
@@ -74,36 +147,158 @@ def generate_turns(
     Returns:
         One turn for each context, in their order.
     """
-    asked = zip(contexts, budgets, strict=True)
-    asks = [Ask(row, context, budget, rollout_key(seed, row)) for row, (context, budget) in enumerate(asked)]
-    found: dict[int, Turn] = {}
+    requests = zip(contexts, budgets, strict=True)
+    asks = [Ask(row, context, budget, rollout_key(seed, row)) for row, (context, budget) in enumerate(requests)]
+    turns: dict[int, Turn] = {}
 
     def keep(ask: Ask, turn: Turn) -> None:
-        found[ask.rollout] = turn
+        turns[ask.rollout] = turn
 
     Generation(Decoder(policy, temperature, compile=compile), rows)(asks, keep)
-    return [found[row] for row in range(len(asks))]
+    return [turns[row] for row in range(len(asks))]
+
+
+class Generation:
+    """Batch of rows that are generated together, and the contexts that wait for a place in it."""
+
+    def __init__(self, decoder: Decoder, rows: int, *, overlap: bool = False) -> None:
+        """Set the decoder and the maximum number of rows; with `overlap` answers may come later, and rows go on."""
+        self.decoder, self.most, self.overlap = decoder, rows, overlap
+        self._prefill = Prefill(decoder)
+        self._rows: list[_UnfinishedTurn] = []
+        self._caches: list[Any] = []
+        self._column: Chosen = ()
+        self._pending: list[tuple[PendingAnswer, CachedPrefix | None]] = []
+        self._wasted = 0
+
+    def __call__(self, asks: Sequence[Ask], answer: Answer) -> None:
+        """Generate turns until none is asked for.
+
+        Args:
+            asks: the first turns.
+            answer: called with each finished turn; returns the next turn of its rollout, or None. With `overlap` it may
+                return a `PendingAnswer`.
+        """
+        waiting = deque(asks)
+        while waiting or self._rows or self._pending:
+            if waiting or self._due:
+                self._admit(waiting)
+            if self._rows:
+                self._stretch()
+            waiting.extendleft(
+                reversed([*self._next_asks(answer, waiting)])
+            )  # before new rollouts: their caches are kept
+
+    @property
+    def _due(self) -> bool:
+        """True if finished rows have drawn as many tokens as one step does, or no row is left."""
+        return self._wasted >= len(self._rows) or all(row.finished for row in self._rows)
+
+    def _admit(self, waiting: deque[Ask]) -> None:
+        """Remove finished rows, and fill their places."""
+        stay = [place for place, row in enumerate(self._rows) if not row.finished]
+        asks = self._prefill.choose(waiting, self.most - len(stay) - len(self._pending), alone=not stay)
+        if not asks and not self._due:
+            return
+        if stay and len(stay) < len(self._rows):
+            self._caches = self._prefill.select_rows(self._caches, len(self._rows), stay)
+            self._column = tuple(part[mx.array(stay)] for part in self._column)
+        self._rows, self._wasted = [self._rows[place] for place in stay], 0
+        if asks:
+            self._enter(asks, waiting)
+
+    def _enter(self, asks: list[Ask], waiting: deque[Ask]) -> None:
+        """Compute the contexts of new rows, draw their first tokens, and join them to the batch."""
+        logits, caches = self._prefill(asks, waiting)
+        first = self.decoder.choose(logits, _next_keys(_UnfinishedTurn(ask) for ask in asks))
+        if self._rows:
+            caches = self._prefill.join(self._caches, caches)
+            first = tuple(mx.concatenate(list(parts)) for parts in zip(self._column, first, strict=True))
+        self._caches, self._column = caches, first
+        self._rows += [_UnfinishedTurn(ask) for ask in asks]
+
+    def _stretch(self) -> None:
+        """Draw a token a row, again and again, until enough rows are finished.
+
+        A token is drawn while the one before it is examined, so that the device is never idle.
+        """
+        rows, columns = self._rows, [self._column]
+        keys = _next_keys(rows)
+        ends = _Ends(np.array([row.budget_left for row in rows]), self.decoder.policy.ends)
+        has_next = np.array([not row.ask.last for row in rows])
+        place, interrupted = 0, False
+        while self._wasted < len(rows) and not ends.finished.all() and not interrupted:
+            if has_next.any() or ends.longer(place):
+                columns.append(self.decoder.follow(columns[-1][0], self._caches, keys + np.uint64(place + 1)))
+            for row in ends.find(place, columns[place][0]):
+                if has_next[row]:
+                    self._keep(rows[row], row, place + 1)
+                    interrupted = interrupted or self.overlap
+            place, self._wasted = place + 1, self._wasted + int(ends.finished.sum())
+            interrupted = interrupted or self._has_answer(place)
+        self._close(columns, place, ends)
+
+    def _has_answer(self, place: int) -> bool:
+        """Return whether an answer has come meanwhile: looked for at some places, so that several enter together."""
+        return place % ARRIVALS == 0 and any(later.work.done() for later, _ in self._pending)
+
+    def _keep(self, row: _UnfinishedTurn, place: int, count: int) -> None:
+        """Keep the caches of a row whose last token was just fed, before they take in others."""
+        length = len(row.ask.tokens) + row.length + count
+        row.prefix = self._prefill.extract(self._caches, place, length)
+
+    def _close(self, columns: list[Chosen], place: int, ends: _Ends) -> None:
+        """Give the rows their tokens of a stretch; a column that was not examined begins the next."""
+        together = [mx.concatenate(list(parts), axis=1) for parts in zip(*columns[:place], strict=True)]
+        mx.eval(together)
+        arrays = [np.array(part) for part in together]
+        ends.cut(place)
+        for number, row in enumerate(self._rows):
+            row.add_stretch(arrays, ends, number)
+        self._column = columns[place] if place < len(columns) else ()
+
+    def _next_asks(self, answer: Answer, waiting: deque[Ask]) -> Iterator[Ask]:
+        """Give finished turns to their episodes, and yield the turns that are asked for by now."""
+        for row in self._rows:
+            if row.finished and not row.answered:
+                row.answered = True
+                yield from self._resume(answer(row.ask, row.turn()), row.prefix)
+                row.prefix = None
+        full = not waiting or len(self._pending) >= self.most
+        if self._pending and full and all(row.finished for row in self._rows):
+            wait([later.work for later, _ in self._pending], return_when=FIRST_COMPLETED)
+        done = [entry for entry in self._pending if entry[0].work.done()]
+        self._pending = [entry for entry in self._pending if entry not in done]
+        for later, prefix in done:
+            yield from self._resume(later.then(), prefix)
+
+    def _resume(self, next_turn: Ask | PendingAnswer | None, prefix: CachedPrefix | None) -> Iterator[Ask]:
+        """Yield the next turn of a rollout, if there is one now, with its caches."""
+        if isinstance(next_turn, PendingAnswer):
+            self._pending.append((next_turn, prefix))
+        elif next_turn is not None:
+            yield replace(next_turn, prefix=prefix)
 
 
 @dataclass
 class _UnfinishedTurn:
-    """A turn in the making: its columns so far."""
+    """A turn that is being generated: its columns so far."""
 
     ask: Ask
     parts: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
     length: int = 0
     ended: bool = False
     finished: bool = False
-    told: bool = False
+    answered: bool = False
     prefix: CachedPrefix | None = None
 
     @property
-    def left(self) -> int:
+    def budget_left(self) -> int:
         """Number of tokens that it may still draw."""
         return 0 if self.finished else self.ask.budget - self.length
 
-    def take(self, columns: Sequence[NDArray[Any]], ends: _Ends, row: int) -> None:
-        """Take its tokens of a stretch, with their log-probabilities and entropies."""
+    def add_stretch(self, columns: Sequence[NDArray[Any]], ends: _Ends, row: int) -> None:
+        """Add its tokens of a stretch, with their log-probabilities and entropies."""
         if self.finished:
             return
         count = int(ends.lengths[row])
@@ -118,129 +313,7 @@ class _UnfinishedTurn:
 
 def _next_keys(rows: Iterable[_UnfinishedTurn]) -> NDArray[np.uint64]:
     """Return the keys of the next token of some rows. [B]"""
-    return np.array([(row.ask.key + row.ask.drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
-
-
-class Generation:
-    """Batch of rows that are generated together, and the contexts that wait for a place in it."""
-
-    def __init__(self, decoder: Decoder, rows: int, *, overlap: bool = False) -> None:
-        """Set the decoder and the maximum number of rows; with `overlap` answers may come later, and rows go on."""
-        self.decoder, self.most, self.overlap = decoder, rows, overlap
-        self._prefill = Prefill(decoder)
-        self._rows: list[_UnfinishedTurn] = []
-        self._caches: list[Any] = []
-        self._column: Chosen = ()
-        self._later: list[tuple[PendingAnswer, CachedPrefix | None]] = []
-        self._wasted = 0
-
-    def __call__(self, asks: Sequence[Ask], answer: Answer) -> None:
-        """Generate turns until none is asked for.
-
-        Args:
-            asks: the first turns.
-            answer: called with each finished turn; returns the next turn of its rollout, or None. With `overlap` it may
-                return `Later`.
-        """
-        waiting = deque(asks)
-        while waiting or self._rows or self._later:
-            if waiting or self._due:
-                self._admit(waiting)
-            if self._rows:
-                self._stretch()
-            waiting.extendleft(
-                reversed([*self._answered(answer, waiting)])
-            )  # before new rollouts: their caches are kept
-
-    @property
-    def _due(self) -> bool:
-        """True if finished rows have drawn as many tokens as one step does, or no row is left."""
-        return self._wasted >= len(self._rows) or all(row.finished for row in self._rows)
-
-    def _admit(self, waiting: deque[Ask]) -> None:
-        """Let finished rows go, and fill their places."""
-        stay = [place for place, row in enumerate(self._rows) if not row.finished]
-        chosen = self._prefill.choose(waiting, self.most - len(stay) - len(self._later), alone=not stay)
-        if not chosen and not self._due:
-            return
-        if stay and len(stay) < len(self._rows):
-            self._caches = self._prefill.taken(self._caches, len(self._rows), stay)
-            self._column = tuple(part[mx.array(stay)] for part in self._column)
-        self._rows, self._wasted = [self._rows[place] for place in stay], 0
-        if chosen:
-            self._enter(chosen, waiting)
-
-    def _enter(self, chosen: list[Ask], waiting: deque[Ask]) -> None:
-        """Compute the contexts of new rows, draw their first tokens, and join them to the batch."""
-        logits, caches = self._prefill(chosen, waiting)
-        first = self.decoder.choose(logits, _next_keys(_UnfinishedTurn(ask) for ask in chosen))
-        if self._rows:
-            caches = self._prefill.joined(self._caches, caches)
-            first = tuple(mx.concatenate(list(parts)) for parts in zip(self._column, first, strict=True))
-        self._caches, self._column = caches, first
-        self._rows += [_UnfinishedTurn(ask) for ask in chosen]
-
-    def _stretch(self) -> None:
-        """Draw a token a row, again and again, until enough rows are finished.
-
-        A token is drawn while the one before it is examined, so that the device is never idle.
-        """
-        rows, columns = self._rows, [self._column]
-        keys = _next_keys(rows)
-        ends = _Ends(np.array([row.left for row in rows]), self.decoder.policy.ends)
-        goes_on = np.array([not row.ask.last for row in rows])
-        place, called = 0, False
-        while self._wasted < len(rows) and not ends.finished.all() and not called:
-            if goes_on.any() or ends.longer(place):
-                columns.append(self.decoder.follow(columns[-1][0], self._caches, keys + np.uint64(place + 1)))
-            for row in ends.found(place, columns[place][0]):
-                if goes_on[row]:
-                    self._keep(rows[row], row, place + 1)
-                    called = called or self.overlap
-            place, self._wasted = place + 1, self._wasted + int(ends.finished.sum())
-            called = called or self._arrived(place)
-        self._close(columns, place, ends)
-
-    def _arrived(self, place: int) -> bool:
-        """Return whether an answer has come meanwhile: looked for at some places, so that several enter together."""
-        return place % ARRIVALS == 0 and any(later.work.done() for later, _ in self._later)
-
-    def _keep(self, row: _UnfinishedTurn, place: int, drawn: int) -> None:
-        """Keep the caches of a row whose last token was just fed, before they take in others."""
-        length = len(row.ask.tokens) + row.length + drawn
-        row.prefix = self._prefill.kept(self._caches, place, length)
-
-    def _close(self, columns: list[Chosen], place: int, ends: _Ends) -> None:
-        """Give the rows their tokens of a stretch; a column that was not examined begins the next."""
-        together = [mx.concatenate(list(parts), axis=1) for parts in zip(*columns[:place], strict=True)]
-        mx.eval(together)
-        found = [np.array(part) for part in together]
-        ends.cut(place)
-        for number, row in enumerate(self._rows):
-            row.take(found, ends, number)
-        self._column = columns[place] if place < len(columns) else ()
-
-    def _answered(self, answer: Answer, waiting: deque[Ask]) -> Iterator[Ask]:
-        """Give finished turns to their episodes, and yield the turns that are asked for by now."""
-        for row in self._rows:
-            if row.finished and not row.told:
-                row.told = True
-                yield from self._asked(answer(row.ask, row.turn()), row.prefix)
-                row.prefix = None
-        full = not waiting or len(self._later) >= self.most
-        if self._later and full and all(row.finished for row in self._rows):
-            wait([later.work for later, _ in self._later], return_when=FIRST_COMPLETED)
-        done = [one for one in self._later if one[0].work.done()]
-        self._later = [one for one in self._later if one not in done]
-        for later, prefix in done:
-            yield from self._asked(later.then(), prefix)
-
-    def _asked(self, more: Ask | PendingAnswer | None, prefix: CachedPrefix | None) -> Iterator[Ask]:
-        """Yield the next turn of a rollout, if there is one now, with its caches."""
-        if isinstance(more, PendingAnswer):
-            self._later.append((more, prefix))
-        elif more is not None:
-            yield replace(more, prefix=prefix)
+    return np.array([(row.ask.key + row.ask.num_drawn + row.length) % 2**64 for row in rows], dtype=np.uint64)
 
 
 class _Ends:
@@ -256,8 +329,8 @@ class _Ends:
         """Return whether a row may draw another token after that of a place."""
         return bool((~self.finished & (self.lengths > place + 1)).any())
 
-    def found(self, place: int, tokens: mx.array) -> list[int]:
-        """Look at the tokens of a place, and return the rows that they finish."""
+    def find(self, place: int, tokens: mx.array) -> list[int]:
+        """Return the rows that the tokens of a place finish."""
         stops = ~self.finished & (np.array(tokens) == self._ends).any(1)
         self.lengths[stops], self.ended[stops] = place + 1, True
         new = np.flatnonzero(~self.finished & (stops | (self.lengths <= place + 1)))
@@ -267,16 +340,6 @@ class _Ends:
     def cut(self, place: int) -> None:
         """Set the lengths of rows that are not finished to that of the stretch."""
         self.lengths[~self.finished] = place
-
-
-# Computation of the contexts of new rows, each distinct one once, and the caches of rows on their way.
-
-
-PREFILL = 2048
-"""Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
-
-PREFILL_ROWS = 0.75
-"""Least share of a batch of contexts that is no padding, for each row."""
 
 
 class Prefill:
@@ -298,60 +361,61 @@ class Prefill:
         if not alone or not waiting:
             return []
         shortest = min(len(ask.tokens) for ask in waiting)
-        chosen = [ask for ask in waiting if len(ask.tokens) == shortest][: max(0, places)]
-        for ask in chosen:
+        asks = [ask for ask in waiting if len(ask.tokens) == shortest][: max(0, places)]
+        for ask in asks:
             waiting.remove(ask)
-        return chosen
+        return asks
 
     def __call__(self, asks: Sequence[Ask], waiting: deque[Ask]) -> Computed:
         """Return the logits after each context, [B, V], and its caches; members that still wait get a copy of these."""
         places: dict[tuple[int, ...], int] = {}
         members = [places.setdefault(tuple(ask.tokens), len(places)) for ask in asks]
         distinct = [asks[members.index(place)] for place in range(len(places))]
-        compute = self._ragged if self.decoder.ragged else self._alike
+        compute = self._ragged if self.decoder.ragged else self._one_length
         logits, caches = compute(distinct)
         if self.decoder.ragged:
             self._share(places, logits, caches, waiting)
         if members != list(range(len(distinct))):
             logits = logits[mx.array(members)]
-            caches = self.taken(caches, len(distinct), members)
+            caches = self.select_rows(caches, len(distinct), members)
         return logits, caches
 
     def _share(
         self, places: dict[tuple[int, ...], int], logits: mx.array, caches: list[Any], waiting: deque[Ask]
     ) -> None:
         """Give the caches of a context to the members of its group that wait for a free row."""
-        found: dict[int, CachedPrefix] = {}
+        prefixes: dict[int, CachedPrefix] = {}
         for number, ask in enumerate(waiting):
             place = None if ask.prefix else places.get(tuple(ask.tokens))
             if place is None:
                 continue
-            if place not in found:
+            if place not in prefixes:
                 row = kv_cache.extract(caches, place)
-                found[place] = CachedPrefix(row, len(ask.tokens), logits[place : place + 1])
-            waiting[number] = replace(ask, prefix=found[place])
+                prefixes[place] = CachedPrefix(row, len(ask.tokens), logits[place : place + 1])
+            waiting[number] = replace(ask, prefix=prefixes[place])
 
-    def _alike(self, asks: Sequence[Ask]) -> Computed:
+    def _one_length(self, asks: Sequence[Ask]) -> Computed:
         """Compute contexts of one length, `PREFILL` tokens at a time."""
-        count, found = max(1, PREFILL // len(asks[0].tokens)), []
+        count, computed = max(1, PREFILL // len(asks[0].tokens)), []
         for start in range(0, len(asks), count):
             caches = self.policy.caches()
             tokens = mx.array([list(ask.tokens) for ask in asks[start : start + count]], dtype=mx.int32)
-            found.append((self.decoder.logits(tokens, caches), caches))
+            computed.append((self.decoder.logits(tokens, caches), caches))
             if count < len(asks):
-                mx.eval(found[-1][0], list(arrays(caches)))
-        logits = found[0][0] if len(found) == 1 else mx.concatenate([logits for logits, _ in found])
-        return logits, kv_cache.stack([caches for _, caches in found], count)
+                mx.eval(computed[-1][0], list(arrays(caches)))
+        logits = computed[0][0] if len(computed) == 1 else mx.concatenate([logits for logits, _ in computed])
+        return logits, kv_cache.stack([caches for _, caches in computed], count)
 
     def _ragged(self, asks: Sequence[Ask]) -> Computed:
         """Compute what is new of contexts of any length, part by part."""
         order: list[int] = []
-        found: list[Computed] = []
+        computed: list[Computed] = []
         for part in self._parts(asks):
             order += part
-            found.append(self._part([asks[place] for place in part]))
-            mx.eval(found[-1][0], list(arrays(found[-1][1])))
-        logits, caches = mx.concatenate([one for one, _ in found]), kv_cache.join([one for _, one in found])
+            computed.append(self._part([asks[place] for place in part]))
+            mx.eval(computed[-1][0], list(arrays(computed[-1][1])))
+        logits = mx.concatenate([part_logits for part_logits, _ in computed])
+        caches = kv_cache.join([part_caches for _, part_caches in computed])
         if order != sorted(order):
             back = [order.index(place) for place in range(len(order))]
             logits = logits[mx.array(back)]
@@ -386,7 +450,7 @@ class Prefill:
             return mx.concatenate(known), caches
         right = [width - count for count in counts]
         tokens = mx.array(
-            [[*ask.tokens[-count:], *[0] * more] for ask, count, more in zip(asks, counts, right, strict=True)]
+            [[*ask.tokens[-count:], *[0] * padding] for ask, count, padding in zip(asks, counts, right, strict=True)]
         )
         if max(right):
             for cache in caches:
@@ -395,7 +459,7 @@ class Prefill:
         kv_cache.finish(caches)
         return logits, caches
 
-    def taken(self, caches: list[Any], count: int, rows: Sequence[int]) -> list[Any]:
+    def select_rows(self, caches: list[Any], count: int, rows: Sequence[int]) -> list[Any]:
         """Return caches with some of their `count` rows, in place."""
         if self.decoder.ragged:
             kv_cache.take(caches, rows)
@@ -403,13 +467,13 @@ class Prefill:
             kv_cache.repeat(caches, count, mx.array(list(rows)))
         return caches
 
-    def joined(self, caches: list[Any], more: list[Any]) -> list[Any]:
+    def join(self, caches: list[Any], new: list[Any]) -> list[Any]:
         """Return the caches of a batch with new rows; the memory of the old ones is freed."""
-        found = kv_cache.join([caches, more])
-        mx.eval(list(arrays(found)))
-        return found
+        batch = kv_cache.join([caches, new])
+        mx.eval(list(arrays(batch)))
+        return batch
 
-    def kept(self, caches: list[Any], row: int, length: int) -> CachedPrefix | None:
+    def extract(self, caches: list[Any], row: int, length: int) -> CachedPrefix | None:
         """Return the caches of one row with so many tokens; None where they cannot be carried on."""
         return CachedPrefix(kv_cache.extract(caches, row), length) if self.decoder.ragged else None
 
@@ -417,21 +481,6 @@ class Prefill:
 def _num_uncached(ask: Ask) -> int:
     """Return how many tokens of a context are not cached."""
     return len(ask.tokens) - (0 if ask.prefix is None else ask.prefix.length)
-
-
-# Choice of the next token from the logits after some tokens.
-#
-# ```text
-# p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p; T = 0 takes the likeliest
-# token = argmax(log p + g)      g of Gumbel's distribution, by the key of the row and the number of its token
-# ```
-#
-# The noise of a row does not depend on the rows beside it, so that a rollout is the same in every batch, unless
-# rounding decides between two tokens.
-
-
-SMALLEST = -1e30
-"""Replacement for the logarithm of 0, which times 0 is NaN."""
 
 
 class Decoder:
@@ -445,7 +494,7 @@ class Decoder:
         """
         self.policy, self._inverse, self._places = policy, 1 / (temperature or 1), compile and places
         self._greedy = temperature == 0
-        self._choice = mx.compile(self._plain) if compile else self._plain
+        self._choice = mx.compile(self._choose) if compile else self._choose
         self._compiled = CompiledModel(policy.model, on=compile)
 
     @cached_property
@@ -459,10 +508,10 @@ class Decoder:
         `last` has the place of the last token of each row, where rows are padded.
         """
         if last is not None or not self._whole:
-            return self._behind(tokens, caches, last)
+            return self._logits_after(tokens, caches, last)
         logits: mx.array
-        logits, held = self._compiled(self._read)(tokens, _cache_arrays(caches))
-        _store_arrays(caches, held)
+        logits, states = self._compiled(self._read)(tokens, _cache_arrays(caches))
+        _store_arrays(caches, states)
         return logits
 
     def choose(self, logits: mx.array, keys: NDArray[np.uint64]) -> Chosen:
@@ -472,10 +521,10 @@ class Decoder:
     def follow(self, tokens: mx.array, caches: Sequence[Any], keys: NDArray[np.uint64]) -> Chosen:
         """Start the choice of tokens after some tokens, which are added to the caches. [B, 1], [B] -> [B, 1] each"""
         if not self._whole:
-            return self.choose(self._behind(tokens, caches), keys)
-        found, held = self._compiled(self._followed)(tokens, _cache_arrays(caches), _key_words(keys))
-        _store_arrays(caches, held)
-        return _start_together(found)
+            return self.choose(self._logits_after(tokens, caches), keys)
+        choice, states = self._compiled(self._compiled_step)(tokens, _cache_arrays(caches), _key_words(keys))
+        _store_arrays(caches, states)
+        return _start_together(choice)
 
     @cached_property
     def _whole(self) -> bool:
@@ -487,34 +536,34 @@ class Decoder:
             return False
         caches = self.policy.caches()
         self.policy.body(mx.array([[0]]), cache=caches)
-        held = [getattr(cache, "__dict__", {}) for cache in caches]
-        return all(one.keys() == {"keys", "values"} and one["keys"] is not None for one in held)
+        fields = [getattr(cache, "__dict__", {}) for cache in caches]
+        return all(entries.keys() == {"keys", "values"} and entries["keys"] is not None for entries in fields)
 
-    def _followed(self, tokens: mx.array, held: Held, keys: mx.array) -> tuple[Chosen, Held]:
-        logits, held = self._read(tokens, held)
-        return self._plain(logits, keys), held
+    def _compiled_step(self, tokens: mx.array, states: KeysValues, keys: mx.array) -> tuple[Chosen, KeysValues]:
+        logits, states = self._read(tokens, states)
+        return self._choose(logits, keys), states
 
-    def _read(self, tokens: mx.array, held: Held) -> tuple[mx.array, Held]:
+    def _read(self, tokens: mx.array, states: KeysValues) -> tuple[mx.array, KeysValues]:
         caches = self.policy.caches()
-        _store_arrays(caches, held)
-        return self._behind(tokens, caches), _cache_arrays(caches)
+        _store_arrays(caches, states)
+        return self._logits_after(tokens, caches), _cache_arrays(caches)
 
-    def _behind(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
+    def _logits_after(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
         hidden = self.policy.body(tokens, cache=list(caches))
         if last is None:
             return self.policy.head(hidden[:, -1:])[:, -1]
         return self.policy.head(mx.take_along_axis(hidden, mx.array(list(last))[:, None, None], axis=1))[:, -1]
 
-    def _plain(self, logits: mx.array, keys: mx.array) -> Chosen:
+    def _choose(self, logits: mx.array, keys: mx.array) -> Chosen:
         scaled = logits.astype(mx.float32)
         if self._inverse != 1:
             scaled = scaled * self._inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
         noisy = logp if self._greedy else logp + _gumbel_noise(keys, logp.shape[-1])
         token = mx.argmax(noisy, axis=-1)[:, None]
-        taken = mx.take_along_axis(logp, token, axis=-1)
+        chosen_logp = mx.take_along_axis(logp, token, axis=-1)
         negentropy = (mx.exp(logp) * mx.maximum(logp, SMALLEST)).sum(axis=-1, keepdims=True)
-        return token, taken, negentropy
+        return token, chosen_logp, negentropy
 
 
 def _key_words(keys: NDArray[np.uint64]) -> mx.array:
@@ -528,78 +577,17 @@ def _gumbel_noise(keys: mx.array, size: int) -> mx.array:
     return noise
 
 
-def _start_together(found: Chosen) -> Chosen:
+def _start_together(choice: Chosen) -> Chosen:
     """Start all arrays together: otherwise each would keep the logits of its position in memory."""
-    mx.async_eval(*found)
-    return found
+    mx.async_eval(*choice)
+    return choice
 
 
-def _cache_arrays(caches: Sequence[Any]) -> Held:
+def _cache_arrays(caches: Sequence[Any]) -> KeysValues:
     """Return keys and values of caches; an empty list while they are empty, which all of them are together."""
     return [(cache.keys, cache.values) for cache in caches if cache.keys is not None]
 
 
-def _store_arrays(caches: Sequence[Any], held: Held) -> None:
-    for cache, (keys, values) in zip(caches, held, strict=False):
+def _store_arrays(caches: Sequence[Any], states: KeysValues) -> None:
+    for cache, (keys, values) in zip(caches, states, strict=False):
         cache.keys, cache.values = keys, values
-
-
-# Turns of a policy: the request for one, what was drawn, and an answer that comes later.
-
-
-@dataclass(frozen=True, eq=False)
-class Turn:
-    """Turn of the policy in one context.
-
-    Attributes:
-        tokens: ids, including the end token, if any. int32, [T]
-        logp: of each under softmax(logits / T). float32, [T]
-        entropy: of each token's distribution, in nats. float32, [T]
-        ended: True if a token ended it; False if the budget did.
-    """
-
-    tokens: NDArray[np.int32]
-    logp: NDArray[np.float32]
-    entropy: NDArray[np.float32]
-    ended: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Ask:
-    """Request for a turn of the policy.
-
-    Attributes:
-        rollout: number of its rollout in the call.
-        tokens: ids of its context, one or more.
-        budget: maximum tokens of the turn, 1 or more.
-        key: of the random numbers of its rollout, as `key` makes it.
-        drawn: tokens that its rollout has drawn before.
-        last: True if no turn follows, so that its caches are not kept.
-        prefix: caches of the beginning of the context, if they were kept.
-    """
-
-    rollout: int
-    tokens: Sequence[int]
-    budget: int
-    key: int
-    drawn: int = 0
-    last: bool = True
-    prefix: CachedPrefix | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class PendingAnswer:
-    """Answer that is computed elsewhere, while other rows go on.
-
-    Attributes:
-        work: what is waited for.
-        then: called when it is done; returns the next turn, or None.
-    """
-
-    work: Future[Any]
-    then: Callable[[], Ask | None]
-
-
-def rollout_key(*words: int) -> int:
-    """Return the key of a rollout, from a seed and the numbers of its group and of its place in it."""
-    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])

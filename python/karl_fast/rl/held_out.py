@@ -41,10 +41,10 @@ RESAMPLES = 1999
 """Of the bootstrap of each point of the curve."""
 
 
-def chunks(collector: Collector, prompts: Sequence[Prompt]) -> list[Sequence[Prompt]]:
+def prompt_chunks(collector: Collector, prompts: Sequence[Prompt]) -> list[Sequence[Prompt]]:
     """Return the prompts in the chunks that are drawn together, a function of the settings alone."""
-    each = max(1, collector.sampling.rows // collector.sampling.group_size)
-    return [prompts[start : start + each] for start in range(0, len(prompts), each)]
+    size = max(1, collector.sampling.rows // collector.sampling.group_size)
+    return [prompts[start : start + size] for start in range(0, len(prompts), size)]
 
 
 def attempts(
@@ -52,34 +52,34 @@ def attempts(
 ) -> Iterator[tuple[list[Rollout], list[str]]]:
     """Yield the rollouts and failures of each chunk of prompts, except for the first ones that are done."""
     first = 0
-    for number, chunk in enumerate(chunks(collector, prompts)):
+    for number, chunk in enumerate(prompt_chunks(collector, prompts)):
         if number >= done:
             stream = np.random.SeedSequence([seed, PURPOSE, number]).generate_state(1, np.uint64)
             yield collector(chunk, first=first, seed=int(stream[0]), version=version)
         first += len(chunk)
 
 
-def columns(rollouts: Sequence[Rollout]) -> Attempts:
+def attempt_columns(rollouts: Sequence[Rollout]) -> Attempts:
     """Return rollouts, prompt after prompt, as columns; their rewards are the outcomes."""
     by_prompt: dict[str, list[Rollout]] = {}
-    for one in rollouts:
-        by_prompt.setdefault(one.prompt.id, []).append(one)
-    each = [one for group in by_prompt.values() for one in group]
+    for rollout in rollouts:
+        by_prompt.setdefault(rollout.prompt.id, []).append(rollout)
+    ordered = [rollout for group in by_prompt.values() for rollout in group]
     return Attempts(
         tuple(by_prompt),
         np.cumsum([0, *map(len, by_prompt.values())], dtype=np.int64),
-        np.array([one.outcome for one in each], dtype=np.float64),
-        np.array([one.length for one in each], dtype=np.int64),
+        np.array([rollout.outcome for rollout in ordered], dtype=np.float64),
+        np.array([rollout.length for rollout in ordered], dtype=np.int64),
         np.array([_distinct(group) for group in by_prompt.values()], dtype=np.int64),
     )
 
 
 def _distinct(group: Sequence[Rollout]) -> int:
-    return len({one.own(one.tokens).tobytes() for one in group if not np.isnan(one.outcome)})
+    return len({rollout.own(rollout.tokens).tobytes() for rollout in group if not np.isnan(rollout.outcome)})
 
 
 @contextlib.contextmanager
-def generators_kept() -> Iterator[None]:
+def keep_generators() -> Iterator[None]:
     """Restore the global generators of Python and NumPy, which a reward function or an environment may use."""
     python, numpy = random.getstate(), np.random.get_state()
     try:
@@ -114,7 +114,7 @@ class HeldOut:
     @property
     def best(self) -> dict[str, Any] | None:
         """Evaluation with the largest mean reward, the first of equal ones; None before one with a reward."""
-        return max((one for one in self.curve if "reward" in one), key=lambda one: one["reward"], default=None)
+        return max((line for line in self.curve if "reward" in line), key=lambda line: line["reward"], default=None)
 
     @property
     def stopped(self) -> bool:
@@ -126,21 +126,21 @@ class HeldOut:
 
     def due(self, round: int, *, last: bool) -> bool:
         """Return whether the weights after so many rounds are still to be evaluated."""
-        return (last or round % self.every == 0) and all(one["round"] != round for one in self.curve)
+        return (last or round % self.every == 0) and all(line["round"] != round for line in self.curve)
 
     def evaluate(self, round: int, step: int) -> tuple[dict[str, Any], list[str]]:
         """Attempt all prompts with the present weights; return the new line of the curve, and failures."""
         rollouts: list[Rollout] = []
         failures: list[str] = []
-        with generators_kept():
-            for drawn, said in attempts(self.collector, self.prompts, seed=self.seed, version=step):
-                rollouts += drawn
-                failures += said
-        held = columns(rollouts)
-        line: dict[str, Any] = {"round": round, "step": step, "prompts": len(held.prompts), "attempts": len(rollouts)}
-        line["missing"] = int(np.isnan(held.rewards).sum())
-        for name, one in measure(held.columns(), resamples=RESAMPLES).items():
-            line |= {name: one.value, f"{name}.low": one.low, f"{name}.high": one.high}
+        with keep_generators():
+            for chunk, problems in attempts(self.collector, self.prompts, seed=self.seed, version=step):
+                rollouts += chunk
+                failures += problems
+        table = attempt_columns(rollouts)
+        line: dict[str, Any] = {"round": round, "step": step, "prompts": len(table.prompts), "attempts": len(rollouts)}
+        line["missing"] = int(np.isnan(table.rewards).sum())
+        for name, value in measure(table.columns(), resamples=RESAMPLES).items():
+            line |= {name: value.value, f"{name}.low": value.low, f"{name}.high": value.high}
         self.curve.append(line)
         return line, failures
 

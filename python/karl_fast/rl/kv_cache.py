@@ -1,7 +1,17 @@
-"""Caches of rows that are generated together: repeated, joined, left, and carried from one turn to the next.
+"""Key/value caches of rows that are generated together: repeated, joined, left, and carried from turn to turn.
 
 Rows of different lengths share the batch caches of mlx-lm, where each row is padded on the left. No padding is ever fed
 to the model: a recurrent state would take it in, which no mask of attention undoes.
+
+```text
+merge     caches of single rows  -> a batch           take      some rows of a batch, in place
+join      batches                -> a batch           extract   one row of a batch, to carry it to its next turn
+stack, repeat                       the same of caches that take rows of one length only
+```
+
+`RowsKVCache` holds keys and values, and costs no more than a plain cache while no row is padded. With ``kv_cache =
+"8-bit"`` keys and values are quantised; those caches of mlx-lm count the tokens of all rows in one number, so contexts
+are generated in batches of one length.
 """
 
 from __future__ import annotations
@@ -13,7 +23,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache, create_attention_mask
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.model_views import same
+from karl_fast.modeling.model_views import are_close
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,8 +55,8 @@ def accepts_ragged_rows(policy: Policy) -> bool:
             finish(part)
         caches = join(parts)
         policy.body(mx.array([[6], [4]]), cache=caches)
-        found = policy.body(mx.array([[7], [5]]), cache=caches)
-        return same(policy.body(mx.array([[2, 3, 4, 5]]))[:, -1], found[1:, -1])
+        hidden = policy.body(mx.array([[7], [5]]), cache=caches)
+        return are_close(policy.body(mx.array([[2, 3, 4, 5]]))[:, -1], hidden[1:, -1])
     except (ImportError, RuntimeError, ValueError, TypeError, AttributeError, LookupError):
         return False  # caches of another kind, or a model that counts their tokens in one number
 
@@ -60,33 +70,33 @@ def merge(rows: Sequence[list[Any]]) -> list[Any]:
 def join(parts: Sequence[list[Any]]) -> list[Any]:
     """Join batch caches, in pairs, so that a row is copied as often as the number of parts has digits."""
     while len(parts) > 1:
-        parts = [_pair(parts[start : start + 2]) for start in range(0, len(parts), 2)]
+        parts = [_join_pair(parts[start : start + 2]) for start in range(0, len(parts), 2)]
     return parts[0]
 
 
-def _pair(parts: Sequence[list[Any]]) -> list[Any]:
+def _join_pair(parts: Sequence[list[Any]]) -> list[Any]:
     first, *others = parts
     for other in others:
-        for cache, more in zip(first, other, strict=True):
-            cache.extend(more)
+        for cache, new in zip(first, other, strict=True):
+            cache.extend(new)
     return first
 
 
 def take(caches: Sequence[Any], rows: Sequence[int]) -> None:
-    """Replace the rows of batch caches by some of them, in place; a row may be taken more than once."""
+    """Select rows of batch caches, in place; a row may be selected more than once."""
     for cache in caches:
         cache.filter(mx.array(list(rows)))
 
 
 def extract(caches: Sequence[Any], row: int) -> list[Any]:
     """Copy the caches of one row out of a batch."""
-    found = [cache.extract(row) for cache in caches]
-    mx.eval(list(arrays(found)))  # a slice that is not computed would keep the whole batch in memory
-    return found
+    row_caches = [cache.extract(row) for cache in caches]
+    mx.eval(list(arrays(row_caches)))  # a slice that is not computed would keep the whole batch in memory
+    return row_caches
 
 
 def finish(caches: Sequence[Any]) -> None:
-    """Drop the masks that recurrent states have for padding, which there is none of."""
+    """Drop the masks of padding from recurrent states: no row has padding any more."""
     for cache in caches:
         if hasattr(cache, "finalize"):
             cache.finalize()
@@ -106,7 +116,7 @@ def repeat(caches: Sequence[Any], count: int, rows: mx.array) -> None:
         rows: the row that each new one is a copy of. [B]
     """
     for cache in caches:
-        _map_arrays([cache], count, lambda there: there[0][rows])
+        _map_arrays([cache], count, lambda parts: parts[0][rows])
 
 
 def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
@@ -121,45 +131,44 @@ def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
     """
     first, *others = parts
     for layer, cache in enumerate(first if others else ()):
-        _map_arrays([cache, *(part[layer] for part in others)], count, lambda there: mx.concatenate(there, axis=0))
+        _map_arrays([cache, *(part[layer] for part in others)], count, lambda rows: mx.concatenate(rows, axis=0))
         mx.eval(list(arrays(cache)))
         for part in others:
             part[layer] = None
     return first
 
 
-def arrays(held: Any) -> Iterator[mx.array]:
+def arrays(value: Any) -> Iterator[mx.array]:
     """Yield the arrays in a cache."""
-    if isinstance(held, mx.array):
-        yield held
-    elif isinstance(held, list | tuple | dict) or hasattr(held, "__dict__"):
-        parts = held if isinstance(held, list | tuple) else (held if isinstance(held, dict) else vars(held)).values()
-        for one in parts:
-            yield from arrays(one)
+    if isinstance(value, mx.array):
+        yield value
+    elif isinstance(value, list | tuple | dict) or hasattr(value, "__dict__"):
+        parts = (
+            value if isinstance(value, list | tuple) else (value if isinstance(value, dict) else vars(value)).values()
+        )
+        for part in parts:
+            yield from arrays(part)
 
 
 def _map_arrays(caches: Sequence[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> None:
     """Apply a function to the arrays with a row each of all caches, and store the result in the first."""
     first = caches[0]
     for name in list(vars(first)) if hasattr(first, "__dict__") else ("keys", "values"):
-        setattr(first, name, _map_content([getattr(one, name) for one in caches], count, change))
+        setattr(first, name, _map_content([getattr(cache, name) for cache in caches], count, change))
 
 
-def _map_content(there: list[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> Any:
+def _map_content(values: list[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> Any:
     """Return the changed content of caches; other values than arrays of `count` rows stay."""
-    held = there[0]
-    if isinstance(held, mx.array):
-        return change(there) if held.ndim and held.shape[0] == count else held
-    if type(held) in (list, tuple):
-        return type(held)(_map_content(list(some), count, change) for some in zip(*there, strict=True))
-    if type(held) is dict:
-        return {name: _map_content([one[name] for one in there], count, change) for name in held}
-    if hasattr(held, "update_and_fetch") or hasattr(held, "make_mask"):  # a cache in a list of caches
-        _map_arrays(there, count, change)
-    return held
-
-
-# Keys and values of rows of different lengths, which cost no more than those of one length while none is padded.
+    first = values[0]
+    if isinstance(first, mx.array):
+        return change(values) if first.ndim and first.shape[0] == count else first
+    if type(first) in (list, tuple):
+        return type(first)(_map_content(list(parts), count, change) for parts in zip(*values, strict=True))
+    if type(first) is dict:
+        return {name: _map_content([value[name] for value in values], count, change) for name in first}
+    if hasattr(first, "update_and_fetch") or hasattr(first, "make_mask"):  # a cache in a list of caches
+        _map_arrays(values, count, change)
+    return first
 
 
 BASE: Any = BatchKVCache
@@ -170,55 +179,49 @@ class RowsKVCache(BASE):  # type: ignore[misc]
 
     def __init__(self, left_padding: list[int]) -> None:
         super().__init__(left_padding)
-        self._settle()
+        self._update_offset()
 
     @classmethod
     def merge(cls, caches: Sequence[Any]) -> RowsKVCache:
         """Join the caches of single rows, which may be empty."""
-        found = cls([0] * len(caches)) if all(one.empty() for one in caches) else super().merge(caches)
-        found._settle()
-        return found
+        merged = cls([0] * len(caches)) if all(cache.empty() for cache in caches) else super().merge(caches)
+        merged._update_offset()
+        return merged
 
     def make_mask(self, N: int, return_array: bool = False, **kwargs: Any) -> Any:  # noqa: N803  (as models call it)
         """Return the mask of N new tokens: that of plain keys and values while no row is padded."""
-        if not self._even:
+        if not self._unpadded:
             return super().make_mask(N, return_array, **kwargs)
         window = kwargs.get("window_size")
         return create_attention_mask(N, offset=self._idx, return_array=return_array, window_size=window)
 
     def filter(self, batch_indices: mx.array) -> None:
         """Keep some rows, in place."""
-        self._spread()
+        self._offset_rows()
         super().filter(batch_indices)
-        self._settle()
+        self._update_offset()
 
     def extend(self, other: RowsKVCache) -> None:
         """Add the rows of another, in place."""
-        self._spread()
-        other._spread()
+        self._offset_rows()
+        other._offset_rows()
         super().extend(other)
-        self._settle()
+        self._update_offset()
 
     def finalize(self) -> None:
         """Move the tokens of each row to the right, over its padding."""
-        self._spread()
+        self._offset_rows()
         super().finalize()
-        self._settle()
+        self._update_offset()
 
-    def _spread(self) -> None:
+    def _offset_rows(self) -> None:
         """Give each row an offset of its own."""
         self.offset = self._idx - self.left_padding
 
-    def _settle(self) -> None:
-        """Take one offset for all rows if they have one."""
-        self._even = not any(self.left_padding.tolist())
-        self.offset = self._idx if self._even else self._idx - self.left_padding
-
-
-# Caches of keys and values in 8 bits, where every layer of a model has plain ones.
-#
-# Quantised caches of mlx-lm count the tokens of all rows in one number: contexts are generated in batches of one
-# length.
+    def _update_offset(self) -> None:
+        """Set one offset for all rows if none is padded."""
+        self._unpadded = not any(self.left_padding.tolist())
+        self.offset = self._idx if self._unpadded else self._idx - self.left_padding
 
 
 BITS = 8
@@ -227,8 +230,8 @@ GROUP_SIZES = (64, 32)
 """Numbers that share a scale and a bias, the larger first; a head has to be a multiple of one."""
 
 NEAR = 0.1
-"""Maximum distance of hidden states from those with plain caches, relative to their norm: a model that takes the codes
-for numbers is far beyond it."""
+"""Maximum distance of hidden states from those with plain caches, relative to their norm; it is far larger for a model
+that reads the quantised codes as numbers."""
 
 
 def group_sizes(kind: str, plain: list[Any], body: Callable[..., mx.array]) -> list[int]:
@@ -242,19 +245,19 @@ def group_sizes(kind: str, plain: list[Any], body: Callable[..., mx.array]) -> l
     Raises:
         ModelError: a layer has another cache, heads that have no group size, or does not take quantised caches.
     """
-    others = sorted({type(cache).__name__ for cache in plain if type(cache) is not KVCache})
-    if others:
-        raise _refusal(kind, f"has {', '.join(others)}, which cannot be quantised", "KVCache in every layer")
+    unsupported = sorted({type(cache).__name__ for cache in plain if type(cache) is not KVCache})
+    if unsupported:
+        raise _refusal(kind, f"has {', '.join(unsupported)}, which cannot be quantised", "KVCache in every layer")
     tokens, fresh = mx.array([[1, 2, 3, 4]]), [KVCache() for _ in plain]  # type: ignore[no-untyped-call]
-    wanted = body(tokens, plain)
+    expected = body(tokens, plain)
     sizes = [_group_size(kind, (cache.keys.shape[-1], cache.values.shape[-1])) for cache in plain]
     try:
         codes = quantize_caches(fresh, sizes)
         body(tokens[:, :3], codes)
-        apart = mx.linalg.norm((body(tokens[:, 3:], codes) - wanted[:, 3:]).astype(mx.float32))
+        distance = mx.linalg.norm((body(tokens[:, 3:], codes) - expected[:, 3:]).astype(mx.float32))
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise _refusal(kind, f"does not take them: {' '.join(str(error).split())[:200]}", "plain attention") from error
-    if not apart.item() <= NEAR * mx.linalg.norm(wanted[:, 3:].astype(mx.float32)).item():  # type: ignore[operator]
+    if not distance.item() <= NEAR * mx.linalg.norm(expected[:, 3:].astype(mx.float32)).item():  # type: ignore[operator]
         raise _refusal(kind, "computes other hidden states with them", "plain attention")
     return sizes
 
@@ -271,7 +274,7 @@ def _group_size(kind: str, heads: tuple[int, int]) -> int:
     raise _refusal(kind, f"has heads of {' and '.join(map(str, sorted({*heads})))} numbers", "multiples of 32")
 
 
-def _refusal(kind: str, came: str, wanted: str) -> ModelError:
+def _refusal(kind: str, problem: str, wanted: str) -> ModelError:
     return ModelError(
-        f"kv_cache is 8-bit, and model type {kind} {came}, wanted {wanted}", hint="kv_cache = full takes every model"
+        f"kv_cache is 8-bit, and model type {kind} {problem}, wanted {wanted}", hint="kv_cache = full takes every model"
     )

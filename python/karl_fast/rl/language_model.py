@@ -10,7 +10,7 @@ import mlx.core as mx
 from karl_fast.errors import ModelError
 from karl_fast.export.template_form import ChatTemplate, calls_as_text
 from karl_fast.modeling.load import position_limit
-from karl_fast.modeling.model_views import adapters_off, same, split
+from karl_fast.modeling.model_views import adapters_off, are_close, split_model
 from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 from karl_fast.rl.kv_cache import group_sizes, quantize_caches, repeat
 
@@ -36,7 +36,7 @@ class LanguageModel:
         `kept` is the reference; None for the model without its adapters. With `eight_bits` caches are quantised.
         """
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
-        self._body, self._head = split(loaded.model)
+        self._body, self._head = split_model(loaded.model)
         self.trained_head, self.kept = False, kept
         self.positions = position_limit(loaded.model, loaded.config)
         self._group_sizes: list[int] | None = None
@@ -58,10 +58,10 @@ class LanguageModel:
             self.body(tokens[:, :3], cache=caches)
             repeat(caches, 1, mx.array([0, 0]))
             last = self.body(mx.array([[4], [4]]), cache=caches)
-            agrees = same(self.body(tokens)[:, -1:], last[1:])
+            agrees = are_close(self.body(tokens)[:, -1:], last[1:])
         except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-            said = f"mlx-lm raised: {' '.join(str(error).split())[:200]}"
-            raise ModelError(f"the caches of model type {kind} do not work over a group: {said}") from error
+            message = f"mlx-lm raised: {' '.join(str(error).split())[:200]}"
+            raise ModelError(f"the caches of model type {kind} do not work over a group: {message}") from error
         if not agrees:
             raise ModelError(f"the model type {kind} computes other hidden states with its caches than without them")
 
@@ -69,8 +69,8 @@ class LanguageModel:
         """Make the caches of mlx-lm for the model: keys and values, whole or rotating, recurrent states, or both."""
         from mlx_lm.models.cache import make_prompt_cache
 
-        found: list[Any] = make_prompt_cache(self.model)
-        return found if self._group_sizes is None else quantize_caches(found, self._group_sizes)
+        caches: list[Any] = make_prompt_cache(self.model)
+        return caches if self._group_sizes is None else quantize_caches(caches, self._group_sizes)
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Map tokens to hidden states. [B, T] -> [B, T, E]"""
@@ -85,7 +85,7 @@ class LanguageModel:
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """Return the chat template up to the start of the assistant's turn; calls of tools in a form that it takes."""
         plain = [dict(message) for message in messages]
-        if any(one.get("tool_calls") or one.get("role") == "tool" for one in plain):
+        if any(message.get("tool_calls") or message.get("role") == "tool" for message in plain):
             plain = ChatTemplate(self.tokenizer).form(plain).messages
         tokens = self.tokenizer.apply_chat_template(plain, add_generation_prompt=True, return_dict=False)
         return [int(token) for token in tokens]
@@ -97,7 +97,7 @@ class LanguageModel:
         are a turn of the user, as `train` writes them for a template that has no place for them.
         """
         answer = [dict(message) for message in messages]
-        if not any(one["role"] == "tool" for one in answer):
+        if not any(message["role"] == "tool" for message in answer):
             return self._behind_words(self._tail(WORDS, answer), last)
         if self._shows(WORDS, answer):
             return self._behind_words(self._tail(WORDS, answer), last)
@@ -158,18 +158,18 @@ class LanguageModel:
         stop = next((at for at, token in enumerate(tokens) if token in self.ends), None)
         return None if stop is None else tokens[stop + (last is not None) :]
 
-    def _shared(self, tokens: list[int], others: list[int]) -> list[int]:
+    def _shared(self, tokens: list[int], other: list[int]) -> list[int]:
         """Return the tokens with which both begin."""
-        differ = (at for at, (one, other) in enumerate(zip(tokens, others, strict=False)) if one != other)
-        return tokens[: next(differ, min(len(tokens), len(others)))]
+        differ = (at for at, (first, second) in enumerate(zip(tokens, other, strict=False)) if first != second)
+        return tokens[: next(differ, min(len(tokens), len(other)))]
 
     def _tokens(self, text: str) -> list[int]:
         return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of one turn, without its end token."""
-        kept = tokens[:-1] if len(tokens) and tokens[-1] in self.ends else tokens
-        return str(self.tokenizer.decode(list(kept)))
+        text_tokens = tokens[:-1] if len(tokens) and tokens[-1] in self.ends else tokens
+        return str(self.tokenizer.decode(list(text_tokens)))
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:

@@ -1,4 +1,17 @@
-"""The steps that a batch of rollouts is worth: several updates with real importance ratios."""
+"""Learning from a batch of rollouts: its preparation before the gradient line, then one or more steps.
+
+```text
+rollouts --> Preparer ---------------------> PreparedBatch --> PolicyLearner ----------------------> LearningResult
+             forward passes of training:                       each epoch, each minibatch of whole
+               logp_old, logp_ref                              groups, as one step:
+             build_batch, objective.score:                       accumulate gradients of micro-batches
+               advantages, weights, filters                      clip, update policy (and head of log Z)
+```
+
+The forward passes depend on tokens alone: `Preparer.begin` starts them as soon as rollouts are drawn, and the device
+computes them while rewards are computed. After the first step the policy has moved, and the ratios of the objective
+are real importance ratios.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +20,11 @@ from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
 import numpy as np
 
 from karl_fast.errors import DivergedError
-from karl_fast.modeling.chunked_logp import GradientSum, clip_norm, global_norm, objective_gradient, scatter_tokens
+from karl_fast.modeling.chunked_logp import objective_gradient, scatter_tokens
+from karl_fast.modeling.optimizer import LOG_Z, MODEL, accumulate
 from karl_fast.objective.axes.advantage import Anchored, Derived
 from karl_fast.objective.axes.balance import ReferencePolicy
 from karl_fast.objective.axes.empg import EntropyModulated
@@ -29,12 +42,65 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.modeling.chunked_logp import Columns
+    from karl_fast.modeling.optimizer import Vectors
     from karl_fast.objective.base import Objective
-    from karl_fast.objective.batch import Scored
-    from karl_fast.objective.evaluation import Evaluation
-    from karl_fast.rl.log_z_trainer import Partition
+    from karl_fast.objective.batch import Evaluation, Scored
+    from karl_fast.rl.log_z import Partition
     from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.rollout import Packed, Rollout
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Settings of learning from rollouts.
+
+    Attributes:
+        epochs: passes over them.
+        minibatches: steps a pass.
+        micro_batch: rollouts in memory at a time; the result of a step does not depend on it.
+        max_grad_norm: maximum norm of the gradient, which is scaled down to it; 0 for no limit.
+        reference: True to compute the reference policy even if the objective does not read it.
+    """
+
+    epochs: int = 1
+    minibatches: int = 1
+    micro_batch: int = 32
+    max_grad_norm: float = 1.0
+    reference: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedBatch:
+    """The batch that the gradient is taken of, with all that is fixed before the first step.
+
+    Attributes:
+        packed: padded.
+        batch: the inputs of the scores; without ``logp_old`` where the only step computes it.
+        scored: the inputs of the loss.
+        mask: True for tokens that count. [B, T]
+        kept: True for rollouts that pass the filter of the recipe. [B]
+        dropped: number of rollouts that each filter of the recipe drops, by its name; without those that drop none.
+        logp_old: under the behaviour policy, except for tokens of which the step computes it: 0 there. [B, T]
+    """
+
+    packed: Packed
+    batch: Batch
+    scored: Scored
+    mask: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    logp_old: NDArray[np.float32]
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def unscored(self) -> NDArray[np.bool_]:
+        """True for rollouts with a reward but no finite float32 score of the recipe. [B]"""
+        rewarded = self.batch.mask.any(1) & self.kept & ~np.isnan(self.batch.need("rewards"))
+        return np.asarray(rewarded & ~self.mask.any(1))
+
+    @property
+    def on_policy(self) -> bool:
+        """True if the learning policy is the behaviour policy, so that one forward pass gives both."""
+        return self.batch.logp_old is None
 
 
 @dataclass
@@ -46,7 +112,7 @@ class LearningResult:
         skipped: steps skipped because their gradient was not finite.
         drifts: statistics of the objective after each forward pass: how far the policy has moved.
         logp: under the policy when it was last computed, 0 where it was not. [B, T]
-        logp_old: under the behaviour policy, for every token of its own. [B, T]
+        logp_old: under the behaviour policy, for every token that it generated. [B, T]
         rows: True for rollouts in the loss of at least one step. [B]
         log_z: of the learned head, for each rollout in each step before it; empty where none is learned.
     """
@@ -82,7 +148,7 @@ class PolicyLearner:
         prepared: PreparedBatch,
         *,
         seed: int,
-        aim: Callable[[int], None],
+        set_learning_rate: Callable[[int], None],
         meanwhile: Callable[[], object] = lambda: None,
     ) -> LearningResult:
         """Make all passes over a batch.
@@ -90,18 +156,18 @@ class PolicyLearner:
         Args:
             prepared: by `prepare`.
             seed: of the order of rollouts.
-            aim: sets the optimizer up for a step, by its number in this batch from 0.
+            set_learning_rate: called before each step, with its number in this batch from 0.
             meanwhile: called while the device computes a step; more than once where there are several.
         """
-        learned = LearningResult(
+        result = LearningResult(
             prepared.logp_old.copy(), prepared.logp_old, np.zeros(len(prepared.mask), dtype=np.bool_)
         )
         for number, rows in enumerate(self._minibatches(prepared, seed)):
-            aim(number)
-            self._step(prepared, rows, learned, meanwhile)
-        if prepared.found_by_the_step:
-            learned.logp_old = check_finite(learned.logp)
-        return learned
+            set_learning_rate(number)
+            self._step(prepared, rows, result, meanwhile)
+        if prepared.on_policy:
+            result.logp_old = check_finite(result.logp)
+        return result
 
     def _minibatches(self, prepared: PreparedBatch, seed: int) -> Iterator[list[int]]:
         """Yield whole groups, shuffled each epoch; rollouts that do not count are left out."""
@@ -111,57 +177,46 @@ class PolicyLearner:
         groups = [by_group[group] for group in sorted(by_group)]
         for epoch in range(self.passes.epochs):
             order = np.random.default_rng([seed, epoch]).permutation(len(groups))
-            share = [chosen for chosen in np.array_split(order, self.passes.minibatches) if len(chosen)]
-            yield from ([row for group in sorted(chosen) for row in groups[group]] for chosen in share)
+            shares = [share for share in np.array_split(order, self.passes.minibatches) if len(share)]
+            yield from ([row for group in sorted(share) for row in groups[group]] for share in shares)
 
     def _step(
-        self, prepared: PreparedBatch, rows: list[int], learned: LearningResult, meanwhile: Callable[[], object]
+        self, prepared: PreparedBatch, rows: list[int], result: LearningResult, meanwhile: Callable[[], object]
     ) -> None:
-        """Make one update: totals and denominators of micro-batches add up, and are divided once."""
+        """Make one update: losses of micro-batches add up, each divided by the denominator of them all."""
         units = [
             (parts, prepared.scored.rows(_adjacent_slice(_join_columns(parts))))
             for parts in self._units(prepared, rows)
         ]
-        count = max(1.0, sum(self.objective.denominator(scored) for _, scored in units))
-        loss, sums = 0.0, dict[str, GradientSum]()
-        for parts, scored in units:
-            mx.eval([one.vectors for one in sums.values()])  # before the next part needs the room
-            evaluation, logp, gradients = self._of_unit(prepared, parts, scored, count, learned)
-            loss += evaluation.loss
-            for name, gradient in gradients:
-                sums.setdefault(name, GradientSum()).add(gradient)
-            part = _join_columns(parts)
-            learned.logp[part] = np.where(prepared.mask[part], logp, learned.logp[part])
-        summed = {name: one.result() for name, one in sums.items()}
-        norms = {name: global_norm(one) for name, one in summed.items()}
-        mx.async_eval(summed, norms)  # at once: each call waits for the device
+        denominator = max(1.0, sum(self.objective.denominator(scored) for _, scored in units))
+        statistics: list[dict[str, float]] = []
+
+        def backward(parts: list[list[int]], scored: Scored) -> tuple[float, list[tuple[str, Vectors]]]:
+            evaluation, gradients = self._unit_gradient(prepared, parts, scored, denominator, result)
+            statistics.append(evaluation.statistics)
+            return evaluation.loss, gradients
+
+        gradient = accumulate(partial(backward, *unit) for unit in units)
         meanwhile()
-        if prepared.found_by_the_step:
-            check_finite(learned.logp)
-        alone = evaluation.statistics if len(units) == 1 else None
-        learned.drifts.append(alone or self._statistics(prepared, rows, learned))
-        if not all(np.isfinite((loss, *map(_number, norms.values())))):
-            learned.skipped += 1
+        if prepared.on_policy:
+            check_finite(result.logp)
+        alone = statistics[0] if len(units) == 1 else None
+        result.drifts.append(
+            alone or self.objective.statistics(result.logp[rows], prepared.scored.rows(_adjacent_slice(rows)))
+        )
+        if not gradient.finite:
+            result.skipped += 1
             return
-        self._move(summed, norms)
-        learned.rows[rows] = True
-        learned.losses.append(loss)
-        learned.norms.append(_number(norms["policy"]))
-
-    def _statistics(self, prepared: PreparedBatch, rows: list[int], learned: LearningResult) -> dict[str, float]:
-        """Return the statistics of a step with several micro-batches, over all of their rollouts."""
-        return self.objective.statistics(learned.logp[rows], prepared.scored.rows(_adjacent_slice(rows)))
-
-    def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
-        """Update each part by itself: otherwise the residual of a balance would scale the policy's gradient away."""
-        limit = self.passes.max_grad_norm
-        part = {name: clip_norm(gradient[name], _number(size), limit) for name, size in norms.items()}
-        self.optimizer.update(self.forward.policy.model, part["policy"])
+        clipped = gradient.clip(self.passes.max_grad_norm)
+        self.optimizer.update(self.forward.policy.model, clipped[MODEL])
         if self.partition is not None:
-            self.partition.update(part["log_z"])
+            self.partition.update(clipped[LOG_Z])
+        result.rows[rows] = True
+        result.losses.append(gradient.loss)
+        result.norms.append(gradient.norms[MODEL])
 
     def _units(self, prepared: PreparedBatch, rows: list[int]) -> Iterator[list[list[int]]]:
-        """Yield rollouts that the loss looks at together, in micro-batches: whole groups where it compares them."""
+        """Yield rollouts that the loss takes together, in micro-batches: whole groups where it compares them."""
         size = self.passes.micro_batch
         if not self.objective.whole_groups:
             yield from ([part] for part in _cut_rows(rows, size))
@@ -176,34 +231,41 @@ class PolicyLearner:
             unit += members
         yield _cut_rows(unit, size)
 
-    def _of_unit(
-        self, prepared: PreparedBatch, parts: list[list[int]], scored: Scored, count: float, learned: LearningResult
-    ) -> tuple[Evaluation, NDArray[np.float32], list[tuple[str, dict[str, mx.array]]]]:
-        """Return the evaluation of rollouts, their log-probabilities [B, T], and what they add to gradients by name."""
+    def _unit_gradient(
+        self,
+        prepared: PreparedBatch,
+        parts: list[list[int]],
+        scored: Scored,
+        denominator: float,
+        result: LearningResult,
+    ) -> tuple[Evaluation, list[tuple[str, Vectors]]]:
+        """Return the evaluation of rollouts and what they add to the gradients; their logp goes into the result."""
         tokens, mask, rows = prepared.packed.tokens, prepared.mask, _join_columns(parts)
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
-        more: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
-        learned.log_z += np.asarray(more.get("log_z", [])).tolist()
+        inputs: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
+        result.log_z += np.asarray(inputs.get("log_z", [])).tolist()
         passes = [RolloutPass(self.forward, tokens[part], mask[part], self._names) for part in parts]
-        loss = partial(self._loss, scored, prepared.found_by_the_step, denominator=count, **more)
+        loss = partial(self._loss, scored, prepared.on_policy, denominator=denominator, **inputs)
         evaluation, columns, gradient = objective_gradient(passes, mask[rows], loss)
-        found = [("policy", gradient)]
+        gradients = [(MODEL, gradient)]
         if log_z is not None and evaluation.log_z_coefficients is not None:
-            found += log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)}).items()
-        return evaluation, columns["logp"], found
+            # One of the head, and one more of the model where the head lets it into the hidden states.
+            gradients += log_z.pull({"log_z": evaluation.log_z_coefficients.astype(np.float32)}).items()
+        result.logp[rows] = np.where(mask[rows], columns["logp"], result.logp[rows])
+        return evaluation, gradients
 
-    def _loss(self, scored: Scored, on_policy: bool, columns: Columns, **more: Any) -> Evaluation:
+    def _loss(self, scored: Scored, on_policy: bool, columns: Columns, **inputs: Any) -> Evaluation:
         """Evaluate the objective; in a first step the policy's log-probabilities are those of the behaviour policy."""
         if on_policy:
             scored = replace(scored, logp_old=np.where(scored.mask, columns["logp"], 0))
-        further: Any = {name: values for name, values in columns.items() if name != "logp"}
-        return self.objective(columns["logp"], scored, **further, **more)
+        terms: Any = {name: values for name, values in columns.items() if name != "logp"}
+        return self.objective(columns["logp"], scored, **terms, **inputs)
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """Names of what the objective reads of each token."""
-        read = {"entropy": self.objective.reads_entropy, "divergence": self.objective.reads_divergence}
-        return ("logp", *(name for name, wanted in read.items() if wanted))
+        """Names of the quantities of each token that the objective reads."""
+        reads = {"entropy": self.objective.reads_entropy, "divergence": self.objective.reads_divergence}
+        return ("logp", *(name for name, read in reads.items() if read))
 
 
 def _cut_rows(rows: list[int], size: int) -> list[list[int]]:
@@ -214,74 +276,10 @@ def _join_columns(parts: list[list[int]]) -> list[int]:
     return list(chain.from_iterable(parts))
 
 
-def _number(value: mx.array) -> float:
-    found: Any = value.item()
-    return float(found)
-
-
 def _adjacent_slice(rows: list[int]) -> slice | list[int]:
-    """Return adjacent rows as a slice, which avoids a copy."""
-    beside = slice(rows[0], rows[-1] + 1)
-    return beside if rows == list(range(beside.start, beside.stop)) else rows
-
-
-# Preparation of rollouts for a step: log-probabilities by forward passes, then scores, before any step.
-#
-# The forward passes look at tokens alone: they begin when those are drawn, and the device computes them while rewards
-# are given.
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Settings of learning from rollouts.
-
-    Attributes:
-        epochs: passes over them.
-        minibatches: steps a pass.
-        micro_batch: rollouts in memory at a time; the result of a step does not depend on it.
-        max_grad_norm: maximum norm of the gradient, which is scaled down to it; 0 for no limit.
-        reference: True to compute the reference policy even if the objective does not read it.
-    """
-
-    epochs: int = 1
-    minibatches: int = 1
-    micro_batch: int = 32
-    max_grad_norm: float = 1.0
-    reference: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedBatch:
-    """Rollouts on the near side of the gradient line.
-
-    Attributes:
-        packed: padded.
-        batch: what was scored; without ``logp_old`` where the one step that is made finds it.
-        scored: what a loss needs.
-        mask: True for tokens that count. [B, T]
-        kept: which rollouts the filter of the recipe left. [B]
-        dropped: number of rollouts that each filter of the recipe drops, by its name; without those that drop none.
-        logp_old: under the behaviour policy, of what the step does not find; 0 elsewhere. [B, T]
-    """
-
-    packed: Packed
-    batch: Batch
-    scored: Scored
-    mask: NDArray[np.bool_]
-    kept: NDArray[np.bool_]
-    logp_old: NDArray[np.float32]
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def unscored(self) -> NDArray[np.bool_]:
-        """True for rollouts with a reward but no finite float32 score of the recipe. [B]"""
-        taken = self.batch.mask.any(1) & self.kept & ~np.isnan(self.batch.need("rewards"))
-        return np.asarray(taken & ~self.mask.any(1))
-
-    @property
-    def found_by_the_step(self) -> bool:
-        """True if the learning policy is the behaviour policy, so that one forward pass gives both."""
-        return self.batch.logp_old is None
+    """Return adjacent rows as a slice, because NumPy copies rows taken by a list."""
+    span = slice(rows[0], rows[-1] + 1)
+    return span if rows == list(range(span.start, span.stop)) else rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +306,7 @@ class Preparer:
 
     def __init__(self, forward: Forward, objective: Objective, passes: Passes) -> None:
         self.forward, self.objective, self.passes = forward, objective, passes
-        self._begun: _StartedPasses | None = None
+        self._started: _StartedPasses | None = None
 
     def begin(self, rollouts: Sequence[Rollout], *, version: int) -> None:
         """Start the passes over rollouts that are prepared next, which may have no rewards yet.
@@ -319,58 +317,52 @@ class Preparer:
         """
         packed = pack(rollouts)
         fresh = np.array([rollout.version == version for rollout in rollouts])
-        found = self._one_step and bool(fresh.all())
-        old = None if found else self._pass(packed)
-        looked_at = self.passes.reference or needs_reference(self.objective)
-        ref = self._pass(packed, reference=True) if looked_at else None
-        self._begun = _StartedPasses([rollout.id for rollout in rollouts], packed, fresh, old, ref)
+        old = None if self._one_step and fresh.all() else self._pass(packed)
+        reads_reference = self.passes.reference or needs_reference(self.objective)
+        ref = self._pass(packed, reference=True) if reads_reference else None
+        self._started = _StartedPasses([rollout.id for rollout in rollouts], packed, fresh, old, ref)
 
     def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> PreparedBatch:
         """Compute log-probabilities by the forward pass of training, then scores: once, before any step.
 
-        Where the one step of a batch is made by the policy that drew all of it, its ratio is 1 whatever was computed
-        before: logp_old is then logp itself without a gradient, and costs no forward pass of its own.
+        If a batch has one step, by the policy that generated all of it, the ratio is 1 by definition: logp_old is then
+        logp itself without a gradient, and costs no forward pass of its own.
 
         Raises:
             DivergedError: log-probabilities that are not finite.
         """
-        begun = self._taken(rollouts, version)
-        packed, logp_old = begun.packed, None
-        if begun.old is not None:
+        if self._started is None or self._started.ids != [rollout.id for rollout in rollouts]:
+            self.begin(rollouts, version=version)
+        started, self._started = self._started, None
+        assert started is not None
+        packed, logp_old = started.packed, None
+        if started.old is not None:
             # The behaviour policy of replayed rollouts no longer exists; they store its log-probabilities.
-            logp_old = np.where(begun.fresh[:, None], begun.old(), packed.logp)
-        logp_ref = None if begun.ref is None else begun.ref()
+            logp_old = np.where(started.fresh[:, None], started.old(), packed.logp)
+        logp_ref = None if started.ref is None else started.ref()
         turns = reads_turns(self.objective)
         batch = build_batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
         scored = self.objective.score(batch)
         mask = scored.mask
         objective: Any = self.objective  # each family has a filter
         kept: NDArray[np.bool_] = objective.filter(batch)
-        old = self._left_over(packed, mask) if logp_old is None else logp_old
+        old = self._unlearned_logp(packed, mask) if logp_old is None else logp_old
         counts = {type(part).__name__: int((~part(batch)).sum()) for part in objective.filter.parts}
         dropped = {name: count for name, count in counts.items() if count}
         return PreparedBatch(packed, batch, scored, mask, kept, old, dropped)
-
-    def _taken(self, rollouts: Sequence[Rollout], version: int) -> _StartedPasses:
-        """Return the passes begun for exactly these rollouts; begin them now if there are none."""
-        if self._begun is None or self._begun.ids != [rollout.id for rollout in rollouts]:
-            self.begin(rollouts, version=version)
-        begun, self._begun = self._begun, None
-        assert begun is not None
-        return begun
 
     @property
     def _one_step(self) -> bool:
         alone = self.passes.epochs == self.passes.minibatches == 1
         return alone and not reads_old_logp(self.objective)
 
-    def _left_over(self, packed: Packed, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Return the log-probabilities of rollouts that no step computes."""
-        found = np.zeros(mask.shape, dtype=np.float32)
+    def _unlearned_logp(self, packed: Packed, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Return the log-probabilities of rollouts that no step computes, 0 for the others."""
+        logp = np.zeros(mask.shape, dtype=np.float32)
         rows = np.flatnonzero((packed.mask & ~mask).any(1))
         if rows.size:
-            found[rows] = self._pass(packed.rows(rows.tolist()))()
-        return found
+            logp[rows] = self._pass(packed.rows(rows.tolist()))()
+        return logp
 
     def _pass(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
         """Start the first micro-batch; the others are computed one after the other when the result is read."""
@@ -379,8 +371,8 @@ class Preparer:
         first = self.forward.begin(parts[0], reference=reference)
 
         def logp() -> NDArray[np.float32]:
-            found = [first(), *(self.forward.logp(part, reference=reference) for part in parts[1:])]
-            return check_finite(np.concatenate(found))
+            chunks = [first(), *(self.forward.logp(part, reference=reference) for part in parts[1:])]
+            return check_finite(np.concatenate(chunks))
 
         return logp
 
@@ -394,9 +386,6 @@ def check_finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
     if not np.isfinite(logp).all():
         raise DivergedError("the policy gives log-probabilities that are not finite: its weights are not usable")
     return logp
-
-
-# Conversion of rollouts to the inputs of an objective, before the gradient line.
 
 
 def needs_reference(objective: Objective) -> bool:
@@ -462,14 +451,14 @@ def build_batch(
 
 
 def _join_turns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Return turns, concatenated; the reward of a rollout is added to its last turn, beside the rewards of turns."""
+    """Return the columns of turns, concatenated; the reward of a rollout is added to that of its last turn."""
     rewards, states = [], []
     for rollout in rollouts:
-        given = np.array(rollout.turn_rewards, dtype=np.float64)[: len(rollout.states)]
-        given = np.pad(given, (0, len(rollout.states) - len(given)))
-        if given.size:
-            given[-1] += rollout.reward
-        rewards.append(given)
+        turn_rewards = np.array(rollout.turn_rewards, dtype=np.float64)[: len(rollout.states)]
+        turn_rewards = np.pad(turn_rewards, (0, len(rollout.states) - len(turn_rewards)))
+        if turn_rewards.size:
+            turn_rewards[-1] += rollout.reward
+        rewards.append(turn_rewards)
         states += [f"{rollout.group} {state}" for state in rollout.states]
     _, numbers = np.unique(np.array(states, dtype=np.str_), return_inverse=True)
     return {
@@ -480,5 +469,5 @@ def _join_turns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 
 def reads_turns(objective: Objective) -> bool:
-    """Return whether it gives credit by turn, or has a ratio by turn."""
+    """Return whether the objective has credit or a ratio by turn."""
     return any(isinstance(point, Anchored | EntropyModulated | TurnRatio) for point in _points(objective))

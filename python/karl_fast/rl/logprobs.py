@@ -1,4 +1,4 @@
-"""Log-probabilities by the forward pass that is trained through, at the temperature that the rollouts were drawn at."""
+"""Log-probabilities by the forward pass of training, at the temperature that rollouts were drawn at, and gradients."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import chunked_logp as chunked
-from karl_fast.modeling.chunked_logp import Traced, join_leaves, scatter_tokens
-from karl_fast.modeling.model_views import training
+from karl_fast.modeling.chunked_logp import Traced, scatter_tokens
+from karl_fast.modeling.model_views import training_mode
+from karl_fast.modeling.optimizer import join_leaves
 from karl_fast.modeling.segments import (
     LEAST_TOKENS,
     PrefixSharing,
@@ -81,14 +82,14 @@ class Forward:
         reference: bool = False,
     ) -> Callable[[], Columns]:
         """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]"""
-        if (swept := self._sweep(tokens, mask, names)) is not None:
+        if (segments := self._segment_pass(tokens, mask, names)) is not None:
             with self.policy.reference() if reference else nullcontext():
-                columns = swept.outputs(keep=False)
+                columns = segments.outputs(keep=False)
             return lambda: columns
         with self.policy.reference() if reference else nullcontext():
-            found = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask))
-            mx.async_eval(found)
-        return lambda: {name: np.array(one)[: np.count_nonzero(mask)] for name, one in found.items()}
+            values = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask))
+            mx.async_eval(values)
+        return lambda: {name: np.array(value)[: np.count_nonzero(mask)] for name, value in values.items()}
 
     def _values(self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array) -> Arrays:
         """Compute quantities; each policy has its own trace, because adapters are not an array argument."""
@@ -101,7 +102,7 @@ class Forward:
             return None
 
         with self.policy.reference():
-            hidden, _ = chunked.chosen(self.policy.body(tokens[:, :-1]), tokens, places)
+            hidden, _ = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places)
         return chunked.ReferenceLogits(mx.stop_gradient(hidden), self._reference_head, self.divergence)
 
     def _reference_head(self, hidden: mx.array) -> mx.array:
@@ -117,8 +118,10 @@ class Forward:
         """
         return carry_states(self.policy.model, self.policy.body, self.policy.head)
 
-    def _sweep(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]) -> SegmentPass | None:
-        """Return the way of rollouts in segments, or with common prefixes; None where they pass whole."""
+    def _segment_pass(
+        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]
+    ) -> SegmentPass | None:
+        """Return the pass of rollouts in segments, or with common prefixes; None where they pass whole."""
         other = None
         if "divergence" in names and self.divergence is not None:
             other = ReferenceModel(self.policy.reference, self._reference_head, self.divergence)
@@ -130,10 +133,10 @@ class Forward:
         """Return why rollouts with a common prefix compute it each; None if they share it."""
         if self.policy.trained_head:
             return "the head of the policy is trained"
-        return "compile is true" if self._compiled.on else self._uncarried
+        return "compile is true" if self._compiled.on else self._carry_obstacle
 
     @cached_property
-    def _uncarried(self) -> str | None:
+    def _carry_obstacle(self) -> str | None:
         """The reason why the states of the policy cannot be carried on; None if they can."""
         try:
             _ = self.carrier
@@ -149,31 +152,31 @@ class Forward:
             mask: which targets are computed. [B, T]
             names: of the quantities: ``logp``, and ``entropy`` or ``divergence`` where they are wanted.
         """
-        if (swept := self._sweep(tokens, mask, names)) is not None:
-            return _Swept(self, swept)
+        if (segments := self._segment_pass(tokens, mask, names)) is not None:
+            return _PolicySegments(self, segments)
         cut = self._shape.cut(tokens, mask)
         return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut), int(mask.sum()))
 
     def training(self) -> AbstractContextManager[None]:
-        """Take the ways through layers of mlx-lm that have a gradient, without dropout, within this context."""
-        return training(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext()
+        """Use the code paths of layers of mlx-lm that have a gradient, without dropout, within this context."""
+        return training_mode(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext()
 
     def _gradient(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Arrays]:
-        how = self._through if self.policy.trained_head else self._chunked
+        how = self._whole_gradient if self.policy.trained_head else self._chunked_gradient
         with self.training():
             values, gradient = how(tokens, places, coefficients)
         return values, join_leaves(gradient)
 
-    def _chunked(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
+    def _chunked_gradient(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
         policy, other = self.policy, self._reference(tokens, places, coefficients)
         shared = (policy.body, self.head, tokens, places, self.chunk_rows())
         return chunked.backward(policy.model, *shared, coefficients, other)
 
-    def _through(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
+    def _whole_gradient(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
         other = self._reference(tokens, places, coefficients)
 
         def whole() -> tuple[mx.array, Arrays]:
-            hidden, targets = chunked.chosen(self.policy.body(tokens[:, :-1]), tokens, places)
+            hidden, targets = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places)
             values = chunked.quantities(self.head(hidden[None])[0], targets, list(coefficients), other)
             terms = [(slope * values[name]).sum() for name, slope in coefficients.items()]
             return sum(terms[1:], start=terms[0]), values
@@ -190,8 +193,8 @@ class Forward:
 
 
 @dataclass(frozen=True)
-class _Swept:
-    """A sweep of a policy over segments, along the ways through its layers that have a gradient."""
+class _PolicySegments:
+    """Pass of a policy over segments, in training mode: with the code paths of layers that have a gradient."""
 
     forward: Forward
     sweep: SegmentPass
@@ -207,7 +210,7 @@ class _Swept:
 
 @dataclass(frozen=True)
 class RolloutPass:
-    """Rollouts on their way through the policy.
+    """Pass of rollouts through the policy.
 
     Attributes:
         tokens: [B, T + 1]
@@ -242,13 +245,13 @@ class TargetLayout:
     def cut(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, mx.array]:
         """Return tokens to the last that counts, and places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
         size = min(self.size(max(1, used_width(mask))), mask.shape[1])
-        there = np.flatnonzero(mask[:, :size])
-        places = np.zeros(self.size(there.size), dtype=np.int32)
-        places[: there.size] = there
+        targets = np.flatnonzero(mask[:, :size])
+        places = np.zeros(self.size(targets.size), dtype=np.int32)
+        places[: targets.size] = targets
         return mx.array(tokens[:, : size + 1]), mx.array(places)
 
 
-def unshared(micro_batch: int, prompt: int) -> str | None:
+def unshared_prompt_remark(micro_batch: int, prompt: int) -> str | None:
     """Return a remark if micro-batches are too small for rollouts to share a prompt of so many tokens."""
     if micro_batch > 1 or prompt <= LEAST_TOKENS:
         return None

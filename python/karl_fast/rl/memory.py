@@ -1,4 +1,4 @@
-"""Estimate of the memory of a round: that of `karl_fast.train.memory`, and that of generation.
+"""The memory plan of a round of `karl-fast rl`: that of learning, and that of generation.
 
 ```text
 weights    bytes of all parameters
@@ -13,6 +13,7 @@ learning   activations and head of a micro-batch of the longest rollouts, whole 
 ```
 
 A round draws, then learns: it needs the larger of the two. The reference of adapters is the same model without them.
+The plan of a gradient is that of `karl_fast.modeling.memory`.
 """
 
 from __future__ import annotations
@@ -24,26 +25,32 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from karl_fast._safe_text import in_gigabytes
-from karl_fast.errors import UsageError
-from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE, chunk_rows
-from karl_fast.modeling.memory import Activations
+from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE
+from karl_fast.modeling.memory import (
+    SHORTEST,
+    Activations,
+    choose_segments,
+    chunk_bytes,
+    estimate_training,
+    largest,
+    limit_bytes,
+    refuse_excess,
+)
 from karl_fast.modeling.segments import carry_states
 from karl_fast.rl.generate import PREFILL
 from karl_fast.rl.kv_cache import arrays
 from karl_fast.rl.language_model import LanguageModel
-from karl_fast.rl.log_z_trainer import head_parameters
-from karl_fast.train.length_budget import SHORTEST, in_segments
-from karl_fast.train.memory import largest, limit_bytes, of_model
+from karl_fast.rl.log_z import head_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from karl_fast.modeling.memory import TrainingMemory
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.settings import Online
-    from karl_fast.train.memory import TrainingMemory
 
 BLOCK = 256
-"""Tokens by which the caches of mlx-lm grow."""
+"""Tokens by which the caches of mlx-lm grow (`KVCache.step`)."""
 
 COPIES = 1.35
 """Factor over the caches: some of their arrays are copied while rollouts are drawn."""
@@ -58,7 +65,7 @@ class Sizes:
 
     Attributes:
         micro_batch, rollouts_in_flight, group_size, max_tokens, max_context: as in `Online`.
-        groups: of a round, with those that come back.
+        groups: of a round, with replayed ones.
         prompt: tokens of the longest.
         turns: True if an environment answers, so that caches of two turns are in memory together.
     """
@@ -72,9 +79,23 @@ class Sizes:
     prompt: int
     turns: bool
 
+    @classmethod
+    def of_run(cls, settings: Online, prompt: int) -> Sizes:
+        """Return the sizes of a run, given the tokens of its longest prompt."""
+        return cls(
+            micro_batch=settings.micro_batch,
+            rollouts_in_flight=settings.rollouts_in_flight,
+            group_size=settings.group_size,
+            max_tokens=settings.max_tokens,
+            max_context=settings.max_context,
+            groups=settings.prompts_per_round + settings.replay.groups,
+            prompt=prompt,
+            turns=settings.environment is not None,
+        )
+
     @property
     def tokens(self) -> int:
-        """Tokens of the longest rollout: an environment may say anything up to `max_context`."""
+        """Tokens of the longest rollout: an environment may answer with anything up to `max_context`."""
         return self.max_context if self.turns else min(self.max_context, self.prompt + self.max_tokens)
 
     @property
@@ -98,6 +119,10 @@ class Sizes:
         """Rollouts that are drawn at a time."""
         return min(self.rollouts_in_flight, self.groups * self.group_size)
 
+    def least(self, name: str) -> int:
+        """Return the largest value of a setting that is too small for any round."""
+        return {"max_context": self.prompt, "group_size": 1}.get(name, 0)
+
 
 @dataclass(frozen=True)
 class RoundNeed:
@@ -110,7 +135,7 @@ class RoundNeed:
 
     @property
     def total(self) -> int:
-        """The most at a time."""
+        """Maximum bytes at a time."""
         return self.weights + self.adapter + max(self.drawing, self.learning)
 
     def __str__(self) -> str:
@@ -119,11 +144,11 @@ class RoundNeed:
 
 @dataclass(frozen=True)
 class RoundMemory:
-    """The arithmetic of a policy.
+    """Memory plan of the rounds of a policy.
 
     Attributes:
         policy: as it will be trained.
-        memory: its arithmetic as `karl-fast train` has it.
+        memory: the plan of its gradient.
         own: True if it keeps a copy of itself as its reference.
         forward: rows and tokens a row to the bytes that a forward pass holds below the head.
         divergence: True if the objective reads the divergence from the reference's full distribution.
@@ -140,33 +165,34 @@ class RoundMemory:
     def need(self, sizes: Sizes) -> RoundNeed:
         """Return the memory that a round of given sizes needs."""
         shape, tokens = self.memory.shape, sizes.tokens
-        part = self.memory.need(sizes.learned, max(1, tokens - 1))
-        whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
+        gradient = self.memory.need(sizes.learned, max(1, tokens - 1))
+        # The gradient of a trained head takes all logits at once.
+        logits = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
         adapter = shape.adapter + self.own * shape.trainable + self.log_z * 6 * head_parameters(shape.hidden) * 4
-        learning = part.activations + part.head + part.states + whole + self._reference(sizes.learned * tokens)
-        return RoundNeed(shape.weights, adapter, self._drawing(sizes), max(learning, self._prompts(sizes)))
+        learning = gradient.activations + gradient.head + gradient.states + logits
+        learning += self._reference_bytes(sizes.learned * tokens)
+        return RoundNeed(shape.weights, adapter, self._drawing_bytes(sizes), max(learning, self._prompt_bytes(sizes)))
 
-    def _prompts(self, sizes: Sizes) -> int:
-        """Return the bytes of the pass over the distinct prompts of a micro-batch that a learned log Z takes."""
+    def _prompt_bytes(self, sizes: Sizes) -> int:
+        """Return the bytes of the pass over the distinct prompts of a micro-batch, for a learned log Z."""
         rows = min(sizes.learned, sizes.groups)
         return self.log_z * (self.forward(rows, sizes.prompt) + 4 * rows * sizes.prompt * self.memory.shape.hidden)
 
-    def _reference(self, tokens: int) -> int:
-        """Return the bytes of the reference beside a micro-batch: hidden states and chunks of logits, in float32."""
+    def _reference_bytes(self, tokens: int) -> int:
+        """Return the bytes of the reference for a micro-batch: hidden states and chunks of logits, in float32."""
         if not self.divergence:
             return 0
         shape = self.memory.shape
-        chunk = 4 * min(chunk_rows(shape.vocabulary), tokens) * shape.vocabulary
-        return 4 * tokens * shape.hidden + (IN_FLIGHT_DIVERGENCE - IN_FLIGHT) * chunk
+        return 4 * tokens * shape.hidden + (IN_FLIGHT_DIVERGENCE - IN_FLIGHT) * chunk_bytes(shape, tokens)
 
-    def _drawing(self, sizes: Sizes) -> int:
+    def _drawing_bytes(self, sizes: Sizes) -> int:
         """Return the bytes of the contexts during prefill, or of the turns after them.
 
-        Where rows enter a batch that goes on, its caches are copied.
+        Where rows enter a running batch, its caches are copied.
         """
+        copies = 2 if sizes.turns or sizes.replaced else 1
         before, after = (
-            int(COPIES * self.cache_bytes(sizes.drawn, tokens)) * (2 if sizes.turns or sizes.replaced else 1)
-            for tokens in (sizes.contexts[1], sizes.tokens)
+            copies * int(COPIES * self.cache_bytes(sizes.drawn, tokens)) for tokens in (sizes.contexts[1], sizes.tokens)
         )
         logits = LOGITS * 4 * sizes.drawn * self.memory.shape.vocabulary
         return logits + max(before + self.forward(*sizes.contexts), after)
@@ -182,27 +208,26 @@ class RoundMemory:
 
         The largest layer counts twice: attention copies what is in use of a layer's keys and values.
         """
-        found = []
+        sizes = []
         for tokens in (1, BLOCK + 1):
             caches = self.policy.caches()
             self.policy.body(mx.zeros((1, tokens), mx.int32), cache=caches)
-            layers = [sum(array.nbytes for array in arrays(one)) for one in caches]
-            found.append(sum(layers) + max(layers, default=0))
-        return found[0], max(found)
+            layers = [sum(array.nbytes for array in arrays(cache)) for cache in caches]
+            sizes.append(sum(layers) + max(layers, default=0))
+        return sizes[0], max(sizes)
 
-    def settled(self, sizes: Sizes) -> RoundMemory:
-        """Return the estimate with a number for the tokens of a segment: those of a rollout where it fits whole.
+    def settle_segments(self, sizes: Sizes) -> RoundMemory:
+        """Return the plan with a number for the tokens of a segment: those of a rollout where it fits whole.
 
         Raises:
             ModelError: the settings want segments, and the policy cannot pass in them.
         """
-        learned = (sizes.learned, sizes.tokens)
-        whole = max(SHORTEST, sizes.tokens)
 
         def fits(memory: TrainingMemory) -> bool:
-            return replace(self, memory=memory).need(sizes).total <= limit_bytes(memory.settings)
+            return replace(self, memory=memory).need(sizes).total <= memory.limit
 
-        return replace(self, memory=in_segments(self.memory, [learned], whole, fits))
+        whole = max(SHORTEST, sizes.tokens)
+        return replace(self, memory=choose_segments(self.memory, [(sizes.learned, sizes.tokens)], whole, fits))
 
     def check(self, sizes: Sizes, settings: Online) -> RoundNeed:
         """Return the memory that a round needs.
@@ -213,11 +238,11 @@ class RoundMemory:
         what = f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time"
         names = ("micro_batch", "rollouts_in_flight", "max_tokens", "max_context", "group_size")
         less = "; grad_checkpoint = true needs less" if self.memory.saves_by_checkpoints else ""
-        return _checked(self.need, sizes, settings, what, names, less)
+        return _check_round(self.need, sizes, settings, what, names, less)
 
-    def generation(self, sizes: Sizes) -> RoundNeed:
+    def generation_need(self, sizes: Sizes) -> RoundNeed:
         """Return the memory that rollouts need without a learner."""
-        return RoundNeed(self.memory.shape.weights, 0, self._drawing(sizes), 0)
+        return RoundNeed(self.memory.shape.weights, 0, self._drawing_bytes(sizes), 0)
 
     def check_generation(self, sizes: Sizes, settings: Online) -> RoundNeed:
         """Return the memory that rollouts need without a learner.
@@ -226,10 +251,11 @@ class RoundMemory:
             UsageError: as `check`.
         """
         what = f"an evaluation that draws {sizes.drawn:,} rollouts at a time"
-        return _checked(self.generation, sizes, settings, what, ("rollouts_in_flight", "max_tokens", "max_context"), "")
+        names = ("rollouts_in_flight", "max_tokens", "max_context")
+        return _check_round(self.generation_need, sizes, settings, what, names, "")
 
 
-def _checked(
+def _check_round(
     need_of: Callable[[Sizes], RoundNeed],
     sizes: Sizes,
     settings: Online,
@@ -239,59 +265,31 @@ def _checked(
 ) -> RoundNeed:
     """Return the memory that is needed; raise if it exceeds the limit, with the settings that can be less."""
     need, limit = need_of(sizes), limit_bytes(settings.training)
-    if need.total <= limit:
-        return need
     filled = " (max_context, up to which an environment may answer)" if sizes.turns else ""
-    error = UsageError(
-        f"{what}, of up to {sizes.tokens:,} tokens{filled}, needs about {in_gigabytes(need.total)} ({need}), and there"
-        f" are {in_gigabytes(limit)}"
-    )
 
     def fits(name: str, value: int) -> bool:
         return need_of(replace(sizes, **{name: value})).total <= limit  # type: ignore[arg-type]
 
-    ways = [(name, largest(getattr(sizes, name) - 1, partial(fits, name))) for name in names]
-    error.hint = f"{_alone([f'{name} = {value}' for name, value in ways if value > least(name, sizes)])}{less}"
-    error.hint += "; memory_limit says how many GB there are"
-    raise error
+    def hint() -> str:
+        values = {name: largest(getattr(sizes, name) - 1, partial(fits, name)) for name in names}
+        alone = [f"{name} = {value}" for name, value in values.items() if value > sizes.least(name)]
+        ways = f"{', '.join(alone)}: {'each alone' if alone[1:] else 'it'} fits"
+        return f"{ways if alone else 'no setting alone makes it fit'}{less}; memory_limit says how many GB there are"
+
+    refuse_excess(f"{what}, of up to {sizes.tokens:,} tokens{filled}", need, limit, hint)
+    return need
 
 
-def _alone(ways: Sequence[str]) -> str:
-    """Return the settings that fit if the others stay."""
-    if not ways:
-        return "no setting alone makes it fit"
-    return f"{', '.join(ways)}: {'each alone' if ways[1:] else 'it'} fits"
-
-
-def least(name: str, sizes: Sizes) -> int:
-    """Return the largest value of a setting that is too small."""
-    return {"max_context": sizes.prompt, "group_size": 1}.get(name, 0)
-
-
-def sizes_of(settings: Online, prompt: int) -> Sizes:
-    """Return the sizes of a run, given the tokens of its longest prompt."""
-    return Sizes(
-        micro_batch=settings.micro_batch,
-        rollouts_in_flight=settings.rollouts_in_flight,
-        group_size=settings.group_size,
-        max_tokens=settings.max_tokens,
-        max_context=settings.max_context,
-        groups=settings.prompts_per_round + settings.replay.groups,
-        prompt=prompt,
-        turns=settings.environment is not None,
-    )
-
-
-def of_policy(
+def estimate_round(
     policy: Policy, settings: Online, config: dict[str, Any], *, divergence: bool = False, log_z: bool = False
 ) -> RoundMemory:
-    """Return the estimate for a policy and the configuration of its adapter; the flags are those of `RoundMemory`."""
+    """Return the plan for a policy and the configuration of its adapter; the flags are those of `RoundMemory`."""
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
     layers = config.get("num_layers") or len(getattr(policy.model, "layers", ())) or 1
     carrier = (
         partial(carry_states, policy.model, policy.body, policy.head) if isinstance(policy, LanguageModel) else None
     )
-    memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers, carrier)
+    memory = estimate_training(policy.model, policy.body, vocabulary, settings.training, layers, carrier)
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
     own = "num_layers" not in config or getattr(policy, "kept", None) is not None
     return RoundMemory(policy, memory, own, passes.forward, divergence, log_z)

@@ -1,4 +1,8 @@
-"""Metrics of a round: each number with its formula and its unit."""
+"""Metrics of a round, each number with its formula and its unit, and the alarms that stop a run by them.
+
+An alarm has a message from the metrics and a hint on what to change; the first that fires stops the run
+(`AlarmMonitor`).
+"""
 
 from __future__ import annotations
 
@@ -24,152 +28,8 @@ if TYPE_CHECKING:
 DRIFT = ("ratio", "ratio_std", "ratio_max", "ratio_min", "clip_low", "clip_high", "ratio_ess", "kl_old")
 """Statistics of an objective that a round logs: how far the policy has moved from the behaviour policy."""
 
-
-def reward_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Return rewards before and after shaping, by component, and missing ones by reason."""
-    from karl_fast.rl.rewards import count_missing
-
-    before, after = [rollout.outcome for rollout in rollouts], [rollout.reward for rollout in rollouts]
-    parts: dict[str, list[float]] = {}
-    for rollout in rollouts:
-        for name, value in rollout.components.items():
-            parts.setdefault(name, []).append(value)
-    found: dict[str, Any] = {"outcome": _mean(before), "outcome_std": _std(before), "reward": _mean(after)}
-    found |= {f"reward.{name}": _mean(values) for name, values in sorted(parts.items())}
-    return found | {"missing": count_missing(rollouts)}
-
-
-def outcome_range(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
-    """Return the lowest and highest outcome of a run, with those of before; empty without outcomes."""
-    known = [*seen, *(rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome))]
-    return [min(known), max(known)] if known else []
-
-
-def group_metrics(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
-    """Return the shares of groups by kind.
-
-    Args:
-        rollouts: of a round.
-        seen: the lowest and the highest outcome of the run, this round among it, as `span` gives them.
-
-    Returns:
-        mixed, missing (fewer than two outcomes), and of constant groups where they are: at the top or the bottom of the
-        run, or other; all of them are other while the run has seen one value only, for there top is bottom.
-    """
-    by_group: dict[int, list[float]] = {}
-    for rollout in rollouts:
-        by_group.setdefault(rollout.group, []).append(rollout.outcome)
-    there = [[value for value in values if not math.isnan(value)] for values in by_group.values()]
-    ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if seen and differ(*seen) else {}
-    kinds = [_kind(values, ends) for values in there]
-    return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in KINDS}
-
-
 KINDS = ("mixed", "at_top", "at_bottom", "other", "missing")
 """Kinds of groups by their outcomes."""
-
-
-def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
-    if len(values) < 2:
-        return "missing"
-    if differ(min(values), max(values)):
-        return "mixed"
-    return next((kind for end, kind in ends.items() if not differ(*sorted((end, values[0])))), "other")
-
-
-def length_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Return tokens and turns of the policy, and the shares of ways in which rollouts ended."""
-    tokens = [rollout.length for rollout in rollouts]
-    ends = [rollout.finish for rollout in rollouts]
-    found = {"tokens": _mean(tokens), "tokens_max": float(max(tokens))}
-    found["turns"] = _mean([len(rollout.states) for rollout in rollouts])
-    return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
-
-
-def diversity_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Return how different the rollouts of a round are, by the tokens of the policy.
-
-    ``distinct_1`` and ``distinct_2`` are the shares of different tokens and pairs among all, ``self_bleu`` is the mean
-    BLEU of a rollout with the others as references, ``unique`` the mean share of different rollouts in a group.
-    """
-    texts = [rollout.own(rollout.tokens).astype(np.int64) for rollout in rollouts if rollout.length]
-    if not texts:
-        return {}
-    columns = np.concatenate(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    found = {f"distinct_{n}": distinct_n(*columns, n) for n in (1, 2)}
-    return found | {"self_bleu": _mean(self_bleu(*columns, 2).tolist()), "unique": _mean(_unique(rollouts))}
-
-
-def _unique(rollouts: Sequence[Rollout]) -> list[float]:
-    """Return the share of different rollouts of each group."""
-    by_group: dict[int, list[bytes]] = {}
-    for rollout in rollouts:
-        by_group.setdefault(rollout.group, []).append(rollout.own(rollout.tokens).tobytes())
-    return [len(set(texts)) / len(texts) for texts in by_group.values()]
-
-
-def entropy_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Return the exact entropy of the distributions that tokens were drawn from, in nats a token."""
-    each = np.concatenate([rollout.entropy for rollout in rollouts])
-    return {"entropy": float(each.mean(dtype=np.float64)) if each.size else math.nan}
-
-
-def divergence_metrics(prepared: PreparedBatch, logp_old: NDArray[np.float32]) -> dict[str, float]:
-    """Return the divergence from the reference, and that of rollouts from the training forward.
-
-    ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
-    round.
-    """
-    found: dict[str, float] = {}
-    mask, batch = prepared.packed.mask, prepared.batch
-    if batch.ages is not None and (fresh := mask & (batch.ages == 0)[:, None]).any():
-        far = np.abs(prepared.packed.logp - logp_old)[fresh]
-        found |= {"mismatch": float(far.mean()), "mismatch_max": float(far.max())}
-    if batch.logp_ref is not None and mask.any():
-        far = (batch.logp_ref - logp_old)[mask].astype(np.float64)
-        found["kl"] = float((np.exp(far) - 1 - far).mean())
-    return found
-
-
-def advantage_metrics(prepared: PreparedBatch) -> dict[str, float]:
-    """Return statistics of advantages of tokens that count, and their share of rollouts."""
-    found = {"kept": float(prepared.mask.any(1).mean())}
-    if prepared.scored.advantages is None or not prepared.mask.any():
-        return found
-    each = np.broadcast_to(prepared.scored.advantages, prepared.mask.shape)[prepared.mask].astype(np.float64)
-    return found | {"advantage": float(each.mean()), "advantage_std": float(each.std())}
-
-
-def step_metrics(learned: LearningResult) -> dict[str, float]:
-    """Return mean loss and norm over the steps of a round, and the drift of its last."""
-    found: dict[str, float] = {"skipped": learned.skipped}
-    if learned.losses:
-        found |= {"loss": _mean(learned.losses), "grad_norm": _mean(learned.norms)}
-    if learned.log_z:
-        found |= {"log_z": _mean(learned.log_z)}
-    if learned.drifts:
-        found |= {name: learned.drifts[-1][name] for name in DRIFT}
-    return found
-
-
-def drop_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metrics without numbers that are not finite, which JSON lacks."""
-    return {name: value for name, value in values.items() if not isinstance(value, float) or np.isfinite(value)}
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Return the mean of finite values; for few numbers a list is faster than an array."""
-    there = [value for value in values if not math.isnan(value)]
-    return math.fsum(there) / len(there) if there else math.nan
-
-
-def _std(values: Sequence[float]) -> float:
-    mean = _mean(values)
-    return math.sqrt(_mean([(value - mean) ** 2 for value in values]))
-
-
-# Alarms that stop a run, with hints on what to change.
-
 
 HINTS = {
     "raised": "mend the function or the environment: without --quiet, a round says what it raised and on which line",
@@ -216,6 +76,145 @@ STUCK = 1e-3
 """Nats a token; a policy of less entropy draws one answer only."""
 
 
+def reward_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Return rewards before and after shaping, by component, and missing ones by reason."""
+    from karl_fast.rl.rewards import count_missing
+
+    outcomes, rewards = [rollout.outcome for rollout in rollouts], [rollout.reward for rollout in rollouts]
+    parts: dict[str, list[float]] = {}
+    for rollout in rollouts:
+        for name, value in rollout.components.items():
+            parts.setdefault(name, []).append(value)
+    metrics: dict[str, Any] = {"outcome": _mean(outcomes), "outcome_std": _std(outcomes), "reward": _mean(rewards)}
+    metrics |= {f"reward.{name}": _mean(values) for name, values in sorted(parts.items())}
+    return metrics | {"missing": count_missing(rollouts)}
+
+
+def outcome_range(earlier: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
+    """Return the lowest and highest outcome of a run, with those of before; empty without outcomes."""
+    outcomes = [*earlier, *(rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome))]
+    return [min(outcomes), max(outcomes)] if outcomes else []
+
+
+def group_metrics(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
+    """Return the shares of groups by kind.
+
+    Args:
+        rollouts: of a round.
+        seen: the lowest and the highest outcome of the run, this round among it, as `span` gives them.
+
+    Returns:
+        mixed, missing (fewer than two outcomes), and of constant groups where they are: at the top or the bottom of the
+        run, or other; all of them are other while the run has seen one value only, for there top is bottom.
+    """
+    by_group: dict[int, list[float]] = {}
+    for rollout in rollouts:
+        by_group.setdefault(rollout.group, []).append(rollout.outcome)
+    outcomes = [[value for value in values if not math.isnan(value)] for values in by_group.values()]
+    ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if seen and differ(*seen) else {}
+    kinds = [_kind(values, ends) for values in outcomes]
+    return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in KINDS}
+
+
+def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
+    if len(values) < 2:
+        return "missing"
+    if differ(min(values), max(values)):
+        return "mixed"
+    return next((kind for end, kind in ends.items() if not differ(*sorted((end, values[0])))), "other")
+
+
+def length_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Return tokens and turns of the policy, and the shares of ways in which rollouts ended."""
+    tokens = [rollout.length for rollout in rollouts]
+    ends = [rollout.finish for rollout in rollouts]
+    metrics = {"tokens": _mean(tokens), "tokens_max": float(max(tokens))}
+    metrics["turns"] = _mean([len(rollout.states) for rollout in rollouts])
+    return metrics | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
+
+
+def diversity_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Return how different the rollouts of a round are, by the tokens of the policy.
+
+    ``distinct_1`` and ``distinct_2`` are the shares of different tokens and pairs among all, ``self_bleu`` is the mean
+    BLEU of a rollout with the others as references, ``unique`` the mean share of different rollouts in a group.
+    """
+    texts = [rollout.own(rollout.tokens).astype(np.int64) for rollout in rollouts if rollout.length]
+    if not texts:
+        return {}
+    columns = np.concatenate(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    metrics = {f"distinct_{n}": distinct_n(*columns, n) for n in (1, 2)}
+    return metrics | {"self_bleu": _mean(self_bleu(*columns, 2).tolist()), "unique": _mean(_unique(rollouts))}
+
+
+def _unique(rollouts: Sequence[Rollout]) -> list[float]:
+    """Return the share of different rollouts of each group."""
+    by_group: dict[int, list[bytes]] = {}
+    for rollout in rollouts:
+        by_group.setdefault(rollout.group, []).append(rollout.own(rollout.tokens).tobytes())
+    return [len(set(texts)) / len(texts) for texts in by_group.values()]
+
+
+def entropy_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Return the exact entropy of the distributions that tokens were drawn from, in nats a token."""
+    entropies = np.concatenate([rollout.entropy for rollout in rollouts])
+    return {"entropy": float(entropies.mean(dtype=np.float64)) if entropies.size else math.nan}
+
+
+def divergence_metrics(prepared: PreparedBatch, logp_old: NDArray[np.float32]) -> dict[str, float]:
+    """Return the divergence from the reference, and that of rollouts from the training forward.
+
+    ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
+    round.
+    """
+    metrics: dict[str, float] = {}
+    mask, batch = prepared.packed.mask, prepared.batch
+    if batch.ages is not None and (fresh := mask & (batch.ages == 0)[:, None]).any():
+        far = np.abs(prepared.packed.logp - logp_old)[fresh]
+        metrics |= {"mismatch": float(far.mean()), "mismatch_max": float(far.max())}
+    if batch.logp_ref is not None and mask.any():
+        far = (batch.logp_ref - logp_old)[mask].astype(np.float64)
+        metrics["kl"] = float((np.exp(far) - 1 - far).mean())
+    return metrics
+
+
+def advantage_metrics(prepared: PreparedBatch) -> dict[str, float]:
+    """Return statistics of advantages of tokens that count, and their share of rollouts."""
+    metrics = {"kept": float(prepared.mask.any(1).mean())}
+    if prepared.scored.advantages is None or not prepared.mask.any():
+        return metrics
+    advantages = np.broadcast_to(prepared.scored.advantages, prepared.mask.shape)[prepared.mask].astype(np.float64)
+    return metrics | {"advantage": float(advantages.mean()), "advantage_std": float(advantages.std())}
+
+
+def step_metrics(learned: LearningResult) -> dict[str, float]:
+    """Return mean loss and norm over the steps of a round, and the drift of its last."""
+    metrics: dict[str, float] = {"skipped": learned.skipped}
+    if learned.losses:
+        metrics |= {"loss": _mean(learned.losses), "grad_norm": _mean(learned.norms)}
+    if learned.log_z:
+        metrics |= {"log_z": _mean(learned.log_z)}
+    if learned.drifts:
+        metrics |= {name: learned.drifts[-1][name] for name in DRIFT}
+    return metrics
+
+
+def drop_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics without numbers that are not finite, which JSON lacks."""
+    return {name: value for name, value in values.items() if not isinstance(value, float) or np.isfinite(value)}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of finite values; for few numbers a list is faster than an array."""
+    numbers = [value for value in values if not math.isnan(value)]
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan
+
+
+def _std(values: Sequence[float]) -> float:
+    mean = _mean(values)
+    return math.sqrt(_mean([(value - mean) ** 2 for value in values]))
+
+
 @dataclass
 class AlarmMonitor:
     """Monitor of a run from round to round.
@@ -232,7 +231,7 @@ class AlarmMonitor:
     skipped: int = 0
     idle: int = 0
 
-    def look(self, metrics: Mapping[str, Any]) -> None:
+    def check(self, metrics: Mapping[str, Any]) -> None:
         """Raise if the metrics of a round show that the run should stop.
 
         Raises:
@@ -241,61 +240,61 @@ class AlarmMonitor:
         self.flat = self.flat + 1 if metrics["groups_mixed"] == 0 else 0
         self.skipped = self.skipped + metrics["skipped"] if metrics["skipped"] else 0
         self.idle = max(0, self.idle + (-1 if metrics["learned"] else 1))
-        for kind, rings in RINGS.items():
-            if sentence := rings(self, metrics):
+        for kind, check in ALARMS.items():
+            if sentence := check(self, metrics):
                 raise AlarmError(
                     f"round {metrics['round'] + 1}: {sentence}",
-                    hint=(hint_of(metrics["dropped"]) if kind == "idle" else HINTS[_alarm(kind, metrics)]),
+                    hint=(filter_hint(metrics["dropped"]) if kind == "idle" else HINTS[_hint_key(kind, metrics)]),
                 )
 
 
 def _check_skipped(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
-    rings = 0 < monitor.alarms.skipped_steps <= monitor.skipped
-    return f"{monitor.skipped} gradients in a row are not finite" if rings else None
+    fires = 0 < monitor.alarms.skipped_steps <= monitor.skipped
+    return f"{monitor.skipped} gradients in a row are not finite" if fires else None
 
 
 def _check_missing(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     missing, most = sum(metrics["missing"].values()), monitor.alarms.missing_share
     if missing <= most * metrics["rollouts"]:
         return None
-    of = f"{missing} of {metrics['rollouts']} rewards are missing, more than {most:.0%} of them"
-    return f"{of}; the most for {_most(metrics)}"
+    shares = f"{missing} of {metrics['rollouts']} rewards are missing, more than {most:.0%} of them"
+    return f"{shares}; the most for {_most_frequent(metrics)}"
 
 
-def _most(metrics: Mapping[str, Any]) -> str:
+def _most_frequent(metrics: Mapping[str, Any]) -> str:
     """Return the most frequent reason of missing rewards: function and kind."""
     counts = metrics["missing"]
     return str(max(counts, key=counts.get))
 
 
 def _check_entropy(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
-    found, floor = metrics.get("entropy"), monitor.alarms.entropy_floor
-    if found is None or found >= floor:
+    entropy, floor = metrics.get("entropy"), monitor.alarms.entropy_floor
+    if entropy is None or entropy >= floor:
         return None
-    return f"the entropy is {found:.4f} nats a token, below {floor}"
+    return f"the entropy is {entropy:.4f} nats a token, below {floor}"
 
 
 def _check_kl(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
-    found, ceiling = metrics.get("kl"), monitor.alarms.kl_ceiling
-    if found is None or ceiling is None or found <= ceiling:
+    kl, ceiling = metrics.get("kl"), monitor.alarms.kl_ceiling
+    if kl is None or ceiling is None or kl <= ceiling:
         return None
-    return f"the KL is {found:.4f} nats a token, above {ceiling}"
+    return f"the KL is {kl:.4f} nats a token, above {ceiling}"
 
 
 def _check_flat(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
-    rings = 0 < monitor.alarms.flat_rounds <= monitor.flat
+    fires = 0 < monitor.alarms.flat_rounds <= monitor.flat
     rounds = f"in {monitor.flat} rounds in a row" if monitor.flat > 1 else "in this round"
-    return f"{rounds} no group had rewards that differ: there is nothing to learn from" if rings else None
+    return f"{rounds} no group had rewards that differ: there is nothing to learn from" if fires else None
 
 
-def _idle(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+def _check_idle(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     if metrics["learned"] or not 0 < monitor.alarms.idle_rounds <= monitor.idle:
         return None
-    more = f"{monitor.idle} more rounds made no step than made one"
-    return f"{more}: {dropped(metrics['dropped'], metrics['rollouts'])}"
+    rounds = f"{monitor.idle} more rounds made no step than made one"
+    return f"{rounds}: {describe_dropped(metrics['dropped'], metrics['rollouts'])}"
 
 
-def dropped(counts: Mapping[str, int], rollouts: int) -> str:
+def describe_dropped(counts: Mapping[str, int], rollouts: int) -> str:
     """Return a sentence on the filters of a recipe that dropped rollouts, the one that dropped most first."""
     if not counts:
         return "no rollout has a reward or an advantage that the recipe counts"
@@ -303,24 +302,24 @@ def dropped(counts: Mapping[str, int], rollouts: int) -> str:
     return " and ".join(f"{name} drops {counts[name]:,} of {rollouts:,} rollouts" for name in most)
 
 
-def hint_of(counts: Mapping[str, int]) -> str:
+def filter_hint(counts: Mapping[str, int]) -> str:
     """Return what to change where filters leave nothing to learn from."""
     return HINTS.get(max(counts, key=lambda name: counts[name]), HINTS["idle"]) if counts else HINTS["idle"]
 
 
-def _alarm(kind: str, metrics: Mapping[str, Any]) -> str:
+def _hint_key(kind: str, metrics: Mapping[str, Any]) -> str:
     """Return the key of the hint for an alarm, from its kind and the metrics."""
     if kind == "missing":
-        return MISSING[_most(metrics).rpartition(": ")[2]]
+        return MISSING[_most_frequent(metrics).rpartition(": ")[2]]
     return "stuck" if kind == "flat" and metrics.get("entropy", STUCK) < STUCK else kind
 
 
-RINGS: dict[str, Callable[[AlarmMonitor, Mapping[str, Any]], str | None]] = {
+ALARMS: dict[str, Callable[[AlarmMonitor, Mapping[str, Any]], str | None]] = {
     "skipped": _check_skipped,
     "missing": _check_missing,
     "entropy": _check_entropy,
     "kl": _check_kl,
     "flat": _check_flat,
-    "idle": _idle,
+    "idle": _check_idle,
 }
 """Test of each alarm, with its message; the first that fires is reported."""

@@ -1,4 +1,24 @@
-"""Rollouts for learning, and batches of them with padding."""
+"""Rollouts: in memory, padded to batches, and in the files of a run.
+
+``rollouts.jsonl`` has the rewarded rollouts, one JSON object a line, as `karl-fast inspect`, `sample` and `train` read
+them:
+
+```text
+{"id", "group", "reward", "messages", "domain"?,            what every command reads
+ "prompt_id", "round", "version", "outcome", "components", "missing", "finish", "learned",
+ "states", "turn_rewards",
+ "tokens": {"v": 1, "ids", "logp", "spans"}}                base64 of little-endian int32 and float32
+```
+
+``ids`` are all tokens; ``spans`` are start and end of each turn of the policy, and ``logp`` is of those tokens alone.
+``learned`` is true where the loss of a step that was made had the rollout in it. A missing reward is null. A line and
+its prompt give the rollout back to the bit, without entropy.
+
+``finished.jsonl`` has rollouts that are finished and in no checkpoint yet, so that a resumed run reads them instead of
+drawing them again. Its first line is the hash of the run's identity; each other line is a rollout before its rewards,
+with the entropies of its tokens. What a run draws depends on its identity alone, so a run that starts anew with the
+same settings reads the file, too. A checkpoint empties it.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +45,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+ROLLOUTS_FILE = "rollouts.jsonl"
 
-def is_message(one: Any) -> bool:
-    """Return whether it is a message: its role a text, its content a text or parts, or calls of tools in its place."""
-    if not isinstance(one, dict) or not isinstance(one.get("role"), str):
-        return False
-    content = one.get("content")
-    return isinstance(content, str | list) or (content is None and bool(one.get("tool_calls")))
+FINISHED_FILE = "finished.jsonl"
 
+INTEGERS, FLOATS = "<i4", "<f4"
 
-def no_text(value: Any) -> str | None:
-    """Return the reason why a value cannot be logged: no JSON form, or half a surrogate pair; None if it can."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, TypeError, RecursionError) as error:
-        return told(error)
-    return None
+ENCODING = ("utf-8", "backslashreplace")
+"""Half a surrogate pair, which a custom policy may generate, is written as its JSON escape."""
+
+TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
+
+READ_BLOCK = 1 << 20
+"""Bytes that are read at a time from the end of a log."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ class Prompt:
     Attributes:
         id: its own, or the number of its line.
         number: of its line, from 0.
-        messages: what the policy is asked.
+        messages: of the conversation before the first turn.
         columns: all other fields of the line, which reward functions get by name.
     """
 
@@ -120,9 +137,9 @@ class Rollout:
         """
         if unknown := sorted(other.keys() - FIELDS):
             raise TypeError(f"a rollout has no field {unknown[0]!r}")
-        found = object.__new__(Rollout)
-        found.__dict__.update(self.__dict__, **other)
-        return found
+        copy = object.__new__(Rollout)
+        copy.__dict__.update(self.__dict__, **other)
+        return copy
 
     @property
     def truncated(self) -> bool:
@@ -152,8 +169,8 @@ class Packed:
 
     def rows(self, rows: Sequence[int]) -> Packed:
         """Return some rows."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        return Packed(self.tokens[chosen], self.mask[chosen], self.turns[chosen], self.logp[chosen])
+        numbers = np.asarray(rows, dtype=np.int64)
+        return Packed(self.tokens[numbers], self.mask[numbers], self.turns[numbers], self.logp[numbers])
 
 
 def pack(rollouts: Sequence[Rollout]) -> Packed:
@@ -163,35 +180,28 @@ def pack(rollouts: Sequence[Rollout]) -> Packed:
     turns = np.full(tokens.shape, -1, dtype=np.int64)
     for row, rollout in enumerate(rollouts):
         tokens[row, : len(rollout.tokens)] = rollout.tokens
-        seen = 0
+        first = 0
         for number, (start, end) in enumerate(rollout.spans):
-            turns[row, start:end], logp[row, start:end] = number, rollout.logp[seen : seen + end - start]
-            seen += end - start
+            turns[row, start:end], logp[row, start:end] = number, rollout.logp[first : first + end - start]
+            first += end - start
     return Packed(tokens, turns[:, 1:] >= 0, turns[:, 1:], logp[:, 1:])
 
 
-# Rollouts as a log that `karl-fast inspect`, `sample` and `train` read: one JSON object a line.
-#
-# ```text
-# {"id", "group", "reward", "messages", "domain"?,            what every command reads
-#  "prompt_id", "round", "version", "outcome", "components", "missing", "finish", "learned",
-#  "states", "turn_rewards",
-#  "tokens": {"v": 1, "ids", "logp", "spans"}}                base64 of little-endian int32 and float32
-# ```
-#
-# ``ids`` are all tokens; ``spans`` say from where to where each turn of the policy goes, and ``logp`` is of those
-# tokens alone. ``learned`` is true where a step that was made had the rollout in its loss. A missing reward is null.
-# From a line and its prompt a rollout comes back as it was, to the bit, without entropy.
+def is_message(value: Any) -> bool:
+    """Return whether it is a message: its role a text, its content a text or parts, or calls of tools in its place."""
+    if not isinstance(value, dict) or not isinstance(value.get("role"), str):
+        return False
+    content = value.get("content")
+    return isinstance(content, str | list) or (content is None and bool(value.get("tool_calls")))
 
 
-ROLLOUTS_FILE = "rollouts.jsonl"
-
-INTEGERS, FLOATS = "<i4", "<f4"
-
-ENCODING = ("utf-8", "backslashreplace")
-"""Half a surrogate pair, which a policy of one's own may say, is written as the escape that JSON has for it."""
-
-TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
+def no_text(value: Any) -> str | None:
+    """Return the reason why a value cannot be logged: no JSON form, or half a surrogate pair; None if it can."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        return told(error)
+    return None
 
 
 @dataclass(frozen=True)
@@ -213,12 +223,12 @@ class RolloutLine:
             logp: the log-probabilities of the rollout's own tokens. [length]
             learned: True if the loss of at least one step included the rollout.
         """
-        return f"{self.before}{'true' if learned else 'false'}{self.between}{_packed(logp, FLOATS)}{self.after}"
+        return f"{self.before}{'true' if learned else 'false'}{self.between}{_encode_array(logp, FLOATS)}{self.after}"
 
 
 def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> RolloutLine:
     """Return the line of a rollout, with the entropies of its tokens if asked for."""
-    held = {
+    record = {
         "messages": [*rollout.prompt.messages, *rollout.messages],
         "prompt_id": rollout.prompt.id,
         "components": rollout.components,
@@ -231,13 +241,14 @@ def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> Roll
         f'"round": {round}, "version": {rollout.version}, "outcome": {_number(rollout.outcome)}, '
         f'"finish": "{rollout.finish}", "learned": '
     )
-    between = (
-        f', {TEXT.encode(held)[1:-1]}, "tokens": {{"v": 1, "ids": "{_packed(rollout.tokens, INTEGERS)}", "logp": "'
-    )
+    ids = _encode_array(rollout.tokens, INTEGERS)
+    between = f', {TEXT.encode(record)[1:-1]}, "tokens": {{"v": 1, "ids": "{ids}", "logp": "'
     domain = rollout.prompt.columns.get("domain")
-    more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
-    also = f', "entropy": "{_packed(rollout.entropy, FLOATS)}"' if entropy else ""
-    return RolloutLine(before, between, f'", "spans": {[list(span) for span in rollout.spans]}{also}}}{more}}}')
+    domain_field = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
+    entropies = f', "entropy": "{_encode_array(rollout.entropy, FLOATS)}"' if entropy else ""
+    return RolloutLine(
+        before, between, f'", "spans": {[list(span) for span in rollout.spans]}{entropies}}}{domain_field}}}'
+    )
 
 
 def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
@@ -247,46 +258,59 @@ def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
         CheckpointError: the line is damaged, or its prompt is not there.
     """
     try:
-        held = json.loads(text)
-        prompt = prompts[held["prompt_id"]]
+        line = json.loads(text)
+        prompt = prompts[line["prompt_id"]]
         return Rollout(
-            id=held["id"],
+            id=line["id"],
             prompt=prompt,
-            group=int(held["group"]),
-            messages=tuple(held["messages"][len(prompt.messages) :]),
-            states=tuple(held["states"]),
-            turn_rewards=tuple(held["turn_rewards"]),
-            finish=held["finish"],
-            version=held["version"],
-            reward=_back(held["reward"]),
-            outcome=_back(held["outcome"]),
-            components=held["components"],
-            missing=held["missing"],
-            **_columns(held["tokens"]),
+            group=int(line["group"]),
+            messages=tuple(line["messages"][len(prompt.messages) :]),
+            states=tuple(line["states"]),
+            turn_rewards=tuple(line["turn_rewards"]),
+            finish=line["finish"],
+            version=line["version"],
+            reward=_number_or_nan(line["reward"]),
+            outcome=_number_or_nan(line["outcome"]),
+            components=line["components"],
+            missing=line["missing"],
+            **_columns(line["tokens"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"a line of {ROLLOUTS_FILE} is damaged, or of other prompts") from error
 
 
-def is_written(path: Path) -> bool:
-    """Return whether a run is writing to a file; False on a disk without locks."""
-    if not path.is_file():
-        return False
-    with _atomic.refused(path), path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-    return False
+def _columns(tokens_field: dict[str, Any]) -> dict[str, Any]:
+    tokens, logp = _decode_array(tokens_field["ids"], INTEGERS), _decode_array(tokens_field["logp"], FLOATS)
+    spans = _check_spans(tokens_field["spans"], len(tokens))
+    if (own := sum(end - start for start, end in spans)) != len(logp):
+        raise ValueError(f"{len(logp)} log-probabilities of {own} tokens")
+    entropy = _decode_array(tokens_field["entropy"], FLOATS) if "entropy" in tokens_field else np.zeros_like(logp)
+    return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": entropy}
 
 
-def busy_error(path: Path) -> OutputExistsError:
-    """Return the error for a file that another run writes to."""
-    return OutputExistsError(
-        f"another run writes to {path} at this moment", hint="wait for it, end it, or give another folder"
-    )
+def _check_spans(pairs: Any, length: int) -> tuple[tuple[int, int], ...]:
+    """Return the spans of turns, after a check: ordered, not empty, and without the first token."""
+    spans = tuple((start, end) for start, end in pairs)
+    edges = [1, *chain.from_iterable(spans), length]
+    if any(type(edge) is not int for edge in edges) or edges != sorted(edges) or any(a == b for a, b in spans):
+        raise ValueError(f"the spans are {spans} of {length} tokens")
+    return spans
+
+
+def _encode_array(array: NDArray[Any], kind: str) -> str:
+    return base64.b64encode(array.astype(kind).tobytes()).decode()
+
+
+def _decode_array(text: str, kind: str) -> NDArray[Any]:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).copy()
+
+
+def _number(value: float) -> str:
+    return repr(float(value)) if math.isfinite(value) else "null"
+
+
+def _number_or_nan(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 class RolloutLog:
@@ -329,21 +353,38 @@ class RolloutLog:
             self._file.close()
 
 
-def read_groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:
+def is_written(path: Path) -> bool:
+    """Return whether a run is writing to a file; False on a disk without locks."""
+    if not path.is_file():
+        return False
+    with _atomic.refused(path), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def busy_error(path: Path) -> OutputExistsError:
+    """Return the error for a file that another run writes to."""
+    return OutputExistsError(
+        f"another run writes to {path} at this moment", hint="wait for it, end it, or give another folder"
+    )
+
+
+def read_groups(path: Path, groups: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:
     """Read the rollouts of some groups from a file."""
-    found: dict[int, list[Rollout]] = {group: [] for group in wanted}
-    if not wanted:
-        return found
+    by_group: dict[int, list[Rollout]] = {group: [] for group in groups}
+    if not groups:
+        return by_group
     with path.open(encoding="utf-8") as file:
         for text in file:
-            one = parse_rollout(text, prompts)
-            if one.group in found:
-                found[one.group].append(one)
-    return found
-
-
-READ_BLOCK = 1 << 20
-"""Bytes that are read at a time from the end of a log."""
+            rollout = parse_rollout(text, prompts)
+            if rollout.group in by_group:
+                by_group[rollout.group].append(rollout)
+    return by_group
 
 
 def read_last_lines(path: Path, count: int) -> list[str]:
@@ -366,50 +407,6 @@ def read_last_lines(path: Path, count: int) -> list[str]:
     return [line.decode("utf-8", "backslashreplace") for line in tail.split(b"\n")[-count - 1 : -1]]
 
 
-def _columns(held: dict[str, Any]) -> dict[str, Any]:
-    tokens, logp = _unpacked(held["ids"], INTEGERS), _unpacked(held["logp"], FLOATS)
-    spans = _spans(held["spans"], len(tokens))
-    if (own := sum(end - start for start, end in spans)) != len(logp):
-        raise ValueError(f"{len(logp)} log-probabilities of {own} tokens")
-    entropy = _unpacked(held["entropy"], FLOATS) if "entropy" in held else np.zeros_like(logp)
-    return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": entropy}
-
-
-def _spans(held: Any, length: int) -> tuple[tuple[int, int], ...]:
-    """Return the spans of turns, after a check: ordered, not empty, and without the first token."""
-    spans = tuple((start, end) for start, end in held)
-    edges = [1, *chain.from_iterable(spans), length]
-    if any(type(edge) is not int for edge in edges) or edges != sorted(edges) or any(a == b for a, b in spans):
-        raise ValueError(f"the spans are {spans} of {length} tokens")
-    return spans
-
-
-def _packed(array: NDArray[Any], kind: str) -> str:
-    return base64.b64encode(array.astype(kind).tobytes()).decode()
-
-
-def _unpacked(text: str, kind: str) -> NDArray[Any]:
-    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).copy()
-
-
-def _number(value: float) -> str:
-    return repr(float(value)) if math.isfinite(value) else "null"
-
-
-def _back(value: float | None) -> float:
-    return math.nan if value is None else float(value)
-
-
-# Rollouts that are finished and in no checkpoint yet, so that a resumed run reads them and does not draw them again.
-#
-# The first line of the file has the identity of the run. Each other line is a rollout before its rewards, as in
-# ``rollouts.jsonl``, with the entropies of its tokens. What a run draws depends on its identity, so that a run that is
-# begun anew with the same settings reads the file too. A checkpoint empties it.
-
-
-FINISHED_FILE = "finished.jsonl"
-
-
 class FinishedRollouts:
     """The finished rollouts of a run since its last checkpoint, by id."""
 
@@ -421,41 +418,41 @@ class FinishedRollouts:
         with _atomic.refused(path):
             self._file = path.open("a+b")
             self._file.seek(0)
-            kept = self._read(self._file.read().splitlines(keepends=True), prompts)
-            self._file.truncate(kept)
-            if not kept:
+            size = self._read(self._file.read().splitlines(keepends=True), prompts)
+            self._file.truncate(size)
+            if not size:
                 self._append(self._head)
 
     def _read(self, lines: Sequence[bytes], prompts: Mapping[str, Prompt]) -> int:
         """Take the rollouts of whole lines, and return the bytes of these."""
         if not lines or lines[0] != self._head:
             return 0
-        kept = len(self._head)
+        size = len(self._head)
         for line in lines[1:]:
             try:
-                one = parse_rollout(line.decode(), prompts)
+                rollout = parse_rollout(line.decode(), prompts)
             except (CheckpointError, UnicodeDecodeError):
                 break
-            self.rollouts[one.id] = one
-            kept += len(line)
-        return kept
+            self.rollouts[rollout.id] = rollout
+            size += len(line)
+        return size
 
-    def known(self, ids: Sequence[str], version: int, *, whole: bool) -> dict[str, Rollout]:
-        """Return those of some rollouts that are finished, drawn after so many steps.
+    def find(self, ids: Sequence[str], version: int, *, whole: bool) -> dict[str, Rollout]:
+        """Return the finished ones of some rollouts, drawn after so many steps.
 
         Args:
             ids: of the rollouts of a draw.
             version: number of steps that the policy has taken.
             whole: True to return all or none.
         """
-        found = {id: self.rollouts[id] for id in ids if id in self.rollouts}
-        found = {id: one for id, one in found.items() if one.version == version}
-        return {} if whole and len(found) < len(ids) else found
+        rollouts = {id: self.rollouts[id] for id in ids if id in self.rollouts}
+        rollouts = {id: rollout for id, rollout in rollouts.items() if rollout.version == version}
+        return {} if whole and len(rollouts) < len(ids) else rollouts
 
     def add(self, rollouts: Sequence[Rollout]) -> None:
         """Append rollouts, from any thread."""
         # The round is in the log of rewarded rollouts; here the id suffices.
-        lines = [rollout_line(one, 0, entropy=True)(one.logp, learned=False) for one in rollouts]
+        lines = [rollout_line(rollout, 0, entropy=True)(rollout.logp, learned=False) for rollout in rollouts]
         with self._lock, _atomic.refused(self.path):
             self._append("".join(f"{line}\n" for line in lines).encode(*ENCODING))
 

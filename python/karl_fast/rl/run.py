@@ -1,4 +1,15 @@
-"""An online run from settings to adapter."""
+"""The training loop of `karl-fast rl`: draw rollouts, reward them, learn from them, log, save.
+
+```text
+for each round:   prompts of the curriculum --> groups of rollouts --> rewards --> + replayed groups
+                  (again while too few groups have rewards that differ: DAPO's dynamic sampling)
+                  --> scores of the recipe --> one or more steps (`PolicyLearner`)
+                  --> rollouts.jsonl, metrics.jsonl --> alarms --> held-out prompts --> checkpoint
+```
+
+A run may stop after any round and resume with the same result: all that a round needs is in `Progress` and the
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +26,9 @@ import numpy as np
 from karl_fast._safe_text import counted
 from karl_fast.errors import AlarmError
 from karl_fast.filter import constant_groups, soft_overlong_penalty
-from karl_fast.modeling.load import require
+from karl_fast.modeling.load import require_mlx_lm
 from karl_fast.modeling.memory import limit_memory
-from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.model_views import checkpoint_layers
 from karl_fast.rl.metrics import (
     advantage_metrics,
     divergence_metrics,
@@ -73,32 +84,20 @@ class RunResult:
     dropped: dict[str, int] = field(default_factory=dict)
 
 
-class LastMetrics:
-    """Does not look, but at the last line."""
+class SilentViewer:
+    """Viewer that ignores the progress."""
 
-    def __init__(self, viewer: OnlineViewer | None = None) -> None:
-        self.viewer, self.last = viewer, dict[str, Any]()
+    def on_start(self, run: OnlineRun) -> None:
+        """Do nothing."""
 
-    def started(self, run: OnlineRun) -> None:
-        """Pass it on."""
-        if self.viewer is not None:
-            self.viewer.started(run)
+    def on_round(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """Do nothing."""
 
-    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
-        """Keep the line, and pass it on."""
-        self.last = metrics
-        if self.viewer is not None:
-            self.viewer.said(metrics, rollouts, failures)
+    def on_evaluation(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+        """Do nothing."""
 
-    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
-        """Pass it on."""
-        if self.viewer is not None:
-            self.viewer.judged(line, failures)
-
-    def noted(self, remark: str) -> None:
-        """Pass it on."""
-        if self.viewer is not None:
-            self.viewer.noted(remark)
+    def on_message(self, remark: str) -> None:
+        """Do nothing."""
 
 
 def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: OnlineViewer | None = None) -> RunResult:
@@ -130,77 +129,74 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: O
         DivergedError: the weights are not finite; an earlier checkpoint may be intact.
         FileError: a file cannot be read or written; the last checkpoint is kept.
     """
-    require()
-    run, watch = prepare(settings, resume=resume, force=force), LastMetrics(viewer)
+    require_mlx_lm()
+    run = prepare(settings, resume=resume, force=force)
     try:
         room = run.need.total - run.need.weights
-        with checkpointed(run.policy.model, settings.training.grad_checkpoint), limit_memory(room):
-            run_rounds(run, watch)
+        with checkpoint_layers(run.policy.model, settings.training.grad_checkpoint), limit_memory(room):
+            metrics = run_rounds(run, viewer or SilentViewer())
     finally:
         run.close()
     best = None if run.held_out is None else run.held_out.best
     now = run.progress
-    counts = (now.round, now.step, watch.last, best, now.rollouts, now.missing, now.idle_rounds, now.dropped)
-    return RunResult(Path(settings.out), *counts)
+    counts = (now.rollouts, now.missing, now.idle_rounds, now.dropped)
+    return RunResult(Path(settings.out), now.round, now.step, metrics, best, *counts)
 
 
-# The loop.
-
-
-def run_rounds(run: OnlineRun, viewer: OnlineViewer) -> None:
-    """Make the rounds of a run that are left; every one can be the last, and a resumed run the same."""
-    viewer.started(run)
+def run_rounds(run: OnlineRun, viewer: OnlineViewer) -> dict[str, Any]:
+    """Make the remaining rounds of a run, and return the metrics of the last one; empty if there was none."""
+    metrics: dict[str, Any] = {}
+    viewer.on_start(run)
     _evaluate(run, viewer)
     while run.progress.round < run.settings.rounds and not run.stopped:
-        metrics, gathered = _run_round(run)
-        _finish_round(run, viewer, metrics, gathered)
+        metrics, drawn = _run_round(run)
+        _finish_round(run, viewer, metrics, drawn)
+    return metrics
 
 
 def _run_round(run: OnlineRun) -> tuple[dict[str, Any], RoundRollouts]:
-    """Loop of drawing, rewarding, learning and logging; work on the CPU is done while the device computes."""
-    begun, settings, now = time.perf_counter(), run.settings, run.progress
+    """Draw, reward, learn and log; work on the CPU is done while the device computes."""
+    start, settings, now = time.perf_counter(), run.settings, run.progress
     prepare, seed = run.learner.prepare, mix_seed(settings.training.seed, now.round)
-    again, replayed = run.buffer.take(now.step, seed)
-    gathered = draw_round(
+    replayed, replay_metrics = run.buffer.draw(now.step, seed)
+    drawn = draw_round(
         run.collector,
         run.curriculum,
         settings,
         round=now.round,
         first=now.group,
         version=now.step,
-        drawn=lambda fresh: prepare.begin([*fresh, *again], version=now.step),
+        on_rollouts=lambda fresh: prepare.begin([*fresh, *replayed], version=now.step),
         finished=run.finished,
     )
-    drawn = time.perf_counter()
-    prepared = prepare([*gathered.learned(), *again], version=now.step, seed=seed)
-    gathered.said += _unscored_warning(int(prepared.unscored.sum()))
-    account = RoundLog(run, gathered, prepared)
-    learned = run.learner.learn(prepared, seed=seed, aim=run.aim, meanwhile=account.begin)
-    metrics = account.metrics(learned) | replayed
-    account.keep(learned)
-    said = sum(rollout.length for rollout in gathered.rollouts)
-    times = {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}
-    return metrics | times | {"tokens_per_second": said / times["draw_seconds"]}, gathered
+    draw_seconds = time.perf_counter() - start
+    prepared = prepare([*drawn.learned(), *replayed], version=now.step, seed=seed)
+    if unscored := int(prepared.unscored.sum()):
+        why = "their rewards are outside its range, or their advantages beyond float32"
+        drawn.failures.append(f"the recipe has no number for {counted(unscored, 'rollout')}: {why}")
+    log = RoundLog(run, drawn, prepared)
+    learned = run.learner.learn(
+        prepared, seed=seed, set_learning_rate=run.set_learning_rate, meanwhile=log.compute_before_step
+    )
+    metrics = log.metrics(learned) | replay_metrics
+    log.write(learned)
+    metrics |= {"draw_seconds": draw_seconds, "seconds": time.perf_counter() - start}
+    tokens = sum(rollout.length for rollout in drawn.rollouts)
+    return metrics | {"tokens_per_second": tokens / draw_seconds}, drawn
 
 
-def _unscored_warning(count: int) -> list[str]:
-    """Return that rollouts have a reward that nothing can be learned from, where some have."""
-    why = "their rewards are outside its range, or their advantages beyond float32"
-    return [f"the recipe has no number for {counted(count, 'rollout')}: {why}"] if count else []
-
-
-def _finish_round(run: OnlineRun, viewer: OnlineViewer, metrics: dict[str, Any], gathered: RoundRollouts) -> None:
+def _finish_round(run: OnlineRun, viewer: OnlineViewer, metrics: dict[str, Any], drawn: RoundRollouts) -> None:
     """Report and save, and stop if an alarm fires."""
     for tracker in run.trackers:
         tracker.log(metrics)
-    viewer.said(metrics, gathered.rollouts, gathered.said)
+    viewer.on_round(metrics, drawn.rollouts, drawn.failures)
     if remark := run.learner.forward.sharing.remark():
-        viewer.noted(remark)
+        viewer.on_message(remark)
     alarm = None
     try:
-        run.monitor.look(metrics)
+        run.monitor.check(metrics)
     except AlarmError as error:
-        alarm = error
+        alarm = error  # raised below, after the round is saved
     _evaluate(run, viewer)
     last = alarm is not None or run.stopped or run.progress.round == run.settings.rounds
     if last or run.progress.round % run.settings.save_every == 0:
@@ -210,92 +206,15 @@ def _finish_round(run: OnlineRun, viewer: OnlineViewer, metrics: dict[str, Any],
 
 
 def _evaluate(run: OnlineRun, viewer: OnlineViewer) -> None:
-    """Attempt the held-out prompts if it is time to, and keep the weights if they are the best."""
-    held, now = run.held_out, run.progress
-    if held is None or not held.due(now.round, last=now.round == run.settings.rounds):
+    """Attempt the held-out prompts when it is due, and keep the weights if they are the best."""
+    held_out, now = run.held_out, run.progress
+    if held_out is None or not held_out.due(now.round, last=now.round == run.settings.rounds):
         return
-    line, failures = held.evaluate(now.round, now.step)
-    held.write(run.out)
-    if held.best is line:
+    line, failures = held_out.evaluate(now.round, now.step)
+    held_out.write(run.out)
+    if held_out.best is line:
         run.keep_best()
-    viewer.judged(line, failures)
-
-
-# End of a round: its rollouts in the log, updates of curriculum and replay, and its metrics.
-
-
-class RoundLog:
-    """Rollouts and metrics of a round, to be logged. Most of it is computed while the device runs the first step."""
-
-    def __init__(self, run: OnlineRun, gathered: RoundRollouts, prepared: PreparedBatch) -> None:
-        self.run, self.gathered, self.prepared = run, gathered, prepared
-
-    def begin(self) -> None:
-        """Compute the metrics that do not depend on a step, without waiting for the device."""
-        _ = self._numbers, self._lines
-
-    @cached_property
-    def _outcomes(self) -> list[float]:
-        """The lowest and the highest of the run, this round among it."""
-        return outcome_range(self.run.progress.outcomes, self.gathered.rollouts)
-
-    @cached_property
-    def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Metrics before those of the steps, and after them."""
-        rollouts = self.gathered.rollouts
-        first = reward_metrics(rollouts) | group_metrics(rollouts, self._outcomes) | length_metrics(rollouts)
-        return first, entropy_metrics(rollouts) | diversity_metrics(rollouts)
-
-    @cached_property
-    def _lines(self) -> list[RolloutLine]:
-        return [rollout_line(one, self.run.progress.round) for one in self.gathered.rollouts]
-
-    def _learned(self, learned: LearningResult) -> set[str]:
-        """Return the ids of the rollouts of this round that a step that was made had in its loss."""
-        return {one.id for one, row in zip(self.gathered.learned(), learned.rows, strict=False) if row}
-
-    def metrics(self, learned: LearningResult) -> dict[str, Any]:
-        """Return the line of the round in ``metrics.jsonl``, except its seconds."""
-        first, entropy = self._numbers
-        values = {
-            "step": self.run.progress.step + len(learned.losses),
-            "round": self.run.progress.round,
-            "draws": self.gathered.draws,
-            "rollouts": len(self.gathered.rollouts),
-            "learned_groups": len(self.gathered.chosen),
-            "learned": len(self._learned(learned)),
-            "dropped": self.prepared.dropped,
-            "learning_rate": self.run.rate(0),
-        }
-        values |= first | step_metrics(learned) | entropy
-        values |= divergence_metrics(self.prepared, learned.logp_old) | advantage_metrics(self.prepared)
-        values |= {"unscored": int(self.prepared.unscored.sum())}
-        return drop_non_finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
-
-    def keep(self, learned: LearningResult) -> None:
-        """Log the rollouts, and update the curriculum and the replay.
-
-        Their log-probabilities are by the training forward, in the place of those that they were drawn with.
-        """
-        run, now, fresh = self.run, self.run.progress, self.gathered.learned()
-        columns = np.pad(learned.logp_old, ((0, 0), (1, 0)))  # at the place of the token itself
-        logp = {one.id: one.own(column) for one, column in zip(fresh, columns[: len(fresh)], strict=True)}
-        each, taken = zip(self._lines, self.gathered.rollouts, strict=True), self._learned(learned)
-        run.journal.write(tell(logp.get(one.id, one.logp), learned=one.id in taken) for tell, one in each)
-        run.buffer.add((one.but(logp=logp[one.id].copy()) for one in fresh), run.curriculum.estimate)
-        drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
-        others = [one for one in self.gathered.rollouts if one.id not in logp]
-        run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))
-        now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
-        now.step, now.outcomes = now.step + len(learned.losses), self._outcomes
-        now.rollouts += len(self.gathered.rollouts)
-        if not learned.losses:
-            now.idle_rounds += 1
-            now.dropped = dict(Counter(now.dropped) + Counter(self.prepared.dropped))
-        now.missing = dict(Counter(now.missing) + Counter(self._numbers[0]["missing"]))
-
-
-# The rollouts of a round: once, or until enough groups have rewards that differ (DAPO's dynamic sampling).
+    viewer.on_evaluation(line, failures)
 
 
 @dataclass
@@ -304,20 +223,20 @@ class RoundRollouts:
 
     Attributes:
         rollouts: all of them.
-        chosen: the numbers of the groups to learn from.
+        groups: the numbers of the groups to learn from.
         draws: number of times that P groups were drawn.
-        said: failures, in sentences.
+        failures: of rewards and environments, in sentences.
     """
 
     rollouts: list[Rollout] = field(default_factory=list)
-    chosen: list[int] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
     draws: int = 0
-    said: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def learned(self) -> list[Rollout]:
         """Return the rollouts to learn from."""
-        chosen = set(self.chosen)
-        return [rollout for rollout in self.rollouts if rollout.group in chosen]
+        groups = set(self.groups)
+        return [rollout for rollout in self.rollouts if rollout.group in groups]
 
     def mixed(self) -> list[int]:
         """Return the groups with different outcomes, in the order they were drawn."""
@@ -334,7 +253,7 @@ def draw_round(
     round: int,
     first: int,
     version: int,
-    drawn: Callable[[list[Rollout]], None],
+    on_rollouts: Callable[[list[Rollout]], None],
     finished: FinishedRollouts | None = None,
 ) -> RoundRollouts:
     """Draw the groups of a round.
@@ -344,31 +263,111 @@ def draw_round(
         round: its number, from 0.
         first: the number of its first group.
         version: number of steps that the policy has taken.
-        drawn: called with the rollouts to learn from before they are rewarded, if rewards do not decide the choice.
+        on_rollouts: called with the rollouts to learn from before they are rewarded, if the choice of groups does not
+            depend on rewards.
         finished: record of rollouts that a run was resumed with.
 
     Returns:
         All rollouts. With ``draws`` above 1, P groups with different outcomes are chosen, or fewer when the draws are
         used up; if there are none, or ``draws`` is 1, the groups of the first draw.
     """
-    found, wanted, chooses = RoundRollouts(), settings.prompts_per_round, settings.draws > 1
-    told: dict[str, Any] = {"finished": finished} | ({} if chooses else {"drawn": drawn})
-    while found.draws < settings.draws and (not found.draws or len(found.mixed()) < wanted):
-        prompts = curriculum.choose(wanted, round, found.draws)
-        start = first + found.draws * wanted
-        stream = np.random.SeedSequence([settings.training.seed, round, found.draws]).generate_state(1, np.uint64)
-        rollouts, said = collector(prompts, first=start, seed=int(stream[0]), version=version, **told)
-        found.rollouts += _add_length_penalty(rollouts, settings)
-        found.said += said
-        found.draws += 1
-    plain = list(range(first, first + wanted))
-    found.chosen = (found.mixed()[:wanted] or plain) if chooses else plain
-    return found
+    result, count, chooses = RoundRollouts(), settings.prompts_per_round, settings.draws > 1
+    options: dict[str, Any] = {"finished": finished} | ({} if chooses else {"on_rollouts": on_rollouts})
+    while result.draws < settings.draws and (not result.draws or len(result.mixed()) < count):
+        prompts = curriculum.choose(count, round, result.draws)
+        start = first + result.draws * count
+        stream = np.random.SeedSequence([settings.training.seed, round, result.draws]).generate_state(1, np.uint64)
+        rollouts, failures = collector(prompts, first=start, seed=int(stream[0]), version=version, **options)
+        result.rollouts += _add_length_penalty(rollouts, settings)
+        result.failures += failures
+        result.draws += 1
+    first_draw = list(range(first, first + count))
+    result.groups = (result.mixed()[:count] or first_draw) if chooses else first_draw
+    return result
 
 
 def _add_length_penalty(rollouts: list[Rollout], settings: Online) -> list[Rollout]:
     if not settings.overlong_tokens:
         return rollouts
     lengths = np.array([rollout.length for rollout in rollouts], dtype=np.int64)
-    added = soft_overlong_penalty(lengths, max_tokens=settings.max_tokens, cache_tokens=settings.overlong_tokens)
-    return [one.but(reward=one.reward + float(more)) for one, more in zip(rollouts, added, strict=True)]
+    penalties = soft_overlong_penalty(lengths, max_tokens=settings.max_tokens, cache_tokens=settings.overlong_tokens)
+    return [
+        rollout.but(reward=rollout.reward + float(penalty))
+        for rollout, penalty in zip(rollouts, penalties, strict=True)
+    ]
+
+
+class RoundLog:
+    """End of a round: its metrics, its rollouts in the log, and updates of curriculum and replay.
+
+    Most of it is computed while the device runs the first step.
+    """
+
+    def __init__(self, run: OnlineRun, drawn: RoundRollouts, prepared: PreparedBatch) -> None:
+        self.run, self.drawn, self.prepared = run, drawn, prepared
+
+    def compute_before_step(self) -> None:
+        """Compute the metrics that do not depend on a step, without waiting for the device."""
+        _ = self._numbers, self._lines
+
+    @cached_property
+    def _outcomes(self) -> list[float]:
+        """The lowest and the highest outcome of the run, this round included."""
+        return outcome_range(self.run.progress.outcomes, self.drawn.rollouts)
+
+    @cached_property
+    def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Metrics before those of the steps, and after them."""
+        rollouts = self.drawn.rollouts
+        first = reward_metrics(rollouts) | group_metrics(rollouts, self._outcomes) | length_metrics(rollouts)
+        return first, entropy_metrics(rollouts) | diversity_metrics(rollouts)
+
+    @cached_property
+    def _lines(self) -> list[RolloutLine]:
+        return [rollout_line(rollout, self.run.progress.round) for rollout in self.drawn.rollouts]
+
+    def _learned_ids(self, learned: LearningResult) -> set[str]:
+        """Return the ids of the rollouts of this round that a step that was made had in its loss."""
+        return {rollout.id for rollout, row in zip(self.drawn.learned(), learned.rows, strict=False) if row}
+
+    def metrics(self, learned: LearningResult) -> dict[str, Any]:
+        """Return the line of the round in ``metrics.jsonl``, except its seconds."""
+        first, entropy = self._numbers
+        values = {
+            "step": self.run.progress.step + len(learned.losses),
+            "round": self.run.progress.round,
+            "draws": self.drawn.draws,
+            "rollouts": len(self.drawn.rollouts),
+            "learned_groups": len(self.drawn.groups),
+            "learned": len(self._learned_ids(learned)),
+            "dropped": self.prepared.dropped,
+            "learning_rate": self.run.rate(0),
+        }
+        values |= first | step_metrics(learned) | entropy
+        values |= divergence_metrics(self.prepared, learned.logp_old) | advantage_metrics(self.prepared)
+        values |= {"unscored": int(self.prepared.unscored.sum())}
+        return drop_non_finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
+
+    def write(self, learned: LearningResult) -> None:
+        """Log the rollouts, and update the curriculum and the replay.
+
+        Their log-probabilities are by the training forward, in place of those of generation.
+        """
+        run, now, fresh = self.run, self.run.progress, self.drawn.learned()
+        columns = np.pad(learned.logp_old, ((0, 0), (1, 0)))  # index t of a mask scores token t + 1
+        logp = {rollout.id: rollout.own(column) for rollout, column in zip(fresh, columns[: len(fresh)], strict=True)}
+        ids, pairs = self._learned_ids(learned), zip(self._lines, self.drawn.rollouts, strict=True)
+        run.journal.write(
+            line(logp.get(rollout.id, rollout.logp), learned=rollout.id in ids) for line, rollout in pairs
+        )
+        run.buffer.add((rollout.but(logp=logp[rollout.id].copy()) for rollout in fresh), run.curriculum.estimate)
+        drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
+        unlearned = [rollout for rollout in self.drawn.rollouts if rollout.id not in logp]
+        run.curriculum.learn([*fresh, *unlearned], np.append(drifts[: len(fresh)], np.zeros(len(unlearned))))
+        now.round, now.group = now.round + 1, now.group + self.drawn.draws * run.settings.prompts_per_round
+        now.step, now.outcomes = now.step + len(learned.losses), self._outcomes
+        now.rollouts += len(self.drawn.rollouts)
+        if not learned.losses:
+            now.idle_rounds += 1
+            now.dropped = dict(Counter(now.dropped) + Counter(self.prepared.dropped))
+        now.missing = dict(Counter(now.missing) + Counter(self._numbers[0]["missing"]))

@@ -1,4 +1,7 @@
-"""Settings of an online run, checked when they are made; those shared with the offline trainer are in `Training`."""
+"""Settings of an online run: the classes, their TOML file, and the file of prompts.
+
+Settings are checked when they are made; those shared with `karl-fast train` are in `Training`.
+"""
 
 from __future__ import annotations
 
@@ -247,9 +250,9 @@ class Online:
         for name, weight in self.rewards.items():
             if not (is_a(weight, float) and math.isfinite(weight)):
                 raise UsageError(f"the weight of {name} is {weight!r}, wanted a finite number", "rewards")
-        self._together()
+        self._check_combinations()
 
-    def _together(self) -> None:
+    def _check_combinations(self) -> None:
         if self.overlong_tokens > self.max_tokens:
             raise UsageError("overlong_tokens is more than max_tokens", "overlong_tokens", "max_tokens")
         if self.max_turns > 1 and self.environment is None:
@@ -260,8 +263,8 @@ class Online:
             raise UsageError("minibatches is more than there are groups a round", "minibatches", "prompts_per_round")
         if self.replay.priority == "accuracy-error" and self.curriculum not in ("paced", "pass-rate"):
             wanted = "wanted paced or pass-rate, which estimate the outcome of a prompt"
-            said = f"replay.priority is accuracy-error, and curriculum is {self.curriculum}, {wanted}"
-            raise UsageError(said, "curriculum", "replay.priority")
+            problem = f"replay.priority is accuracy-error, and curriculum is {self.curriculum}, {wanted}"
+            raise UsageError(problem, "curriculum", "replay.priority")
         if self.training.save_every != Training.save_every:
             raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
 
@@ -272,12 +275,8 @@ class Online:
         return {name: value for name, value in flat.items() if name not in UNSEEN}
 
 
-# An `rl.toml`, and a file of prompts.
-
-
 PATHS = ("model", "prompts", "eval_prompts", "out", "adapter", "environment", "recipe")
 """Settings that may name a file, relative to the folder of the configuration."""
-
 
 TABLES = ("alarms", "replay")
 """Tables of a file."""
@@ -302,10 +301,10 @@ def load(path: str | Path, **over: Any) -> Online:
     parts: dict[str, Any] = {
         name: value for name, value in over.items() if isinstance(value, Alarms | Replay | Training)
     }
-    named = check_keys(Online, {name: value for name, value in over.items() if name not in parts})
+    settings = check_keys(Online, {name: value for name, value in over.items() if name not in parts})
     file = read_config(path)
     try:
-        return replace(build(Online, file.settings | named), **parts)
+        return replace(build(Online, file.settings | settings), **parts)
     except UsageError as error:
         if error.settings and over.keys() >= {*error.settings}:
             raise  # the file does not say it
@@ -336,23 +335,23 @@ def read_config(path: str | Path, _command: str = "rl") -> OnlineConfig:
     text = read_config_text(file)
     try:
         top = parse_toml(text)
-        held = own_table(top, "rl", {*schema(Online), *TABLES}) if "rl" in top else top
+        table = own_table(top, "rl", {*schema(Online), *TABLES}) if "rl" in top else top
         return OnlineConfig(
-            str(file), _resolve_paths(check_keys(Online, held, where="[rl] " * ("rl" in top)), file.parent)
+            str(file), _resolve_paths(check_keys(Online, table, where="[rl] " * ("rl" in top)), file.parent)
         )
     except UsageError as error:
         raise name_file(file, error) from error
 
 
-def _resolve_paths(held: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _resolve_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return settings with paths relative to the working directory; names of models and recipes stay."""
-    found = {
-        name: _visible_name(value, folder, name) if name in PATHS and isinstance(value, str) else value
-        for name, value in held.items()
+    resolved = {
+        name: _resolve_path(value, folder, name) if name in PATHS and isinstance(value, str) else value
+        for name, value in table.items()
     }
-    if isinstance(held.get("rewards"), dict):
-        found["rewards"] = {_resolve_function(name, folder): weight for name, weight in held["rewards"].items()}
-    return found
+    if isinstance(table.get("rewards"), dict):
+        resolved["rewards"] = {_resolve_function(name, folder): weight for name, weight in table["rewards"].items()}
+    return resolved
 
 
 def _resolve_function(value: str, folder: Path) -> str:
@@ -361,7 +360,7 @@ def _resolve_function(value: str, folder: Path) -> str:
     return f"{folder / (file + '.py')}:{name}" if colon else value
 
 
-def _visible_name(value: str, folder: Path, setting: str) -> str:
+def _resolve_path(value: str, folder: Path, setting: str) -> str:
     if ".py:" in value:
         return _resolve_function(value, folder)
     path = folder / value
@@ -378,7 +377,7 @@ def _shorten_path(path: Path) -> str:
     return short if os.path.realpath(short) == os.path.realpath(path) else str(path)
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -403,15 +402,15 @@ def load_recipe(name: str) -> Recipe:
     from karl_fast.objective.recipes import names
 
     if name.endswith(".toml"):
-        return from_toml(_text(Path(name)))
+        return from_toml(_read_text(Path(name)))
     try:
         return recipe(name)
     except UsageError as error:
-        there = [one.lower().replace("_", "-") for one in names()]
+        available = [each.lower().replace("_", "-") for each in names()]
         raise UsageError(
-            f"recipe is {name!r}, wanted a .toml file or one of {', '.join(there)}",
+            f"recipe is {name!r}, wanted a .toml file or one of {', '.join(available)}",
             "recipe",
-            hint=question(nearest(name.lower().replace("_", "-"), there)),
+            hint=question(nearest(name.lower().replace("_", "-"), available)),
         ) from error
 
 
@@ -422,37 +421,37 @@ def read_prompts(path: str | Path) -> list[Prompt]:
         FileError: it cannot be read.
         UsageError: a line that is not a prompt, the same id twice, or no line at all.
     """
-    found: list[Prompt] = []
-    for number, line in enumerate(_text(Path(path)).split("\n")):
+    prompts: list[Prompt] = []
+    for number, line in enumerate(_read_text(Path(path)).split("\n")):
         if line.strip():
-            found.append(_prompt(line, len(found), f"{path}, line {number + 1}"))
-    if not found:
+            prompts.append(_parse_prompt(line, len(prompts), f"{path}, line {number + 1}"))
+    if not prompts:
         raise UsageError(f"{path} has no prompt")
-    seen: set[str] = set()
-    for one in found:
-        if one.id in seen:
-            raise UsageError(f"{path}: the id {one.id!r} is there twice")
-        seen.add(one.id)
-    return found
+    ids: set[str] = set()
+    for prompt in prompts:
+        if prompt.id in ids:
+            raise UsageError(f"{path}: the id {prompt.id!r} is there twice")
+        ids.add(prompt.id)
+    return prompts
 
 
-def _prompt(line: str, number: int, where: str) -> Prompt:
+def _parse_prompt(line: str, number: int, where: str) -> Prompt:
     from karl_fast.rl.rollout import Prompt, is_message, no_text
 
     try:
-        held = json.loads(line)
+        line_fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: this is not JSON") from error
-    if not isinstance(held, dict):
+    if not isinstance(line_fields, dict):
         raise UsageError(f"{where}: this is not an object")
-    asked = held.pop("prompt", None)
-    asked = held.pop("messages", None) if asked is None else asked
-    messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    content = line_fields.pop("prompt", None)
+    content = line_fields.pop("messages", None) if content is None else content
+    messages = [{"role": "user", "content": content}] if isinstance(content, str) else content
     if not (isinstance(messages, list) and messages and all(map(is_message, messages))):
         raise UsageError(f"{where}: prompt is neither a text nor messages with a role and a content")
-    if wrong := no_text([messages, held]):
+    if wrong := no_text([messages, line_fields]):
         raise UsageError(f"{where}: {wrong}")
-    return Prompt(_id(held.get("id"), number, where), number, tuple(messages), held)
+    return Prompt(_id(line_fields.get("id"), number, where), number, tuple(messages), line_fields)
 
 
 def _id(value: Any, number: int, where: str) -> str:

@@ -1,11 +1,15 @@
-"""A run, ready to go: everything is loaded and checked before the first rollout."""
+"""A run, ready to start: everything is loaded and checked before the first rollout.
+
+`prepare` makes an `OnlineRun` of settings by the functions below it, one for each part: recipe, environment, reward
+functions, policy, memory plan, decoder, learner, curriculum. Nothing is written before all of it is known to fit.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,9 +19,9 @@ import numpy as np
 from karl_fast import _atomic, _seen_hashes
 from karl_fast._safe_text import told
 from karl_fast._user_code import function, here, within
-from karl_fast.errors import CheckpointError, OutputExistsError, TemplateError, UsageError
-from karl_fast.modeling import adapters, checkpoint, load, optimizer
-from karl_fast.modeling.adapters import put
+from karl_fast.errors import CheckpointError, TemplateError, UsageError
+from karl_fast.modeling import adapters, load, optimizer
+from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
 from karl_fast.objective import WeightedLikelihood
 from karl_fast.objective.axes.advantage import Given, Raw
@@ -32,8 +36,8 @@ from karl_fast.rl.generate import Decoder
 from karl_fast.rl.held_out import HeldOut
 from karl_fast.rl.language_model import LanguageModel, Snapshot
 from karl_fast.rl.learner import Passes, PolicyLearner
-from karl_fast.rl.log_z_trainer import Partition, learns_log_z
-from karl_fast.rl.logprobs import Forward, unshared
+from karl_fast.rl.log_z import Partition, learns_log_z
+from karl_fast.rl.logprobs import Forward, unshared_prompt_remark
 from karl_fast.rl.metrics import AlarmMonitor
 from karl_fast.rl.rewards import ENVIRONMENT, RewardFunctions, Weighted
 from karl_fast.rl.rollout import (
@@ -41,9 +45,17 @@ from karl_fast.rl.rollout import (
     ROLLOUTS_FILE,
     FinishedRollouts,
     RolloutLog,
-    busy_error,
-    is_written,
     read_groups,
+)
+from karl_fast.rl.run_folder import (
+    Progress,
+    adapter_weights,
+    check_run_dir,
+    hash_inputs,
+    load_progress,
+    remove_old_progress,
+    remove_run,
+    save_progress,
 )
 from karl_fast.rl.settings import Online, load_recipe, read_prompts
 from karl_fast.train.settings import AUTO
@@ -62,102 +74,20 @@ if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Prompt, Rollout
 
-# State of a run beyond the checkpoint of the offline trainer: round, prompts, replay, head of log Z.
-#
-# It is beside the checkpoints, in ``rounds/``, and is written before them: every complete checkpoint has it.
-
-
-ROUNDS_FOLDER = "rounds"
-
-
-@dataclass
-class Progress:
-    """Progress of an online run.
-
-    Attributes:
-        round: number of rounds done.
-        step: number of updates made.
-        group: the number of the next group.
-        flat, skipped, idle: of the alarms.
-        outcomes: the lowest and the highest until now.
-        rollouts: number of rollouts until now.
-        missing: number of missing rewards until now, by why.
-        idle_rounds: number of rounds without a step until now.
-        dropped: number of rollouts that each filter of the recipe dropped in those rounds.
-        metrics_bytes, rollouts_bytes: how long the two files were.
-        curriculum: its state.
-        replay: the groups that may come back.
-        replay_errors: the accuracy error of each.
-        held_out: the curve of the held-out prompts.
-    """
-
-    round: int = 0
-    step: int = 0
-    group: int = 0
-    flat: int = 0
-    skipped: int = 0
-    idle: int = 0
-    outcomes: list[float] = field(default_factory=list)
-    rollouts: int = 0
-    missing: dict[str, int] = field(default_factory=dict)
-    idle_rounds: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-    metrics_bytes: int = 0
-    rollouts_bytes: int = 0
-    curriculum: dict[str, Any] = field(default_factory=dict)
-    replay: list[int] = field(default_factory=list)
-    replay_errors: list[float] = field(default_factory=list)
-    held_out: dict[str, Any] = field(default_factory=dict)
-
-
-def save_progress(out: Path, progress: Progress, partition: Partition | None) -> None:
-    """Write it whole."""
-    folder = out / ROUNDS_FOLDER
-    with _atomic.refused(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    if partition is not None:
-        partition.save(folder / f"{progress.round:07d}.safetensors")
-    text = json.dumps(asdict(progress), indent=1, sort_keys=True) + "\n"
-    _atomic.write(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
-
-
-def load_progress(out: Path, round: int, partition: Partition | None) -> Progress:
-    """Load the state beside the checkpoint of a round.
-
-    Raises:
-        CheckpointError: it is missing or damaged.
-    """
-    place = out / ROUNDS_FOLDER / f"{round:07d}.json"
-    try:
-        found = Progress(**json.loads(place.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{place} is damaged or gone") from error
-    if partition is not None:
-        partition.load(place.with_suffix(".safetensors"))
-    return found
-
-
-def remove_old_progress(out: Path, kept: set[int]) -> None:
-    """Remove files that belong to no checkpoint."""
-    for suffix in (".json", ".safetensors"):
-        for place in (out / ROUNDS_FOLDER).glob("[0-9]" * 7 + suffix):
-            if int(place.stem) not in kept:
-                place.unlink(missing_ok=True)
-
 
 class OnlineViewer(Protocol):
     """Receiver of the progress of a run."""
 
-    def started(self, run: OnlineRun) -> None:
+    def on_start(self, run: OnlineRun) -> None:
         """Report that everything is loaded, before the first round."""
 
-    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+    def on_round(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Report a round: its line of metrics.jsonl, its rollouts, and its failures."""
 
-    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+    def on_evaluation(self, line: dict[str, Any], failures: Sequence[str]) -> None:
         """Report an evaluation of held-out prompts: its line of held_out.jsonl, and its failures."""
 
-    def noted(self, remark: str) -> None:
+    def on_message(self, remark: str) -> None:
         """Report a remark on how steps are computed."""
 
 
@@ -180,13 +110,13 @@ class PromptSet:
 class OnlineRun:
     """A run between two rounds.
 
-    ``out`` is the folder of the run, wherever the process goes.
+    ``out`` is the absolute folder of the run: user code may change the working directory.
     """
 
     settings: Online
     out: Path
     recipe: Recipe
-    asked: PromptSet
+    prompt_set: PromptSet
     collector: Collector
     learner: PolicyLearner
     curriculum: Curriculum
@@ -217,9 +147,9 @@ class OnlineRun:
         """Return the learning rate of a step of this round, by its number in it from 0."""
         return optimizer.learning_rate(self.settings.training, self.progress.step + number + 1, self.steps)
 
-    def aim(self, number: int) -> None:
+    def set_learning_rate(self, number: int) -> None:
         """Set the optimizer up for a step of this round."""
-        optimizer.aim(self.learner.optimizer, self.settings.training, self.rate(number))
+        optimizer.set_learning_rate(self.learner.optimizer, self.settings.training, self.rate(number))
 
     @property
     def stopped(self) -> bool:
@@ -227,16 +157,18 @@ class OnlineRun:
         return self.held_out is not None and self.held_out.stopped
 
     @property
-    def seen(self) -> _seen_hashes.Seen:
+    def seen_hashes(self) -> _seen_hashes.Seen:
         """Hashes of the prompts that it learns from or chooses on, and of those of the adapter that it starts from."""
-        prompts = [*self.asked.prompts, *(self.held_out.prompts if self.held_out else [])]
-        found = _seen_hashes.of((one.messages for one in prompts), (one.columns.get("group") for one in prompts))
-        return found | self.seen_before
+        prompts = [*self.prompt_set.prompts, *(self.held_out.prompts if self.held_out else [])]
+        hashes = _seen_hashes.of(
+            (prompt.messages for prompt in prompts), (prompt.columns.get("group") for prompt in prompts)
+        )
+        return hashes | self.seen_before
 
     def keep_best(self) -> None:
         """Write the present weights as the best adapter by held-out prompts."""
         held_out.keep_best(self.out / held_out.BEST, self.policy.model, self.checkpoints.config)
-        _seen_hashes.write(self.out / held_out.BEST, self.seen)
+        _seen_hashes.write(self.out / held_out.BEST, self.seen_hashes)
 
     def close(self) -> None:
         """Close all files, even if one fails."""
@@ -263,7 +195,7 @@ class OnlineRun:
             self.policy.model, self.learner.optimizer, TrainingState(step=now.round, settings=self.identity)
         )
         self.finished.clear()
-        remove_old_progress(out, {int(place.name) for place in self.checkpoints.found()})
+        remove_old_progress(out, {int(place.name) for place in self.checkpoints.folders()})
 
 
 def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> OnlineRun:
@@ -276,18 +208,24 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     began, recipe, prompts = here(), build_recipe(settings), read_prompts(settings.prompts)
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
     make, reward_functions = build_environment(settings, began), build_reward_functions(settings, began)
-    with within(began):  # where paths are relative to, wherever a user's file has gone
+    with within(began):  # paths are relative to it, even if a user's file has changed the working directory
         check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = load_policy(settings)
         start_remark = describe_start(settings, config)
         settings = restore_settings(settings, config) if resume else settings
-    asked = _largest_segment(settings, policy, prompts)
-    judged = _largest_segment(settings, policy, unseen) if unseen else None
-    sizes = memory.sizes_of(settings, longest := max(asked.longest, judged.longest if judged else 0))
-    remarks = [positions_remark(policy, settings, sizes), unshared(settings.micro_batch, longest), start_remark]
+    training_prompts = _fit_prompts(settings, policy, prompts)
+    held_out_prompts = _fit_prompts(settings, policy, unseen) if unseen else None
+    sizes = memory.Sizes.of_run(
+        settings, longest := max(training_prompts.longest, held_out_prompts.longest if held_out_prompts else 0)
+    )
+    remarks = [
+        positions_remark(policy, settings, sizes),
+        unshared_prompt_remark(settings.micro_batch, longest),
+        start_remark,
+    ]
     remarks.append(unadapted_experts(policy, settings, config))
     settings, need = _plan_memory(settings, recipe, policy, config, sizes)
-    decoder, sampling = build_decoder(settings, policy, asked.prompts), build_sampling(settings)
+    decoder, sampling = build_decoder(settings, policy, training_prompts.prompts), build_sampling(settings)
     collector = Collector(decoder, reward_functions, sampling, make)
     with within(began):
         identity, seen_before = run_identity(settings, recipe), read_seen_hashes(settings)
@@ -296,20 +234,20 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         settings=settings,
         out=began / settings.out,
         recipe=recipe,
-        asked=asked,
+        prompt_set=training_prompts,
         collector=collector,
         learner=learner,
-        curriculum=curriculum.build_curriculum(settings, asked.prompts, estimate_log_z(settings, learner)),
+        curriculum=curriculum.build_curriculum(settings, training_prompts.prompts, estimate_log_z(settings, learner)),
         buffer=ReplayBuffer(settings.replay),
         monitor=AlarmMonitor(settings.alarms),
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
         need=need,
         seen_before=seen_before,
-        held_out=None if judged is None else build_held_out(settings, collector, judged.prompts),
+        held_out=None if held_out_prompts is None else build_held_out(settings, collector, held_out_prompts.prompts),
         remarks=[remark for remark in remarks if remark is not None],
     )
-    if resume and run.checkpoints.found():
+    if resume and run.checkpoints.folders():
         _restore_checkpoint(run)
     _open_files(run, anew=not run.progress.round)
     return run
@@ -330,19 +268,21 @@ def _plan_memory(
         UsageError: it does not fit.
     """
     divergence = recipe.objective.reads_divergence is not None
-    plan = memory.of_policy(policy, settings, config, divergence=divergence, log_z=learns_log_z(recipe)).settled(sizes)
+    plan = memory.estimate_round(
+        policy, settings, config, divergence=divergence, log_z=learns_log_z(recipe)
+    ).settle_segments(sizes)
     settings = replace(settings, training=plan.memory.settings)
     return settings, plan.check(sizes, settings)
 
 
-def _largest_segment(settings: Online, policy: Policy, prompts: list[Prompt]) -> PromptSet:
-    lengths = [prompt_length(policy, one) for one in prompts]
-    kept = [one for one, length in zip(prompts, lengths, strict=True) if length < settings.max_context]
-    if not kept:
+def _fit_prompts(settings: Online, policy: Policy, prompts: list[Prompt]) -> PromptSet:
+    lengths = [prompt_length(policy, prompt) for prompt in prompts]
+    fitting = [prompt for prompt, length in zip(prompts, lengths, strict=True) if length < settings.max_context]
+    if not fitting:
         shortest = f"the shortest prompt has {min(lengths)} tokens: no room for an answer"
         raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
     longest = max(length for length in lengths if length < settings.max_context)
-    return PromptSet(kept, len(prompts) - len(kept), longest)
+    return PromptSet(fitting, len(prompts) - len(fitting), longest)
 
 
 def _restore_checkpoint(run: OnlineRun) -> None:
@@ -356,44 +296,45 @@ def _restore_checkpoint(run: OnlineRun) -> None:
     run.curriculum.restore(now.curriculum)
     if run.held_out is not None:
         run.held_out.restore(now.held_out)
-    run.buffer.groups = read_groups(out / ROLLOUTS_FILE, now.replay, {one.id: one for one in run.asked.prompts})
+    run.buffer.groups = read_groups(
+        out / ROLLOUTS_FILE, now.replay, {prompt.id: prompt for prompt in run.prompt_set.prompts}
+    )
     run.buffer.errors = dict(zip(now.replay, now.replay_errors, strict=True))
 
 
 def _open_files(run: OnlineRun, *, anew: bool) -> None:
     """Open the files of a run, cut back to where the checkpoint left them."""
     settings, out, now = run.settings, run.out, run.progress
-    elsewhere = [ExternalTracker(library, settings.training, out) for library in settings.training.report_to or ()]
+    external = [ExternalTracker(library, settings.training, out) for library in settings.training.report_to or ()]
     if anew:
-        remove_run(out)  # the last thing: what can be wrong with the new run has been found
+        remove_run(out)  # last, after every check of the new run
     with _atomic.refused(out):
         out.mkdir(parents=True, exist_ok=True)
     # The journal locks the folder: a second run is refused here.
     run.journal = RolloutLog(out / ROLLOUTS_FILE, now.rollouts_bytes)
-    _seen_hashes.write(out, run.seen)
+    _seen_hashes.write(out, run.seen_hashes)
     with _atomic.refused(out / METRICS_FILE), (out / METRICS_FILE).open("ab") as file:
         if file.tell() < now.metrics_bytes:
             run.journal.finish()
             raise CheckpointError(f"{out / METRICS_FILE} is shorter than when the checkpoint was made")
         file.truncate(now.metrics_bytes)
-    run.finished = FinishedRollouts(out / FINISHED_FILE, run.identity, {one.id: one for one in run.asked.prompts})
-    run.trackers = [JsonLines(out / METRICS_FILE, run.steps), *elsewhere]
-
-
-# The parts of a run, each made from its settings and checked.
+    run.finished = FinishedRollouts(
+        out / FINISHED_FILE, run.identity, {prompt.id: prompt for prompt in run.prompt_set.prompts}
+    )
+    run.trackers = [JsonLines(out / METRICS_FILE, run.steps), *external]
 
 
 def build_recipe(settings: Online) -> Recipe:
     """Return the recipe, if rollouts suffice for it."""
-    found = load_recipe(settings.recipe)
-    for why, hint in _unavailable_inputs(found.objective):
-        raise UsageError(f"{found.name} {why}", "recipe", hint=hint)
-    if settings.group_size == 1 and any(point.of_groups for point in found.objective.axes().values()):
-        why = f"group_size is 1, and {found.name} compares the rollouts of a group"
+    recipe = load_recipe(settings.recipe)
+    for why, hint in _unavailable_inputs(recipe.objective):
+        raise UsageError(f"{recipe.name} {why}", "recipe", hint=hint)
+    if settings.group_size == 1 and any(point.of_groups for point in recipe.objective.axes().values()):
+        why = f"group_size is 1, and {recipe.name} compares the rollouts of a group"
         raise UsageError(
             why, "group_size", "recipe", hint="with 2 or more a rollout has others to be better than; 8 is the default"
         )
-    return found
+    return recipe
 
 
 def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
@@ -421,7 +362,7 @@ def build_environment(settings: Online, began: Path) -> Callable[[], Environment
 
 
 def _load_function(place: str, began: Path) -> Callable[..., Any]:
-    """Load a function by its name, relative to where the run began: the file of another may have left that folder."""
+    """Load a function by its name, relative to where the run began: user code may have changed the folder."""
     with within(began):
         return function(place)
 
@@ -433,12 +374,12 @@ def build_reward_functions(settings: Online, began: Path) -> RewardFunctions:
     ]
     if not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
-    names = [one.name for one in functions]
+    names = [each.name for each in functions]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"rewards names two functions {twice}: a component needs a name of its own", "rewards")
-    there = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
-    if settings.outcome is not None and settings.outcome not in there:
-        raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(there)}", "outcome")
+    components = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
+    if settings.outcome is not None and settings.outcome not in components:
+        raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(components)}", "outcome")
     return RewardFunctions(
         functions,
         timeout_seconds=settings.timeout_seconds,
@@ -447,7 +388,7 @@ def build_reward_functions(settings: Online, began: Path) -> RewardFunctions:
     )
 
 
-def _load_scorer(named: str, began: Path) -> Scorer:
+def _load_scorer(name: str, began: Path) -> Scorer:
     """Return a reward function by its name, or a built-in signal.
 
     Raises:
@@ -455,7 +396,7 @@ def _load_scorer(named: str, began: Path) -> Scorer:
     """
     try:
         with within(began):
-            return Function.of(named).call
+            return Function.of(name).call
     except UsageError as error:
         raise UsageError(f"rewards: {error}", "rewards", hint=error.hint) from error
 
@@ -480,10 +421,10 @@ def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
         return own, {"fine_tune_type": "full", "model": settings.model}
     loaded = load.load(settings.model)
     config = load.adapt(loaded.model, settings.training)
-    kept = _load_start_adapter(loaded.model, settings, config)
-    loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
+    reference = _load_start_adapter(loaded.model, settings, config)
+    loaded.model.eval()  # for the whole run: dropout would make every ratio random
     mx.eval(loaded.model.parameters())
-    return LanguageModel(loaded, kept, eight_bits=settings.kv_cache == "8-bit"), config | {"model": settings.model}
+    return LanguageModel(loaded, reference, eight_bits=settings.kv_cache == "8-bit"), config | {"model": settings.model}
 
 
 def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:
@@ -498,13 +439,13 @@ def _load_start_adapter(model: Any, settings: Online, config: dict[str, Any]) ->
     base = Snapshot(model) if config["fine_tune_type"] == "full" else None
     if not settings.adapter:
         return base
-    adapters.begin(model, adapter_weights(settings.adapter), config)
+    adapters.load_start_weights(model, adapter_weights(settings.adapter), config)
     return base if settings.reference == "base" else Snapshot(model)
 
 
 def describe_start(settings: Online, config: dict[str, Any]) -> str | None:
     """Return the assumptions about an adapter without a configuration, if the run starts from one."""
-    return adapters.unrecorded(adapter_weights(settings.adapter), config) if settings.adapter else None
+    return adapters.unrecorded_remark(adapter_weights(settings.adapter), config) if settings.adapter else None
 
 
 def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
@@ -522,7 +463,7 @@ def load_evaluated_policy(settings: Online, adapter: str | None) -> Policy:
     mx.random.seed(settings.training.seed)
     own: Policy = function(settings.model)(seed=settings.training.seed)
     if adapter is not None:
-        put(own.model, Path(adapter))
+        attach_adapter(own.model, Path(adapter))
     own.model.eval()
     mx.eval(own.model.parameters())
     return own
@@ -542,7 +483,7 @@ def prompt_length(policy: Policy, prompt: Prompt) -> int:
 
 def build_learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """Return the learner that takes the steps."""
-    adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
+    adam = optimizer.build_optimizer(settings.training, fixed=policy.model if settings.compile else None)
     direction = recipe.objective.reads_divergence
     how: Any = {"divergence": direction, "segment_length": settings.training.segment_tokens}
     forward = Forward(policy, settings.temperature, compile=settings.compile, **how)
@@ -570,11 +511,11 @@ def positions_remark(policy: Policy, settings: Online, sizes: Sizes) -> str | No
     Raises:
         UsageError: the positions are learned, and rollouts may go beyond them.
     """
-    known = getattr(policy, "positions", None)
-    if known is None:
+    positions = getattr(policy, "positions", None)
+    if positions is None:
         return None
     # MLX gathers past the end of an embedding without an error.
-    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
+    remark: str | None = positions.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
     return remark
 
 
@@ -585,8 +526,8 @@ SHORT_TOKENS = 32
 def build_decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
     """Return the decoder; compile whole positions if few occur each round: short answers to prompts of one length."""
     short = settings.compile and settings.max_tokens <= SHORT_TOKENS and settings.environment is None
-    alike = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
-    return Decoder(policy, settings.temperature, compile=settings.compile, places=alike)
+    one_length = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
+    return Decoder(policy, settings.temperature, compile=settings.compile, places=one_length)
 
 
 def build_sampling(settings: Online) -> Sampling:
@@ -607,17 +548,19 @@ def build_held_out(settings: Online, collector: Collector, prompts: list[Prompt]
     temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
     attempts = replace(collector.sampling, group_size=settings.eval_attempts)
     own = replace(collector, decoder=Decoder(collector.policy, temperature), sampling=attempts)
-    asked = json.dumps([[one.messages, dict(one.columns)] for one in prompts], default=str, sort_keys=True)
-    identity = hashlib.sha256(f"{settings.eval_attempts} {temperature} {asked}".encode()).hexdigest()[:16]
+    prompt_text = json.dumps(
+        [[prompt.messages, dict(prompt.columns)] for prompt in prompts], default=str, sort_keys=True
+    )
+    identity = hashlib.sha256(f"{settings.eval_attempts} {temperature} {prompt_text}".encode()).hexdigest()[:16]
     return HeldOut(own, prompts, settings.eval_every, settings.patience, settings.training.seed, identity)
 
 
 def restore_settings(settings: Online, config: dict[str, Any]) -> Online:
     """Return the settings of a resumed run, with the length of segments that it found before in place of ``auto``."""
-    before = Checkpoints(Path(settings.out), config, settings.training.keep).settings().get("segment_length")
-    if settings.training.segment_length != AUTO or before is None:
+    length = Checkpoints(Path(settings.out), config, settings.training.keep).settings().get("segment_length")
+    if settings.training.segment_length != AUTO or length is None:
         return settings
-    return replace(settings, training=replace(settings.training, segment_length=before))
+    return replace(settings, training=replace(settings.training, segment_length=length))
 
 
 def run_identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
@@ -625,118 +568,6 @@ def run_identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
     same = settings.to_dict() | {"axes": str(recipe)} | hash_inputs(settings)
     same |= overrides() if "karl-v1" in settings.rewards else {}
     return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]
-
-
-# Folder of a run: whether it may be written, its own files, and the files that a run depends on.
-
-
-RUN_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, METRICS_FILE, ROLLOUTS_FILE, held_out.FILE, _seen_hashes.FILE)
-"""Files of a run beside its folders."""
-
-BEST_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen_hashes.FILE)
-"""Files of the best adapter."""
-
-OWN_NAMES = (*RUN_FILES, FINISHED_FILE, checkpoint.FOLDER, ROUNDS_FOLDER, held_out.BEST)
-
-
-def check_run_dir(out: Path, *, resume: bool, force: bool, adapter: str = "") -> None:
-    """Raise if the folder has a run or other content that may not be resumed or replaced.
-
-    A run that was killed in its first round may always be replaced.
-
-    Raises:
-        OutputForeignError: the path is a file, or a folder with other content than a run.
-        OutputExistsError: there is a run, and neither `resume` nor `force`.
-        CheckpointError: there is a run to resume, and no checkpoint of it.
-        UsageError: the adapter to start from is in the folder.
-    """
-    _atomic.refuse_file(out)
-    _refuse_own(out, adapter)
-    going_on = any(_checkpoints(out))
-    if force or (resume and going_on):
-        return
-    if going_on or not _is_barely_begun(out):
-        raise _existing_run_error(out, resume=resume, going_on=going_on)
-    if not resume:
-        _atomic.refuse_other(out, OWN_NAMES)
-
-
-def _refuse_own(out: Path, adapter: str) -> None:
-    """Raise if the adapter to start from would be replaced by the run itself."""
-    if adapter and Path(adapter).resolve().is_relative_to(out.resolve()):
-        raise UsageError(
-            f"the adapter {adapter} is in the folder of the run, which writes its own there",
-            "adapter",
-            hint="--out with another folder keeps both; --resume goes on with a run and needs no --adapter",
-        )
-
-
-def _existing_run_error(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | OutputExistsError:
-    """Return the error for an existing run."""
-    if resume:
-        return CheckpointError(
-            f"there is no checkpoint in {out} to go on from", hint="--force begins anew in the place of what is there"
-        )
-    error = OutputExistsError(f"{out} has a run already")
-    there = "--resume goes on from its last checkpoint, " if going_on else "it has no checkpoint: "
-    error.hint = f"{there}--force begins anew in its place"
-    return error
-
-
-def _is_barely_begun(out: Path) -> bool:
-    """Return whether a folder has only what a run leaves that ended before its first round did."""
-    files = (out / name for name in (checkpoint.ADAPTERS, METRICS_FILE, ROLLOUTS_FILE))
-    holds = any(file.is_file() and file.stat().st_size > 0 for file in files)
-    return not holds and not is_written(out / ROLLOUTS_FILE)
-
-
-def _checkpoints(out: Path) -> Iterator[Path]:
-    return (place.parent for place in (out / checkpoint.FOLDER).glob("[0-9]*/state.json"))
-
-
-def remove_run(out: Path) -> None:
-    """Remove a run, and nothing that is not of one.
-
-    Raises:
-        OutputExistsError: it is still running.
-    """
-    if is_written(out / ROLLOUTS_FILE):
-        raise busy_error(out / ROLLOUTS_FILE)
-    with _atomic.refused(out):
-        for place in list(_checkpoints(out)):
-            _atomic.remove(place, checkpoint.FILES)
-        for folder in (out, out / checkpoint.FOLDER, out / ROUNDS_FOLDER):
-            _atomic.sweep(folder)
-        remove_old_progress(out, set())
-        if (out / held_out.BEST).is_dir():
-            _atomic.sweep(out / held_out.BEST)
-            _atomic.remove(out / held_out.BEST, BEST_FILES)
-        for name in RUN_FILES:
-            (out / name).unlink(missing_ok=True)
-    for name in (checkpoint.FOLDER, ROUNDS_FOLDER):
-        with contextlib.suppress(OSError):  # something else is in it
-            (out / name).rmdir()
-
-
-def adapter_weights(adapter: str) -> Path:
-    """Return the file of weights of an adapter."""
-    return Path(adapter, checkpoint.ADAPTERS)
-
-
-def hash_inputs(settings: Online) -> dict[str, str]:
-    """Return the SHA-256 of the prompts, of the adapter to start from, and of each file with a function."""
-    named = [settings.model, settings.environment or "", *settings.rewards]
-    files = [settings.prompts, *(place.rpartition(":")[0] for place in named if ".py:" in place)]
-    files += [str(adapter_weights(settings.adapter))] if settings.adapter else []
-    return {f"file {file}": _hash_file(Path(file)) for file in files}
-
-
-def _hash_file(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()[:16]
-
-
-# Estimates of the mean outcome of prompts by the learned log Z of a recipe.
 
 
 INTERCEPT = {"reward": Raw, "anchor": BehaviourPolicy, "length": TokenSumLength, "scale": Temperature}
@@ -750,7 +581,7 @@ def estimate_log_z(
 
     It is one where log Z is regressed on r / t - (logp - logp_old) of whole rollouts, with the outcome itself as r: its
     optimum is then the mean outcome over t, plus a divergence from the policy that drew, which is small (PACED-RL,
-    proposition 4.1). A log Z of scores within groups, as FlowRL has, says nothing of how hard a prompt is.
+    proposition 4.1). A log Z of scores within groups, as FlowRL has, does not depend on how hard a prompt is.
     """
     partition, policy, axes = learner.partition, learner.forward.policy, dict[str, Any](learner.objective.axes())
     shaped = settings.outcome is not None or settings.overlong_tokens
@@ -758,8 +589,8 @@ def estimate_log_z(
         return None
 
     def estimate(prompts: Sequence[Prompt]) -> NDArray[np.float64]:
-        found = partition.log_z(policy, (policy.encode(prompt.messages) for prompt in prompts))
-        return np.asarray(axes["scale"].value * found)
+        log_z = partition.log_z(policy, (policy.encode(prompt.messages) for prompt in prompts))
+        return np.asarray(axes["scale"].value * log_z)
 
     return estimate
 

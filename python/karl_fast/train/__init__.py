@@ -4,9 +4,9 @@
 |---|---|
 | :func:`train` | trains an adapter, or resumes a run |
 | :class:`Training` | every choice of a run, named as in `mlx_lm lora` |
-| :class:`Trained` | what a run left |
+| :class:`Trained` | the result of a run |
 | :func:`evaluate` | the held-out loss, and the difference of two adapters with its interval |
-| :class:`LossEvaluation`, :class:`Loss`, :class:`Difference` | what that finds |
+| :class:`LossEvaluation`, :class:`Loss`, :class:`Difference` | the result of that |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 """
@@ -46,7 +46,7 @@ class Trained:
 
     Attributes:
         adapter_path: the folder for ``mlx_lm generate --adapter-path``.
-        steps: number of steps made, and of those planned: fewer are made if patience ran out.
+        steps: number of steps made, and of those planned; fewer if patience ran out.
         learned_tokens: number of tokens learned, repetitions included.
         best: the least held-out loss and its step; None without held-out rows.
         adapter_step: the step of the adapter's weights: that of `best` if the run ended early and a checkpoint of it
@@ -66,19 +66,19 @@ class Trained:
     max_seq_length: int
 
 
-class _Nobody:
-    """Does not look."""
+class _SilentViewer:
+    """Viewer that ignores the progress."""
 
-    def started(self, run: OfflineRun) -> None:
+    def on_start(self, run: OfflineRun) -> None:
         """Do nothing."""
 
-    def said(self, values: dict[str, Any]) -> None:
+    def on_metrics(self, values: dict[str, Any]) -> None:
         """Do nothing."""
 
-    def saved(self, place: Path) -> None:
+    def on_checkpoint(self, place: Path) -> None:
         """Do nothing."""
 
-    def noted(self, remark: str) -> None:
+    def on_message(self, remark: str) -> None:
         """Do nothing."""
 
 
@@ -128,14 +128,14 @@ def train(
     """
     from dataclasses import asdict
 
-    from karl_fast.modeling.load import require
+    from karl_fast.modeling.load import require_mlx_lm
 
-    require()
+    require_mlx_lm()
     import mlx.core as mx
 
     from karl_fast import _atomic
     from karl_fast.modeling.memory import limit_memory
-    from karl_fast.modeling.model_views import checkpointed
+    from karl_fast.modeling.model_views import checkpoint_layers
     from karl_fast.settings.toml_text import TRAIN_FILE, dump_training
     from karl_fast.settings.validation import refuse_empty
     from karl_fast.train import trainer
@@ -149,13 +149,16 @@ def train(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force
     )
     mx.reset_peak_memory()
-    said = dump_training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
+    text = dump_training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:
-        _atomic.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
-        with checkpointed(run.learner.model, settings.grad_checkpoint), limit_memory(run.need.total - run.need.weights):
-            adapter_step = trainer.train(run, viewer or _Nobody())
+        _atomic.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(text.encode()))
+        with (
+            checkpoint_layers(run.learner.model, settings.grad_checkpoint),
+            limit_memory(run.need.total - run.need.weights),
+        ):
+            adapter_step = trainer.train(run, viewer or _SilentViewer())
     finally:
-        with run.held:
+        with run.lock:
             for tracker in run.trackers:
                 tracker.finish()
     rows = {split: asdict(account) for split, account in run.accounts.items()}

@@ -1,4 +1,14 @@
-"""Examples side by side, padded on the right."""
+"""Batches: the order of rows, and rows padded on the right to one array.
+
+The order is a pure function of (seed, epoch), so that a run can be resumed anywhere. Rows of similar length are in one
+batch, so that little of it is padding. In each epoch every row comes once:
+
+```text
+shuffle the rows --> pools of 32 batches --> sort each pool by length --> cut it into batches --> shuffle the batches
+```
+
+The rest of a pool is a smaller batch.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +30,94 @@ if TYPE_CHECKING:
 
 MULTIPLE = 8
 """Inputs are padded to a multiple of it, so that a model sees few shapes."""
+
+POOL = 32
+"""Batches that are sorted by length together: more gives less padding, and less random batches."""
+
+GOLDEN = 0x9E3779B97F4A7C15
+"""2^64 over the golden ratio: its multiples are far apart (Weyl sequence)."""
+
+
+class BatchOrder:
+    """Batches without end, from any place on.
+
+    Attributes:
+        epoch, batch: the place of the batch that comes next.
+    """
+
+    def __init__(self, lengths: Sequence[int], units: list[list[int]], rows: int, seed: int) -> None:
+        self.lengths, self.units, self.rows, self.seed = lengths, units, rows, seed
+        self.epoch, self.batch = 0, 0
+        self._known: tuple[int, list[list[int]]] | None = None
+
+    def __next__(self) -> list[int]:
+        batches = self.batches(self.epoch)
+        rows = batches[self.batch]
+        self.batch += 1
+        if self.batch == len(batches):
+            self.epoch, self.batch = self.epoch + 1, 0
+        return rows
+
+    def batches(self, number: int) -> list[list[int]]:
+        """Return the batches of an epoch."""
+        if self._known is None or self._known[0] != number:
+            self._known = number, epoch_batches(self.lengths, self.units, self.rows, self.seed, number)
+        return self._known[1]
+
+
+def row_units(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
+    """Return each row by itself, or the rows of each group together; rows without a group are separate."""
+    if groups is None:
+        return [[row] for row in range(count)]
+    units: dict[int, list[int]] = {}
+    for row, group in enumerate(groups.tolist()):
+        units.setdefault(group if group >= 0 else -1 - row, []).append(row)
+    return list(units.values())
+
+
+def epoch_batches(
+    lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, seed: int, epoch: int
+) -> list[list[int]]:
+    """Return the batches of one epoch.
+
+    Args:
+        lengths: tokens of each row.
+        units: rows that stay together: each row alone, or the rows of a group.
+        rows: a batch has at most so many, but for a unit that is larger.
+        seed: of the run.
+        number: of the epoch, from 0.
+
+    Returns:
+        Numbers of rows, batch by batch: every row in one of them.
+    """
+    longest = [max(lengths[row] for row in unit) for unit in units]
+    order = shuffle_numbers(len(units), seed, 2 * epoch)
+    batches: list[list[int]] = []
+    for start in range(0, len(order), POOL * rows):
+        pool = sorted(order[start : start + POOL * rows].tolist(), key=lambda unit: longest[unit])
+        batches += _cut([units[unit] for unit in pool], rows)
+    return [batches[batch] for batch in shuffle_numbers(len(batches), seed, 2 * epoch + 1)]
+
+
+def _cut(units: list[Sequence[int]], rows: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    for unit in units:
+        if batch and len(batch) + len(unit) > rows:
+            yield batch
+            batch = []
+        batch += unit
+    if batch:
+        yield batch
+
+
+def shuffle_numbers(count: int, seed: int, number: int) -> NDArray[np.int64]:
+    """Shuffle the numbers below `count`, by (seed, number)."""
+    return np.argsort(_core.uniforms(count, seed=mix_seed(seed, number), purpose="order"), kind="stable")
+
+
+def mix_seed(seed: int, number: int) -> int:
+    """Mix a seed with a number, such as an epoch or a step. 0 <= number"""
+    return (seed + (number + 1) * GOLDEN) % (1 << 64)
 
 
 @dataclass(frozen=True)
@@ -60,99 +158,3 @@ def pad_rows(examples: list[Example]) -> PaddedBatch:
         mask[row, : len(example) - 1] = example.text.learned[1:]
     places = np.flatnonzero(mask).astype(np.int32)
     return PaddedBatch(mx.array(tokens), mask, mx.array(places), sum(map(len, examples)))
-
-
-# Order of rows: a pure function of (seed, epoch), so that a run can be resumed anywhere.
-#
-# Rows of similar length are in one batch, so that little of it is padding. In each epoch every row comes once: rows
-# are shuffled, pools of 32 batches are sorted by length and cut into batches, and the batches are shuffled. What is
-# left over is a smaller batch, and comes too.
-
-
-POOL = 32
-"""Batches that are sorted by length together: more leaves less padding, and less chance to how rows meet."""
-
-GOLDEN = 0x9E3779B97F4A7C15
-"""2^64 over the golden ratio: multiples of it are far apart."""
-
-
-def mix_seed(seed: int, number: int) -> int:
-    """Mix a seed with a number, such as an epoch or a step. 0 <= number"""
-    return (seed + (number + 1) * GOLDEN) % (1 << 64)
-
-
-def shuffle_numbers(count: int, seed: int, number: int) -> NDArray[np.int64]:
-    """Shuffle the numbers below `count`, by (seed, number)."""
-    return np.argsort(_core.uniforms(count, seed=mix_seed(seed, number), purpose="order"), kind="stable")
-
-
-def epoch_batches(
-    lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, seed: int, number: int
-) -> list[list[int]]:
-    """Return the batches of one epoch.
-
-    Args:
-        lengths: tokens of each row.
-        units: rows that stay together: each row alone, or the rows of a group.
-        rows: a batch has at most so many, but for a unit that is larger.
-        seed: of the run.
-        number: of the epoch, from 0.
-
-    Returns:
-        Numbers of rows, batch by batch: every row in one of them.
-    """
-    longest = [max(lengths[row] for row in unit) for unit in units]
-    order = shuffle_numbers(len(units), seed, 2 * number)
-    found: list[list[int]] = []
-    for start in range(0, len(order), POOL * rows):
-        pool = sorted(order[start : start + POOL * rows].tolist(), key=lambda unit: longest[unit])
-        found += _cut([units[unit] for unit in pool], rows)
-    return [found[batch] for batch in shuffle_numbers(len(found), seed, 2 * number + 1)]
-
-
-def _cut(units: list[Sequence[int]], rows: int) -> Iterator[list[int]]:
-    batch: list[int] = []
-    for unit in units:
-        if batch and len(batch) + len(unit) > rows:
-            yield batch
-            batch = []
-        batch += unit
-    if batch:
-        yield batch
-
-
-def row_units(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
-    """Return each row by itself, or the rows of each group together; rows without a group are separate."""
-    if groups is None:
-        return [[row] for row in range(count)]
-    found: dict[int, list[int]] = {}
-    for row, group in enumerate(groups.tolist()):
-        found.setdefault(group if group >= 0 else -1 - row, []).append(row)
-    return list(found.values())
-
-
-class BatchOrder:
-    """Batches without end, from any place on.
-
-    Attributes:
-        epoch, batch: the place of the batch that comes next.
-    """
-
-    def __init__(self, lengths: Sequence[int], units: list[list[int]], rows: int, seed: int) -> None:
-        self.lengths, self.units, self.rows, self.seed = lengths, units, rows, seed
-        self.epoch, self.batch = 0, 0
-        self._known: tuple[int, list[list[int]]] | None = None
-
-    def __next__(self) -> list[int]:
-        batches = self.batches(self.epoch)
-        found = batches[self.batch]
-        self.batch += 1
-        if self.batch == len(batches):
-            self.epoch, self.batch = self.epoch + 1, 0
-        return found
-
-    def batches(self, number: int) -> list[list[int]]:
-        """Return the batches of an epoch."""
-        if self._known is None or self._known[0] != number:
-            self._known = number, epoch_batches(self.lengths, self.units, self.rows, self.seed, number)
-        return self._known[1]

@@ -184,7 +184,7 @@ class Renderer:
         if "messages" in row:
             return self._of_messages(row["messages"], row.get("tools"))
         if isinstance(row.get("text"), str):
-            return Rendering([self._plain(row["text"])])
+            return Rendering([self._plain_text(row["text"])])
         raise TemplateError("a row has neither messages, nor prompt and completion, nor text")
 
     def _of_messages(self, messages: Any, tools: Any) -> Rendering:
@@ -199,7 +199,7 @@ class Renderer:
             texts, endless = self._conversation(form)
         return Rendering(texts, None, endless, form.thoughtless, form.calls_as_text, form.tools_as_text)
 
-    def _plain(self, text: str) -> Text:
+    def _plain_text(self, text: str) -> Text:
         tokens, end = list(self._tokenizer.encode(_utf8(text))), self._tokenizer.eos_token_id
         if end is not None and (not tokens or tokens[-1] not in self.ends):
             tokens.append(end)
@@ -216,7 +216,7 @@ class Renderer:
         turns = turns[-1:] if self.train_on == "last" else turns
         marked = self.train_on == "assistant" and MARKED.search(self._template.source) is not None
         try:
-            spoken = {at: self._spoken(form, at) for at in turns}
+            spoken = {at: self._locate_turn(form, at) for at in turns}
         except TemplateError:
             if not marked or unlearned:
                 raise
@@ -225,13 +225,13 @@ class Renderer:
         whole = max((form.text, *(turn.text for turn in spoken.values() if turn.text.startswith(form.text))), key=len)
         if all(whole.startswith(turn.text[: turn.stop]) for turn in spoken.values()):
             text = self._learned(whole, [(turn.start, turn.stop) for turn in spoken.values()])
-            return [self._masked(text, messages, form.tools) if marked else text], endless
+            return [self._apply_mask(text, messages, form.tools) if marked else text], endless
         if self.rewritten == "error":
             raise TemplateError("the chat template rewrites earlier turns of a row once others follow", hint=REWRITES)
         texts = []
         for at, turn in spoken.items():
             text = self._learned(turn.text, [(turn.start, turn.stop)])
-            texts.append(self._masked(text, messages[: at + 1], form.tools) if marked else text)
+            texts.append(self._apply_mask(text, messages[: at + 1], form.tools) if marked else text)
         return texts, endless
 
     def _all_but(self, form: Form, turns: list[int]) -> Text:
@@ -240,48 +240,48 @@ class Renderer:
         Raises:
             TemplateError: the position of such a turn cannot be determined.
         """
-        tokens, *_ = self._encoded(form.text)
-        spoken = [self._spoken(form, at) for at in turns]
+        tokens, *_ = self._encode(form.text)
+        spoken = [self._locate_turn(form, at) for at in turns]
         if not all(form.text.startswith(turn.text[: min(turn.stop, len(form.text))]) for turn in spoken):
             raise TemplateError("the chat template hides where a turn with a weight of 0 stands")
         unlearned = self._learned(form.text, [(turn.start, turn.stop) for turn in spoken], whole_turn=True)
         return Text(tokens, ~unlearned.learned)
 
-    def _spoken(self, form: Form, at: int) -> _Turn:
+    def _locate_turn(self, form: Form, at: int) -> _Turn:
         """Return a turn as it was when the model spoke.
 
         Raises:
             TemplateError: the position of the turn cannot be determined.
         """
         messages, tools = form.messages[: at + 1], form.tools
-        said = form.text if at == len(form.messages) - 1 else self._rendered(messages, tools)
-        if said is None:
-            return self._within(form, at)
-        asked = self._rendered(messages[:-1], tools, add_generation_prompt=True)
-        text, start = self._begun(said, asked, messages, tools)
-        return self._stopped(text, self._past_header(text, start), form, at)
+        text = form.text if at == len(form.messages) - 1 else self._render(messages, tools)
+        if text is None:
+            return self._locate_within(form, at)
+        asked = self._render(messages[:-1], tools, add_generation_prompt=True)
+        text, start = self._find_start(text, asked, messages, tools)
+        return self._find_stop(text, self._past_header(text, start), form, at)
 
-    def _begun(self, said: str, asked: str | None, messages: list[Message], tools: Any) -> tuple[str, int]:
+    def _find_start(self, rendering: str, asked: str | None, messages: list[Message], tools: Any) -> tuple[str, int]:
         """Return the text that the model saw and wrote, and where its own begins."""
         empty = not thoughts_of(messages[-1])
         if asked is not None:
-            ends = [len(prompt) for prompt in self._opening.prompts(asked) if said.startswith(prompt)]
+            ends = [len(prompt) for prompt in self._opening.prompts(asked) if rendering.startswith(prompt)]
             if ends:
-                return said, _past_empty_thoughts(said, max(ends)) if empty else max(ends)
+                return rendering, _past_empty_thoughts(rendering, max(ends)) if empty else max(ends)
             shared = self._opening.shared(asked)
-            if shared is not None and said.startswith(shared):
-                return said, _past_empty_thoughts(said, len(shared)) if empty else len(shared)
-        alone = asked is None or all(one["role"] in ("system", "developer") for one in messages[:-1])
-        for place in self._located(said, messages, tools):
-            for seen in [said[:place]] if alone else self._opening.prompts(asked or ""):
-                if alone or self._shares_header(seen, said, place):
-                    text, start = seen + said[place:], len(seen)
+            if shared is not None and rendering.startswith(shared):
+                return rendering, _past_empty_thoughts(rendering, len(shared)) if empty else len(shared)
+        alone = asked is None or all(message["role"] in ("system", "developer") for message in messages[:-1])
+        for place in self._candidate_starts(rendering, messages, tools):
+            for context in [rendering[:place]] if alone else self._opening.prompts(asked or ""):
+                if alone or self._shares_header(context, rendering, place):
+                    text, start = context + rendering[place:], len(context)
                     return text, _past_empty_thoughts(text, start) if empty else start
         raise _unknown_start()
 
-    def _shares_header(self, seen: str, said: str, place: int) -> bool:
+    def _shares_header(self, context: str, text: str, place: int) -> bool:
         """Return whether a context ends with the header of a role that stands before a place."""
-        header = _common(seen[:-HEADER:-1], said[max(0, place - HEADER) : place][::-1])[::-1]
+        header = _common(context[:-HEADER:-1], text[max(0, place - HEADER) : place][::-1])[::-1]
         return any(token in header for token in self._added)
 
     def _past_header(self, text: str, start: int) -> int:
@@ -291,13 +291,13 @@ class Renderer:
         header = next((prompt[at:] for at in places if text.startswith(prompt[at:], start)), "")
         return start + len(header)
 
-    def _located(self, said: str, messages: list[Message], tools: Any) -> Iterator[int]:
+    def _candidate_starts(self, text: str, messages: list[Message], tools: Any) -> Iterator[int]:
         """Yield where the last turn may begin in a rendering, by one of other words in its place."""
-        other = self._rendered([*messages[:-1], {"role": "assistant", "content": TURN}], tools)
+        other = self._render([*messages[:-1], {"role": "assistant", "content": TURN}], tools)
         if other is not None and TURN in other:
-            yield from self._before_words(said, other)
+            yield from self._before_words(text, other)
 
-    def _before_words(self, said: str, other: str) -> Iterator[int]:
+    def _before_words(self, text: str, other: str) -> Iterator[int]:
         """Yield where the model may have begun to write, in two renderings that differ in the words of a turn.
 
         Behind the empty thoughts of the other, before them, or behind the tag that opens them.
@@ -305,19 +305,19 @@ class Renderer:
         words, generated = other.rfind(TURN), self._opening.generated
         start = words - len(generated) if other[:words].endswith(generated) else words
         places = [start]
-        for found in EMPTY_THOUGHTS.finditer(other, max(0, start - 40), start):
-            if found.end() == start and (tag := re.compile(r"<[^<>]*>\n?").search(other, found.start(), start)):
+        for thoughts in EMPTY_THOUGHTS.finditer(other, max(0, start - 40), start):
+            if thoughts.end() == start and (tag := re.compile(r"<[^<>]*>\n?").search(other, thoughts.start(), start)):
                 places += [tag.start(), tag.end()]
-        return (place for place in places if said[:place] == other[:place])
+        return (place for place in places if text[:place] == other[:place])
 
-    def _within(self, form: Form, at: int) -> _Turn:
+    def _locate_within(self, form: Form, at: int) -> _Turn:
         """Return a turn by its place in the whole, where the template does not render the beginning alone.
 
         Raises:
-            TemplateError: as `_spoken`.
+            TemplateError: as `_locate_turn`.
         """
         changed = [*form.messages[:at], {"role": "assistant", "content": TURN}, *form.messages[at + 1 :]]
-        other = self._rendered(changed, form.tools)
+        other = self._render(changed, form.tools)
         start = None if other is None or other.count(TURN) != 1 else next(self._before_words(form.text, other), None)
         if other is None or start is None:
             raise _unknown_start()
@@ -329,15 +329,15 @@ class Renderer:
         stop = self._first_end(form.text, end, run.end() if run else end)
         return _Turn(form.text, start, end if stop is None else stop, stop is not None)
 
-    def _stopped(self, text: str, start: int, form: Form, at: int) -> _Turn:
+    def _find_stop(self, text: str, start: int, form: Form, at: int) -> _Turn:
         """Return a turn with what stops it: in its own text, or the marker of the next role behind it."""
         tail = max(start, len(text) - HEADER)
-        run = next((found for found in self._run.finditer(text, tail) if found.end() == len(text)), None)
+        run = next((match for match in self._run.finditer(text, tail) if match.end() == len(text)), None)
         begin = len(text) if run is None else run.start()
         stop = self._first_end(text, begin, len(text))
         if stop is not None:
             return _Turn(text, start, stop, True)
-        if (behind := self._behind(text, form, at)) is not None:
+        if (behind := self._stop_after(text, form, at)) is not None:
             return _Turn(text + behind, start, len(text + behind), True)
         places = [place + len(token) for token in self._added if (place := text.rfind(token, begin)) >= 0]
         end = self._tokenizer.eos_token
@@ -345,7 +345,7 @@ class Renderer:
             return _Turn(text + end, start, len(text + end), True)  # of a template without any end, as of a plain text
         return _Turn(text, start, max(places, default=len(text)), False)
 
-    def _behind(self, text: str, form: Form, at: int) -> str | None:
+    def _stop_after(self, text: str, form: Form, at: int) -> str | None:
         """Return the token of the next role that stops a turn; None where the template has none."""
         rest = form.text[len(text) :] if form.text.startswith(text) else ""
         stop = self._stop_token.match(rest) if self._stop_token else None
@@ -360,7 +360,7 @@ class Renderer:
             turn |= {"content": "", "tool_calls": [{"id": TURN, "type": "function", "function": function}]}
             answer = {"role": "tool", "content": USER, "tool_call_id": TURN, "name": TURN}
         before = [{"role": "user", "content": USER}, turn]
-        said, more = self._rendered(before), self._rendered([*before, answer])
+        said, more = self._render(before), self._render([*before, answer])
         if said is None or more is None or not more.startswith(said) or self._stop_token is None:
             return None
         stop = self._stop_token.match(more, len(said))
@@ -373,7 +373,7 @@ class Renderer:
 
     def _learned(self, whole: str, spans: list[tuple[int, int]], *, whole_turn: bool = False) -> Text:
         """Return the text with tokens of some turns marked: those within a turn, or all that hold a part of one."""
-        tokens, starts, stops = self._encoded(whole)
+        tokens, starts, stops = self._encode(whole)
         learned = np.zeros(len(tokens), dtype=np.bool_)
         ending = np.isin(tokens, sorted(self.ends))  # a token that ends a turn may hold the space after it
         for start, end in spans:
@@ -383,7 +383,7 @@ class Renderer:
                 learned |= (starts >= start) & (starts < end) & ((stops <= end) | ending)
         return Text(tokens, learned)
 
-    def _masked(self, text: Text, messages: list[Message], tools: Any) -> Text:
+    def _apply_mask(self, text: Text, messages: list[Message], tools: Any) -> Text:
         """Return a text with what the template does not mark not learned."""
         mask = self._mask(messages, tools)
         length = min(len(mask.tokens), len(text.tokens))
@@ -395,23 +395,23 @@ class Renderer:
 
     def _mask(self, messages: list[Message], tools: Any) -> Text:
         """Return what the template marks."""
-        found = self._tokenizer.apply_chat_template(
+        encoding = self._tokenizer.apply_chat_template(
             messages, tools=tools, return_dict=True, return_assistant_tokens_mask=True
         )
-        tokens, learned = found["input_ids"], found["assistant_masks"]
+        tokens, learned = encoding["input_ids"], encoding["assistant_masks"]
         return Text(np.array(tokens, dtype=np.int32), np.array(learned, dtype=np.bool_))
 
-    def _rendered(self, messages: list[Message], tools: Any = None, **how: Any) -> str | None:
+    def _render(self, messages: list[Message], tools: Any = None, **how: Any) -> str | None:
         """Return the text of messages; None if the template raises."""
         try:
             return self._template.render(messages, tools, **how)
         except TemplateError:
             return None
 
-    def _encoded(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    def _encode(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """Return tokens, the index of the first character of each, and that after its end."""
-        found = self._tokenizer(_utf8(text), add_special_tokens=False, return_offsets_mapping=True)
-        tokens, places = np.array(found["input_ids"], dtype=np.int32), found["offset_mapping"]
+        encoding = self._tokenizer(_utf8(text), add_special_tokens=False, return_offsets_mapping=True)
+        tokens, places = np.array(encoding["input_ids"], dtype=np.int32), encoding["offset_mapping"]
         starts, stops = np.array(places, dtype=np.int64).reshape(-1, 2).T
         return tokens, np.maximum.accumulate(starts) if len(starts) else starts, stops
 
@@ -428,11 +428,11 @@ class Renderer:
     def _opening(self) -> _Opening:
         """What the template writes between a user and the assistant."""
         user: Message = {"role": "user", "content": USER}
-        prompt = self._rendered([user], add_generation_prompt=True)
-        turn = self._rendered([user, {"role": "assistant", "content": TURN}])
+        prompt = self._render([user], add_generation_prompt=True)
+        turn = self._render([user, {"role": "assistant", "content": TURN}])
         if prompt is None or turn is None or USER not in prompt or USER not in turn or TURN not in turn:
             return _Opening("", (), "")
-        texts = (self._rendered([user], add_generation_prompt=True, **switch) for switch in SWITCHES)
+        texts = (self._render([user], add_generation_prompt=True, **switch) for switch in SWITCHES)
         others = {text.rpartition(USER)[2] for text in texts if text is not None and USER in text}
         plain = prompt.rpartition(USER)[2]
         between = turn.rpartition(TURN)[0].rpartition(USER)[2]
@@ -468,19 +468,19 @@ def _unknown_start() -> TemplateError:
 
 def _past_empty_thoughts(text: str, start: int) -> int:
     """Return the start of a turn after the empty thoughts that it begins with, or is within."""
-    for found in EMPTY_THOUGHTS.finditer(text, max(0, start - 40), start + 200):
-        if found.start() <= start < found.start() + len(found.group().rstrip()):
-            return found.end()
+    for thoughts in EMPTY_THOUGHTS.finditer(text, max(0, start - 40), start + 200):
+        if thoughts.start() <= start < thoughts.start() + len(thoughts.group().rstrip()):
+            return thoughts.end()
     return start
 
 
-def _common(one: str, other: str) -> str:
+def _common(first: str, second: str) -> str:
     """Return the beginning that two texts share."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(first), len(second))
     while low < high:  # by halves, as contexts have megabytes
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one.startswith(other[:middle]) else (low, middle - 1)
-    return one[:low]
+        low, high = (middle, high) if first.startswith(second[:middle]) else (low, middle - 1)
+    return first[:low]
 
 
 def _joined(prompt: Any, completion: Any) -> list[dict[str, Any]]:
@@ -492,9 +492,12 @@ def _joined(prompt: Any, completion: Any) -> list[dict[str, Any]]:
     if isinstance(prompt, str) and isinstance(completion, str):
         return [{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]
     lists = isinstance(prompt, list) and isinstance(completion, list)
-    if not (lists and all(isinstance(one, dict) for one in (*prompt, *completion))):
+    if not (lists and all(isinstance(message, dict) for message in (*prompt, *completion))):
         raise TemplateError("prompt and completion of a row are neither texts nor lists of messages")
-    return [*(one | {"weight": 0} if one.get("role") == "assistant" else one for one in prompt), *completion]
+    return [
+        *(message | {"weight": 0} if message.get("role") == "assistant" else message for message in prompt),
+        *completion,
+    ]
 
 
 def _is_learned(message: dict[str, Any]) -> bool:

@@ -48,11 +48,11 @@ def load(path: str | Path, _command: str = "train") -> TrainConfig:
     text = read_config_text(file)
     try:
         table = own_table(parse_toml(text), "train", {*schema(Training), *PLACES})
-        found = check_keys(Training, table, PLACES, "[train] ")
-        places = {name: _place(file.parent, name, found.pop(name)) for name in PLACES if name in found}
+        settings = check_keys(Training, table, PLACES, "[train] ")
+        places = {name: _place(file.parent, name, settings.pop(name)) for name in PLACES if name in settings}
     except UsageError as error:
         raise name_file(file, error) from error
-    return TrainConfig(str(file), found, **places)
+    return TrainConfig(str(file), settings, **places)
 
 
 def _place(folder: Path, name: str, value: Any) -> str:

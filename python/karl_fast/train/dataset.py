@@ -29,13 +29,13 @@ class Corpus:
 
     Attributes:
         examples: to learn from.
-        judged: held out.
+        held_out: of the validation split.
         objective: over the examples.
-        accounts: what became of the rows of each split.
+        accounts: account of the rows of each split.
     """
 
     examples: list[Example]
-    judged: list[Example]
+    held_out: list[Example]
     objective: OfflineObjective
     accounts: dict[str, RowAccount]
 
@@ -43,10 +43,10 @@ class Corpus:
         """Return the order of the examples."""
         groups = group_numbers(self.examples) if self.objective.grouped else None
         units = row_units(groups, len(self.examples))
-        return BatchOrder([len(one) for one in self.examples], units, settings.batch_size, settings.seed)
+        return BatchOrder([len(example) for example in self.examples], units, settings.batch_size, settings.seed)
 
 
-def rows_of(source: Source) -> Rows:
+def read_rows(source: Source) -> Rows:
     """Read the training and validation rows by split, before a model is loaded.
 
     Raises:
@@ -58,22 +58,24 @@ def rows_of(source: Source) -> Rows:
     return rows
 
 
-def texts_of(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
+def render_texts(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
     """Render the rows of each split for a model, at full length.
 
     Raises:
         TemplateError: as `rendered`.
     """
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten, settings.tool_format)
-    return {split: render_rows(some, renderer) for split, some in rows.items()}
+    return {split: render_rows(split_rows, renderer) for split, split_rows in rows.items()}
 
 
-def longest(texts: Texts) -> int:
+def longest_text(texts: Texts) -> int:
     """Return the tokens of the longest text; 1 if there is none."""
-    return max((len(text.tokens) for some in texts.values() for row in some for text in row.texts), default=1)
+    return max(
+        (len(text.tokens) for renderings in texts.values() for row in renderings for text in row.texts), default=1
+    )
 
 
-def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
+def build_corpus(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
     """Fit the texts of a data set into the limit, and keep those that the recipe can learn from.
 
     Args:
@@ -86,16 +88,16 @@ def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
         NothingToTrainError: as `prepared`.
         UsageError: a recipe that compares whole rows, where some are in parts.
     """
-    found = {
-        split: prepare_examples(some, texts[split], settings, f"{folder / f'{split}.jsonl'}")
-        for split, some in rows.items()
+    prepared = {
+        split: prepare_examples(split_rows, texts[split], settings, f"{folder / f'{split}.jsonl'}")
+        for split, split_rows in rows.items()
     }
-    accounts = {split: account for split, (_, account) in found.items()}
-    examples, objective = _counted(settings, *found["train"])
-    return Corpus(examples, found["valid"][0], objective, accounts)
+    accounts = {split: account for split, (_, account) in prepared.items()}
+    examples, objective = _learnable(settings, *prepared["train"])
+    return Corpus(examples, prepared["valid"][0], objective, accounts)
 
 
-def _counted(
+def _learnable(
     settings: Training, examples: list[Example], account: RowAccount
 ) -> tuple[list[Example], OfflineObjective]:
     """Return the examples with what the recipe needs, and count the others."""
@@ -107,12 +109,12 @@ def _counted(
         )
     if objective.kept.all():
         return examples, objective
-    left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]
-    for _ in {one.row for one in examples} - {one.row for one in left}:
+    counted = [example for example, kept in zip(examples, objective.kept, strict=True) if kept]
+    for _ in {example.row for example in examples} - {example.row for example in counted}:
         account.drop("missing_reward")
-    return left, OfflineObjective(settings, left)
+    return counted, OfflineObjective(settings, counted)
 
 
-def sizes(order: BatchOrder) -> list[tuple[int, int]]:
+def batch_sizes(order: BatchOrder) -> list[tuple[int, int]]:
     """Return rows and tokens a row, padding included, of each batch in the first epoch; rows in memory at a time."""
     return [(min(len(rows), order.rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]

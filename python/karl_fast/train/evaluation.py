@@ -1,4 +1,9 @@
-"""Held-out loss of a model, alone or against another."""
+"""Held-out loss of a model, alone or against another, and the validation loss during training.
+
+`evaluate` compares two adapters on the same rows: the difference has a confidence interval by Student's t over
+independent clusters of rows (`mean_difference`). The validation loss draws no random numbers, so it does not change the
+training.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +19,13 @@ from karl_fast.errors import ModelError, NothingToTrainError, UsageError
 from karl_fast.export.training_rows import empty_split, open_source
 from karl_fast.log.record_fields import paths
 from karl_fast.modeling.checkpoint import CONFIG
-from karl_fast.modeling.load import load, require, require_adapter
+from karl_fast.modeling.load import load, require_adapter, require_mlx_lm
 from karl_fast.settings.toml_text import TRAIN_FILE
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.batching import shuffle_numbers
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.config import load as load_settings
-from karl_fast.train.dataset import longest
+from karl_fast.train.dataset import longest_text
 from karl_fast.train.examples import Example, prepare_examples, render_rows
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import AUTO, Training
@@ -46,7 +51,7 @@ class Loss:
     Attributes:
         rows: number of rows.
         tokens: of them that are learned.
-        loss: of the adapter that is judged.
+        loss: of the evaluated adapter.
         against: of the one it is compared with; None without one.
     """
 
@@ -102,7 +107,7 @@ def evaluate(
         settings: ``max_seq_length`` (``auto``: that of the adapter's own settings, else whole rows),
             ``segment_length``, ``batch_size``, ``train_on``, ``overlong``, ``rewritten`` and
             ``tool_format`` apply.
-        on_tokens: called with the tokens judged and those there are: before the first batch, and after each.
+        on_tokens: called with the tokens evaluated and their total, before the first batch and after each.
 
     Returns:
         The losses; a difference below 0 is in favour of the adapter.
@@ -113,7 +118,7 @@ def evaluate(
         ModelError: the model or an adapter is missing, or its weights are not finite.
         FileError, DataSetError: the data set cannot be read.
     """
-    require()
+    require_mlx_lm()
     settings = settings or Training()
     refuse_empty(data=data, model=model, adapter_path=adapter_path, against=against)
     source = open_source(data)
@@ -121,26 +126,26 @@ def evaluate(
     file = source.folder / f"{split}.jsonl"
     if not rows:
         raise empty_split(source, split)
-    if by is not None and all(_value(row, by) is None for row in rows):
-        raise _no_field(by, rows, file)
+    if by is not None and all(_field_value(row, by) is None for row in rows):
+        raise _unknown_field_error(by, rows, file)
     if against is not None and str(against) != BASE:
         require_adapter(str(against), BASE)
     adapters = [adapter_path] + ([] if against is None else [None if str(against) == BASE else against])
-    settings, length_of = _limited(settings, adapters)
+    settings, length_of = _with_trained_length(settings, adapters)
     report = _Report(on_tokens, len(adapters))
-    found = _scored(rows, str(model), adapter_path, settings, str(file), report)
-    examples, nats, counts = found.examples, found.nats, found.counts
-    remarks, other = [*_cut(found, settings, length_of), *found.remarks], None
+    losses = _score_rows(rows, str(model), adapter_path, settings, str(file), report)
+    examples, nats, counts = losses.examples, losses.nats, losses.counts
+    remarks, other = [*_cut_remark(losses, settings, length_of), *losses.remarks], None
     if against is not None:
-        beside = _scored(rows, str(model), adapters[1], settings, str(file), report)
-        remarks, other = list(dict.fromkeys(remarks + beside.remarks)), beside.nats
-    names = np.array(["" if by is None else _named(rows[one.row], by) for one in examples])
+        other_losses = _score_rows(rows, str(model), adapters[1], settings, str(file), report)
+        remarks, other = list(dict.fromkeys(remarks + other_losses.remarks)), other_losses.nats
+    names = np.array(["" if by is None else _field_text(rows[example.row], by) for example in examples])
     domains = [] if by is None else np.unique(names).tolist()
     return LossEvaluation(
-        _loss(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
-        {name: _loss(examples, nats, counts, other, names == name) for name in domains},
+        _mean_loss_of(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
+        {name: _mean_loss_of(examples, nats, counts, other, names == name) for name in domains},
         None if other is None else mean_difference(nats - other, counts, _clusters(examples)),
-        found.account,
+        losses.account,
         remarks,
     )
 
@@ -173,11 +178,11 @@ def paired_nats(
     if not rows:
         raise NothingToTrainError(f"{file} has no rows to judge by")
     adapters = (adapter_path, against)
-    settings, _ = _limited(settings, adapters)
+    settings, _ = _with_trained_length(settings, adapters)
     report = _Report(on_tokens, len(adapters))
-    found, other = (_scored(rows, model, path, settings, file, report) for path in adapters)
-    _, numbers = np.unique(np.array(_clusters(found.examples)), return_inverse=True)
-    columns = (other.nats - found.nats, found.counts)
+    losses, other = (_score_rows(rows, model, path, settings, file, report) for path in adapters)
+    _, numbers = np.unique(np.array(_clusters(losses.examples)), return_inverse=True)
+    columns = (other.nats - losses.nats, losses.counts)
     sums = (np.bincount(numbers, weights=column).astype(np.float64) for column in columns)
     return tuple(sums)  # type: ignore[return-value]
 
@@ -194,7 +199,7 @@ def trained_length(adapter: str | Path) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 2 else None
 
 
-def _limited(settings: Training, paths: Sequence[str | Path | None]) -> tuple[Training, str | Path | None]:
+def _with_trained_length(settings: Training, paths: Sequence[str | Path | None]) -> tuple[Training, str | Path | None]:
     """Return the settings with the length that the first adapter which names one was trained with, and that adapter."""
     if settings.max_seq_length == AUTO:
         for path in paths:
@@ -203,9 +208,9 @@ def _limited(settings: Training, paths: Sequence[str | Path | None]) -> tuple[Tr
     return settings, None
 
 
-def _cut(found: _ExampleLosses, settings: Training, adapter: str | Path | None) -> list[str]:
+def _cut_remark(losses: _ExampleLosses, settings: Training, adapter: str | Path | None) -> list[str]:
     """Return a remark on rows that are longer than the length of an adapter."""
-    cut = found.account["cut"] + found.account["dropped"].get("overlong", 0)
+    cut = losses.account["cut"] + losses.account["dropped"].get("overlong", 0)
     if adapter is None or not cut:
         return []
     longer = "1 row is longer" if cut == 1 else f"{cut:,} rows are longer"
@@ -214,19 +219,19 @@ def _cut(found: _ExampleLosses, settings: Training, adapter: str | Path | None) 
 
 
 class _Report:
-    """Counter of the tokens judged with one adapter or several."""
+    """Counter of the tokens evaluated with one adapter or several."""
 
     def __init__(self, on_tokens: OnTokens | None, sides: int) -> None:
         self.on_tokens, self.sides, self.done, self.all = on_tokens, sides, 0, 0
 
     def begin(self, tokens: int) -> None:
-        """Report the tokens there are, before the first is judged."""
+        """Report the total of tokens, before the first is evaluated."""
         if not self.all:
             self.all = tokens * self.sides
             self.add(0)
 
     def add(self, tokens: int) -> None:
-        """Report more tokens judged."""
+        """Report more tokens evaluated."""
         self.done += tokens
         if self.on_tokens is not None:
             self.on_tokens(self.done, self.all)
@@ -243,7 +248,7 @@ class _ExampleLosses:
     remarks: list[str]
 
 
-def _scored(
+def _score_rows(
     rows: list[dict[str, Any]],
     model: str,
     adapter_path: str | Path | None,
@@ -255,12 +260,12 @@ def _scored(
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten, settings.tool_format)
     texts = render_rows(rows, renderer)
     if settings.max_seq_length == AUTO:
-        settings = replace(settings, max_seq_length=max(2, longest({place: texts})))
+        settings = replace(settings, max_seq_length=max(2, longest_text({place: texts})))
     examples, account = prepare_examples(rows, texts, settings, place)
-    chosen = validation_batches(examples, settings.batch_size, -1, settings.seed)
+    batches = validation_batches(examples, settings.batch_size, -1, settings.seed)
     report.begin(sum(map(len, examples)))
     scorer = _scorer(loaded.model, settings, max(map(len, examples)))
-    nats, counts = scorer.losses(examples, chosen, report.add)
+    nats, counts = scorer.losses(examples, batches, report.add)
     remark = scorer.sharing.remark()
     remarks = [*account.remarks(Path(place).stem), *([] if remark is None else [remark])]
     return _ExampleLosses(examples, nats, counts, asdict(account), remarks)
@@ -269,20 +274,20 @@ def _scored(
 def _scorer(model: Any, settings: Training, longest: int) -> Scorer:
     """Return the scorer of a model: in segments of `SEGMENT` tokens if no length is set and the model allows it."""
     model.freeze()  # a frozen model is tried for segments without a gradient
-    asked = settings.segment_tokens
-    if asked is None and longest <= SEGMENT:
+    length = settings.segment_tokens
+    if length is None and longest <= SEGMENT:
         return Scorer(model)
-    scorer = Scorer(model, asked or SEGMENT)
+    scorer = Scorer(model, length or SEGMENT)
     try:
         _ = scorer.carrier
     except ModelError:
-        if asked is not None:
+        if length is not None:
             raise
         return Scorer(model)
     return scorer
 
 
-def _loss(
+def _mean_loss_of(
     examples: list[Example],
     nats: NDArray[np.float64],
     counts: NDArray[np.int64],
@@ -290,53 +295,47 @@ def _loss(
     which: NDArray[np.bool_],
 ) -> Loss:
     tokens = int(counts[which].sum())
-    rows = len({one.row for one, chosen in zip(examples, which, strict=True) if chosen})
+    rows = len({example.row for example, included in zip(examples, which, strict=True) if included})
     mean = float(nats[which].sum() / tokens)
     return Loss(rows, tokens, mean, None if other is None else float(other[which].sum() / tokens))
 
 
-def _value(row: dict[str, Any], path: str) -> Any:
+def _field_value(row: dict[str, Any], path: str) -> Any:
     value: Any = row
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
-def _no_field(by: str, rows: list[dict[str, Any]], file: Path) -> UsageError:
+def _unknown_field_error(by: str, rows: list[dict[str, Any]], file: Path) -> UsageError:
     error = UsageError(f"by is {by}, a field that no row of {file} has", "by")
-    there = sorted({path for row in rows for path in paths(row)})
-    last = [path for path in there if path.rpartition(".")[2] == by]
-    error.hint = question(nearest(by, there) or last)
+    fields = sorted({path for row in rows for path in paths(row)})
+    last = [path for path in fields if path.rpartition(".")[2] == by]
+    error.hint = question(nearest(by, fields) or last)
     return error
 
 
-def _named(row: dict[str, Any], path: str) -> str:
-    value = _value(row, path)
+def _field_text(row: dict[str, Any], path: str) -> str:
+    value = _field_value(row, path)
     return "none" if value is None else str(value)
 
 
 def _clusters(examples: list[Example]) -> list[str]:
     """Return the independent cluster of each example: its group, or its row if it has none."""
-    return [f"row {one.row}" if one.group is None else f"group {one.group}" for one in examples]
-
-
-# Loss on held-out rows. It draws no random numbers, so it does not change the training.
+    return [f"row {example.row}" if example.group is None else f"group {example.group}" for example in examples]
 
 
 def validation_batches(examples: list[Example], rows: int, count: int, seed: int) -> list[list[int]]:
     """Return the validation batches: so many (-1 for all), of rows chosen by the seed, with similar lengths in each."""
-    chosen = shuffle_numbers(len(examples), seed, 0)[: None if count == -1 else count * rows].tolist()
-    ordered = sorted(chosen, key=lambda row: (len(examples[row]), row))
+    numbers = shuffle_numbers(len(examples), seed, 0)[: None if count == -1 else count * rows].tolist()
+    ordered = sorted(numbers, key=lambda row: (len(examples[row]), row))
     return [ordered[start : start + rows] for start in range(0, len(ordered), rows)]
 
 
-def mean_loss(scorer: Scorer, examples: list[Example], chosen: list[list[int]]) -> float:
+def mean_loss(scorer: Scorer, examples: list[Example], batches: list[list[int]]) -> float:
     """Compute the negative log-likelihood a learned token, in nats."""
-    nats, counts = scorer.losses(examples, chosen)
+    nats, counts = scorer.losses(examples, batches)
     return float(nats.sum() / max(1, counts.sum()))
-
-
-# Confidence intervals of differences of losses: Student's t over independent clusters.
 
 
 STUDENT = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139)

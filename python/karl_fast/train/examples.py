@@ -1,4 +1,9 @@
-"""Examples of a split from its rows, with an account of every row."""
+"""Examples of a split from its rows, with an account of every row.
+
+```text
+row --> Renderer --> texts of any length --> `fit_text` by max_seq_length and overlong --> examples
+```
+"""
 
 from __future__ import annotations
 
@@ -160,16 +165,16 @@ def prepare_examples(
     Raises:
         NothingToTrainError: a row is too long where that is to be an error; or no row is left.
     """
-    account, found = RowAccount(len(rows)), []
+    account, examples = RowAccount(len(rows)), []
     for number, (row, rendering) in enumerate(zip(rows, renderings, strict=True)):
         if rendering.error is not None:
             account.drop_bad_template(rendering.error, number)
             continue
         account.note(rendering)
-        found += _row_examples(number, row, rendering.texts, settings, account, place)
-    if account.rows and not found:
+        examples += _row_examples(number, row, rendering.texts, settings, account, place)
+    if account.rows and not examples:
         raise _no_rows_error(rows[0], account, place)
-    return found, account
+    return examples, account
 
 
 def _no_rows_error(row: dict[str, Any], account: RowAccount, place: str) -> NothingToTrainError:
@@ -239,11 +244,8 @@ def _group(value: Any, number: int) -> str | None:
 def group_numbers(examples: list[Example]) -> NDArray[np.int64]:
     """Return the number of each example's group, by first appearance; -1 for none."""
     numbers: dict[str, int] = {}
-    found = [-1 if one.group is None else numbers.setdefault(one.group, len(numbers)) for one in examples]
-    return np.array(found, dtype=np.int64)
-
-
-# Rows that are longer than the model is to see at once.
+    groups = [-1 if example.group is None else numbers.setdefault(example.group, len(numbers)) for example in examples]
+    return np.array(groups, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -271,17 +273,17 @@ def fit_text(text: Text, limit: int, overlong: Overlong) -> FittedText:
         limit: maximum tokens of a part.
         overlong: treatment of a longer text; ``drop`` and ``error`` keep nothing.
     """
-    tokens, parts, seen = len(text.tokens), [], 0
-    there = np.zeros(tokens, dtype=np.bool_)
+    tokens, parts, learned_until = len(text.tokens), [], 0
+    covered = np.zeros(tokens, dtype=np.bool_)
     for start in _starts(tokens, limit, overlong):
         part = slice(start, start + limit)
         learned = text.learned[part].copy()
-        learned[: max(1, seen - start)] = False
-        seen = part.stop
+        learned[: max(1, learned_until - start)] = False
+        learned_until = part.stop
         if learned.any():
             parts.append(Text(text.tokens[part], learned))
-            there[part] = True
-    return FittedText(parts, tokens - int(there.sum()) if tokens > limit else 0)
+            covered[part] = True
+    return FittedText(parts, tokens - int(covered.sum()) if tokens > limit else 0)
 
 
 def _starts(tokens: int, limit: int, overlong: Overlong) -> Iterable[int]:

@@ -1,4 +1,4 @@
-"""A model as a source of log-probabilities of tokens."""
+"""Log-probabilities of tokens by a model, with and without its adapters, and their gradient."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import mlx.core as mx
 import numpy as np
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.chunked_logp import Traced, backward, chunk_rows, forward, join_leaves
-from karl_fast.modeling.layers import drops
-from karl_fast.modeling.model_views import adapters_off, split
+from karl_fast.modeling.chunked_logp import Traced, backward, chunk_rows, forward
+from karl_fast.modeling.layers import has_dropout
+from karl_fast.modeling.model_views import adapters_off, split_model
+from karl_fast.modeling.optimizer import join_leaves
 from karl_fast.modeling.segments import PrefixSharing, carry_states, pass_segments
 from karl_fast.train.batching import pad_rows
 
@@ -36,7 +37,7 @@ class Scorer:
 
     def __init__(self, model: Any, segment_length: int | None = None) -> None:
         self.model, self.segment_length = model, segment_length
-        self.body, self.head = split(model)
+        self.body, self.head = split_model(model)
         self.vocabulary = int(model(mx.array([[1]])).shape[-1])  # a shape is known without computing
         self.rows = chunk_rows(self.vocabulary)
         self.sharing = PrefixSharing(self._obstacle)
@@ -51,7 +52,7 @@ class Scorer:
         return carry_states(self.model, self.body, self.head)
 
     @cached_property
-    def uncarried(self) -> str | None:
+    def carry_obstacle(self) -> str | None:
         """The reason why the states of the model cannot be carried on; None if they can."""
         try:
             _ = self.carrier
@@ -73,22 +74,22 @@ class Scorer:
 
     def reference(self, batch: PaddedBatch) -> mx.array:
         """Compute the same under the model without its adapters. [N]"""
-        _ = self.uncarried  # the carrier is found with the adapters on, whose parameters it holds
+        _ = self.carry_obstacle  # try with adapters on: the carrier refers to their parameters
         with adapters_off(self.model):
-            found = self.logp(batch)
-            mx.eval(found)
-        return found
+            logp = self.logp(batch)
+            mx.eval(logp)
+        return logp
 
     def trained_logp(self, batch: PaddedBatch, seed: int | None = None) -> mx.array:
         """Compute the same as in training: with the adapters, and with dropout, by the seed in segments. [N]"""
-        if (swept := self._sweep(batch, seed)) is not None:
-            return mx.array(swept.outputs(keep=False)["logp"])
+        if (segments := self._segment_pass(batch, seed)) is not None:
+            return mx.array(segments.outputs(keep=False)["logp"])
         return forward(self.body, self.head, batch.tokens, batch.places, self.rows)["logp"]
 
     def trace(self, batch: PaddedBatch, seed: int | None = None) -> Trace:
         """Prepare log-probabilities and their gradient in the trainable parameters, joined."""
-        if (swept := self._sweep(batch, seed)) is not None:
-            return swept
+        if (segments := self._segment_pass(batch, seed)) is not None:
+            return segments
 
         def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
             shared = (self.body, self.head, batch.tokens, batch.places, self.rows)
@@ -97,17 +98,17 @@ class Scorer:
 
         return Traced(["logp"], batch.places.size, gradient)
 
-    def _sweep(self, batch: PaddedBatch, seed: int | None) -> SegmentPass | None:
-        """Return the way of a batch in segments, or with common prefixes; None where it passes whole."""
+    def _segment_pass(self, batch: PaddedBatch, seed: int | None) -> SegmentPass | None:
+        """Return the pass of a batch in segments, or with common prefixes; None where it passes whole."""
         shared = (lambda: self.carrier, self.head, self.rows, np.array(batch.tokens), batch.mask)
         return pass_segments(*shared, length=self.segment_length, sharing=self.sharing, seed=seed)
 
     def _obstacle(self) -> str | None:
         """Return why rows with a common prefix do not have the same states, or none to carry on; None if they do."""
-        return "dropout leaves out other numbers in each" if drops(self.model) else self.uncarried
+        return "dropout leaves out other numbers in each" if has_dropout(self.model) else self.carry_obstacle
 
     def losses(
-        self, examples: list[Example], chosen: list[list[int]], on_batch: Callable[[int], object] = int
+        self, examples: list[Example], batches: list[list[int]], on_batch: Callable[[int], object] = int
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the negative log-likelihood of each example in nats, and its number of tokens; 0 for those not chosen.
 
@@ -118,7 +119,7 @@ class Scorer:
         """
         nats = np.zeros(len(examples))
         counts = np.zeros(len(examples), dtype=np.int64)
-        for rows in chosen:
+        for rows in batches:
             batch = pad_rows([examples[row] for row in rows])
             nats[rows] = -np.array(batch.spread(self.logp(batch)), dtype=np.float64).sum(1)
             counts[rows] = batch.mask.sum(1)

@@ -1,4 +1,14 @@
-"""Loss of a run: a recipe of `karl_fast.objective`, and its requirements on a data set."""
+"""Offline recipes: the loss of `karl-fast train` by its name, and what it requires of a data set.
+
+```text
+sft        -logp                           dft      -sg(p) logp
+boltzmann  -w logp, w of the data set      awr      -min(exp(A / t), 20) logp, A = r - mean of the group
+oapl       (t (logp - logp_ref) - (r - t log mean exp(r / t)))^2
+vargrad    (logp - logp_ref + log_z - b r)^2, log_z the optimum of the group
+```
+
+logp is a token's in the first four, a row's in the last two; ``ref`` is the model before training.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +41,32 @@ if TYPE_CHECKING:
     from karl_fast.train.settings import Training
 
 WEIGHTED = ("boltzmann", "awr")
-"""Recipes that weigh rows by their own account."""
+"""Recipes that weigh rows themselves."""
 
 GROUPED = ("oapl", "vargrad")
 """Recipes that compare the rows of a group, and need the model before training."""
+
+CEILING = 20.0
+"""Maximum weight of a row in AWR (arXiv:1910.00177, section 5)."""
+
+
+def build_objective(settings: Training) -> Any:
+    """Return the objective of a recipe, by its name in the settings."""
+    objective: Any = recipe("FlowRL VarGrad" if settings.recipe == "vargrad" else settings.recipe).objective
+    match settings.recipe:
+        case "boltzmann":
+            return replace(objective, target=Logged())
+        case "awr":
+            return replace(objective, target=Exponential(Centre(), settings.temperature or 0.0, ceiling=CEILING))
+        case "oapl":
+            temperature = settings.temperature or 0.0
+            return replace(
+                objective, anchor=ReferencePolicy(), scale=RewardUnits(temperature), log_z=SoftValue(temperature)
+            )
+        case "vargrad":
+            scale = InverseTemperature(settings.inverse_temperature or 0.0)
+            return replace(objective, reward=Raw(), length=TokenSumLength(), scale=scale, weight=Unweighted())
+    return objective
 
 
 def check_source(recipe: str, source: Source) -> None:
@@ -48,8 +80,8 @@ def check_source(recipe: str, source: Source) -> None:
     if source.sampler is None:
         error = UsageError(f"the recipe {recipe} needs rewards of every row, and {source.folder} has no manifest.json")
     else:
-        drawn = f"the rows of {source.folder} were drawn by their rewards already ({source.sampler})"
-        error = UsageError(f"the recipe {recipe} uses rewards, and {drawn}: they would count twice")
+        problem = f"the rows of {source.folder} were drawn by their rewards already ({source.sampler})"
+        error = UsageError(f"the recipe {recipe} uses rewards, and {problem}: they would count twice")
     error.hint = "karl-fast sample ... --sampler all writes every row, with its weight"
     raise error
 
@@ -64,11 +96,10 @@ class OfflineObjective:
     """
 
     def __init__(self, settings: Training, examples: list[Example]) -> None:
-
-        self.family = point(settings)
+        self.family = build_objective(settings)
         self.grouped = settings.recipe in GROUPED
         self.most_rows = settings.batch_size if self.grouped else None
-        self.rewards = np.array([one.reward for one in examples])
+        self.rewards = np.array([example.reward for example in examples])
         self.groups = group_numbers(examples)
         self.weights = None if self.grouped else self._weights(settings, examples)
         self.kept = self._kept()
@@ -78,13 +109,13 @@ class OfflineObjective:
 
     def _weights(self, settings: Training, examples: list[Example]) -> NDArray[np.float64]:
         """Return the weight of each example: its row's; NaN for a row that does not count. [B]"""
-        first = {one.row: at for at, one in reversed(list(enumerate(examples)))}
+        first = {example.row: at for at, example in reversed(list(enumerate(examples)))}
         rows = np.array(sorted(first.values()))
         batch = Batch(
             mask=np.ones((len(rows), 1), dtype=np.bool_),
             rewards=self.rewards[rows],
             group_ids=self.groups[rows],
-            weights=_logged(np.array([examples[at].log_weight for at in rows])),
+            weights=_mean_one_weights(np.array([examples[at].log_weight for at in rows])),
         )
         try:
             weights = self.family.weights(batch)
@@ -92,7 +123,7 @@ class OfflineObjective:
             raise NothingToTrainError(f"rows lack what the recipe {settings.recipe} needs: {error}") from error
         self.family = self.family.weighed()
         by_row = dict(zip((examples[at].row for at in rows), weights.tolist(), strict=True))
-        return np.array([by_row[one.row] for one in examples])
+        return np.array([by_row[example.row] for example in examples])
 
     def _kept(self) -> NDArray[np.bool_]:
         if self.weights is not None:
@@ -115,48 +146,14 @@ class OfflineObjective:
             weights=weights,
             logp_ref=reference,
         )
-        found: Scored = self.family.score(batch)
-        return found
+        scored: Scored = self.family.score(batch)
+        return scored
 
 
-def _logged(log_weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _mean_one_weights(log_weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Return weights of mean 1 from their logarithms; None if no row has one."""
-    there = ~np.isnan(log_weights)
-    if not there.any():
+    present = ~np.isnan(log_weights)
+    if not present.any():
         return None
-    weights = np.exp(log_weights - log_weights[there].max())
-    return np.asarray(weights / weights[there].mean())
-
-
-# Offline recipes by name: points of the families, with columns of a data set in place of a rollout's record.
-
-
-CEILING = 20.0
-"""Maximum weight of a row in AWR (arXiv:1910.00177, section 5)."""
-
-
-def point(settings: Training) -> Any:
-    """Return the objective of a recipe by its name.
-
-    ```text
-    sft        -logp                           dft      -sg(p) logp
-    boltzmann  -w logp, w of the data set      awr      -min(exp(A / t), 20) logp, A = r - mean of the group
-    oapl       (t (logp - logp_ref) - (r - t log mean exp(r / t)))^2
-    vargrad    (logp - logp_ref + log_z - b r)^2, log_z the optimum of the group
-    ```
-
-    logp is a token's in the first four, a row's in the last two; ``ref`` is the model before training.
-    """
-    found: Any = recipe("FlowRL VarGrad" if settings.recipe == "vargrad" else settings.recipe).objective
-    match settings.recipe:
-        case "boltzmann":
-            return replace(found, target=Logged())
-        case "awr":
-            return replace(found, target=Exponential(Centre(), settings.temperature or 0.0, ceiling=CEILING))
-        case "oapl":
-            given = settings.temperature or 0.0
-            return replace(found, anchor=ReferencePolicy(), scale=RewardUnits(given), log_z=SoftValue(given))
-        case "vargrad":
-            scale = InverseTemperature(settings.inverse_temperature or 0.0)
-            return replace(found, reward=Raw(), length=TokenSumLength(), scale=scale, weight=Unweighted())
-    return found
+    weights = np.exp(log_weights - log_weights[present].max())
+    return np.asarray(weights / weights[present].mean())

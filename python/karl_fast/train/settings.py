@@ -175,8 +175,8 @@ class Training:
         """
         if isinstance(self.max_seq_length, int):
             return self.max_seq_length
-        said = f"max_seq_length is {AUTO}, of which only a training run makes a number: wanted a number"
-        raise UsageError(said, "max_seq_length")
+        problem = f"max_seq_length is {AUTO}, of which only a training run makes a number: wanted a number"
+        raise UsageError(problem, "max_seq_length")
 
     @property
     def segment_tokens(self) -> int | None:

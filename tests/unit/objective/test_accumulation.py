@@ -38,7 +38,7 @@ def test_a_batch_is_its_micro_batches_accumulated(objective: Objective) -> None:
         np.testing.assert_allclose(gradient, slopes, rtol=1e-10, atol=1e-13)
 
 
-def test_a_mean_of_the_losses_of_micro_batches_is_another_number() -> None:
+def test_mean_of_micro_batch_losses_differs() -> None:
     """What frameworks do that divide by the number of micro-batches."""
     objective = recipe("dapo").objective
     scored = objective.score(BATCH)
@@ -47,7 +47,7 @@ def test_a_mean_of_the_losses_of_micro_batches_is_another_number() -> None:
 
 
 @pytest.mark.parametrize("name", ["tpo", "flowrl-vargrad"])
-def test_a_group_that_is_cut_is_refused_where_it_has_to_be_whole(name: str) -> None:
+def test_cut_group_is_refused_where_whole_is_needed(name: str) -> None:
     objective = recipe(name).objective
     scored = objective.score(BATCH)
     assert objective.whole_groups
@@ -55,7 +55,7 @@ def test_a_group_that_is_cut_is_refused_where_it_has_to_be_whole(name: str) -> N
         objective.denominator(scored.rows([0, 1, 2]))
 
 
-def test_what_is_dropped_is_no_part_of_a_group() -> None:
+def test_dropped_rollouts_leave_their_group() -> None:
     """A group that a filter thinned is whole without what it dropped."""
     objective = replace(recipe("tpo").objective, filter=recipe("dapo").objective.filter.second)
     scored = objective.score(BATCH)

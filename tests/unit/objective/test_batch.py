@@ -19,7 +19,7 @@ SHORT = np.zeros(3)
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_an_array_of_another_shape_is_refused_with_its_name(name: str) -> None:
+def test_wrong_shape_is_refused_by_name(name: str) -> None:
     held = getattr(BATCH, name)
     wrong = held[:-1] if name not in ("mask", "turn_rewards", "state_ids") else held[..., None]
     with pytest.raises(LayoutError, match=rf"^({name}|rewards|logp_old) has the shape \("):
@@ -27,7 +27,7 @@ def test_an_array_of_another_shape_is_refused_with_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_an_array_of_another_type_is_refused_with_its_name(name: str) -> None:
+def test_wrong_type_is_refused_by_name(name: str) -> None:
     held = getattr(BATCH, name)
     other = np.int32 if held.dtype in (np.float64, np.int64) else np.float64
     with pytest.raises(DTypeError, match=f"^{name} is {np.dtype(other)}, wanted an array of"):
@@ -53,7 +53,7 @@ def test_a_weight_is_finite_and_not_negative(value: float) -> None:
         replace(BATCH, weights=weights).check()
 
 
-def test_a_row_whose_weight_is_missing_does_not_count() -> None:
+def test_row_without_weight_does_not_count() -> None:
     weights = np.where(np.arange(16) == 2, np.nan, 1.0)
     scored = recipe("sft").objective.weighed().score(replace(BATCH, weights=weights))
     np.testing.assert_array_equal(np.array(scored.counted), ~np.isnan(weights))
@@ -77,14 +77,14 @@ NEEDS = {
 
 
 @pytest.mark.parametrize(("name", "field"), [(name, field) for name, needed in NEEDS.items() for field in needed])
-def test_what_a_recipe_needs_is_named_where_it_is_missing(name: str, field: str) -> None:
+def test_missing_required_field_is_named(name: str, field: str) -> None:
     objective, batch = recipe(name).objective, replace(BATCH, **{field: None})
     with pytest.raises(ArgumentError, match=rf"has no {field}, which this objective needs$"):
         objective(NEW, objective.score(batch), **extra(objective))
 
 
 @pytest.mark.parametrize("name", NEEDS)
-def test_what_a_recipe_does_not_need_may_be_missing(name: str) -> None:
+def test_unneeded_field_may_be_missing(name: str) -> None:
     bare = Batch(MASK, **{field: getattr(BATCH, field) for field in NEEDS[name]})
     if name == "sampo":
         bare = replace(bare, outcomes=BATCH.outcomes)
@@ -112,7 +112,7 @@ def test_an_infinite_reward_is_an_error() -> None:
         recipe("grpo").objective.score(replace(BATCH, rewards=np.where(np.arange(16) == 3, np.inf, 0.0)))
 
 
-def test_a_group_of_one_and_a_constant_one_have_advantage_zero() -> None:
+def test_single_and_constant_groups_have_zero_advantage() -> None:
     ids = BATCH.group_ids.copy()
     ids[0] = 99
     for name in ("grpo", "dr-grpo", "rloo", "maxrl"):
@@ -137,7 +137,7 @@ def test_what_is_drawn_is_of_the_seed_alone(seed: int) -> None:
         assert any((first != other).any() for other in others)
 
 
-def test_rows_that_were_drawn_at_their_weights_are_not_weighed_again() -> None:
+def test_drawn_rows_are_not_weighed_again() -> None:
     from karl_fast.objective.axes.likelihood import Drawn
 
     drawn = replace(recipe("boltzmann").objective, sampler=Drawn())
@@ -146,7 +146,7 @@ def test_rows_that_were_drawn_at_their_weights_are_not_weighed_again() -> None:
     np.testing.assert_array_equal(drawn.weights(replace(BATCH, weights=None)), 1.0)
 
 
-def test_log_z_is_given_where_it_is_learned_and_nowhere_else() -> None:
+def test_log_z_is_accepted_only_where_learned() -> None:
     learned, optimum = recipe("flowrl").objective, recipe("flowrl-vargrad").objective
     scored = learned.score(BATCH)
     with pytest.raises(UsageError, match=r"^Learned\(\) needs log_z of each rollout$"):
@@ -155,7 +155,7 @@ def test_log_z_is_given_where_it_is_learned_and_nowhere_else() -> None:
         optimum(NEW, scored, log_z=LOG_Z)
 
 
-def test_a_batch_is_left_as_it_came_and_cannot_be_changed() -> None:
+def test_batch_is_unchanged_and_frozen() -> None:
     before = {name: getattr(BATCH, name).copy() for name in FIELDS}
     for found in RECIPES.values():
         found.objective.score(BATCH)
@@ -165,7 +165,7 @@ def test_a_batch_is_left_as_it_came_and_cannot_be_changed() -> None:
         BATCH.seed = 4
 
 
-def test_fields_of_a_scored_batch_are_arrays_or_nothing() -> None:
+def test_scored_fields_are_arrays_or_none() -> None:
     for found in RECIPES.values():
         scored = found.objective.score(BATCH)
         assert all(array is None or isinstance(array, np.ndarray) for array in vars(scored).values())

@@ -81,7 +81,7 @@ def above(bound: float) -> list[float]:
     ],
     ids=lambda value: str(value) if isinstance(value, Clipper) else "",
 )
-def test_a_clip_counts_what_is_beyond_its_own_bounds(
+def test_clip_counts_beyond_its_own_bounds(
     clip: Clipper, gain: tuple[list[float], list[float]], loss: tuple[list[float], list[float]]
 ) -> None:
     assert shares(clip, 1.0) == gain
@@ -91,7 +91,7 @@ def test_a_clip_counts_what_is_beyond_its_own_bounds(
 
 @pytest.mark.parametrize("clip", [Clip(0.2, 0.5), DualClip(0.2, 0.5, 3.0), TwoSided(0.2, 0.5, 3.0), NoClip()], ids=str)
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
-def test_a_bound_on_the_ratio_is_where_the_gradient_ends(clip: Clipper, advantage: float) -> None:
+def test_ratio_bound_ends_the_gradient(clip: Clipper, advantage: float) -> None:
     low, high = shares(clip, advantage)
     assert [ratio for ratio in RATIOS if found(clip, (ratio,), advantage).coefficients[0, 0] == 0.0] == low + high
 
@@ -103,7 +103,7 @@ def coefficient(clip: Clipper, ratio: float, advantage: float) -> float:
 
 @pytest.mark.parametrize("clip", [Cap(5.0), Cap(1.2, 0.8), Flip(0.2, 0.5, 3.0)], ids=str)
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
-def test_a_bound_on_a_weight_is_where_the_weight_is_another(clip: Clipper, advantage: float) -> None:
+def test_weight_bound_changes_the_weight(clip: Clipper, advantage: float) -> None:
     low, high = shares(clip, advantage)
     turned = isinstance(clip, Flip) and advantage > 0
     other = [

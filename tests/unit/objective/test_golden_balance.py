@@ -53,13 +53,13 @@ def test_loss_and_gradients_equal_those_of_flowrl(name: str) -> None:
     np.testing.assert_allclose(found.log_z_coefficients, wanted["grad_wrt_logZ"], rtol=VERL_LENGTHS, atol=1e-12)
 
 
-def test_the_variants_of_flowrl_differ_but_where_nothing_is_above_ten() -> None:
+def test_flowrl_variants_differ_only_above_ten() -> None:
     losses = {name: loss_of(objective, BATCH, NEW, log_z=LOG_Z)[0] for name, objective in OBJECTIVES.items()}
     assert losses.pop("max10_clamp_upstream_verl_PR4397_6ea5d18") == losses["released_unclipped_weight"]
     assert len({round(loss, 6) for loss in losses.values()}) == len(losses)
 
 
-def test_vargrad_is_the_variance_of_the_residual_and_its_optimum_that_of_the_file() -> None:
+def test_vargrad_is_residual_variance_at_golden_optimum() -> None:
     objective = replace(recipe("flowrl-vargrad").objective, weight=Unweighted())
     loss, gradient = loss_of(objective, BATCH, NEW)
     assert loss == pytest.approx(FLOWRL["log_partition_variance_loss(no logZ)"], rel=GOLDEN)
@@ -72,7 +72,7 @@ def test_vargrad_is_the_variance_of_the_residual_and_its_optimum_that_of_the_fil
         assert loss_of(learned, BATCH, NEW, log_z=np.full(4, best + off))[0] > loss
 
 
-def test_a_weighted_optimum_is_where_the_weighted_loss_is_least() -> None:
+def test_weighted_optimum_minimises_the_weighted_loss() -> None:
     objective = recipe("flowrl-vargrad").objective
     loss = loss_of(objective, BATCH, NEW)[0]
     learned = replace(objective, log_z=PAPER.log_z)
@@ -126,7 +126,7 @@ def residuals(objective: Any, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("units", [recipe("paced").objective.scale, InverseTemperature(20.0)])
-def test_the_temperature_of_paced_divides_and_that_of_flowrl_multiplies(units: Any) -> None:
+def test_paced_temperature_divides_and_flowrl_multiplies(units: Any) -> None:
     """0.05 and 20 are one number, in either word."""
     objective = replace(recipe("paced").objective, scale=units)
     found = residuals(objective, log_z=LOG_Z)
@@ -134,14 +134,14 @@ def test_the_temperature_of_paced_divides_and_that_of_flowrl_multiplies(units: A
     np.testing.assert_allclose(found, LOG_Z + drift - BATCH.rewards / 0.05, rtol=1e-12)
 
 
-def test_without_an_anchor_the_residual_is_that_of_the_policy_alone() -> None:
+def test_residual_without_anchor_is_the_policys() -> None:
     objective = replace(PAPER, anchor=NoAnchor(), log_z=NoLogZ(), weight=Unweighted())
     found = residuals(objective)
     mean = (NEW * BATCH.mask).sum(1) / BATCH.mask.sum(1)
     np.testing.assert_allclose(found, mean - 15 * np.array(FLOWRL["derived"]["adv"]), rtol=GOLDEN)
 
 
-def test_the_optimum_of_a_group_of_one_has_no_gradient() -> None:
+def test_optimum_of_one_has_no_gradient() -> None:
     """With one rollout a prompt log Z is not identified."""
     objective = replace(recipe("flowrl-vargrad").objective, log_z=GroupOptimum())
     batch = replace(BATCH, group_ids=np.arange(4))

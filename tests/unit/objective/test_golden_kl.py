@@ -36,7 +36,7 @@ def penalty(point: Any, logp: Any, ref: Any, old: Any = None) -> tuple[Any, Any]
 
 
 @pytest.mark.parametrize(("name", "point"), [("k2", K2(1.0)), ("k3", K3(1.0))])
-def test_value_and_slope_of_a_token_are_those_of_verl(name: str, point: Any) -> None:
+def test_token_value_and_slope_match_verl(name: str, point: Any) -> None:
     tokens, wanted = HELD["per_sample"], HELD["per_sample"]["estimators"][name]
     value, slope = penalty(point, tokens["logp"], tokens["ref_logp"])
     np.testing.assert_allclose(value, wanted["value"], rtol=GOLDEN, atol=1e-12)
@@ -77,7 +77,7 @@ def test_expected_value_and_gradient_equal_the_enumerated_ones(
     np.testing.assert_allclose(slope, EXACT[key][gradient], atol=GOLDEN)
 
 
-def test_the_penalties_that_are_right_have_the_gradient_of_the_reverse_divergence() -> None:
+def test_correct_penalties_have_the_reverse_kl_gradient() -> None:
     wanted = EXACT["grad_reverse_KL_logits"]
     for point, behaviour in ((K2(1.0), LOGITS), (K2(1.0, True), BEHAVIOUR), (K3(1.0, True), BEHAVIOUR)):
         np.testing.assert_allclose(expected(point, behaviour)[1], wanted, atol=GOLDEN)
@@ -85,7 +85,7 @@ def test_the_penalties_that_are_right_have_the_gradient_of_the_reverse_divergenc
     np.testing.assert_allclose(expected(K3(1.0), LOGITS)[1], EXACT["grad_forward_KL_logits"], atol=GOLDEN)
 
 
-def test_k1_in_the_loss_is_refused_and_k1_in_the_reward_is_the_reverse_divergence() -> None:
+def test_k1_in_loss_refused_in_reward_reverse_kl() -> None:
     with pytest.raises(IncoherentObjectiveError, match="gradient of 0 on average"):
         recipe("grpo").but("mine", "none", kl=(K1(0.1), "wrong"))
     old, ref = log_softmax(LOGITS), log_softmax(REF)

@@ -82,7 +82,7 @@ def outputs(case: Any, gradient: str = "grad_wrt_new_logp") -> tuple[float, Any]
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_loss_and_gradient_equal_those_of_verl_and_trl(name: str) -> None:
+def test_loss_and_gradient_match_verl_and_trl(name: str) -> None:
     loss, gradient = loss_of(OBJECTIVES[name], BATCH, NEW)
     wanted, slopes = outputs(CASES[name])
     assert loss == pytest.approx(wanted, abs=VERL_LENGTHS)  # of terms near 1, some of which cancel
@@ -90,11 +90,11 @@ def test_loss_and_gradient_equal_those_of_verl_and_trl(name: str) -> None:
     assert np.all(gradient[~BATCH.mask] == 0.0)
 
 
-def test_every_case_of_the_file_is_reproduced_or_refused() -> None:
+def test_every_golden_case_is_reproduced_or_refused() -> None:
     assert set(OBJECTIVES) | NO_POINT == set(CASES)
 
 
-def test_an_objective_has_the_numbers_of_no_other_case() -> None:
+def test_objective_matches_no_other_case() -> None:
     same = [
         {"gspo_3e-4_4e-4", "trl_grpo_levelsequence_eps_low0.0003_eps_high0.0004"},
         {"sapo_1.0_1.05", "trl_sapo_"},
@@ -114,12 +114,12 @@ def test_a_cap_that_is_a_distance_is_refused() -> None:
 
 
 @pytest.mark.parametrize("recipe_name", ["grpo", "dr-grpo", "dapo", "gspo"])
-def test_no_recipe_is_the_grpo_of_mlx_lm_lora(recipe_name: str) -> None:
+def test_no_recipe_equals_mlx_lm_lora_grpo(recipe_name: str) -> None:
     objective = replace(recipe(recipe_name).objective, filter=KeepAll(), advantage=Given())
     assert differs(loss_of(objective, BATCH, NEW), outputs(CASES["mlx_lm_lora_as_released_beta0.1_eps1e-4"]), 1e-2)
 
 
-def test_gspo_token_has_the_loss_and_gradient_of_gspo() -> None:
+def test_gspo_token_equals_gspo() -> None:
     gspo = OBJECTIVES["gspo_0.2_0.2"]
     loss, gradient = loss_of(replace(gspo, ratio=SequenceTokenRatio()), BATCH, NEW)
     wanted, slopes = loss_of(gspo, BATCH, NEW)
@@ -145,7 +145,7 @@ def test_sampo_equals_its_paper(name: str) -> None:
     np.testing.assert_allclose(gradient, slopes, rtol=GOLDEN, atol=1e-8)
 
 
-def test_the_recipe_of_sampo_has_its_ratio_clip_and_mean() -> None:
+def test_sampo_has_its_ratio_clip_and_mean() -> None:
     found = recipe("sampo").objective
     mine = replace(found, filter=KeepAll(), advantage=Given(), kl=NoKL())
     assert mine == SAMPO_OBJECTIVES["paper_eps_0.003_0.004_token-mean"]
@@ -200,7 +200,7 @@ def test_advantages_equal_the_golden_ones(case: Any, name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-6 if case["id"] == "near_equal" else GOLDEN, atol=1e-12)
 
 
-def test_the_points_of_the_recipes_are_those_of_their_papers() -> None:
+def test_recipe_points_match_their_papers() -> None:
     assert recipe("dr-grpo").objective.advantage == Centre()
     assert recipe("rloo").objective.advantage == LeaveOneOut()
     assert recipe("maxrl").objective.advantage == MeanScaled()

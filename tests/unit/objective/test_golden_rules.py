@@ -62,14 +62,14 @@ def test_dg_is_gated_by_its_delight(eta: float) -> None:
 
 
 @pytest.mark.parametrize("keep", [0.2, 0.5])
-def test_the_soft_gate_of_kondo_has_the_wanted_mean(keep: float) -> None:
+def test_kondo_soft_gate_has_the_set_mean(keep: float) -> None:
     held = RULES[f"kondo_soft_keep{keep}"]
     found = gate_probabilities(np.array(held["inputs"]["delight"]), keep, held["inputs"]["eta"])
     assert found.mean() == pytest.approx(keep, abs=1e-12)
     np.testing.assert_allclose(found, held["outputs"]["gate_prob"], rtol=1e-4)  # 20 halvings of a bracket of 29
 
 
-def test_the_hard_gate_of_kondo_keeps_the_most_delightful_tokens() -> None:
+def test_kondo_hard_gate_keeps_most_delightful_tokens() -> None:
     held = RULES["kondo_hard_topk_0.4"]
     delight = np.array(held["inputs"]["delight"])
     batch = one_token(delight, advantages=np.ones(5), logp_old=-delight[:, None])
@@ -77,7 +77,7 @@ def test_the_hard_gate_of_kondo_keeps_the_most_delightful_tokens() -> None:
     np.testing.assert_array_equal(found[:, 0], held["outputs"]["gate"])
 
 
-def test_the_gate_of_kondo_is_drawn_as_often_as_it_says() -> None:
+def test_kondo_gate_is_drawn_at_its_rate() -> None:
     """400 seeds: a frequency is within 4 standard errors, of which one in 16,000 is not."""
     logp_old, rewards = -np.array([[0.1], [3.0], [0.7], [2.0]]), np.array([1.0, 0.0, 1.0, 0.0])
     batch = one_token(rewards, rewards=rewards, logp_old=logp_old)
@@ -100,7 +100,7 @@ def by_ratio(name: str, clip: Any, advantage: float) -> Any:
 
 
 @pytest.mark.parametrize(("name", "advantage"), [("aspo_A+1", 1.0), ("aspo_A-1", -1.0)])
-def test_aspo_flips_the_weight_of_a_gain_and_drops_what_has_gone_too_far(name: str, advantage: float) -> None:
+def test_aspo_flips_gains_and_drops_far_tokens(name: str, advantage: float) -> None:
     held = RULES[name]
     clip = recipe("aspo").objective.clip
     assert (clip.low, clip.high) == (held["inputs"]["eps_low"], held["inputs"]["eps_high"])
@@ -110,7 +110,7 @@ def test_aspo_flips_the_weight_of_a_gain_and_drops_what_has_gone_too_far(name: s
     assert np.abs(by_ratio(name, clip, advantage) - advantage * wrong).max() > 0.4
 
 
-def test_the_bound_of_aspo_is_on_the_value_and_leaves_the_gradient() -> None:
+def test_aspo_bounds_the_value_not_the_gradient() -> None:
     found = by_ratio("aspo_A+1", Flip(0.2, 0.28, bound=1.5), 1.0)
     np.testing.assert_allclose(found, np.minimum([2.0, 1 / 0.9, 1.0, 1 / 1.2, 0.0], 1.5), rtol=GOLDEN, atol=1e-12)
 
@@ -123,7 +123,7 @@ def test_r2vpo_prices_the_variance_of_the_ratio(strength: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=GOLDEN)
 
 
-def test_vpo_scores_a_set_by_the_best_of_it_in_each_direction() -> None:
+def test_vpo_scores_sets_by_best_per_direction() -> None:
     held = RULES["vpo_set_score"]
     vectors = np.array(held["inputs"]["reward_vectors_G_M_D"])
     wanted = np.array(held["inputs"]["dirichlet_weights_K_D(fixed for the test)"])
@@ -136,7 +136,7 @@ def test_vpo_scores_a_set_by_the_best_of_it_in_each_direction() -> None:
     np.testing.assert_allclose(found, held["outputs"]["group_adv_ddof0"], rtol=1e-6)  # eps 1e-8 of 0.19
 
 
-def test_directions_are_uniform_on_the_simplex_and_one_for_a_group() -> None:
+def test_directions_are_uniform_and_shared_by_groups() -> None:
     """The mean of a coordinate of Dirichlet(1) over 3 is 1/3, its variance 1/18; 4 standard errors."""
     drawn = directions(np.array([4, 4, 9]), 5000, 3, seed=1)
     np.testing.assert_array_equal(drawn[0], drawn[1])

@@ -69,9 +69,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("objective", [*neighbours(), *(held.objective for held in RECIPES.values())], ids=repr)
-def test_loss_and_gradients_equal_those_of_the_naive_twin(
-    objective: Objective, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loss_and_gradients_match_the_naive_twin(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
     exact(monkeypatch)
     scored = objective.score(BATCH)
     found = objective(NEW, scored, **extra(objective))
@@ -106,9 +104,7 @@ def test_the_gradient_is_the_derivative(objective: Objective, monkeypatch: pytes
 
 @pytest.mark.parametrize("objective", neighbours(), ids=repr)
 @pytest.mark.parametrize("garbage", [-np.inf, np.inf, np.nan, 1e30, -3.0])
-def test_what_stands_outside_the_mask_has_no_part_in_the_loss_or_the_gradient(
-    objective: Objective, garbage: float
-) -> None:
+def test_values_outside_the_mask_do_not_count(objective: Objective, garbage: float) -> None:
     wanted = loss_of(objective)
     spoilt = np.where(MASK, NEW, garbage)
     names = ("logp_old", "logp_ref", "token_rewards", "entropies")
@@ -138,7 +134,7 @@ ONE_SIDED = [Clip(0.2, 0.28), MaskNegatives(Clip(0.2, 0.28), 0.2)]
 @pytest.mark.parametrize("clip", [*HOLDING, *ONE_SIDED], ids=repr)
 @pytest.mark.parametrize("ratio", [TokenRatio(), SequenceRatio(), SequenceProduct()], ids=repr)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_bound_that_holds_a_ratio_holds_its_gradient_too(clip: Any, ratio: Any, dtype: Any) -> None:
+def test_bounded_ratio_has_bounded_gradient(clip: Any, ratio: Any, dtype: Any) -> None:
     """exp(400) is infinite in float32: 0 times infinity is no gradient."""
     objective = replace(recipe("dr-grpo").objective, clip=clip, ratio=ratio)
     logp = OLD + np.resize(-np.abs(FAR) if clip in ONE_SIDED else FAR, (len(OLD), 1))
@@ -147,7 +143,7 @@ def test_a_bound_that_holds_a_ratio_holds_its_gradient_too(clip: Any, ratio: Any
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "dr-grpo"])
-def test_a_token_of_advantage_zero_adds_nothing_even_where_its_ratio_overflows(name: str) -> None:
+def test_zero_advantage_adds_nothing_even_at_overflow(name: str) -> None:
     objective = replace(recipe(name).objective, kl=recipe("dr-grpo").objective.kl)
     constant = replace(BATCH, rewards=np.full(len(OLD), 0.5), outcomes=np.resize([0.0, 1.0], len(OLD)))
     loss, gradient = loss_of(objective, constant, OLD + 1000.0)
@@ -155,7 +151,7 @@ def test_a_token_of_advantage_zero_adds_nothing_even_where_its_ratio_overflows(n
     assert np.all(gradient == 0)
 
 
-def test_a_batch_of_which_nothing_counts_has_loss_zero_and_no_gradient() -> None:
+def test_empty_batch_has_zero_loss_and_gradient() -> None:
     empty = replace(BATCH, mask=np.zeros_like(MASK), turns=np.full(MASK.shape, -1))
     for objective in neighbours():
         loss, gradient = loss_of(objective, empty)

@@ -54,14 +54,14 @@ AGGREGATES = [SequenceMean(), TokenMean(), ConstantLength(9), SequenceSum()]
 
 @pytest.mark.parametrize("aggregate", AGGREGATES, ids=repr)
 @pytest.mark.parametrize("clip", CLIPS, ids=repr)
-def test_on_policy_every_clip_has_the_gradient_of_reinforce(clip: Any, aggregate: Any) -> None:
+def test_on_policy_clips_equal_reinforce(clip: Any, aggregate: Any) -> None:
     plain = replace(PLAIN, ratio=OnPolicy(), aggregate=aggregate)
     clipped = replace(PLAIN, clip=clip, aggregate=aggregate)
     same_slopes(loss_of(clipped, BATCH, OLD), loss_of(plain, BATCH, OLD), tolerance=MLX_EXP)
 
 
 @pytest.mark.parametrize("ratio", RATIOS, ids=repr)
-def test_on_policy_every_level_has_the_gradient_of_reinforce_in_sum(ratio: Any) -> None:
+def test_on_policy_levels_sum_to_reinforce(ratio: Any) -> None:
     """A shared ratio gives a rollout's tokens the mean of what they have alone: equal where advantages are."""
     plain = loss_of(replace(PLAIN, ratio=OnPolicy()), BATCH, OLD)
     same_slopes(loss_of(replace(PLAIN, ratio=ratio), BATCH, OLD), plain, tolerance=MLX_EXP)
@@ -78,7 +78,7 @@ def short(tokens: int) -> Batch:
 
 @pytest.mark.parametrize("aggregate", [SequenceMean(), ConstantLength(4)], ids=repr)
 @pytest.mark.parametrize("name", ["grpo", "gspo", "dapo", "cispo", "sapo", "gmpo"])
-def test_at_one_length_aggregates_that_divide_by_it_are_one(name: str, aggregate: Any) -> None:
+def test_length_aggregates_agree_at_one_length(name: str, aggregate: Any) -> None:
     objective = replace(recipe(name).objective, filter=KeepAll())
     found = loss_of(replace(objective, aggregate=aggregate), short(4), NEW[:, :4])
     same(found, loss_of(replace(objective, aggregate=TokenMean()), short(4), NEW[:, :4]))
@@ -98,12 +98,12 @@ def test_rollouts_of_one_token_have_one_ratio(ratio: Any, clip: Any) -> None:
     same(loss_of(replace(point, ratio=ratio), short(1), NEW[:, :1]), wanted)
 
 
-def test_gmpo_at_one_token_is_a_clip_of_the_log_ratio_and_unbounded_is_the_sequence_ratio() -> None:
+def test_gmpo_at_one_token_and_unbounded() -> None:
     wide = replace(PLAIN, clip=GeometricClip(1e9, 1e9))
     same(loss_of(wide), loss_of(replace(PLAIN, ratio=SequenceRatio())))
 
 
-def test_binary_rewards_half_right_have_a_zscore_of_twice_the_centred_one() -> None:
+def test_half_right_zscore_is_twice_the_centred() -> None:
     batch = replace(BATCH, rewards=np.resize([1.0, 0.0], len(NEW)))
     zscore, centre = replace(PLAIN, advantage=ZScore(0, 0.0)), replace(PLAIN, advantage=Centre())
     same(loss_of(zscore, batch), loss_of(centre, batch), factor=2.0)
@@ -111,12 +111,12 @@ def test_binary_rewards_half_right_have_a_zscore_of_twice_the_centred_one() -> N
     same(loss_of(scaled, batch), loss_of(centre, batch), factor=2.0)
 
 
-def test_leave_one_out_is_the_centred_one_times_g_over_g_minus_one() -> None:
+def test_leave_one_out_is_scaled_centred() -> None:
     leave, centre = replace(PLAIN, advantage=LeaveOneOut()), replace(PLAIN, advantage=Centre())
     same(loss_of(leave), loss_of(centre), factor=4 / 3)
 
 
-def test_dropping_constant_groups_changes_a_centred_gradient_by_its_denominator_alone() -> None:
+def test_dropping_constant_groups_changes_only_the_denominator() -> None:
     centre = replace(PLAIN, advantage=Centre())
     batch = replace(BATCH, outcomes=None)  # judged by the reward: the third group is constant
     dropped = replace(centre, filter=DropConstantGroups())
@@ -143,13 +143,13 @@ def test_a_coefficient_of_zero_is_no_penalty() -> None:
     same(loss_of(replace(PLAIN, kl=K3(0.0))), loss_of(PLAIN))
 
 
-def test_a_zscore_without_eps_does_not_change_under_a_scale_and_a_shift() -> None:
+def test_zscore_without_eps_is_affine_invariant() -> None:
     point = replace(PLAIN, advantage=ZScore(1, 0.0))
     moved = replace(BATCH, rewards=3 * BATCH.rewards + 5)
     same(loss_of(point, moved), loss_of(point), tolerance=1e-9)
 
 
-def test_a_weighted_likelihood_of_inverse_temperature_zero_is_sft() -> None:
+def test_zero_inverse_temperature_is_sft() -> None:
     sft = recipe("sft").objective
     same(loss_of(replace(sft, target=Boltzmann(0.0))), loss_of(sft))
 
@@ -160,7 +160,7 @@ def test_sft_is_the_mean_negative_log_likelihood() -> None:
     np.testing.assert_allclose(gradient, -1.0 * MASK / MASK.sum(), rtol=1e-12)
 
 
-def test_weights_have_mean_one_and_the_parts_of_a_data_set_its_gradient() -> None:
+def test_mean_one_weights_and_parts_sum_to_whole() -> None:
     whole = recipe("boltzmann").objective
     weights = whole.weights(BATCH)
     assert weights.mean() == pytest.approx(1, rel=1e-12)
@@ -197,7 +197,7 @@ RESTING = [
 
 
 @pytest.mark.parametrize("name", RESTING)
-def test_at_equal_rewards_a_recipe_with_a_group_baseline_and_no_penalty_rests(name: str) -> None:
+def test_equal_rewards_give_no_gradient_with_group_baseline(name: str) -> None:
     objective = RECIPES[name].objective
     loss, gradient = loss_of(replace(objective, filter=KeepAll()), replace(BATCH, rewards=np.full(len(NEW), 0.3)))
     assert loss == 0

@@ -59,7 +59,7 @@ def balance(**points: Any) -> Any:
     [(InverseTemperature(3.0), 3.0), (Temperature(0.4), 2.5), (RewardUnits(0.4), 2.5)],
     ids=repr,
 )
-def test_a_balance_is_zero_at_the_boltzmann_target_and_there_alone(regression: Any, scale: Any, inverse: float) -> None:
+def test_balance_is_zero_only_at_the_target(regression: Any, scale: Any, inverse: float) -> None:
     target, log_z = boltzmann(ARMS, REFERENCE, inverse)
     batch, logp = bandit(target)
     objective = balance(scale=scale, regression=regression)
@@ -73,7 +73,7 @@ def test_a_balance_is_zero_at_the_boltzmann_target_and_there_alone(regression: A
     assert loss_of(objective, batch, logp, **off)[0] > 1e-7
 
 
-def test_vargrad_is_zero_at_the_target_without_being_told_log_z() -> None:
+def test_vargrad_is_zero_at_target_without_log_z() -> None:
     target, _ = boltzmann(ARMS, REFERENCE, 3.0)
     batch, logp = bandit(target)
     loss, gradient = loss_of(balance(log_z=GroupOptimum()), batch, logp)
@@ -86,20 +86,20 @@ def test_vargrad_does_not_change_when_rewards_shift() -> None:
     same(loss_of(objective, replace(BATCH, rewards=BATCH.rewards + 3)), loss_of(objective), tolerance=1e-10)
 
 
-def test_a_soft_value_of_infinite_temperature_is_the_mean_and_of_zero_the_largest() -> None:
+def test_soft_value_limits_are_mean_and_maximum() -> None:
     for temperature, value in ((float("inf"), ARMS.mean()), (0.0, 1.0)):
         objective = replace(recipe("oapl").objective, log_z=SoftValue(temperature), anchor=BehaviourPolicy())
         batch, _ = bandit(REFERENCE)
         np.testing.assert_allclose(objective.score(batch).rewards, ARMS - value, atol=1e-12)
 
 
-def test_units_of_nats_and_of_reward_are_one_balance() -> None:
+def test_nat_and_reward_units_give_one_balance() -> None:
     """(t D - (r - V))^2 = t^2 (D + V / t - r / t)^2."""
     nats = replace(recipe("oapl").objective, scale=Temperature(0.3), log_z=SoftValue(0.3))
     same(loss_of(replace(nats, scale=RewardUnits(0.3))), loss_of(nats), factor=0.09, tolerance=1e-10)
 
 
-def test_a_huber_wider_than_every_residual_is_a_square() -> None:
+def test_wide_huber_is_a_square() -> None:
     same(loss_of(balance(regression=Huber(1e6))), loss_of(balance()))
 
 
@@ -121,14 +121,14 @@ def test_a_regression_obeys_its_three_laws(regression: Any) -> None:
     assert np.all(np.diff(slope) >= -1e-12)
 
 
-def test_a_target_policy_has_no_gradient_where_it_is_its_target() -> None:
+def test_target_policy_rests_at_its_target() -> None:
     objective = recipe("tpo").objective
     scored = objective.score(bandit(REFERENCE)[0])
     at = np.log(scored.targets)
     assert np.abs(loss_of(objective, bandit(REFERENCE)[0], at[:, None])[1]).max() < 1e-6
 
 
-def test_learned_log_z_at_the_optimum_of_each_group_is_vargrad() -> None:
+def test_log_z_at_group_optimum_is_vargrad() -> None:
     objective = balance(log_z=GroupOptimum())
     learned = replace(objective, log_z=Learned())
     mean = ((NEW - BATCH.logp_ref) * MASK).sum(1) / MASK.sum(1)

@@ -58,13 +58,13 @@ def test_a_name_is_found_as_people_write_it(written: str, name: str) -> None:
     assert recipe(written) is RECIPES[name]
 
 
-def test_a_recipe_that_there_is_not_is_refused_with_those_there_are() -> None:
+def test_unknown_recipe_is_refused_with_all_names() -> None:
     with pytest.raises(UsageError, match=r"^there is no recipe 'ppo2'; there are REINFORCE, RLOO, "):
         recipe("ppo2")
 
 
 @pytest.mark.parametrize("found", RECIPES.values(), ids=title)
-def test_each_axis_prints_on_a_line_with_its_source(found: Recipe) -> None:
+def test_each_axis_prints_with_its_source(found: Recipe) -> None:
     head, *lines = str(found).splitlines()
     assert head.startswith(f"{found.name}: {type(found.objective).__name__}, {found.reference}")
     lines = lines[1:] if found.base else lines
@@ -86,7 +86,7 @@ def test_a_constant_says_whose_it_is(found: Recipe) -> None:
 
 
 @pytest.mark.parametrize("found", RECIPES.values(), ids=title)
-def test_a_recipe_is_stored_as_toml_and_loads_back_equal(found: Recipe) -> None:
+def test_recipe_round_trips_through_toml(found: Recipe) -> None:
     again = from_toml(to_toml(found))
     assert again == found
     assert hash(again) == hash(found)
@@ -106,7 +106,7 @@ def test_recipes_are_all_different_and_cannot_be_changed() -> None:
         recipe("grpo").name = "mine"  # type: ignore[misc]
 
 
-def test_a_neighbour_of_ones_own_is_a_diff_with_its_source_and_is_stored_too() -> None:
+def test_custom_recipe_is_a_stored_diff() -> None:
     mine = recipe("grpo").but("mine", "a sweep", clip=(Clip(0.1, float("inf")), 'tried "all" \x7f [ours]'))
     assert mine.changes == ("clip",)
     assert mine.base == "GRPO"
@@ -152,12 +152,12 @@ INCOHERENT: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("points", "message"), INCOHERENT)
-def test_points_that_do_not_go_together_raise_when_built(points: dict[str, Any], message: str) -> None:
+def test_incoherent_points_raise_when_built(points: dict[str, Any], message: str) -> None:
     with pytest.raises(IncoherentObjectiveError, match=message):
         replace(GRPO, **points)
 
 
-def test_balances_that_do_not_go_together_raise_when_built() -> None:
+def test_incoherent_balances_raise_when_built() -> None:
     balance = recipe("flowrl-vargrad").objective
     with pytest.raises(IncoherentObjectiveError, match="GroupOptimum is the optimum of Squared"):
         replace(balance, regression=Huber(1.0))
@@ -175,7 +175,7 @@ def test_balances_that_do_not_go_together_raise_when_built() -> None:
         ({"filter": None}, "^filter is a NoneType, wanted a point of Filter"),
     ],
 )
-def test_what_is_no_point_of_an_axis_is_refused(points: dict[str, Any], message: str) -> None:
+def test_non_point_of_an_axis_is_refused(points: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         replace(GRPO, **points)
 
@@ -190,7 +190,7 @@ def test_an_axis_that_there_is_not_is_refused() -> None:
 FAMILIES = (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood)
 
 
-def test_the_table_has_a_row_for_every_recipe_and_its_changes_in_bold() -> None:
+def test_table_has_every_recipe_and_bold_changes() -> None:
     rows = [line for family in FAMILIES for line in table(family).splitlines()[2:]]
     assert len(rows) == len(RECIPES)
     text = "\n".join(rows)
@@ -205,7 +205,7 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "objectives.md"
 
 
-def test_the_tables_of_the_page_are_those_of_the_recipes() -> None:
+def test_page_tables_match_the_recipes() -> None:
     text = PAGE.read_text("utf-8")
     for family in FAMILIES:
         assert table(family) in text, f"stale: print(karl_fast.objective.table({family.__name__}))"
@@ -238,7 +238,7 @@ def test_recipes_are_stored_and_computed_without_a_framework() -> None:
     assert done.stdout.splitlines() == ["[[-0.5], [-0.5]]"]
 
 
-def test_a_recipe_stored_before_the_axis_of_entropy_loads() -> None:
+def test_recipe_from_before_entropy_loads() -> None:
     text = to_toml(recipe("grpo"))
     start = text.index("[entropy]")
     old = text[:start] + text[text.index("[aggregate]") :]

@@ -26,7 +26,7 @@ NEAR = type(BATCH)(**{**vars(BATCH), "logp_old": LOGP + 0.3 * (OLD + 1), "logp_r
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_gradient_is_that_of_torch_autograd_of_the_naive_form(name: str) -> None:
+def test_gradient_matches_torch_autograd(name: str) -> None:
     torch = pytest.importorskip("torch")
     objective = recipe(name).objective
     scored = objective.score(NEAR)
@@ -46,7 +46,7 @@ def test_the_gradient_is_that_of_torch_autograd_of_the_naive_form(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["dapo", "gspo", "tpo", "sft"])
-def test_the_gradient_in_numpy_is_that_of_finite_differences(name: str) -> None:
+def test_numpy_gradient_matches_finite_differences(name: str) -> None:
     """By logits: ``d logp / d z = [v = y] - softmax(z)``."""
     objective = recipe(name).objective
     scored = objective.score(NEAR)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PHASES = {
-    "going on": "_go_on",
+    "going on": "_restore_checkpoint",
     "rollouts": "Generation.__call__",
     "record": "FinishedRollouts.add",
     "rewards": "RewardFunctions.__call__",
     "log-probabilities": "Preparer.__call__",
     "step": "PolicyLearner._step",
-    "log": "Journal.write",
+    "log": "RolloutLog.write",
     "metrics": "JsonLines.log",
     "checkpoint": "OnlineRun.save",
 }

@@ -35,7 +35,7 @@ def joined(one: LanguageModel, said: str, answer: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_turn_that_ended_is_followed_as_the_template_follows_it(name: str) -> None:
+def test_ended_turn_is_followed_by_the_template(name: str) -> None:
     one, turns = policy(name), [user("Hi"), {"role": "assistant", "content": "Hello."}, user("And?")]
     whole = one.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
     behind = whole[whole.rindex("Hello.") :]

@@ -121,7 +121,7 @@ def told(settings: Online, capsys: pytest.CaptureFixture[str]) -> tuple[list[str
 
 
 @pytest.mark.parametrize("name", REWARDS)
-def test_a_reward_function_that_fails_is_named_with_what_to_do(
+def test_failing_reward_function_is_named_with_a_hint(
     online: Callable[..., Online], bad: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sentence, why, hint = REWARDS[name]
@@ -136,7 +136,7 @@ def test_a_reward_function_that_fails_is_named_with_what_to_do(
     assert str(alarm.hint).startswith(hint)
 
 
-def test_what_a_function_raised_is_told_with_its_line(
+def test_raised_error_is_reported_with_its_line(
     online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, _ = told(online(rewards={f"{bad}:raises": 1.0}), capsys)
@@ -155,7 +155,7 @@ def test_functions_that_say_nothing_teach_nothing(
     assert alarm.hint == "give every rollout a component that has something to say of it"
 
 
-def test_an_environment_that_dies_is_named_by_its_prompt(
+def test_dead_environment_is_named_by_prompt(
     online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, alarm = told(online(rewards={}, environment=f"{bad}:Dies", max_turns=2, max_context=64), capsys)
@@ -166,7 +166,7 @@ def test_an_environment_that_dies_is_named_by_its_prompt(
     assert str(alarm).endswith("; the most for environment: raised")
 
 
-def test_a_policy_that_only_repeats_is_told_from_a_task_that_is_too_hard(
+def test_repeating_policy_is_distinguished_from_hard_task(
     online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = online(model=f"{bad}:repeats", alarms=Alarms(flat_rounds=2))
@@ -181,7 +181,7 @@ def test_a_policy_that_only_repeats_is_told_from_a_task_that_is_too_hard(
     assert {row["finish"] for row in rows} == {"length"}
 
 
-def test_prompts_without_room_for_an_answer_are_counted_or_refused(
+def test_too_long_prompts_are_counted_or_refused(
     online: Callable[..., Online], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UsageError) as raised:
@@ -204,9 +204,7 @@ def test_prompts_without_room_for_an_answer_are_counted_or_refused(
         ('{"prompt": "1", "id": {"a": 1}}', 'line 1: id is {"a": 1}, wanted a text or a number'),
     ],
 )
-def test_a_prompt_that_cannot_be_asked_is_refused_by_its_line(
-    online: Callable[..., Online], tmp_path: Path, line: str, says: str
-) -> None:
+def test_invalid_prompt_is_refused_by_line(online: Callable[..., Online], tmp_path: Path, line: str, says: str) -> None:
     (tmp_path / "prompts.jsonl").write_text(line + "\n")
     with pytest.raises(UsageError, match=re.escape(f"prompts.jsonl, {says}")):
         rl(online())
@@ -218,12 +216,12 @@ def test_a_prompt_that_the_template_refuses_is_named(online: Callable[..., Onlin
         rl(online())
 
 
-def test_a_byte_order_mark_and_null_ids_are_no_fault(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_byte_order_mark_and_null_ids_pass(online: Callable[..., Online], tmp_path: Path) -> None:
     text = '\ufeff{"prompt": "1 2", "id": null}\n{"prompt": "2 1", "id": null}\n'
     (tmp_path / "prompts.jsonl").write_text(text, "utf-8")
     rl(online(rounds=1))
     assert {row["prompt_id"] for row in lines(tmp_path / "out" / "rollouts.jsonl")} == {"0", "1"}
 
 
-def test_every_kind_of_missing_reward_has_something_to_do() -> None:
+def test_every_missing_reward_has_a_hint() -> None:
     assert set(MISSING.values()) <= HINTS.keys()

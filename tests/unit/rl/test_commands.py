@@ -45,7 +45,7 @@ def begun(place: Path, out: str, rounds: int, *more: str) -> subprocess.Popen[by
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_process_that_is_stopped_anywhere_goes_on_to_the_same_bytes(place: Path, stop: signal.Signals) -> None:
+def test_stopped_process_resumes_to_the_same_bytes(place: Path, stop: signal.Signals) -> None:
     config = place / "examples" / "rl" / "reversal.toml"
     if "save_every" not in config.read_text():
         config.write_text("save_every = 3\n" + config.read_text())
@@ -77,7 +77,7 @@ def test_a_process_that_is_stopped_anywhere_goes_on_to_the_same_bytes(place: Pat
     ],
     ids=["rl", "ablate"],
 )
-def test_a_signal_after_the_last_round_says_what_there_is(
+def test_signal_after_last_round_reports_the_result(
     place: Path, command: str, flags: tuple[str, ...], left: str
 ) -> None:
     shutil.rmtree(place / "runs" / "ended", ignore_errors=True)
@@ -126,7 +126,7 @@ def test_a_recipe_is_printed_an_axis_a_line(place: Path) -> None:
     )
 
 
-def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
+def test_usage_errors_are_one_sentence(place: Path) -> None:
     assert "model, prompts and out are not set" in run(place, "rl", code=2).stderr
     assert "--config is empty, wanted a file of settings" in run(place, "rl", "--config", "", code=2).stderr
     nowhere = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "", code=2)
@@ -148,7 +148,7 @@ def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
     assert "there is no arm 'best'" in wrong.stderr
 
 
-def test_an_ablation_prints_an_arm_a_line_and_goes_on_where_it_was(place: Path) -> None:
+def test_ablation_prints_arms_and_resumes(place: Path) -> None:
     words = ["ablate", "--config", "examples/rl/reversal.toml", "--out", "ablations", "--rounds", "3", "--seeds", "0,1"]
     done = run(place, *words)
     arms = ["baseline", "no_kl", "asym_clip", "dynamic", "token_loss"]
@@ -172,7 +172,7 @@ def test_only_options_that_there_are_are_named(place: Path) -> None:
     assert "--seeds has 1 twice" in twice.stderr
 
 
-def test_the_last_rollouts_of_a_run_are_shown_whole(place: Path, tmp_path: Path) -> None:
+def test_last_rollouts_are_shown_whole(place: Path, tmp_path: Path) -> None:
     made = {"round": 4, "learned": True, "finish": "stop", "missing": None, "components": {"one": 0.25, "two": 1}}
     said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a\x1b[2J\nb " + "long " * 300}]
     logged = [made | {"id": f"{n}-0", "prompt_id": "p", "reward": n / 4, "messages": said} for n in range(3)]
@@ -212,7 +212,7 @@ def brevity(completions, **columns):
 """
 
 
-def test_a_run_without_a_step_ends_with_1_and_names_the_filter(place: Path, tmp_path: Path) -> None:
+def test_run_without_step_names_the_filter(place: Path, tmp_path: Path) -> None:
     """A reward above 0 for every answer: SAMPO takes all of them for right, though the outcomes of groups differ."""
     (tmp_path / "rewards.py").write_text(BREVITY)
     root = place / "examples" / "rl"

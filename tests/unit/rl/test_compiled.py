@@ -82,12 +82,12 @@ def assert_same_as_plain(policy: Policy) -> None:
 
 
 @pytest.mark.usefixtures("compiling")
-def test_a_language_model_with_adapters_gives_the_numbers_of_plain_passes(language: Policy) -> None:
+def test_compiled_adapters_equal_plain_passes(language: Policy) -> None:
     assert_same_as_plain(language)
 
 
 @pytest.mark.usefixtures("compiling")
-def test_a_model_that_is_trained_whole_gives_them_too(reversal: ModuleType) -> None:
+def test_compiled_whole_model_equals_plain_passes(reversal: ModuleType) -> None:
     import mlx.core as mx
     from mlx.utils import tree_map
 
@@ -98,7 +98,7 @@ def test_a_model_that_is_trained_whole_gives_them_too(reversal: ModuleType) -> N
 
 
 @pytest.mark.usefixtures("compiling")
-def test_a_call_has_the_weights_of_its_time_and_leaves_them_whole(reversal: ModuleType) -> None:
+def test_call_uses_current_weights_and_keeps_them(reversal: ModuleType) -> None:
     import mlx.core as mx
     from mlx.utils import tree_flatten, tree_map
 
@@ -117,7 +117,7 @@ def test_a_call_has_the_weights_of_its_time_and_leaves_them_whole(reversal: Modu
 
 
 @pytest.mark.usefixtures("compiling")
-def test_lengths_that_are_almost_the_same_share_a_trace(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similar_lengths_share_a_trace(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, traced = reversal.Reversal(longest=64), list[tuple[int, ...]]()
     body = policy.body
 
@@ -150,9 +150,7 @@ def test_a_draw_says_what_an_uncompiled_one_says(language: Policy) -> None:
 
 
 @pytest.mark.usefixtures("compiling")
-def test_places_of_a_draw_are_traced_once_and_have_the_weights_of_now(
-    reversal: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_positions_are_traced_once_with_current_weights(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlx.core as mx
     from mlx.utils import tree_map
 
@@ -215,7 +213,7 @@ def test_caches_of_another_kind_are_not_compiled(
     assert not Decoder(policy, 1.0, compile=True, places=True)._whole
 
 
-def test_places_are_compiled_where_the_same_few_come_again(online: Callable[..., Online], reversal: ModuleType) -> None:
+def test_positions_are_compiled_where_they_repeat(online: Callable[..., Online], reversal: ModuleType) -> None:
     policy = reversal.policy(seed=1)
     alike = [Prompt(str(n), n, ({"role": "user", "content": f"{n} 2"},)) for n in range(3)]
     longer = Prompt("3", 3, ({"role": "user", "content": "1 2 3"},))
@@ -260,7 +258,7 @@ def test_a_run_learns_what_an_uncompiled_one_learns(online: Callable[..., Online
 
 
 @pytest.mark.usefixtures("compiling")
-def test_a_run_that_goes_on_ends_with_the_bytes_of_one_that_did_not_stop(online: Callable[..., Online]) -> None:
+def test_resumed_compiled_run_has_the_same_bytes(online: Callable[..., Online]) -> None:
     asked = {"compile": True, "save_every": 1}
     whole, parts = (f"{online().out}-{name}" for name in ("whole", "parts"))
     rl(online(rounds=3, out=whole, **asked))
@@ -287,7 +285,7 @@ def test_traces_are_not_kept_without_end() -> None:
     assert compiled(scaled, 2.0) is not first
 
 
-def test_sizes_are_rounded_up_by_a_sixteenth_at_most_to_sixteen_an_octave() -> None:
+def test_sizes_are_rounded_by_at_most_a_sixteenth() -> None:
     sizes = np.arange(1, 5000)
     found = np.array([round_size(int(size)) for size in sizes])
     assert (found >= sizes).all()
@@ -298,7 +296,7 @@ def test_sizes_are_rounded_up_by_a_sixteenth_at_most_to_sixteen_an_octave() -> N
     assert round_size(0) == 0
 
 
-def test_what_is_no_array_has_a_function_of_its_own() -> None:
+def test_other_arguments_have_their_own_function() -> None:
     import mlx.core as mx
     import mlx.nn as nn
 

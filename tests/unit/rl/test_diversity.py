@@ -37,7 +37,7 @@ def test_diversity_is_of_the_tokens_of_the_policy() -> None:
     assert same["unique"] == 0.5
 
 
-def test_the_learned_log_z_is_in_the_metrics_and_moves(online: Callable[..., Online]) -> None:
+def test_learned_log_z_is_in_metrics_and_moves(online: Callable[..., Online]) -> None:
     settings = online(recipe="flowrl", rounds=6, log_z_learning_rate=0.05)
     rl(settings)
     found = [line["log_z"] for line in lines(Path(settings.out) / "metrics.jsonl")]

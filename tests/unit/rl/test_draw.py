@@ -42,7 +42,7 @@ def test_first_tokens_follow_the_softmax_at_the_temperature(policy: Any) -> None
         assert turn.entropy[0] == pytest.approx(-(chance * np.log(chance)).sum(), abs=1e-5)
 
 
-def test_a_turn_ends_with_its_end_or_with_its_budget(policy: Any) -> None:
+def test_turn_ends_by_token_or_budget(policy: Any) -> None:
     budgets = [1, 3, 6] * 30
     turns = generate_turns(policy, [[1, 2, 8]] * 90, budgets, temperature=1.0, rows=40, seed=0)
     for turn, budget in zip(turns, budgets, strict=True):
@@ -54,7 +54,7 @@ def test_a_turn_ends_with_its_end_or_with_its_budget(policy: Any) -> None:
     assert {turn.ended for turn in turns} == {True, False}
 
 
-def test_what_is_drawn_is_a_function_of_the_seed(policy: Any) -> None:
+def test_draw_is_a_function_of_the_seed(policy: Any) -> None:
     contexts = [[1, 2, 8], [3, 8], [1, 2, 8], [4, 5, 6, 8]] * 4
     first, again, other = (
         generate_turns(policy, contexts, [5] * 16, temperature=1.0, rows=64, seed=seed) for seed in (7, 7, 8)
@@ -64,7 +64,7 @@ def test_what_is_drawn_is_a_function_of_the_seed(policy: Any) -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, TEMPERATURE])
-def test_log_probabilities_of_a_draw_are_those_of_the_training_forward(language: Any, temperature: float) -> None:
+def test_drawn_logp_equals_the_training_forward(language: Any, temperature: float) -> None:
     from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.rollout import Packed
 

@@ -48,7 +48,7 @@ def collected(
     )
 
 
-def test_the_mask_is_of_the_tokens_that_the_policy_drew_and_of_no_other(language: Any) -> None:
+def test_mask_covers_exactly_the_policys_tokens(language: Any) -> None:
     rollouts, said = collected(language, Counter, RolloutBudget(60, turns=5, turn_tokens=12))
     assert not said
     for rollout in rollouts:
@@ -96,7 +96,7 @@ def test_a_rollout_stays_within_its_budgets(language: Any, budget: RolloutBudget
         assert len(rollout.states) <= budget.turns
 
 
-def test_a_prompt_that_fills_the_context_leaves_nothing_to_say(language: Any) -> None:
+def test_full_context_leaves_no_turn(language: Any) -> None:
     rollouts, _ = collected(language, Counter, RolloutBudget(10, context=3))
     assert all(rollout.length == 0 and np.isnan(rollout.reward) for rollout in rollouts)
     assert {rollout.missing for rollout in rollouts} == {"no tokens: the prompt leaves no room"}
@@ -115,9 +115,7 @@ class Longwinded(Counter):
 
 
 @pytest.mark.parametrize(("opening", "said"), [(2_000, 0), (1, 1)])
-def test_what_an_environment_says_beyond_the_context_ends_the_rollout_and_is_no_part_of_it(
-    language: Any, opening: int, said: int
-) -> None:
+def test_answer_beyond_the_context_ends_the_rollout(language: Any, opening: int, said: int) -> None:
     make = type("Longwinded", (Longwinded,), {"opening": opening})
     rollouts, _ = collected(language, make, RolloutBudget(60, turns=5, context=50, turn_tokens=5))
     for rollout in rollouts:
@@ -153,7 +151,7 @@ class Dies(Counter):
 
 
 @pytest.mark.parametrize("where", ["init", "reset", "step", "score"])
-def test_an_environment_that_dies_costs_its_reward_and_is_named(language: Any, where: str) -> None:
+def test_dead_environment_loses_its_reward_by_name(language: Any, where: str) -> None:
     make = type("Dies", (Dies,), {"where": where})
     rollouts, said = collected(language, make, RolloutBudget(60, turns=5, turn_tokens=5))
     assert {rollout.missing for rollout in rollouts} == {"environment: raised"}
@@ -207,9 +205,7 @@ def test_an_environment_that_hangs_is_given_up(language: Any) -> None:
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
-def test_an_observation_that_the_template_refuses_costs_its_reward(
-    language: Any, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_untemplatable_observation_loses_its_reward(language: Any, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = language.tokenizer.apply_chat_template
 
     def strict(messages: list[Any], **more: Any) -> Any:

@@ -135,15 +135,13 @@ def _patient() -> Any:
     return Alarms(missing_share=1.0, flat_rounds=0)
 
 
-def test_the_counts_of_a_resumed_run_are_those_of_all_its_rounds(failing: Callable[..., Online]) -> None:
+def test_resumed_counts_cover_all_rounds(failing: Callable[..., Online]) -> None:
     rl(failing(rounds=1, alarms=_patient()))
     done = rl(failing(rounds=2, alarms=_patient()), resume=True)
     assert done.missing == {why: count * 2 for why, count in COUNTS.items()}
 
 
-def test_the_command_says_each_failure_and_the_counts_of_the_run(
-    failing: Callable[..., Online], tmp_path: Path
-) -> None:
+def test_command_reports_failures_and_counts(failing: Callable[..., Online], tmp_path: Path) -> None:
     done = _command(failing(), tmp_path)
     assert done.returncode == 0, done.stderr
     said = done.stderr.splitlines()

@@ -59,7 +59,7 @@ def stop(settings: Online, monkeypatch: pytest.MonkeyPatch, round: int) -> None:
 
 
 @pytest.mark.parametrize(("round", "again"), [(1, [0, 16, 16, 16]), (4, [0, 0])])
-def test_whole_draws_are_read_and_the_bytes_are_the_same(
+def test_whole_draws_are_read_with_same_bytes(
     online: Callable[..., Online],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -76,7 +76,7 @@ def test_whole_draws_are_read_and_the_bytes_are_the_same(
     assert not (tmp_path / "out" / FINISHED_FILE).exists()
 
 
-def test_rollouts_of_a_run_with_other_settings_are_not_taken(
+def test_rollouts_of_other_settings_are_ignored(
     online: Callable[..., Online], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn: list[int]
 ) -> None:
     stop(online(temperature=0.5), monkeypatch, 1)
@@ -138,7 +138,7 @@ def same(rollout: Rollout) -> tuple[Any, ...]:
     return (rollout.id, *tokens, rollout.finish, rollout.reward, rollout.components)
 
 
-def test_half_a_surrogate_pair_is_written_as_its_escape_and_read_back(tmp_path: Path, reversal: ModuleType) -> None:
+def test_half_surrogate_round_trips_as_escape(tmp_path: Path, reversal: ModuleType) -> None:
     reversal.write_prompts(tmp_path / "prompts.jsonl", length=2)
     prompts = read_prompts(tmp_path / "prompts.jsonl")[:1]
     sampling, rewards = Sampling(2, budget=RolloutBudget(3)), RewardFunctions((), environment=1.0)

@@ -16,7 +16,7 @@ from karl_fast.rl.generate import Ask, Decoder, Generation, PendingAnswer, Prefi
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt
-from tests.unit.train import model_zoo
+from tests.unit.modeling import model_zoo
 
 if TYPE_CHECKING:
     from karl_fast.rl.rollout import Rollout
@@ -67,7 +67,7 @@ class Fed:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rollout_is_the_same_in_any_batch_and_that_of_a_forward_pass(kind: str) -> None:
+def test_rollout_is_independent_of_its_batch(kind: str) -> None:
     own, asked = policy(kind), [one for one in contexts(6) for _ in range(2)]
     budgets = np.random.default_rng(1).integers(1, 24, len(asked)).tolist()
     assert Decoder(own, 1.0).ragged
@@ -79,9 +79,7 @@ def test_a_rollout_is_the_same_in_any_batch_and_that_of_a_forward_pass(kind: str
 
 
 @pytest.mark.parametrize("kind", ["qwen3_next", "granitemoehybrid"])
-def test_recurrent_states_take_in_no_padding_even_where_their_mask_is_lost(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recurrent_states_never_read_padding(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in batches of mlx-lm that corrupted shorter rows without an error. The last lines show that this is seen."""
     own, asked = policy(kind), contexts(6)
 
@@ -99,7 +97,7 @@ def test_recurrent_states_take_in_no_padding_even_where_their_mask_is_lost(
 
 
 @pytest.mark.parametrize("kind", ["llama4", "gemma2", "afm7"])
-def test_a_model_that_takes_rows_of_one_length_only_is_found_by_trying(kind: str) -> None:
+def test_one_length_model_is_detected(kind: str) -> None:
     own, asked = policy(kind), [one for one in contexts(3) for _ in range(3)]
     assert not Decoder(own, 1.0).ragged
     for context, turn in zip(asked, generate_turns(own, asked, [9] * 9, temperature=1.0, rows=8, seed=3), strict=True):
@@ -121,7 +119,7 @@ def test_a_prompt_is_computed_once_for_its_group(rows: int, monkeypatch: pytest.
     assert fed.prefilled == len(asked[0]) + len(asked[5])
 
 
-def test_rows_that_finish_are_replaced_and_draw_little_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_rows_are_replaced_with_little_waste(monkeypatch: pytest.MonkeyPatch) -> None:
     own = policy("qwen3", frozenset())
     fed, budgets = Fed(own, monkeypatch), np.random.default_rng(2).integers(1, 40, 24).tolist()
     decoder = Decoder(own, 1.0)
@@ -164,7 +162,7 @@ def test_a_conversation_computes_what_is_new(language: Any, monkeypatch: pytest.
     fed = Fed(language, monkeypatch)
     carried = collected(language)
     some = fed.prefilled
-    monkeypatch.setattr(Prefill, "kept", lambda *_: None)
+    monkeypatch.setattr(Prefill, "extract", lambda *_: None)
     fed.seen.clear()
     anew = collected(language, rows=3)
     assert some < fed.prefilled / 2
@@ -175,7 +173,7 @@ def test_a_conversation_computes_what_is_new(language: Any, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_turns_go_on_from_the_caches_of_the_turn_before(kind: str) -> None:
+def test_turns_continue_from_cached_turns(kind: str) -> None:
     own, begun = policy(kind), contexts(7, seed=6)
     said: dict[int, list[tuple[list[int], Turn]]] = {row: [] for row in range(7)}
 
@@ -185,7 +183,7 @@ def test_turns_go_on_from_the_caches_of_the_turn_before(kind: str) -> None:
         if ask.last:
             return None
         more = [*ask.tokens, *turn.tokens.tolist(), *range(20, 24 + (ask.rollout * 5 + len(told)) % 7)]
-        drawn = ask.drawn + len(turn.tokens)
+        drawn = ask.num_drawn + len(turn.tokens)
         return Ask(ask.rollout, more, 5 + ask.rollout % 3, ask.key, drawn, last=len(told) == 2)
 
     asks = [Ask(row, one, 4 + row % 5, rollout_key(9, row), last=False) for row, one in enumerate(begun)]
@@ -196,7 +194,7 @@ def test_turns_go_on_from_the_caches_of_the_turn_before(kind: str) -> None:
             assert np.abs(turn.logp - forward(own, context, turn)).max() < 1e-4
 
 
-def test_other_rows_go_on_while_an_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_rows_continue_during_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     own, enough, calls = policy("qwen3", frozenset()), threading.Event(), [0]
     body = own.body
     decoder = Decoder(own, 1.0)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.modeling import chunked_logp
 from karl_fast.objective import names, recipe
 from karl_fast.objective.axes.advantage import Centre
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.entropy import EntropyBonus
 from karl_fast.objective.axes.kl import ForwardKL, NoKL, ReverseKL
 from karl_fast.objective.axes.kondo_gate import Gated
+from karl_fast.rl import learner as rl_learner
 from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
 from karl_fast.rl.generate import Decoder
 from karl_fast.rl.learner import (
@@ -60,7 +60,7 @@ def learner(policy: Any, name: str | Objective, **passes: Any) -> PolicyLearner:
     from karl_fast.modeling import optimizer as optimizers
     from karl_fast.train.settings import Training
 
-    optimizer = optimizers.build(Training(optimizer="sgd", learning_rate=0.1))
+    optimizer = optimizers.build_optimizer(Training(optimizer="sgd", learning_rate=0.1))
     optimizer.init(policy.model.trainable_parameters())
     objective = recipe(name).objective if isinstance(name, str) else name
     forward = Forward(policy, 1.0, divergence=objective.reads_divergence)
@@ -83,7 +83,7 @@ def learned(
     kept = tree_map(lambda one: one + 0, before)
     one = learner(policy, name, **passes)
     prepared = one.prepare(rollouts, version=0, seed=5)
-    found = one.learn(prepared, seed=5, aim=lambda _: None)
+    found = one.learn(prepared, seed=5, set_learning_rate=lambda _: None)
     after = weights(policy)
     policy.model.update(kept)
     return prepared, found, after
@@ -109,16 +109,16 @@ def test_gradients_of_micro_batches_add_up_in_float32(
     policy.model.update(tree_map(lambda one: one.astype(mx.bfloat16), policy.model.parameters()))
     one = learner(policy, "rloo", micro_batch=1)
     prepared = one.prepare(rollouts, version=0, seed=5)
-    sizes, plain, taken = iter([256.0, *[1.0] * len(rollouts)]), chunked_logp.objective_gradient, dict[str, Any]()
+    sizes, plain, taken = iter([256.0, *[1.0] * len(rollouts)]), rl_learner.objective_gradient, dict[str, Any]()
 
     def sized(*arguments: Any) -> Any:
         evaluation, columns, values = plain(*arguments)
         size = next(sizes)
         return evaluation, columns, {name: mx.full(value.shape, size, value.dtype) for name, value in values.items()}
 
-    monkeypatch.setattr(chunked_logp, "objective_gradient", sized)
+    monkeypatch.setattr(rl_learner, "objective_gradient", sized)
     monkeypatch.setattr(one.optimizer, "update", lambda _, gradient: taken.update(gradient))
-    one.learn(prepared, seed=5, aim=lambda _: None)
+    one.learn(prepared, seed=5, set_learning_rate=lambda _: None)
     assert int(prepared.mask.any(1).sum()) == 18
     assert {str(value.dtype): float(value.max()) for value in taken.values()} == {"mlx.core.bfloat16": 272.0}
 
@@ -170,11 +170,11 @@ def test_a_round_of_one_step_learns_what_one_with_recomputed_log_probabilities_d
 ) -> None:
     same = [replace(one, reward=1.0, outcome=1.0) if one.group == 2 else one for one in rollouts]
     prepared, found, short = learned(policy, same, name, micro_batch=6)
-    assert prepared.found_by_the_step
+    assert prepared.on_policy
     assert all((one["ratio"], one["ratio_std"], one["kl_old"]) == (1.0, 0.0, 0.0) for one in found.drifts)
     monkeypatch.setattr(Preparer, "_one_step", False)
     prepared, plain, whole = learned(policy, same, name, micro_batch=6)
-    assert not prepared.found_by_the_step
+    assert not prepared.on_policy
     np.testing.assert_allclose(found.logp_old, plain.logp_old, atol=2e-6)
     assert (found.logp_old[prepared.packed.mask] < 0).all()
     assert found.losses == pytest.approx(plain.losses, abs=2e-6)
@@ -202,8 +202,8 @@ def test_replayed_rollouts_and_a_second_step_have_log_probabilities_of_their_own
     policy: Any, rollouts: list[Rollout]
 ) -> None:
     older = [replace(one, version=-1) if one.group == 0 else one for one in rollouts]
-    assert not learner(policy, "grpo").prepare(older, version=0, seed=0).found_by_the_step
-    assert not learner(policy, "grpo", minibatches=2).prepare(rollouts, version=0, seed=0).found_by_the_step
+    assert not learner(policy, "grpo").prepare(older, version=0, seed=0).on_policy
+    assert not learner(policy, "grpo", minibatches=2).prepare(rollouts, version=0, seed=0).on_policy
 
 
 @pytest.mark.parametrize("name", names())
@@ -285,7 +285,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(policy: Any, rollouts: li
     assert prepared.scored.advantages is not None
     infinite = np.full_like(prepared.scored.advantages, np.inf)
     broken = replace(prepared, scored=replace(prepared.scored, advantages=infinite))
-    found = one.learn(broken, seed=0, aim=lambda _: None)
+    found = one.learn(broken, seed=0, set_learning_rate=lambda _: None)
     assert (found.skipped, found.losses) == (1, [])
     for key, value in weights(policy).items():
         np.testing.assert_array_equal(value, before[key])

@@ -14,11 +14,10 @@ pytest.importorskip("mlx.core", reason="pip install '.[train]'")
 import mlx.core as mx
 import mlx.nn as nn
 
-from karl_fast.modeling.chunked_logp import join_leaves
-from karl_fast.modeling.log_z_head import LogZHead
-from karl_fast.rl.log_z_trainer import Partition, head_parameters
+from karl_fast.modeling.optimizer import join_leaves
+from karl_fast.rl.log_z import LogZHead, Partition, head_parameters
 from karl_fast.rl.logprobs import Forward
-from karl_fast.rl.memory import of_policy, sizes_of
+from karl_fast.rl.memory import Sizes, estimate_round
 from karl_fast.rl.settings import Online
 
 if TYPE_CHECKING:
@@ -69,8 +68,8 @@ def test_the_gradient_of_log_z_reaches_the_prompts_hidden_states_unless_it_is_de
     traced = partition.trace(Forward(policy, 1.0), tokens, mask)
     assert traced.outputs()["log_z"] @ slopes == pytest.approx(plain().item(), abs=1e-5)
     found = traced.pull({"log_z": slopes})
-    assert set(found) == ({"log_z"} if detached else {"log_z", "policy"})
-    for name, module in (("log_z", partition.head), ("policy", policy.model)):
+    assert set(found) == ({"log_z"} if detached else {"log_z", "model"})
+    for name, module in (("log_z", partition.head), ("model", policy.model)):
         wanted = join_leaves(nn.value_and_grad(module, plain)()[1])
         for vector, value in wanted.items():
             assert (name == "log_z" or not detached) == (float(mx.abs(value).max()) > 0)
@@ -138,9 +137,9 @@ def test_the_plan_of_a_round_has_the_prompts_pass_and_the_head(reversal: ModuleT
     size = policy.body(mx.array([[1]])).shape[-1]
     held: Any = Partition(size, learning_rate=0.1, seed=3).head
     assert head_parameters(size) == sum(array.size for array in join_leaves(held.parameters()).values())
-    sizes = replace(sizes_of(Online(), 400), max_tokens=1)
-    plain, learned = (of_policy(policy, Online(), {}, log_z=log_z).need(sizes) for log_z in (False, True))
+    sizes = replace(Sizes.of_run(Online(), 400), max_tokens=1)
+    plain, learned = (estimate_round(policy, Online(), {}, log_z=log_z).need(sizes) for log_z in (False, True))
     assert learned.adapter == plain.adapter + 24 * head_parameters(size)
     few = replace(sizes, micro_batch=1)
-    memory = of_policy(policy, Online(), {}, log_z=True)
+    memory = estimate_round(policy, Online(), {}, log_z=True)
     assert memory.need(few).learning >= memory.forward(1, 400) + 4 * 400 * size

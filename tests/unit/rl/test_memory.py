@@ -18,11 +18,11 @@ from karl_fast.modeling.load import adapt
 from karl_fast.rl import rl
 from karl_fast.rl.generate import Ask, Decoder, Generation, Turn, rollout_key
 from karl_fast.rl.language_model import LanguageModel
-from karl_fast.rl.memory import RoundMemory, Sizes, of_policy
+from karl_fast.rl.memory import RoundMemory, Sizes, estimate_round
 from karl_fast.rl.settings import Online
 from karl_fast.rl.setup import prepare
 from karl_fast.train import Training
-from tests.unit.train.parts import built
+from tests.unit.modeling.parts import built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ def page_run() -> RoundMemory:
         caches=lambda: make_prompt_cache(model),
         trained_head=False,
     )
-    return of_policy(policy, Online(), config)
+    return estimate_round(policy, Online(), config)
 
 
 def test_the_page_says_what_its_run_needs() -> None:
@@ -146,7 +146,7 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
     turns, each = bool(observed), tokens // 2 if observed else tokens
     context = prompt + tokens + observed if turns else 4096
     sizes = Sizes(4, rows, 4, tokens, context, groups, prompt, turns=turns)
-    planned = of_policy(policy, Online(), config).need(sizes).drawing
+    planned = estimate_round(policy, Online(), config).need(sizes).drawing
     random = np.random.default_rng(0)
     contexts = [row for row in random.integers(0, 97, (groups, prompt)).tolist() for _ in range(4)]
     mx.clear_cache()
@@ -205,7 +205,7 @@ def test_the_plan_counts_the_logits_of_a_reference(direction: str) -> None:
     import mlx.core as mx
     import mlx.nn as nn
 
-    from karl_fast.modeling.chunked_logp import IN_FLIGHT_DIVERGENCE, ReferenceLogits, chunk_rows, scored
+    from karl_fast.modeling.chunked_logp import IN_FLIGHT_DIVERGENCE, ReferenceLogits, chunk_rows, score_tokens
 
     vocabulary, hidden = 50_000, 16
     rows, head = chunk_rows(vocabulary), nn.Linear(hidden, vocabulary, bias=False)
@@ -215,7 +215,7 @@ def test_the_plan_counts_the_logits_of_a_reference(direction: str) -> None:
     mx.reset_peak_memory()
     reference = ReferenceLogits(others, head, direction)
     targets = mx.zeros(4 * rows, mx.int32)
-    mx.eval(scored(head, states, targets, rows, ("logp", "divergence"), reference, slopes=True))
+    mx.eval(score_tokens(head, states, targets, rows, ("logp", "divergence"), reference, slopes=True))
     chunks = (mx.get_peak_memory() - before) / (4 * rows * vocabulary)
     assert 12 < chunks < IN_FLIGHT_DIVERGENCE
 

@@ -109,9 +109,7 @@ def test_a_rollout_without_a_reward_is_not_learned_from(made: Any, tmp_path: Pat
 
 @pytest.mark.parametrize("recipe", ONLINE)
 @pytest.mark.parametrize("function", ["none", "largest"])
-def test_no_recipe_ends_by_rewards_that_are_missing_or_the_largest(
-    made: Any, tmp_path: Path, recipe: str, function: str
-) -> None:
+def test_missing_or_largest_rewards_end_no_recipe(made: Any, tmp_path: Path, recipe: str, function: str) -> None:
     alarms = Alarms(missing_share=1.0, skipped_steps=0)
     rollouts = made(function, recipe=recipe, alarms=alarms, epochs=2, replay=Replay(groups=1))
     adapter = np.concatenate([one.ravel() for one in _tensors(tmp_path / "out" / "adapters.safetensors")])
@@ -129,7 +127,7 @@ def _tensors(path: Path) -> list[Any]:
     return list(load_file(path).values())
 
 
-def test_a_group_whose_rewards_are_all_missing_costs_no_other(made: Any, tmp_path: Path) -> None:
+def test_missing_group_affects_no_other(made: Any, tmp_path: Path) -> None:
     rollouts = made("first_group")
     groups: dict[str, set[bool]] = {}
     for one in rollouts:
@@ -138,7 +136,7 @@ def test_a_group_whose_rewards_are_all_missing_costs_no_other(made: Any, tmp_pat
     assert [line["missing"] for line in numbers(tmp_path)] == [{"first_group: nan": 4}] * 2
 
 
-def test_a_round_without_a_reward_is_skipped_with_a_note(
+def test_round_without_reward_is_skipped_with_note(
     made: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rollouts = made("first_round", rounds=3)
@@ -150,7 +148,7 @@ def test_a_round_without_a_reward_is_skipped_with_a_note(
     assert [line["step"] for line in numbers(tmp_path)] == [0, 1, 2]
 
 
-def test_a_whole_round_without_a_reward_rings_the_alarm(made: Any) -> None:
+def test_round_without_reward_fires_the_alarm(made: Any) -> None:
     with pytest.raises(AlarmError, match="16 of 16 rewards are missing, more than 50% of them"):
         made("none", alarms=Alarms())
 
@@ -185,21 +183,14 @@ def test_a_sum_beyond_the_range_is_missing(made: Any, tmp_path: Path) -> None:
     assert {one["reward"] for one in rollouts} == {0.0, None}
 
 
-def test_a_step_that_was_not_made_learns_from_nothing(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from karl_fast.rl import learner
+def test_skipped_step_learns_from_nothing(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from karl_fast.modeling import optimizer
 
-    monkeypatch.setattr(learner, "norm", lambda vectors: learn_norm(vectors) * math.nan)
+    plain = optimizer.global_norm
+    monkeypatch.setattr(optimizer, "global_norm", lambda vectors: plain(vectors) * math.nan)
     rollouts = made("arrays", alarms=Alarms(skipped_steps=0))
     assert not any(one["learned"] for one in rollouts)
     assert [json.loads(json.dumps(line))["skipped"] for line in numbers(tmp_path)] == [1, 1]
-
-
-def learn_norm(vectors: Any) -> Any:
-    from karl_fast.modeling.chunked_logp import global_norm
-
-    return global_norm(vectors)
 
 
 def test_ablations_without_a_reward_have_no_outcome(online: Callable[..., Online], tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_what_is_learned_is_what_the_policy_said(
         assert weight == pytest.approx(math.exp(row["karl_fast"]["log_weight"]) * len(rows))
 
 
-def test_a_policy_learns_offline_from_what_it_drew_online(place: Path) -> None:
+def test_policy_learns_offline_from_online_rollouts(place: Path) -> None:
     words = ["--recipe", "boltzmann", "--iters", "40", "--learning-rate", "1e-2"]
     run(place, "train", "data", "--model", "tiny", "--adapter-path", "adapter", *words, "-q")
     losses = [line["loss"] for line in lines(place / "adapter" / "metrics.jsonl") if line.get("loss") is not None]

@@ -57,7 +57,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return ask
 
 
-def test_a_flag_counts_over_a_variable_and_that_over_the_file(asked: Any) -> None:
+def test_flag_over_variable_over_file(asked: Any) -> None:
     env = {"KARL_FAST_GROUP_SIZE": "5", "KARL_FAST_SEED": "7", "KARL_FAST_ALARMS_FLAT_ROUNDS": "3"}
     words = ("--config", "there/rl.toml", "--group-size", "3", "--replay-max-age", "2", "--lora-rank", "4")
     found = asked(*words, **env)
@@ -76,7 +76,7 @@ def test_a_file_and_flags_give_what_python_gives(asked: Any) -> None:
     assert asked("--config", "there/rl.toml", "--rounds", "9") == load("there/rl.toml", rounds=9)
 
 
-def test_the_table_of_a_shared_file_is_all_that_rl_reads(asked: Any) -> None:
+def test_rl_reads_only_its_table(asked: Any) -> None:
     shared = "k = 9\nseed = 5\n\n[rl]\nmodel = 'tiny'\n\n[rl.rewards]\n'r.py:f' = 1\n\n[rl.alarms]\nflat_rounds = 2\n"
     Path("there/all.toml").write_text(shared)
     found = asked("--config", "there/all.toml")
@@ -97,7 +97,7 @@ def test_the_table_of_a_shared_file_is_all_that_rl_reads(asked: Any) -> None:
         ("overlong_tokens = 999", "there/rl.toml: overlong_tokens is more than max_tokens"),
     ],
 )
-def test_what_a_file_says_wrong_is_told_with_its_name(asked: Any, text: str, said: str) -> None:
+def test_file_error_names_the_file(asked: Any, text: str, said: str) -> None:
     Path("there/rl.toml").write_text(text)
     with pytest.raises(UsageError) as error:
         asked("--config", "there/rl.toml", "--seed", "3")

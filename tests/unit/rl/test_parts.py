@@ -42,7 +42,7 @@ def rollout(prompt: Prompt, group: int, outcome: float, version: int = 0, name: 
     return Rollout(name, prompt, group, np.arange(6, dtype=np.int32), spans, *floats, *told)
 
 
-def test_a_shuffle_asks_every_prompt_once_a_pass_and_another_order_each_pass() -> None:
+def test_shuffle_covers_prompts_once_per_pass() -> None:
     order = Curriculum(asked(), "shuffle", 3, per_round=4)
     numbers = [prompt.number for _ in range(6) for prompt in order.choose(4, 0)]
     passes = [numbers[start : start + 6] for start in range(0, 24, 6)]
@@ -73,7 +73,7 @@ def test_a_pass_rate_near_a_half_comes_first() -> None:
     assert [prompt.number for prompt in order.choose(2, 1)] == [2, 4]
 
 
-def test_the_intercept_is_the_mean_outcome_less_what_the_policy_has_moved() -> None:
+def test_intercept_is_mean_outcome_minus_drift() -> None:
     order = Curriculum(asked(), "paced", 0, per_round=2)
     rollouts = [rollout(asked()[0], 0, value) for value in (1.0, 0.0, 1.0, float("nan"))]
     order.learn(rollouts, np.array([0.2, -0.4, 0.1, 9.0]))
@@ -90,7 +90,7 @@ def headed(values: dict[int, float], count: int, asked_of: list[list[int]]) -> C
     return Curriculum(asked(count), "paced", 0, per_round=2, head=head)
 
 
-def test_unseen_prompts_are_guessed_by_the_head_less_its_error_on_seen_ones() -> None:
+def test_head_guesses_unseen_prompts_minus_its_error() -> None:
     asked_of: list[list[int]] = []
     order = headed({0: 0.1, 1: 0.5, 2: 0.4, 3: 0.7, 4: 0.2, 5: -0.3}, 6, asked_of)
     first = order.choose(2, 0)
@@ -102,7 +102,7 @@ def test_unseen_prompts_are_guessed_by_the_head_less_its_error_on_seen_ones() ->
     assert sorted(asked_of[0][2:]) == [2, 3, 4, 5]
     guesses = [order.estimate(prompt) for prompt in asked()]
     assert guesses == pytest.approx([0.0, 0.2, 0.2, 0.5, 0.0, 0.0])
-    assert 3 not in {prompt.number for prompt in order.choose(2, 1, also=1)}  # another draw asks another prompt
+    assert 3 not in {prompt.number for prompt in order.choose(2, 1, draw_number=1)}  # another draw asks another prompt
     assert 3 in {prompt.number for prompt in order.choose(2, 2)}
 
 
@@ -117,19 +117,19 @@ def test_few_unseen_prompts_are_guessed_and_others_wait() -> None:
     assert chosen == {*nearest}
 
 
-def test_replay_keeps_what_differs_and_forgets_what_is_old() -> None:
+def test_replay_keeps_mixed_and_drops_old_groups() -> None:
     buffer = ReplayBuffer(Replay(groups=2, max_age=3, capacity=3))
     for group in range(5):
         values = (0.0, 0.0) if group == 2 else (0.0, 1.0)
         buffer.add([rollout(asked()[0], group, value, version=group) for value in values], lambda _: 0.5)
     assert list(buffer.groups) == [1, 3, 4]
-    found, report = buffer.take(version=5, seed=0)
+    found, report = buffer.draw(version=5, seed=0)
     assert {one.group for one in found} == {3, 4}
     assert report == {"replay_groups": 2.0, "replay_age": 1.5, "replay_ess": 2.0}
-    assert ReplayBuffer(Replay()).take(version=5, seed=0) == ([], {})
+    assert ReplayBuffer(Replay()).draw(version=5, seed=0) == ([], {})
 
 
-def test_replay_by_accuracy_error_takes_what_the_curriculum_was_most_wrong_about() -> None:
+def test_accuracy_error_replays_the_worst_estimates() -> None:
     means = {0: (0.0, 1.0), 1: (1.0, 0.9), 2: (0.0, 0.2), 3: (0.4, 0.6)}
     estimates = (0.5, 0.5, 0.9, 0.1)  # errors of 0, .45, .8, .4
 
@@ -139,13 +139,13 @@ def test_replay_by_accuracy_error_takes_what_the_curriculum_was_most_wrong_about
             rollouts = [rollout(asked()[group], group, value) for value in values]
             buffer.add(rollouts, lambda prompt: estimates[prompt.number])
         assert buffer.errors == pytest.approx({0: 0.0, 1: 0.45, 2: 0.8, 3: 0.4})
-        return {one.group for one in buffer.take(version=0, seed=seed)[0]}
+        return {one.group for one in buffer.draw(version=0, seed=seed)[0]}
 
     assert {frozenset(taken(seed, priority="accuracy-error")) for seed in range(20)} == {frozenset({1, 2})}
     assert len({frozenset(taken(seed)) for seed in range(20)}) > 1
 
 
-def test_replay_by_accuracy_error_needs_an_estimate_and_has_no_rate() -> None:
+def test_accuracy_error_needs_estimate_and_no_rate() -> None:
     with pytest.raises(UsageError, match="curriculum is shuffle, wanted paced or pass-rate"):
         Online(replay=Replay(groups=1, priority="accuracy-error"))
     assert Online(replay=Replay(groups=1, priority="accuracy-error"), curriculum="paced")
@@ -153,7 +153,7 @@ def test_replay_by_accuracy_error_needs_an_estimate_and_has_no_rate() -> None:
         Replay(groups=1, priority="accuracy-error", rate=0.1)
 
 
-def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
+def test_rollout_round_trips_bit_exactly() -> None:
     prompt = asked()[1]
     for value in (0.1, float("nan")):
         before = rollout(prompt, 3, value)
@@ -228,31 +228,31 @@ def metrics(**over: Any) -> dict[str, Any]:
         (Alarms(missing_share=0.5), [{"missing": {"one: nan": 3, "two: raised": 2}}]),
     ],
 )
-def test_an_alarm_rings_at_its_bound_and_not_before(alarms: Alarms, rounds: list[dict[str, Any]]) -> None:
+def test_alarm_fires_exactly_at_its_bound(alarms: Alarms, rounds: list[dict[str, Any]]) -> None:
     monitor = AlarmMonitor(alarms)
     for over in (*[{}] * 5, *rounds[:-1]):
-        monitor.look(metrics(**over))
+        monitor.check(metrics(**over))
     with pytest.raises(AlarmError) as raised:
-        monitor.look(metrics(**rounds[-1]))
+        monitor.check(metrics(**rounds[-1]))
     assert raised.value.hint
     quiet = AlarmMonitor(Alarms(flat_rounds=0, idle_rounds=0, skipped_steps=0, missing_share=1.0))
     for over in rounds * 20:
-        quiet.look(metrics(**over))
+        quiet.check(metrics(**over))
 
 
 def test_rounds_between_take_an_alarm_back() -> None:
     monitor = AlarmMonitor(Alarms(flat_rounds=2, skipped_steps=2))
     for over in [{"groups_mixed": 0.0}, {}, {"groups_mixed": 0.0, "skipped": 1}, {}] * 4:
-        monitor.look(metrics(**over))
+        monitor.check(metrics(**over))
 
 
-def test_an_alarm_of_rounds_without_a_step_names_the_filter() -> None:
+def test_idle_alarm_names_the_filter() -> None:
     """Of 250 rounds of DAPO 144 made no step, in no long row, and each said that most groups were mixed."""
     monitor = AlarmMonitor(Alarms())
     drops = {"DropTruncated": 6, "DropConstantGroups": 2}
     learned = [0 if round % 7 in (0, 2, 4, 6) else 8 for round in range(250)]
     with pytest.raises(AlarmError) as raised:
-        list(map(monitor.look, (metrics(groups_mixed=0.88, learned=count, dropped=drops) for count in learned)))
+        list(map(monitor.check, (metrics(groups_mixed=0.88, learned=count, dropped=drops) for count in learned)))
     said = (
         "10 more rounds made no step than made one: DropTruncated drops 6 of 8 rollouts and DropConstantGroups drops 2"
     )
@@ -260,7 +260,7 @@ def test_an_alarm_of_rounds_without_a_step_names_the_filter() -> None:
     assert "overlong_tokens" in str(raised.value.hint)
     mixed = metrics(learned=0, dropped={"MixedGroups": 8})
     with pytest.raises(AlarmError) as raised:
-        AlarmMonitor(Alarms(idle_rounds=1)).look(mixed)
+        AlarmMonitor(Alarms(idle_rounds=1)).check(mixed)
     assert "as outcome" in str(raised.value.hint)
 
 
@@ -294,7 +294,7 @@ def written(folder: Path, text: str) -> Path:
     return folder / "rl.toml"
 
 
-def test_a_file_holds_every_setting_and_its_paths_are_its_own(tmp_path: Path) -> None:
+def test_file_holds_every_setting_with_relative_paths(tmp_path: Path) -> None:
     found = load(written(tmp_path, TOML), seed=7, group_size=4)
     assert (found.group_size, found.training.seed, found.training.learning_rate) == (4, 7, 1e-3)
     assert (found.alarms.kl_ceiling, found.replay.groups) == (0.1, 2)
@@ -363,7 +363,7 @@ def test_a_recipe_has_many_spellings_and_a_file(tmp_path: Path) -> None:
         load_recipe("no-such-recipe")
 
 
-def test_each_arm_is_one_axis_away_from_the_baseline() -> None:
+def test_each_arm_differs_in_one_axis() -> None:
     found = arms()
     base = found["baseline"].objective.axes()
     changed = {
@@ -390,7 +390,7 @@ def test_students_t_is_that_of_scipy() -> None:
     assert interval([0.5]) == (0.5, None, None)
 
 
-def test_settings_that_change_nothing_learned_do_not_make_another_run() -> None:
+def test_irrelevant_settings_keep_the_identity() -> None:
     one = Online(rounds=3, out="a")
     assert one.to_dict() == replace(one, rounds=9, out="b", show=4).to_dict()
     assert one.to_dict() != replace(one, epochs=2).to_dict()
@@ -398,10 +398,10 @@ def test_settings_that_change_nothing_learned_do_not_make_another_run() -> None:
 
 def test_alarms_count_rounds_as_the_terminal_does() -> None:
     with pytest.raises(AlarmError, match=r"^round 1: "):
-        AlarmMonitor(Alarms(flat_rounds=1)).look(metrics(round=0, groups_mixed=0.0))
+        AlarmMonitor(Alarms(flat_rounds=1)).check(metrics(round=0, groups_mixed=0.0))
 
 
-def test_a_disk_that_is_full_is_named_when_the_journal_closes(tmp_path: Path) -> None:
+def test_full_disk_is_named_on_close(tmp_path: Path) -> None:
     journal = RolloutLog(tmp_path / "rollouts.jsonl", 0)
     journal._file.close()
     journal._file = open("/dev/full", "ab")  # noqa: SIM115, PTH123
@@ -417,7 +417,7 @@ def test_a_seed_stands_once(tmp_path: Path) -> None:
         ablate(Online(), tmp_path, seeds=[0, 1, 1])
 
 
-def test_where_constant_groups_are_is_told_once_two_outcomes_were_seen() -> None:
+def test_constant_groups_are_placed_after_two_outcomes() -> None:
     def of(*outcomes: float) -> list[Rollout]:
         return [rollout(asked()[0], group, outcome) for group, outcome in enumerate(outcomes) for _ in range(2)]
 
@@ -435,7 +435,7 @@ def test_where_constant_groups_are_is_told_once_two_outcomes_were_seen() -> None
     assert outcome_range([], of(math.nan)) == []
 
 
-def test_a_rollout_with_another_field_is_the_same_otherwise_and_has_no_new_fields() -> None:
+def test_but_changes_only_known_fields() -> None:
     one = rollout(asked()[0], 0, 1.0)
     other = one.but(reward=0.5, missing="nan")
     assert (other.reward, other.missing, other.id, other.tokens is one.tokens) == (0.5, "nan", one.id, True)

@@ -27,14 +27,14 @@ def said() -> dict[str, Any]:
     )
 
 
-def test_a_mean_of_any_size_is_a_few_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    RoundLines().said(said() | {"outcome": -1e100, "reward.one": 1e99, "kl": 1e30}, [], [])
+def test_any_mean_is_a_few_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    RoundLines().on_round(said() | {"outcome": -1e100, "reward.one": 1e99, "kl": 1e30}, [], [])
     assert "outcome -1e+100  one 1e+99" in (line := capsys.readouterr().err)
     assert "kl 1e+30" in line
 
 
 def test_a_round_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    RoundLines().said(said(), [], ["one raised\x1b[2J", "one raised\x1b[2J", "two"])
+    RoundLines().on_round(said(), [], ["one raised\x1b[2J", "one raised\x1b[2J", "two"])
     printed = capsys.readouterr().err.splitlines()
     numbers = ["round     2", "outcome 0.2500", "one 0.500", r"two\x1b[2J 0.100", "mixed 50%", "tokens 7.0"]
     assert printed[0] == "  ".join([*numbers, "entropy 1.000", "kl 0.1000", "missing 2", "1.50 s"])
@@ -55,12 +55,12 @@ def test_a_first_round_of_equal_rewards_is_told(
     round: int, rewards: list[float], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rollouts = [rollout(asked()[0], n, reward) for n, reward in enumerate(rewards)]
-    RoundLines().said(said() | {"round": round}, rollouts, [])
+    RoundLines().on_round(said() | {"round": round}, rollouts, [])
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note ")]
     assert [told in note and "rollouts.jsonl" in note for note in notes] == [True] * bool(told)
 
 
-def test_a_control_character_of_a_rollout_takes_one_place() -> None:
+def test_control_character_takes_one_place() -> None:
     said = "".join(map(chr, [*range(32), *range(127, 160)]))
     one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "a", "content": said + "\u202e\ud800"},))
     text = describe_sample_rollout(one).removeprefix("p0 [0.5] a: ")
@@ -75,7 +75,7 @@ def test_a_table_shows_numbers_and_rollouts() -> None:
     console = Console(file=screen, force_terminal=True, width=80, legacy_windows=False)
     one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "assistant", "content": "[bold]a\x1b]0;b\x9b"},))
     with Live(console=console, auto_refresh=False) as live:
-        Table(live, 1).said(said(), [one, one], [])
+        Table(live, 1).on_round(said(), [one, one], [])
         live.refresh()
     text = screen.getvalue()
     assert "entropy" in text
@@ -85,7 +85,7 @@ def test_a_table_shows_numbers_and_rollouts() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_table_has_the_history_and_fills_the_width(width: int) -> None:
+def test_table_shows_history_in_full_width(width: int) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -93,7 +93,7 @@ def test_the_table_has_the_history_and_fills_the_width(width: int) -> None:
     with Live(console=console, auto_refresh=False) as live:
         table = Table(live, 0)
         for round in range(300):
-            table.said(said() | {"round": round, "outcome": round / 300, "kl": 0.5}, [], [])
+            table.on_round(said() | {"round": round, "outcome": round / 300, "kl": 0.5}, [], [])
         live.refresh()
     last = screen.getvalue()[screen.getvalue().rindex("round 300 of") :].splitlines()
     found = next(line for line in last if " outcome " in line)
@@ -120,13 +120,13 @@ def test_a_curve_is_bars_of_means(values: list[float], wanted: str) -> None:
         (["0000003", "0000006"], "terminated in round 8; --resume goes on from round 7"),
     ],
 )
-def test_who_stops_a_run_is_told_where_it_is(saved: list[str], wanted: str) -> None:
+def test_stopped_run_reports_its_position(saved: list[str], wanted: str) -> None:
     viewer = Silent()
     assert viewer.stopped("interrupted") == "interrupted before the first round"
     run: Any = SimpleNamespace(
         progress=SimpleNamespace(round=7),
         settings=SimpleNamespace(rounds=9),
-        checkpoints=SimpleNamespace(found=lambda: [Path(name) for name in saved]),
+        checkpoints=SimpleNamespace(folders=lambda: [Path(name) for name in saved]),
     )
 
     viewer.run = run

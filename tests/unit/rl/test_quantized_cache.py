@@ -45,7 +45,7 @@ def forward(one: LanguageModel, context: list[int], tokens: list[int]) -> Any:
     return np.array(mx.take_along_axis(logp, mx.array(tokens)[:, None], axis=-1))[:, 0]
 
 
-def test_log_probabilities_are_those_of_the_quantised_policy_and_near_the_full_one() -> None:
+def test_logp_is_of_the_quantised_policy() -> None:
     contexts = [[5, 6, 7], [9, 8], [5, 6, 7], [4] * 40]
     far = {}
     for eight_bits in (False, True):
@@ -57,7 +57,7 @@ def test_log_probabilities_are_those_of_the_quantised_policy_and_near_the_full_o
     assert 1e-4 < far[True] < 0.05  # codes are rounded, and not more than that
 
 
-def test_the_plan_of_memory_knows_the_size_of_the_caches() -> None:
+def test_memory_plan_knows_the_cache_size() -> None:
     from karl_fast.rl.memory import RoundMemory
 
     def size(eight_bits: bool) -> int:
@@ -78,7 +78,7 @@ def test_what_cannot_be_quantised_is_refused_by_name(tmp_path: Path) -> None:
         LanguageModel(sliding, eight_bits=True)
 
 
-def test_a_policy_of_ones_own_has_its_own_caches(online: Callable[..., Online]) -> None:
+def test_custom_policy_has_its_own_caches(online: Callable[..., Online]) -> None:
     with pytest.raises(UsageError, match="makes its own caches: kv_cache needs a model of mlx-lm"):
         rl(online(kv_cache="8-bit"))
 
@@ -97,9 +97,7 @@ def wide(folder: Path) -> str:
     return str(folder)
 
 
-def test_a_run_says_how_far_its_rollouts_are_from_the_training_forward(
-    online: Callable[..., Online], tmp_path: Path
-) -> None:
+def test_run_reports_mismatch_with_training_forward(online: Callable[..., Online], tmp_path: Path) -> None:
     model, far = wide(tmp_path / "model"), {}
     for kind in ("full", "8-bit"):
         rl(online(model=model, kv_cache=kind, rounds=1, out=str(tmp_path / kind)))

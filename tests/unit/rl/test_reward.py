@@ -40,14 +40,14 @@ def answer(completions: list[str], answer: list[int]) -> list[float]:
     return [value * 10.0 for value in answer]
 
 
-def test_rewards_are_added_by_weight_and_columns_come_by_name() -> None:
+def test_rewards_are_weighted_and_columns_named() -> None:
     found, said = rewarded(size, answer, size=0.5)
     assert [one.reward for one in found] == [10.5, 10.5, 21.0, 21.0]
     assert found[0].components == {"size": 1.0, "answer": 10.0}
     assert not said
 
 
-def test_a_function_is_called_once_a_group_and_with_token_ids() -> None:
+def test_function_is_called_per_group_with_ids() -> None:
     calls: list[tuple[int, Any]] = []
 
     def judge(prompts: Any, completions: Any, completion_ids: Any = None, **columns: Any) -> list[float]:
@@ -60,7 +60,7 @@ def test_a_function_is_called_once_a_group_and_with_token_ids() -> None:
     assert calls == [(2, [[6, 7], [6, 7]])] * 2
 
 
-def test_none_is_not_applicable_and_the_others_share_its_weight() -> None:
+def test_none_shares_its_weight_with_others() -> None:
     def some(completions: list[str], **columns: Any) -> list[float | None]:
         return [None if text < "b" else 1.0 for text in completions]
 
@@ -99,7 +99,7 @@ def leaves(**columns: Any) -> list[float]:
         (lambda **c: [[1.0], [2.0]], "not a number"),
     ],
 )
-def test_what_a_function_does_wrong_is_a_missing_reward_with_a_name(function: Any, why: str) -> None:
+def test_function_errors_are_named_missing_rewards(function: Any, why: str) -> None:
     function.__name__ = "bad"
     found, said = rewarded(size, function)
     assert count_missing(found) == {f"bad: {why}": 4}
@@ -120,7 +120,7 @@ def test_one_bad_group_costs_no_other() -> None:
     assert sentence.startswith("picky raised KeyError: 'a' (test_reward.py, line ")
 
 
-def test_a_function_that_hangs_is_given_up_and_not_called_beside_itself() -> None:
+def test_hanging_function_is_abandoned_and_not_recalled() -> None:
     calls = []
 
     def slow(completions: list[str], **columns: Any) -> list[float]:
@@ -159,7 +159,7 @@ def test_a_component_without_weight_is_no_reward() -> None:
     assert count_missing(found) == {"none: not applicable": 4}
 
 
-def test_a_thread_is_used_again_but_for_one_that_is_given_up() -> None:
+def test_thread_is_reused_unless_abandoned() -> None:
     guard, go, used = Guard("f", 5.0), threading.Event(), list[int]()
     first = guard(threading.get_ident)
     assert guard(threading.get_ident) == first != threading.get_ident()
@@ -170,12 +170,12 @@ def test_a_thread_is_used_again_but_for_one_that_is_given_up() -> None:
     with pytest.raises(CallError, match="still runs"):
         late(threading.get_ident)
     go.set()
-    while late._left is not None and late._left.is_alive():
+    while late._abandoned is not None and late._abandoned.is_alive():
         time.sleep(0.01)
     assert late(threading.get_ident) != threading.get_ident()
 
 
-def test_a_function_changes_nothing_of_what_it_is_given() -> None:
+def test_function_cannot_change_its_arguments() -> None:
     def spoils(prompts: Any, completions: Any, answer: Any, deep: Any) -> list[float]:
         prompts[0][0]["content"] = "other"
         prompts[1].clear()
@@ -221,7 +221,7 @@ async def later(**columns: Any) -> list[float]:
         (lambda **columns: iter(int, 1), "<lambda> gave more than 2 values for 2 completions"),
     ],
 )
-def test_what_a_call_gave_in_place_of_rewards_is_said_once_a_group(function: Any, says: str) -> None:
+def test_wrong_results_are_reported_once_per_group(function: Any, says: str) -> None:
     found, said = rewarded(function)
     assert len(said) == 2
     assert all(sentence.startswith(says) for sentence in said), said

@@ -50,7 +50,7 @@ def test_it_learns_to_reverse(online: Callable[..., Online]) -> None:
     done = rl(settings)
     assert done.steps == 150
     run = prepare(settings, resume=True)
-    contexts = [run.policy.encode(prompt.messages) for prompt in run.asked.prompts]
+    contexts = [run.policy.encode(prompt.messages) for prompt in run.prompt_set.prompts]
     turns = generate_turns(run.policy, contexts, [4] * len(contexts), temperature=0.01, rows=64, seed=0)
     exact = [
         turn.tokens.tolist() == [*reversed(context[:-1]), 9] for turn, context in zip(turns, contexts, strict=True)
@@ -75,10 +75,10 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
+def test_killed_and_resumed_run_is_identical(
     online: Callable[..., Online], tmp_path: Path, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from karl_fast.rl import metrics as measure
+    from karl_fast.rl import run as measure
 
     more = VARIANTS[variant]
     rl(online(**more, rounds=6, out=str(tmp_path / "whole")))
@@ -112,7 +112,7 @@ def test_a_run_may_be_made_longer(online: Callable[..., Online], tmp_path: Path)
     assert left(tmp_path / "long") == left(tmp_path / "short")
 
 
-def test_a_run_is_not_made_shorter_than_it_is(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_run_cannot_be_shortened(online: Callable[..., Online], tmp_path: Path) -> None:
     place = tmp_path / "out"
     rl(online(rounds=4))
     before = left(place)
@@ -131,7 +131,7 @@ def test_another_recipe_is_told_by_its_name(online: Callable[..., Online]) -> No
     assert error.value.hint == "without --resume, in another folder, a run begins anew"
 
 
-def test_a_run_without_a_checkpoint_does_not_offer_to_go_on(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_run_without_checkpoint_offers_no_resume(online: Callable[..., Online], tmp_path: Path) -> None:
     rl(online(rounds=2))
     (tmp_path / "out" / "checkpoints" / "0000002" / "state.json").unlink()
     with pytest.raises(OutputExistsError) as error:
@@ -167,9 +167,7 @@ def test_every_round_says_what_it_was(online: Callable[..., Online]) -> None:
     assert line["ratio"] == pytest.approx(1.0, abs=1e-5)
 
 
-def test_constant_groups_are_told_apart_by_all_that_the_run_has_seen(
-    online: Callable[..., Online], tmp_path: Path
-) -> None:
+def test_constant_groups_use_the_runs_outcome_range(online: Callable[..., Online], tmp_path: Path) -> None:
     # Each round is a group of one value: whatever is said, the first symbol of the prompt is paid.
     code = "def first(prompts, **c):\n    return [float(prompts[0][-1]['content'][0]) % 3] * len(prompts)\n"
     (tmp_path / "by.py").write_text(code)
@@ -221,7 +219,7 @@ ALARMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", ALARMS)
-def test_an_alarm_stops_a_run_and_says_what_to_change(online: Callable[..., Online], tmp_path: Path, kind: str) -> None:
+def test_alarm_stops_a_run_with_a_hint(online: Callable[..., Online], tmp_path: Path, kind: str) -> None:
     alarms, more, said = ALARMS[kind]
     (tmp_path / "odd.py").write_text(
         "def same(prompts, **c):\n    return [1.0] * len(prompts)\ndef bad(**c):\n    raise OSError\n"
@@ -236,9 +234,7 @@ def test_an_alarm_stops_a_run_and_says_what_to_change(online: Callable[..., Onli
     assert (Path(settings.out) / "adapters.safetensors").exists()
 
 
-def test_a_ceiling_is_kept_by_a_recipe_that_does_not_look_at_the_reference(
-    online: Callable[..., Online], tmp_path: Path
-) -> None:
+def test_kl_ceiling_holds_without_reference_in_recipe(online: Callable[..., Online], tmp_path: Path) -> None:
     kept: dict[str, list[dict[str, Any]]] = {}
     for name, alarms in {"free": Alarms(), "held": Alarms(kl_ceiling=1e6)}.items():
         rl(online(recipe="dr-grpo", rounds=3, alarms=alarms, out=str(tmp_path / name)))
@@ -267,7 +263,7 @@ def test_gradients_that_are_not_finite_stop_a_run(online: Callable[..., Online])
         ("ppo-clip", "advantages of a critic", "reinforce-plus-plus"),
     ],
 )
-def test_a_recipe_that_needs_what_the_loop_does_not_make_is_refused(
+def test_recipe_with_unavailable_inputs_is_refused(
     online: Callable[..., Online], name: str, why: str, instead: str
 ) -> None:
     settings = online(recipe=name)
@@ -286,9 +282,7 @@ def small(prompts, completions, completion_ids=None, **columns):
 """
 
 
-def test_a_rollout_that_is_alone_in_its_group_teaches_by_its_reward_or_is_refused(
-    online: Callable[..., Online], tmp_path: Path
-) -> None:
+def test_group_of_one_learns_or_is_refused(online: Callable[..., Online], tmp_path: Path) -> None:
     from karl_fast.objective.recipes import RECIPES
 
     (tmp_path / "opposed.py").write_text(OPPOSED)
@@ -340,7 +334,7 @@ def test_its_log_is_read_by_inspect_and_sample(online: Callable[..., Online], tm
 
 
 @pytest.mark.parametrize(("draws", "first"), [(1, "forward"), (2, "rewards")])
-def test_forward_passes_begin_before_rewards_where_no_reward_decides_what_is_learned(
+def test_forward_passes_start_before_rewards(
     online: Callable[..., Online], monkeypatch: pytest.MonkeyPatch, draws: int, first: str
 ) -> None:
     order = []
@@ -356,7 +350,7 @@ def test_forward_passes_begin_before_rewards_where_no_reward_decides_what_is_lea
     assert set(order) == {"forward", "rewards"}
 
 
-def test_force_removes_nothing_before_the_new_run_is_loaded(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_force_removes_nothing_before_loading(online: Callable[..., Online], tmp_path: Path) -> None:
     settings = online(rounds=2)
     rl(settings)
     out = Path(settings.out)
@@ -374,7 +368,7 @@ def test_force_removes_nothing_before_the_new_run_is_loaded(online: Callable[...
     assert sorted(place.name for place in (out / "rounds").iterdir()) == ["0000001.json", "notes.txt"]
 
 
-def test_a_log_without_a_checkpoint_is_not_gone_on_with(online: Callable[..., Online]) -> None:
+def test_log_without_checkpoint_is_not_resumed(online: Callable[..., Online]) -> None:
     settings = online(rounds=2)
     log = Path(settings.out) / "rollouts.jsonl"
     log.parent.mkdir()
@@ -388,7 +382,7 @@ def test_a_log_without_a_checkpoint_is_not_gone_on_with(online: Callable[..., On
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "rollouts.jsonl"])
-def test_a_file_that_has_lost_lines_is_not_gone_on_with(online: Callable[..., Online], name: str) -> None:
+def test_shortened_file_is_not_resumed(online: Callable[..., Online], name: str) -> None:
     settings = online(rounds=2)
     rl(settings)
     file = Path(settings.out) / name
@@ -423,7 +417,7 @@ def test_a_place_that_is_a_file_is_refused(online: Callable[..., Online]) -> Non
     assert Path(settings.out).read_text() == "mine"
 
 
-def test_closing_names_the_file_that_is_refused_and_closes_the_rest(online: Callable[..., Online]) -> None:
+def test_close_names_the_failure_and_closes_all(online: Callable[..., Online]) -> None:
     from karl_fast.rl.setup import prepare
 
     run = prepare(online())

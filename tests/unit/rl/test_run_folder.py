@@ -24,12 +24,12 @@ class Killer:
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
 
-    def started(self, run: object) -> None:
+    def on_start(self, run: object) -> None:
         """Strike before the first round."""
         if self.rounds == 0:
             raise KeyboardInterrupt
 
-    def said(self, metrics: dict[str, Any], *_: object) -> None:
+    def on_round(self, metrics: dict[str, Any], *_: object) -> None:
         """Strike."""
         if metrics["round"] + 1 == self.rounds:
             raise KeyboardInterrupt
@@ -40,9 +40,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_run_that_was_killed_in_its_first_round_is_begun_anew_unasked(
-    online: Callable[..., Online], tmp_path: Path, resume: bool
-) -> None:
+def test_run_killed_in_first_round_restarts(online: Callable[..., Online], tmp_path: Path, resume: bool) -> None:
     place = {"rounds": 4, "save_every": 3}
     rl(online(**place, out=str(tmp_path / "whole")))
     with pytest.raises(KeyboardInterrupt):
@@ -75,7 +73,7 @@ class Second(Killer):
         self.again = again
         self.refused = 0
 
-    def started(self, run: object) -> None:
+    def on_start(self, run: object) -> None:
         """Begin it."""
         for how in ({}, {"resume": True}, {"force": True}):
             with pytest.raises((OutputExistsError, CheckpointError)):
@@ -83,7 +81,7 @@ class Second(Killer):
             self.refused += 1
 
 
-def test_a_run_that_goes_on_is_not_begun_anew(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_running_run_is_not_restarted(online: Callable[..., Online], tmp_path: Path) -> None:
     settings, second = online(rounds=2), Second(lambda **how: rl(online(rounds=2), **how))
     rl(settings, viewer=second)
     rl(online(rounds=2, out=str(tmp_path / "whole")))
@@ -92,9 +90,7 @@ def test_a_run_that_goes_on_is_not_begun_anew(online: Callable[..., Online], tmp
 
 
 @pytest.mark.parametrize("name", ["rollouts.jsonl", "metrics.jsonl"])
-def test_files_of_another_program_are_no_beginning_of_a_run(
-    online: Callable[..., Online], tmp_path: Path, name: str
-) -> None:
+def test_foreign_files_are_no_started_run(online: Callable[..., Online], tmp_path: Path, name: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text('{"step": 1}\n', "utf-8")
     for resume, error in ((False, OutputExistsError), (True, CheckpointError)):
@@ -103,7 +99,7 @@ def test_files_of_another_program_are_no_beginning_of_a_run(
     assert (tmp_path / "out" / name).read_text("utf-8") == '{"step": 1}\n'
 
 
-def test_a_folder_of_something_else_is_not_written_into_unasked(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_foreign_folder_is_not_written_unforced(online: Callable[..., Online], tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.csv").write_text("mine", "utf-8")
     with pytest.raises(OutputForeignError, match=r"it exists and holds notes\.csv, which no run writes"):
@@ -114,9 +110,7 @@ def test_a_folder_of_something_else_is_not_written_into_unasked(online: Callable
     assert (tmp_path / "out" / "notes.csv").read_text("utf-8") == "mine"
 
 
-def test_logs_and_settings_beside_a_run_are_no_hindrance_and_stay(
-    online: Callable[..., Online], tmp_path: Path
-) -> None:
+def test_other_logs_and_settings_stay(online: Callable[..., Online], tmp_path: Path) -> None:
     """As `2> out/run.log` leaves them; and what is named nearly as a run names its own."""
     kept = ["job.out", "rl.toml", "rounds/2024.csv", "rounds/2024.json", "run.log"]
     for name in kept:
@@ -142,7 +136,7 @@ def reward(**columns):
 """
 
 
-def test_reward_functions_may_leave_the_folder_that_paths_are_relative_to(
+def test_reward_functions_may_change_directory(
     online: Callable[..., Online], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.unit.rl.conftest import EXAMPLES

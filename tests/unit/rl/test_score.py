@@ -41,6 +41,6 @@ def test_credit_by_turn_is_that_of_the_kernel() -> None:
     assert not found[5].any()
 
 
-def test_a_reference_is_computed_only_for_those_who_look_at_it() -> None:
+def test_reference_is_computed_only_when_read() -> None:
     looks = {name: needs_reference(recipe(name).objective) for name in ("grpo", "dapo", "flowrl", "paced", "rloo")}
     assert looks == {"grpo": True, "dapo": False, "flowrl": True, "paced": False, "rloo": True}

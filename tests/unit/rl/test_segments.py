@@ -13,20 +13,20 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 import mlx.core as mx
 
 from karl_fast.cli.reports.rl import RoundLines
-from karl_fast.modeling.chunked_logp import global_norm
+from karl_fast.modeling.optimizer import global_norm
 from karl_fast.modeling.segments import PrefixSharing
 from karl_fast.objective import recipe
 from karl_fast.rl import rl
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.learner import Passes, PolicyLearner
-from karl_fast.rl.log_z_trainer import Partition
-from karl_fast.rl.logprobs import Forward, unshared
-from karl_fast.rl.memory import Sizes, of_policy
+from karl_fast.rl.log_z import Partition
+from karl_fast.rl.logprobs import Forward, unshared_prompt_remark
+from karl_fast.rl.memory import Sizes, estimate_round
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
 from tests.tolerances import of_float32_sums
-from tests.unit.train.parts import adapted, built
+from tests.unit.modeling.parts import adapted, built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def test_a_group_computes_its_prompt_once(
 
     def passed(*, share: bool) -> tuple[dict[str, np.ndarray], dict[str, mx.array], np.ndarray]:
         forward = Forward(policy, 0.8, divergence="reverse", segment_length=length if share else None)
-        forward.__dict__["_uncarried"] = None if share else "a reason"
+        forward.__dict__["_carry_obstacle"] = None if share else "a reason"
         trace = forward.trace(tokens, mask, NAMES)
         if share:
             segments = trace.sweep.segments
@@ -129,10 +129,10 @@ def test_a_round_prints_why_its_rollouts_share_nothing(
     assert "warning   a reason" in capsys.readouterr().err.splitlines()
 
 
-def test_a_micro_batch_of_one_rollout_is_remarked_on(online: Callable[..., Online]) -> None:
+def test_micro_batch_of_one_gives_a_remark(online: Callable[..., Online]) -> None:
     for size, prompt, remarked in ((1, 65, True), (1, 64, False), (2, 65, False)):
         settings = online(micro_batch=size)
-        assert (unshared(settings.micro_batch, prompt) is not None) == remarked
+        assert (unshared_prompt_remark(settings.micro_batch, prompt) is not None) == remarked
 
 
 def rollout(row: int, tokens: np.ndarray, start: int, reward: float) -> Rollout:
@@ -160,15 +160,17 @@ def test_log_z_has_the_same_gradient_in_segments(policy: LanguageModel, detached
     def gradients(length: int | None) -> dict[str, dict[str, mx.array]]:
         partition = Partition(64, learning_rate=0.1, seed=3, detached=detached)
         forward = Forward(policy, 1.0, segment_length=length)
-        learner = PolicyLearner(forward, recipe("flowrl").objective, None, Passes(micro_batch=4), partition)
         taken: dict[str, Any] = {}
-        learner._move = lambda gradient, _: taken.update(gradient)  # type: ignore[method-assign]
-        learner.learn(learner.prepare(rollouts, version=0, seed=1), seed=1, aim=lambda _: None)
+        optimizer = SimpleNamespace(update=lambda _, gradient: taken.update(model=gradient))
+        partition.update = lambda gradient: taken.update(log_z=gradient)  # type: ignore[method-assign]
+        passes = Passes(micro_batch=4, max_grad_norm=0.0)
+        learner = PolicyLearner(forward, recipe("flowrl").objective, optimizer, passes, partition)
+        learner.learn(learner.prepare(rollouts, version=0, seed=1), seed=1, set_learning_rate=lambda _: None)
         mx.eval(taken)
         return taken
 
     found, wanted = gradients(16), gradients(None)
-    for name in ("policy", "log_z"):
+    for name in ("model", "log_z"):
         far: Any = global_norm({key: found[name][key] - one for key, one in wanted[name].items()}) / global_norm(
             wanted[name]
         )
@@ -196,12 +198,12 @@ def test_the_reference_keeps_the_carrier_of_the_policy(
     assert len(forward.carrier.parameters) == len(Forward(policy, 1.0, segment_length=16).carrier.parameters) > 0
 
 
-def test_the_plan_takes_segments_where_rollouts_do_not_fit_whole(policy: LanguageModel) -> None:
+def test_plan_uses_segments_for_long_rollouts(policy: LanguageModel) -> None:
     config = {"num_layers": 2}
     sizes = Sizes(4, 4, 4, 1000, 4096, 1, 24, turns=False)
-    roomy = of_policy(policy, Online(), config).settled(sizes)
+    roomy = estimate_round(policy, Online(), config).settle_segments(sizes)
     assert roomy.memory.settings.segment_length == sizes.tokens
     limit = 0.6 * roomy.need(sizes).total / 1e9
-    tight = of_policy(policy, Online(training=Training(memory_limit=limit)), config).settled(sizes)
+    tight = estimate_round(policy, Online(training=Training(memory_limit=limit)), config).settle_segments(sizes)
     assert 64 <= tight.memory.settings.segment_length < sizes.tokens
     assert tight.need(sizes).total <= limit * 1e9

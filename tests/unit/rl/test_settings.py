@@ -35,7 +35,7 @@ def test_a_setting_of_the_trainer_is_named(tmp_path: Path, line: str, said: str)
 
 
 @pytest.mark.parametrize("name", ["rounds", "learning_rate", "environment_weight", "num_layers"])
-def test_a_number_that_is_too_large_is_refused_by_the_name_of_its_setting(tmp_path: Path, name: str) -> None:
+def test_too_large_number_names_its_setting(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} is 10000"):
         load(written(tmp_path, f"{name} = 1{'0' * 400}"))
 
@@ -58,7 +58,7 @@ def test_hints_outlive_the_name_of_the_file(tmp_path: Path) -> None:
     assert raised.value.hint == "did you mean dapo?"
 
 
-def test_only_what_is_a_file_is_looked_for_beside_the_settings(tmp_path: Path) -> None:
+def test_only_files_are_relative_to_the_settings(tmp_path: Path) -> None:
     (tmp_path / "dapo").mkdir()
     (tmp_path / "rl.toml").write_text('recipe = "dapo"\nprompts = "gone.jsonl"\n')
     found = load(tmp_path / "rl.toml")
@@ -67,7 +67,7 @@ def test_only_what_is_a_file_is_looked_for_beside_the_settings(tmp_path: Path) -
     assert load(tmp_path / "rl.toml").recipe == str(tmp_path / "mine.toml")
 
 
-def test_the_folder_of_a_run_is_said_without_detours(tmp_path: Path) -> None:
+def test_run_folder_has_no_parent_references(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "rl.toml").write_text('out = "../runs/x"\n')
     assert load(tmp_path / "a" / "rl.toml").out == str(tmp_path / "runs" / "x")
@@ -75,7 +75,7 @@ def test_the_folder_of_a_run_is_said_without_detours(tmp_path: Path) -> None:
     assert load(tmp_path / "a" / "rl.toml").out == ""
 
 
-def test_behind_a_link_the_folder_of_a_run_is_said_as_it_is_written(tmp_path: Path) -> None:
+def test_run_folder_behind_a_link_stays(tmp_path: Path) -> None:
     (tmp_path / "far" / "a").mkdir(parents=True)
     (tmp_path / "near").symlink_to(tmp_path / "far" / "a")
     (tmp_path / "near" / "rl.toml").write_text('out = "../x"\n')
@@ -83,7 +83,7 @@ def test_behind_a_link_the_folder_of_a_run_is_said_as_it_is_written(tmp_path: Pa
     assert out.resolve() == (tmp_path / "far" / "x").resolve() != (tmp_path / "x").resolve()
 
 
-def test_a_round_takes_long_so_checkpoints_are_ten_apart(tmp_path: Path) -> None:
+def test_checkpoints_are_ten_rounds_apart(tmp_path: Path) -> None:
     (tmp_path / "rl.toml").write_text("learning_rate = 1e-4\n")
     assert Online(training=Training()).save_every == load(tmp_path / "rl.toml").save_every == 10
     assert load(tmp_path / "rl.toml", save_every=3).save_every == 3

@@ -43,7 +43,7 @@ def test_format_is_thoughts_and_then_an_answer(text: str, wanted: float) -> None
     assert scored("format", [text]) == [wanted]
 
 
-def test_format_of_several_turns_is_the_share_that_has_it() -> None:
+def test_format_of_turns_is_a_share() -> None:
     turns = ["<think>a</think>b", "c", "d</think>e", "</think>"]
     messages = [message for text in turns for message in ({"role": "assistant", "content": text}, {"role": "tool"})]
     assert scored("format", [messages, [{"role": "tool"}]]) == [0.5, 0.0]
@@ -65,7 +65,7 @@ def test_karl_scores_the_calls_of_a_rollout() -> None:
     assert scored("karl-v2", [rollout]) != scored("karl-v2", ["a"])
 
 
-def test_a_run_and_its_log_have_the_same_components(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_run_and_log_have_equal_components(online: Callable[..., Online], tmp_path: Path) -> None:
     (tmp_path / "again.py").write_text(AGAIN)
     settings = online(
         rewards={"format": 0.2, "length": 0.3, "karl-v2.process": 0.5},
@@ -100,13 +100,13 @@ class Again:
 """
 
 
-def test_a_signal_that_is_not_there_is_refused_with_the_nearest(online: Callable[..., Online], tmp_path: Path) -> None:
+def test_unknown_signal_is_refused_with_nearest(online: Callable[..., Online], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="rewards: fn is 'lenght'") as caught:
         build_reward_functions(online(rewards={"lenght": 1.0}), tmp_path)
     assert caught.value.hint == "did you mean length?"
 
 
-def test_length_is_refused_where_rows_of_many_groups_are_scored() -> None:
+def test_length_is_refused_over_many_groups() -> None:
     with pytest.raises(UsageError, match="the signal length, which compares the rollouts of a group"):
         karl_fast.read(EXAMPLES.parent / "agent-log.jsonl", reward={"x": {"fn": "length"}})
 
@@ -116,7 +116,7 @@ def test_the_example_weighs_by_50_30_and_20(tmp_path: Path) -> None:
     assert functions._weights == {"environment": 0.5, "karl-v2.process": 0.3, "length": 0.2}
 
 
-def test_weights_of_the_environment_are_part_of_a_run(
+def test_karl_weights_from_variables_identify_a_run(
     online: Callable[..., Online], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rl(online(rewards={"karl-v1": 1.0}, rounds=2))
@@ -127,9 +127,7 @@ def test_weights_of_the_environment_are_part_of_a_run(
     rl(online(rewards={"karl-v1": 1.0}, rounds=3), resume=True)
 
 
-def test_weights_of_the_environment_do_not_concern_a_run_that_does_not_read_them(
-    online: Callable[..., Online], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unread_karl_weights_do_not_matter(online: Callable[..., Online], monkeypatch: pytest.MonkeyPatch) -> None:
     rl(online(rewards={"karl-v2": 1.0}, rounds=2))
     monkeypatch.setenv("KARL_REWARD_W_PROCESS", "0.5")
     rl(online(rewards={"karl-v2": 1.0}, rounds=3), resume=True)

@@ -87,9 +87,7 @@ def logp(policy: Any, *, reference: bool) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_goes_on_from_the_adapter_of_another(
-    asked: Callable[..., Online], first: Callable[[str], str], kind: str
-) -> None:
+def test_run_starts_from_another_adapter(asked: Callable[..., Online], first: Callable[[str], str], kind: str) -> None:
     start = first(kind)
     run = prepare(asked("second", adapter=start, training={"fine_tune_type": kind}))
     run.close()
@@ -119,7 +117,7 @@ def test_the_reference_is_the_start_or_the_base(
     base.close()
 
 
-def test_a_model_that_is_trained_as_a_whole_moves_away_from_its_reference(asked: Callable[..., Online]) -> None:
+def test_whole_model_moves_from_its_reference(asked: Callable[..., Online]) -> None:
     settings = asked("whole", rounds=3, training={"fine_tune_type": "full"})
     rl(settings)
     found = [line["kl"] for line in lines(Path(settings.out) / "metrics.jsonl")]
@@ -127,9 +125,7 @@ def test_a_model_that_is_trained_as_a_whole_moves_away_from_its_reference(asked:
     assert found[-1] > 1e-6
 
 
-def test_a_run_from_an_adapter_is_resumed_to_the_same_bytes_and_not_from_another(
-    asked: Callable[..., Online], first: Callable[[str], str]
-) -> None:
+def test_run_from_adapter_resumes_to_same_bytes(asked: Callable[..., Online], first: Callable[[str], str]) -> None:
     start = first("lora")
     whole, cut = asked("whole", rounds=4, adapter=start), asked("cut", rounds=2, adapter=start)
     rl(whole)
@@ -144,7 +140,7 @@ def test_a_run_from_an_adapter_is_resumed_to_the_same_bytes_and_not_from_another
         rl(replace(cut, rounds=5), resume=True)
 
 
-def test_an_adapter_that_does_not_fit_is_refused_by_name(
+def test_unfitting_adapter_is_refused_by_name(
     asked: Callable[..., Online], first: Callable[[str], str], tmp_path: Path
 ) -> None:
     start = first("lora")

@@ -93,9 +93,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_at_ten_random_points_ends_with_the_same_bytes(
-    place: Path, calls: dict[str, list[int]]
-) -> None:
+def test_ten_random_stops_give_the_same_bytes(place: Path, calls: dict[str, list[int]]) -> None:
     drawn, cut = random.Random(7), place / "cut"
     assert {phase for phase, _ in POINTS} == PHASES.keys()
     for phase, by in POINTS:
@@ -115,9 +113,7 @@ FULL = {"log": "rollouts.jsonl", "metrics": "metrics.jsonl", "checkpoint": "roun
 
 
 @pytest.mark.parametrize("when", nightly(["half a checkpoint", "log", "metrics", "checkpoint"]))
-def test_a_disk_that_is_full_is_one_error_and_the_last_checkpoint_is_whole(
-    place: Path, calls: dict[str, list[int]], when: str
-) -> None:
+def test_full_disk_keeps_the_last_checkpoint(place: Path, calls: dict[str, list[int]], when: str) -> None:
     out, phase = place / f"full at {when}", when.removeprefix("half a ")
     entry, call = (2, calls[phase][1] // 2) if when != phase else (3, 1)
     code, said = run(place, out, phase, entry, call, "full")
@@ -132,7 +128,7 @@ def test_a_disk_that_is_full_is_one_error_and_the_last_checkpoint_is_whole(
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts a small disk, on Linux")
-def test_a_run_goes_on_when_a_full_disk_has_room_again(place: Path) -> None:
+def test_run_resumes_when_the_disk_has_room(place: Path) -> None:
     with small_disk(place / "disk", "1m") as disk:
         code, said = resumed(place, disk / "out")
         assert code == 1

@@ -17,7 +17,7 @@ from karl_fast.cli.reports.train import describe_start
 from karl_fast.errors import CheckpointError, ModelError
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.setup import prepare
-from tests.unit.train import parts
+from tests.unit.modeling import parts
 from tests.unit.train.test_command import chat, write
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def test_a_configuration_that_is_none_is_refused(
         ({"rank": True}, "has the rank true in lora_parameters, wanted a whole number"),
     ],
 )
-def test_an_adapter_that_does_not_record_how_it_was_made_is_refused(
+def test_adapter_without_parameters_is_refused(
     folder: Path, tiny_model: Path, copy: Path, tmp_path: Path, lora: Any, says: str
 ) -> None:
     configured(copy, lora=lora)
@@ -194,9 +194,7 @@ def test_an_adapter_that_does_not_record_how_it_was_made_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["lora", "dora", "full"])
-def test_an_adapter_that_fits_is_what_a_run_begins_with(
-    folder: Path, tiny_model: Path, tmp_path: Path, kind: str
-) -> None:
+def test_fitting_adapter_starts_a_run(folder: Path, tiny_model: Path, tmp_path: Path, kind: str) -> None:
     settings = Training(**(SMALL | {"fine_tune_type": kind, "learning_rate": 1e-3}))
     train(folder, tiny_model, tmp_path / "one", settings)
     still = Training(**(SMALL | {"fine_tune_type": kind, "learning_rate": 1e-30, "optimizer": "sgd"}))
@@ -208,9 +206,7 @@ def test_an_adapter_that_fits_is_what_a_run_begins_with(
     assert found.whole.loss < (found.whole.against or 0.0)
 
 
-def test_weights_without_a_configuration_are_taken_where_they_fit(
-    folder: Path, tiny_model: Path, copy: Path, tmp_path: Path
-) -> None:
+def test_weights_without_config_load_where_fitting(folder: Path, tiny_model: Path, copy: Path, tmp_path: Path) -> None:
     (copy / CONFIG).unlink()
     run = prepare(
         folder, str(tiny_model), tmp_path / "out", Training(**SMALL), resume_adapter_file=str(copy / ADAPTERS)
@@ -226,16 +222,14 @@ def test_weights_without_a_configuration_are_taken_where_they_fit(
 
 @pytest.mark.parametrize("name", [ADAPTERS, "optimizer.safetensors"])
 @pytest.mark.parametrize("damage", ["cut", "nothing", "text", "gone"])
-def test_a_checkpoint_that_is_damaged_is_named_by_its_file(
-    folder: Path, tiny_model: Path, copy: Path, name: str, damage: str
-) -> None:
+def test_damaged_checkpoint_is_named(folder: Path, tiny_model: Path, copy: Path, name: str, damage: str) -> None:
     (place,) = (copy / "checkpoints").iterdir()
     FILES[damage][0](place / name)
     with pytest.raises(CheckpointError, match=f"cannot load {place / name}: "):
         train(folder, tiny_model, copy, Training(**(SMALL | {"iters": 2})), resume=True)
 
 
-def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(folder: Path, tiny_model: Path, copy: Path) -> None:
+def test_unfitting_checkpoint_is_refused(folder: Path, tiny_model: Path, copy: Path) -> None:
     (place,) = (copy / "checkpoints").iterdir()
     changed(place, half)
     with pytest.raises(CheckpointError, match=r"as float16 of the shape .* wanted float32"):

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.unit.train import parts
+from tests.unit.modeling import parts
 from tests.unit.train.test_mlx_lm_defects import chat, write
 
 from karl_fast.cli.reports.train import describe_start  # isort: skip
 from karl_fast.errors import NothingToTrainError, UsageError
-from karl_fast.modeling.memory import SweepNeed
+from karl_fast.modeling.memory import ModelSizes, SweepNeed, TrainingMemory, choose_segments
 from karl_fast.train import Training, evaluate, train
 from karl_fast.train.chat_template import Rendering, Text
 from karl_fast.train.evaluation import trained_length
 from karl_fast.train.examples import fit_text, prepare_examples
-from karl_fast.train.length_budget import chosen, in_segments, lengths
-from karl_fast.train.memory import ModelSizes, TrainingMemory
+from karl_fast.train.memory import candidate_lengths, choose_length
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,13 +37,13 @@ def memory(**more: Any) -> TrainingMemory:
     return TrainingMemory(shape, lambda rows, tokens: rows * tokens * kept * (8_000 + 48 * tokens), settings)
 
 
-def test_lengths_are_powers_of_two_with_one_between_each_and_end_at_the_longest_row() -> None:
-    assert lengths(100) == [16, 24, 32, 48, 64, 96, 100]
-    assert lengths(96) == [16, 24, 32, 48, 64, 96]
-    assert lengths(16) == [16]
-    assert lengths(5) == [5]
+def test_lengths_are_powers_of_two_with_midpoints() -> None:
+    assert candidate_lengths(100) == [16, 24, 32, 48, 64, 96, 100]
+    assert candidate_lengths(96) == [16, 24, 32, 48, 64, 96]
+    assert candidate_lengths(16) == [16]
+    assert candidate_lengths(5) == [5]
     for longest in range(1, 3000, 7):
-        found = lengths(longest)
+        found = candidate_lengths(longest)
         assert found == sorted(set(found))
         assert found[-1] == longest
 
@@ -54,20 +53,20 @@ def test_lengths_are_powers_of_two_with_one_between_each_and_end_at_the_longest_
 def test_the_longest_length_that_fits_is_chosen(batch_size: int, grad_checkpoint: bool) -> None:
     plan = memory(batch_size=batch_size, grad_checkpoint=grad_checkpoint)
     for limit in (50_000_000, 200_000_000, 1_000_000_000):
-        found = chosen(plan, 5_000, limit)
+        found = choose_length(plan, 5_000, limit)
         assert plan.need(batch_size, found.tokens).total <= limit
-        assert found.tokens in lengths(5_000)
+        assert found.tokens in candidate_lengths(5_000)
         if found.beyond is None:
             assert found.tokens == 5_000
         else:
             longer, need = found.beyond
             assert need == plan.need(batch_size, longer)
             assert need.total > limit
-            assert lengths(5_000)[lengths(5_000).index(found.tokens) + 1] == longer
-    assert chosen(plan, 5_000, 1 << 50).beyond is None
+            assert candidate_lengths(5_000)[candidate_lengths(5_000).index(found.tokens) + 1] == longer
+    assert choose_length(plan, 5_000, 1 << 50).beyond is None
 
 
-def test_segments_that_take_least_need_not_be_the_shortest() -> None:
+def test_least_memory_segments_may_be_longer() -> None:
     """A recurrent layer leaves a state at each border, so that short segments take more."""
 
     def swept(rows: int, tokens: int, length: int) -> SweepNeed:
@@ -75,15 +74,15 @@ def test_segments_that_take_least_need_not_be_the_shortest() -> None:
 
     limit = 70_000_000
     plan = replace(memory(batch_size=1, memory_limit=limit / 1e9), sweeps=lambda: swept)
-    assert plan.swept(1, 5_000, 64).total > limit > plan.swept(1, 5_000, 256).total
-    assert chosen(plan, 5_000, limit).tokens == 5_000
-    found = in_segments(plan, [(1, 5_000)], 5_000, lambda way: way.need(1, 5_000).total <= limit)
+    assert plan.need_in_segments(1, 5_000, 64).total > limit > plan.need_in_segments(1, 5_000, 256).total
+    assert choose_length(plan, 5_000, limit).tokens == 5_000
+    found = choose_segments(plan, [(1, 5_000)], 5_000, lambda way: way.need(1, 5_000).total <= limit)
     assert found.settings.segment_length == 512
 
 
-def test_where_not_even_the_shortest_fits_the_preflight_refuses_it() -> None:
-    assert chosen(memory(), 5_000, 1).tokens == 16
-    assert chosen(memory(), 7, 1).tokens == 7
+def test_preflight_refuses_below_the_shortest() -> None:
+    assert choose_length(memory(), 5_000, 1).tokens == 16
+    assert choose_length(memory(), 7, 1).tokens == 7
 
 
 LEARNED = {"all": slice(None), "the beginning": slice(10), "the end": slice(90, None), "none": slice(0)}
@@ -91,7 +90,7 @@ LEARNED = {"all": slice(None), "the beginning": slice(10), "the end": slice(90, 
 
 @pytest.mark.parametrize("overlong", ["tail", "window", "drop"])
 @pytest.mark.parametrize("learned", LEARNED)
-def test_what_is_left_out_is_what_no_part_has(overlong: Any, learned: str) -> None:
+def test_left_out_tokens_are_in_no_part(overlong: Any, learned: str) -> None:
     mask = np.zeros(100, dtype=np.bool_)
     mask[LEARNED[learned]] = True
     text = Text(np.arange(100, dtype=np.int32), mask)
@@ -104,7 +103,7 @@ def test_what_is_left_out_is_what_no_part_has(overlong: Any, learned: str) -> No
 
 
 @pytest.mark.parametrize(("overlong", "gone"), [("window", 70), ("tail", 100), ("drop", 100)])
-def test_a_part_of_which_nothing_is_learned_is_left_out(overlong: Any, gone: int) -> None:
+def test_part_without_learned_tokens_is_dropped(overlong: Any, gone: int) -> None:
     text = Text(np.arange(100, dtype=np.int32), np.arange(100) < 10)
     assert fit_text(text, 30, overlong).left_out == gone
     settings = Training(max_seq_length=30, overlong=overlong)
@@ -125,12 +124,12 @@ class Told:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def started(self, run: Any) -> None:
+    def on_start(self, run: Any) -> None:
         self.lines = list(describe_start(run))
 
-    def said(self, values: dict[str, Any]) -> None: ...
-    def saved(self, place: Path) -> None: ...
-    def noted(self, remark: str) -> None: ...
+    def on_metrics(self, values: dict[str, Any]) -> None: ...
+    def on_checkpoint(self, place: Path) -> None: ...
+    def on_message(self, remark: str) -> None: ...
 
 
 def test_with_memory_to_spare_nothing_is_cut(data: Path, tiny_model: Path, tmp_path: Path) -> None:
@@ -146,7 +145,7 @@ def test_with_memory_to_spare_nothing_is_cut(data: Path, tiny_model: Path, tmp_p
     assert shorter.rows["train"]["cut"] > 0
 
 
-def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_chosen_length_equals_the_given_length(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     told, settings = Told(), Training(**QUICK, memory_limit=0.03, batch_size=10, segment_length=4096)
     found = train(data, tiny_model, tmp_path / "auto", settings, viewer=told)
     limit, account = found.max_seq_length, found.rows["train"]
@@ -168,7 +167,7 @@ def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_m
     assert left["max_seq_length"] == state["settings"]["max_seq_length"] == limit
 
 
-def test_a_run_goes_on_with_the_length_that_it_chose(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_resumed_run_keeps_its_chosen_length(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     less = {"memory_limit": 0.03, "batch_size": 10, "segment_length": 4096}
     train(data, tiny_model, tmp_path / "whole", Training(**QUICK | less | {"iters": 4}))
     train(data, tiny_model, tmp_path / "halves", Training(**QUICK | less))
@@ -185,7 +184,7 @@ def length_of(adapter: Path, step: int) -> int:
     return int(state["settings"]["max_seq_length"])
 
 
-def test_rows_that_do_not_fit_whole_pass_in_segments(tiny_model: Path, tmp_path: Path) -> None:
+def test_too_long_rows_pass_in_segments(tiny_model: Path, tmp_path: Path) -> None:
     import mlx.core as mx
 
     long = write(tmp_path / "data", [chat("what is it? " * 110, f"answer {n} " * 20) for n in range(2)])
@@ -201,7 +200,7 @@ def test_rows_that_do_not_fit_whole_pass_in_segments(tiny_model: Path, tmp_path:
 
 
 @pytest.mark.parametrize("rows", [[{"messages": []}], [{"nothing": "said"}] * 2])
-def test_rows_that_no_template_takes_are_what_is_told(rows: Any, tiny_model: Path, tmp_path: Path) -> None:
+def test_untemplatable_rows_are_reported(rows: Any, tiny_model: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "data", rows)
     with pytest.raises(NothingToTrainError, match=r"no row of .*train.jsonl is left to learn from: bad template [12]"):
         train(data, tiny_model, tmp_path / "a", Training(**QUICK))
@@ -223,9 +222,7 @@ def test_judging_takes_whole_rows(data: Path, tiny_model: Path) -> None:
     assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
 
 
-def test_judging_takes_the_length_that_the_adapter_was_trained_with(
-    data: Path, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_evaluation_uses_the_trained_length(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     train(data, tiny_model, tmp_path / "short", Training(**QUICK | {"max_seq_length": 24}))
     calls: list[tuple[int, int]] = []
     found = evaluate(
@@ -251,7 +248,7 @@ def test_judging_takes_the_length_that_the_adapter_was_trained_with(
     assert [done for done, _ in calls] == sorted({done for done, _ in calls})
 
 
-def test_the_length_of_an_adapter_of_mlx_lm_is_that_of_its_config(tmp_path: Path) -> None:
+def test_mlx_lm_adapter_length_is_in_its_config(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"max_seq_length": 48}')
     assert trained_length(tmp_path) == 48
     (tmp_path / "adapter_config.json").write_text('{"max_seq_length": true}')

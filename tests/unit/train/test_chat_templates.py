@@ -341,7 +341,7 @@ def rendered_by(
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", MODELS)
-def test_learned_is_what_the_model_generates_and_what_stops_it(name: str, case: str) -> None:
+def test_generated_and_stopping_tokens_are_learned(name: str, case: str) -> None:
     messages, expected = CASES[case]
     one = MODELS[name]
     if case in one.refuses:
@@ -359,7 +359,7 @@ def test_learned_is_what_the_model_generates_and_what_stops_it(name: str, case: 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
 @pytest.mark.parametrize("case", IN_A_ROW)
-def test_turns_in_a_row_are_learned_where_the_generation_prompt_opens_thoughts(case: str) -> None:
+def test_consecutive_turns_with_opened_thoughts_are_learned(case: str) -> None:
     """Qwen3's models that always think open the thoughts in the generation prompt, and have no switch."""
     body, _, _ = source("qwen3").partition("{%- if add_generation_prompt %}")
     template = body + r"{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}"
@@ -392,7 +392,7 @@ def test_thoughts_in_the_content_are_learned_or_counted(name: str) -> None:
         ("<think>d", 0),
     ],
 )
-def test_what_deepseek_cuts_from_the_content_is_counted_once_a_turn(content: str, count: int) -> None:
+def test_deepseek_cuts_are_counted_per_turn(content: str, count: int) -> None:
     _, rendering, _ = rendered("deepseekv3", [user("Hi"), model(content)])
     assert rendering.thoughtless == count
     _, rendering, _ = rendered("deepseekv3", [user("Hi"), model(content, reasoning_content="Hm.")])
@@ -401,7 +401,7 @@ def test_what_deepseek_cuts_from_the_content_is_counted_once_a_turn(content: str
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the chat templates of KARL_FAST_TEST_DATA")
 @pytest.mark.parametrize("name", MODELS)
-def test_thoughts_in_the_content_beside_a_call_are_learned(name: str) -> None:
+def test_thoughts_with_a_call_are_learned(name: str) -> None:
     said, rendering, _ = rendered(name, [user("List"), model(THOUGHT, LS), *DONE])
     assert "Hm." in said[0]
     assert rendering.thoughtless == 0
@@ -429,7 +429,7 @@ RAISES = (
 """Raises at a system prompt, and at arguments that are a text."""
 
 
-def test_sample_counts_the_rows_that_the_template_of_its_tokenizer_fails_on(tmp_path: Path) -> None:
+def test_sample_counts_rows_its_template_fails_on(tmp_path: Path) -> None:
     import karl_fast
 
     tokenizer(RAISES, ("</s>",)).save_pretrained(tmp_path / "model")

@@ -22,7 +22,7 @@ from karl_fast.entrypoint import STOPS
 from tests import rows
 from tests.cli.run import COMMAND, ended_while_reporting
 from tests.slow import nightly
-from tests.unit.train import parts
+from tests.unit.modeling import parts
 from tests.unit.train.conftest import quiet, ran
 from tests.unit.train.test_mlx_lm_defects import chat, write
 
@@ -58,7 +58,7 @@ def adapter(data: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFacto
     return place
 
 
-def test_a_run_is_made_again_of_what_it_left(adapter: Path, tmp_path: Path) -> None:
+def test_run_is_repeated_from_its_files(adapter: Path, tmp_path: Path) -> None:
     done = karl("train", "--config", adapter, "--adapter-path", tmp_path)
     assert done.returncode == 0, done.stderr
     name = "adapters.safetensors"
@@ -66,7 +66,7 @@ def test_a_run_is_made_again_of_what_it_left(adapter: Path, tmp_path: Path) -> N
     assert tomllib.loads((tmp_path / "train.toml").read_text("utf-8"))["train"]["max_seq_length"] == 96
 
 
-def test_a_run_that_began_at_another_is_made_again_of_what_it_left(adapter: Path, tmp_path: Path) -> None:
+def test_continued_run_is_repeated_from_its_files(adapter: Path, tmp_path: Path) -> None:
     begun, name = tmp_path / "begun", "adapters.safetensors"
     weights = ("--resume-adapter-file", adapter / name, "--iters", 3)
     done = karl("train", "--config", adapter, "--adapter-path", begun, *weights)
@@ -86,7 +86,7 @@ def test_a_run_that_began_at_another_is_made_again_of_what_it_left(adapter: Path
 
 
 @pytest.mark.parametrize("fine_tune_type", nightly(["lora", "dora", "full"]))
-def test_mlx_lm_generates_and_fuses_with_what_was_trained(
+def test_mlx_lm_generates_and_fuses_the_adapter(
     data: Path, any_model: Path, tmp_path: Path, fine_tune_type: str
 ) -> None:
     if "4bit" in any_model.name and fine_tune_type != "lora":
@@ -259,14 +259,14 @@ def test_a_field_that_no_row_has_is_named(data: Path, tiny_model: Path) -> None:
     assert done.stdout == ""
 
 
-def test_a_missing_adapter_is_no_matter_of_the_model(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_missing_adapter_does_not_blame_the_model(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = karl("eval", data, "--model", tiny_model, "--adapter-path", tmp_path / "none")
     assert done.returncode == 1
     assert f"cannot load an adapter from {tmp_path / 'none'}: no such folder" in done.stderr
     assert "hint: --adapter-path takes" in done.stderr
 
 
-def test_a_folder_without_an_adapter_is_no_matter_of_the_model(data: Path, tiny_model: Path) -> None:
+def test_empty_adapter_folder_does_not_blame_the_model(data: Path, tiny_model: Path) -> None:
     done = karl("eval", data, "--model", tiny_model, "--adapter-path", data)
     assert f"cannot load an adapter from {data}: it has no adapters.safetensors" in done.stderr
     assert "hint: --adapter-path takes" in done.stderr
@@ -304,7 +304,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(data: Path, tiny_model: Path, tm
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_the_last_checkpoint_and_says_so(
+def test_signal_keeps_and_reports_the_last_checkpoint(
     data: Path, tiny_model: Path, tmp_path: Path, stop: signal.Signals
 ) -> None:
     where = tmp_path / "adapter"
@@ -327,9 +327,7 @@ def test_a_signal_leaves_the_last_checkpoint_and_says_so(
     assert not list(where.rglob(".unfinished-*"))
 
 
-def test_a_signal_after_the_training_says_that_the_adapter_is_there(
-    data: Path, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_signal_after_training_reports_the_adapter(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     words = (data, "--model", tiny_model, "--adapter-path", tmp_path / "adapter", *FLAGS, "-q")
     command = [*ended_while_reporting("train"), *map(str, words)]
     done = subprocess.run(command, env=quiet(), capture_output=True, text=True, check=False, timeout=180)

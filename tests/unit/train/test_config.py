@@ -59,7 +59,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return ask
 
 
-def test_a_flag_counts_over_a_variable_and_that_over_the_file(asked: Any) -> None:
+def test_flag_over_variable_over_file(asked: Any) -> None:
     env = {"KARL_FAST_MAX_SEQ_LENGTH": "50", "KARL_FAST_BATCH_SIZE": "5", "KARL_FAST_SAVE_EVERY": "7"}
     data, model, adapter_path, settings, _ = asked("--config", "there/karl.toml", "--batch-size", "3", **env)
     assert (data, model, adapter_path) == ("there/data", "tiny", "there/out/adapter")
@@ -67,7 +67,7 @@ def test_a_flag_counts_over_a_variable_and_that_over_the_file(asked: Any) -> Non
     assert settings == Training(**wanted, lora_keys=("self_attn.q_proj",))
 
 
-def test_what_stands_above_the_table_is_not_of_training(asked: Any) -> None:
+def test_keys_above_the_table_are_ignored(asked: Any) -> None:
     assert asked("--config", "there/karl.toml")[3].seed == 0
 
 
@@ -79,7 +79,7 @@ def test_words_name_other_places_than_the_file(asked: Any, folder: Path) -> None
     assert asked("d", "--model", "m")[2] == "adapters"
 
 
-def test_a_choice_takes_away_what_a_weaker_place_says_and_it_has_no_use_for(asked: Any, folder: Path) -> None:
+def test_choice_displaces_unused_weaker_settings(asked: Any, folder: Path) -> None:
     settings = asked("--config", "there/karl.toml", "--iters", "7")[3]
     assert (settings.iters, settings.epochs) == (7, None)
     (folder / "there" / "karl.toml").write_text('[train]\ndata="d"\nmodel="m"\nrecipe="awr"\ntemperature=0.1\n')
@@ -87,7 +87,7 @@ def test_a_choice_takes_away_what_a_weaker_place_says_and_it_has_no_use_for(aske
     assert asked("--config", "there/karl.toml", "--recipe", "sft")[3] == Training()
 
 
-def test_a_length_may_be_left_to_the_run_wherever_it_is_said(asked: Any, folder: Path) -> None:
+def test_auto_length_is_accepted_everywhere(asked: Any, folder: Path) -> None:
     words = ("d", "--model", "m")
     assert asked(*words, "--max-seq-length", "auto")[3].max_seq_length == "auto"
     assert asked(*words, KARL_FAST_MAX_SEQ_LENGTH="auto")[3].max_seq_length == "auto"
@@ -96,7 +96,7 @@ def test_a_length_may_be_left_to_the_run_wherever_it_is_said(asked: Any, folder:
     assert asked(*words, "--config", "there/karl.toml", "--max-seq-length", "64")[3].max_seq_length == 64
 
 
-def test_the_weights_that_a_run_begins_with_may_stand_in_its_file(asked: Any, folder: Path) -> None:
+def test_initial_weights_may_be_in_the_file(asked: Any, folder: Path) -> None:
     (folder / "there" / "karl.toml").write_text('[train]\nresume_adapter_file = "a.safetensors"\n', "utf-8")
     words = ("d", "--model", "m", "--config", "there/karl.toml")
     assert asked(*words)[4] == "there/a.safetensors"
@@ -122,7 +122,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.items())
-def test_what_a_file_may_not_hold_is_told_with_its_name(asked: Any, folder: Path, text: str, said: str) -> None:
+def test_forbidden_key_is_named_with_its_file(asked: Any, folder: Path, text: str, said: str) -> None:
     (folder / "there" / "karl.toml").write_text(text, "utf-8")
     with pytest.raises(UsageError) as error:
         asked("--config", "there/karl.toml")
@@ -142,9 +142,7 @@ def test_what_a_file_may_not_hold_is_told_with_its_name(asked: Any, folder: Path
         ("[sample]\nk = 3\n[training]\nepochs = 1", "there is no table [train]", "the settings of train stand in it"),
     ],
 )
-def test_settings_that_stand_outside_of_the_table_are_told(
-    asked: Any, folder: Path, text: str, said: str, hint: str
-) -> None:
+def test_settings_outside_the_table_are_reported(asked: Any, folder: Path, text: str, said: str, hint: str) -> None:
     (folder / "there" / "karl.toml").write_text(text, "utf-8")
     with pytest.raises(UsageError) as error:
         asked("--config", "there/karl.toml")
@@ -165,7 +163,7 @@ def test_sample_leaves_the_table_of_train_alone(folder: Path) -> None:
         load_sampling("there/karl.toml")
 
 
-def test_every_setting_comes_back_from_the_file_that_a_run_leaves(folder: Path) -> None:
+def test_every_setting_round_trips_through_the_file(folder: Path) -> None:
     settings = Training(recipe="oapl", temperature=0.5, epochs=1.5, lora_keys=("a", "b"), report_to=("wandb",))
     (folder / "tiny").mkdir()
     for model, back in (("tiny", "there/../tiny"), ("hub/name", "hub/name")):

@@ -44,7 +44,7 @@ def given(renderer: Renderer, template: str, **how: Any) -> Renderer:  # noqa: F
     return Renderer(tokenizer, renderer.ends, **how)
 
 
-def test_what_the_template_adds_behind_a_turn_is_not_learned(renderer: Renderer) -> None:  # noqa: F811
+def test_template_text_after_a_turn_is_unlearned(renderer: Renderer) -> None:  # noqa: F811
     [text] = renderer.texts(chat("question", "answer"))
     said = renderer.tokenizer.decode(text.tokens.tolist())
     assert said.endswith("answer<|im_end|>\n")
@@ -59,7 +59,7 @@ def test_tokens_are_those_of_the_tokenizer_itself(renderer: Renderer) -> None:  
     assert learned(renderer, row) == ["answer one<|im_end|>answer 漢字 two<|im_end|>"]
 
 
-def test_a_template_that_rewrites_history_is_unrolled_as_the_model_spoke(renderer: Renderer) -> None:  # noqa: F811
+def test_rewriting_template_is_unrolled(renderer: Renderer) -> None:  # noqa: F811
     row = chat("q1", "<think>because</think>a1", "q2", "<think>so</think>a2")
     thinking = given(renderer, THINKING)
     assert learned(thinking, row) == ["<think>because</think>a1<|im_end|>", "<think>so</think>a2<|im_end|>"]
@@ -68,14 +68,14 @@ def test_a_template_that_rewrites_history_is_unrolled_as_the_model_spoke(rendere
     assert len(given(renderer, THINKING).texts(chat("q1", "a1"))) == 1
 
 
-def test_a_template_that_rewrites_history_may_be_an_error(renderer: Renderer) -> None:  # noqa: F811
+def test_rewriting_template_may_be_an_error(renderer: Renderer) -> None:  # noqa: F811
     row = chat("q1", "<think>because</think>a1", "q2", "a2")
     with pytest.raises(TemplateError, match="rewrites earlier turns") as error:
         given(renderer, THINKING, rewritten="error").texts(row)
     assert "--rewritten unroll" in (error.value.hint or "")
 
 
-def test_marks_of_the_template_are_taken_at_their_word(renderer: Renderer) -> None:  # noqa: F811
+def test_generation_marks_are_followed(renderer: Renderer) -> None:  # noqa: F811
     row = chat("question", "answer one", "question", "answer two")
     assert learned(given(renderer, MARKED), row) == ["answer one<|im_end|>answer two<|im_end|>"]
 
@@ -89,13 +89,13 @@ def weighed(*weights: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("template", [None, THINKING, MARKED])
-def test_a_turn_with_a_weight_of_0_is_not_learned(renderer: Renderer, template: str | None) -> None:  # noqa: F811
+def test_turn_of_weight_0_is_unlearned(renderer: Renderer, template: str | None) -> None:  # noqa: F811
     one = given(renderer, template) if template else renderer
     assert "".join(learned(one, weighed(1, 0, 0.0, 1))) == "a0<|im_end|>a3<|im_end|>"
     assert learned(renderer, weighed(0, 1)) == learned(renderer, chat("q", "a1"))
 
 
-def test_a_weight_of_0_holds_for_the_last_turn_and_for_all_tokens(renderer: Renderer) -> None:  # noqa: F811
+def test_weight_0_applies_to_last_and_all(renderer: Renderer) -> None:  # noqa: F811
     last = Renderer(renderer.tokenizer, renderer.ends, "last")
     assert learned(last, weighed(1, 1, 0)) == ["a1<|im_end|>"]
     whole = Renderer(renderer.tokenizer, renderer.ends, "all")
@@ -122,7 +122,7 @@ MANGLED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", MANGLED)
 @pytest.mark.parametrize("at", [0, 1])
-def test_content_that_is_no_text_is_dropped_and_never_written_as_python_would(
+def test_non_text_content_is_dropped(
     renderer: Renderer,  # noqa: F811
     case: str,
     at: int,
@@ -152,7 +152,7 @@ def test_a_prompt_and_a_completion_may_be_messages(renderer: Renderer) -> None: 
 
 
 @pytest.mark.parametrize("group", [[1], {"a": 1}, True])
-def test_a_group_that_is_no_name_is_an_error(renderer: Renderer, group: Any) -> None:  # noqa: F811
+def test_invalid_group_is_an_error(renderer: Renderer, group: Any) -> None:  # noqa: F811
     rows = [chat("q", "a"), chat("q", "a") | {"karl_fast": {"group": group}}]
     with pytest.raises(DataSetError, match=r"row 2 has the karl_fast\.group .*, wanted a text or a number"):
         prepare_examples(rows, render_rows(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
@@ -187,7 +187,7 @@ def glued(renderer: Renderer, train_on: Any, *roles: str) -> tuple[list[str], li
         ("assistant", ("user", "user", "assistant"), ["x", "x", "<|im_end|>"]),
     ],
 )
-def test_a_token_that_holds_text_which_is_not_learned_is_not_learned(
+def test_token_with_unlearned_text_is_unlearned(
     renderer: Renderer,  # noqa: F811
     train_on: Any,
     roles: tuple[str, ...],
@@ -198,13 +198,13 @@ def test_a_token_that_holds_text_which_is_not_learned_is_not_learned(
     assert found == kept
 
 
-def test_a_row_without_a_learned_turn_and_one_with_another_weight_are_dropped(renderer: Renderer) -> None:  # noqa: F811
+def test_rows_without_learned_turns_are_dropped(renderer: Renderer) -> None:  # noqa: F811
     rows = [chat("q", "a"), weighed(0), weighed(0.5), weighed("1")]  # type: ignore[arg-type]
     _, account = prepare_examples(rows, render_rows(rows, renderer), Training(max_seq_length=2048), "train.jsonl")
     assert account.dropped == {"nothing_to_learn": 1, "bad_template": 2}
 
 
-def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> None:  # noqa: F811
+def test_turn_with_other_prompt_is_no_row(renderer: Renderer) -> None:  # noqa: F811
     odd, asked = given(renderer, OTHER_CALL), [chat("question", "answer")]
     with pytest.raises(NothingToTrainError, match="bad template 1"):
         prepare_examples(asked, render_rows(asked, odd), Training(max_seq_length=2048), "train.jsonl")
@@ -218,7 +218,7 @@ RAISES = (
 """Raises at one role of its own accord, and at another by an error of an expression."""
 
 
-def test_what_a_template_raises_is_counted_by_its_message_with_the_first_row(renderer: Renderer) -> None:  # noqa: F811
+def test_template_errors_are_counted_by_message(renderer: Renderer) -> None:  # noqa: F811
     rows = [chat("q", "a") for _ in range(5)]
     for at, role in ((1, "wizard"), (2, "king"), (4, "wizard")):
         rows[at]["messages"].insert(0, {"role": role, "content": "x"})
@@ -240,7 +240,7 @@ CLOSED_BY_THE_NEXT = (
 """The marker of the next role is all that ends a turn, as with GLM."""
 
 
-def test_the_marker_of_the_next_role_is_learned_if_it_stops_generation(renderer: Renderer) -> None:  # noqa: F811
+def test_stopping_role_marker_is_learned(renderer: Renderer) -> None:  # noqa: F811
     closed = given(renderer, CLOSED_BY_THE_NEXT)
     start = closed.tokenizer.convert_tokens_to_ids("<|im_start|>")
     stops = Renderer(closed.tokenizer, frozenset([start]))
@@ -265,7 +265,7 @@ def test_empty_thoughts_of_the_template_are_not_learned(renderer: Renderer) -> N
     assert learned(given(renderer, always), chat("q", "a")) == ["a<|im_end|>"]
 
 
-def test_a_generation_prompt_may_differ_in_space_and_in_a_lone_end_of_thoughts(renderer: Renderer) -> None:  # noqa: F811
+def test_generation_prompt_may_differ_in_space(renderer: Renderer) -> None:  # noqa: F811
     spaced = EMPTY.replace("<think></think>", "").replace("assistant\n<think>\n", " assistant\n\n")
     assert learned(given(renderer, spaced), chat("q", "a", "r", "b")) == ["a<|im_end|>b<|im_end|>"]
     lone = EMPTY.replace("<think></think>", "</think>").replace("assistant\n<think>\n", "assistant\n")
@@ -282,7 +282,7 @@ SYSTEM_LATE = (
 """The system prompt stands before the last user alone, as with Mistral."""
 
 
-def test_a_system_prompt_that_history_loses_is_in_each_turn_as_it_was_asked_for(renderer: Renderer) -> None:  # noqa: F811
+def test_lost_system_prompt_is_kept_per_turn(renderer: Renderer) -> None:  # noqa: F811
     row = chat("q", "a", "r", "b")
     row["messages"].insert(0, {"role": "system", "content": "kind"})
     texts = given(renderer, SYSTEM_LATE).texts(row)
@@ -311,7 +311,7 @@ DROPS_RESULTS = (
 )
 
 
-def test_what_a_template_does_not_show_of_calls_is_written_as_text_or_dropped(renderer: Renderer) -> None:  # noqa: F811
+def test_unshown_calls_become_text_or_are_dropped(renderer: Renderer) -> None:  # noqa: F811
     row = chat("q", "a", "tool:seen", "r", "b")
     function = {"name": "ls", "arguments": '{"n": 1}'}
     row["messages"][1]["tool_calls"] = [{"type": "function", "function": function}]
@@ -360,7 +360,7 @@ SHORT_IDS = (
 """Ids of nine letters and digits alone, as with Mistral."""
 
 
-def test_ids_of_calls_are_shortened_where_the_template_wants_them_short(renderer: Renderer) -> None:  # noqa: F811
+def test_call_ids_are_shortened_for_the_template(renderer: Renderer) -> None:  # noqa: F811
     row = chat("q", "a", "tool:seen", "r", "b")
     row["messages"][1]["tool_calls"] = [{"id": "toolu_01A", "function": {"name": "ls", "arguments": {}}}]
     row["messages"][1]["tool_calls"][0]["id"] = row["messages"][2]["tool_call_id"] = "toolu_01AbCdEf"
@@ -378,11 +378,11 @@ PARTS_ALONE = (
 """Content as a list of parts alone, as with Idefics and LLaVA."""
 
 
-def test_content_is_given_in_parts_where_the_template_takes_nothing_else(renderer: Renderer) -> None:  # noqa: F811
+def test_content_in_parts_where_the_template_needs(renderer: Renderer) -> None:  # noqa: F811
     assert learned(given(renderer, PARTS_ALONE), chat("q", "a", "r", "b")) == ["a<|im_end|>b<|im_end|>"]
 
 
-def test_prompt_and_completion_are_one_turn_and_text_is_learned_whole(renderer: Renderer) -> None:  # noqa: F811
+def test_completion_is_one_turn_text_learned_whole(renderer: Renderer) -> None:  # noqa: F811
     assert learned(renderer, {"prompt": "question", "completion": "answer"}) == ["answer<|im_end|>"]
     assert learned(renderer, {"text": "answer"}) == ["answer<|im_end|>"]
     assert learned(renderer, {"text": "answer<|im_end|>"}) == ["answer<|im_end|>"]
@@ -401,7 +401,7 @@ def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa:
 
 
 @pytest.mark.parametrize("length", [10, 17, 40, 41, 100, 200])
-def test_windows_learn_every_token_once_and_see_half_a_window_before_it(length: int) -> None:
+def test_windows_learn_every_token_once(length: int) -> None:
     text = Text(np.arange(length, dtype=np.int32), np.arange(length) % 3 == 1)
     parts = fit_text(text, 40, "window").parts
     assert all(len(part.tokens) <= 40 for part in parts)
@@ -411,7 +411,7 @@ def test_windows_learn_every_token_once_and_see_half_a_window_before_it(length: 
         assert np.flatnonzero(part.learned)[0] >= 20 - 2
 
 
-def test_a_row_too_long_is_an_error_where_that_is_wanted(tiny_model: Path, tmp_path: Path) -> None:
+def test_too_long_row_may_be_an_error(tiny_model: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "data", [chat("q", "a"), chat("long " * 200, "a")])
     with pytest.raises(NothingToTrainError, match=r"train.jsonl, row 2 has 1,014 tokens, and max_seq_length is 64"):
         train(data, tiny_model, tmp_path / "a", Training(overlong="error", max_seq_length=64))

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from tests.external_gradients import pulled
-from tests.unit.train.parts import adapted, built, examples
+from tests.unit.modeling.parts import adapted, built, examples
 
 import mlx.core as mx  # isort: skip
 
 from karl_fast.errors import UsageError
-from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.memory import ModelSizes, TrainingMemory, estimate_training
+from karl_fast.modeling.model_views import checkpoint_layers
 from karl_fast.modeling.optimizer import learning_rate
 from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.train import Training
 from karl_fast.train.batching import mix_seed, pad_rows
 from karl_fast.train.evaluation import mean_difference
-from karl_fast.train.memory import ModelSizes, TrainingMemory, of_model
+from karl_fast.train.memory import check_batch, longest_row
 from karl_fast.train.model_logprobs import Scorer
 
 SHAPE = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "head_dim": 32}
@@ -39,28 +40,28 @@ def test_the_arithmetic_of_memory_is_what_is_measured(
     weights = sum(one.nbytes for one in flatten_tree(model.parameters()).values())
     rows = examples(count, vocabulary, longest=longest)
     batch, scorer = pad_rows(rows), Scorer(model)
-    memory = of_model(model, scorer.body, vocabulary, settings, layers)
+    memory = estimate_training(model, scorer.body, vocabulary, settings, layers)
     mx.clear_cache()
     before = mx.get_active_memory() - weights
     mx.reset_peak_memory()
-    with checkpointed(model, grad_checkpoint):
+    with checkpoint_layers(model, grad_checkpoint):
         mx.eval(pulled(scorer.trace(batch), lambda logp: -logp.mean()))
     measured = mx.get_peak_memory() - before
     planned = memory.need(count, batch.mask.shape[1]).total
     assert measured <= planned <= 3 * measured
 
 
-def test_what_does_not_fit_is_told_with_what_would() -> None:
+def test_excess_is_refused_with_fitting_sizes() -> None:
     shape = ModelSizes(1152, 262_144, 600_000_000, 26_000_000)
     settings = Training(memory_limit=2.0, max_seq_length=4096)
     memory = TrainingMemory(shape, lambda rows, tokens: rows * tokens * (26 * 50_000 + 12 * tokens), settings)
     with pytest.raises(UsageError, match=r"8 rows of 4,096 tokens, needs about \d+\.\d GB") as error:
-        memory.check(8, 4096)
+        check_batch(memory, 8, 4096)
     hint = error.value.hint or ""
-    longest = memory.longest(8, 2_000_000_000)
+    longest = longest_row(memory, 8, 2_000_000_000)
     assert f"--max-seq-length {longest} (which fits)" in hint
     assert "--grad-checkpoint" in hint
-    assert memory.check(8, longest).total <= 2_000_000_000 < memory.need(8, longest + 32).total
+    assert check_batch(memory, 8, longest).total <= 2_000_000_000 < memory.need(8, longest + 32).total
 
 
 def test_a_schedule_rises_falls_and_has_no_state() -> None:
@@ -81,7 +82,7 @@ def test_each_step_has_a_seed_of_its_own() -> None:
     assert all(0 <= seed < 1 << 64 for seed in seeds)
 
 
-def test_the_interval_of_a_difference_covers_it_as_often_as_it_says() -> None:
+def test_interval_covers_the_difference_at_its_level() -> None:
     """alpha = 1e-4 that 200 intervals of 95% cover fewer than 175 or all of them, were they exact."""
     random, covered = np.random.default_rng(0), 0
     for _ in range(200):
@@ -93,7 +94,7 @@ def test_the_interval_of_a_difference_covers_it_as_often_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
-def test_a_few_groups_say_better_no_more_often_than_the_level(groups: int) -> None:
+def test_few_groups_keep_the_error_level(groups: int) -> None:
     """alpha = 1e-4 that more than 38 of 400 intervals of 95% leave out 0, were they exact; 5 of them at least."""
     random, sure, counts = np.random.default_rng(groups), 0, np.full(4 * groups, 7, dtype=np.int64)
     names = [f"g{row // 4}" for row in range(4 * groups)]
@@ -105,7 +106,7 @@ def test_a_few_groups_say_better_no_more_often_than_the_level(groups: int) -> No
     assert 5 <= sure <= 38
 
 
-def test_the_interval_of_groups_of_one_size_is_that_of_their_means() -> None:
+def test_equal_groups_have_the_interval_of_means() -> None:
     stats = pytest.importorskip("scipy.stats")
     random = np.random.default_rng(5)
     means = random.normal(0.1, 1.0, 6)

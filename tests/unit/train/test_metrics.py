@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_each_line_is_on_the_disk_before_the_next_step(tmp_path: Path) -> None:
+def test_each_line_is_flushed_before_the_next_step(tmp_path: Path) -> None:
     file = JsonLines(tmp_path / "metrics.jsonl", 0)
     for step in range(3):
         file.log({"step": step})
@@ -34,7 +34,7 @@ def test_a_number_that_is_not_finite_is_null(tmp_path: Path) -> None:
     assert path.read_text("utf-8") == '{"step": 1, "val_loss": null}\n{"step": 2, "loss": null, "rate": 1e+30}\n'
 
 
-def test_what_a_killed_run_said_of_later_steps_is_forgotten(tmp_path: Path) -> None:
+def test_metrics_after_the_checkpoint_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": step}) + "\n" for step in range(5)) + '{"step": 5, "lo', "utf-8")
     JsonLines(path, 3).finish()

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.unit.train import parts
-from tests.unit.train.parts import adapted, built, examples, logp_of
+from tests.unit.modeling import parts
+from tests.unit.modeling.parts import adapted, built, examples, logp_of
 
 import mlx.core as mx  # isort: skip
 import mlx.nn as nn  # isort: skip
@@ -36,9 +36,9 @@ from mlx.utils import tree_flatten  # isort: skip
 
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import METRICS_FILE
-from karl_fast.modeling.chunked_logp import split_leaves
 from karl_fast.modeling.load import load
-from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.model_views import checkpoint_layers
+from karl_fast.modeling.optimizer import split_leaves
 from karl_fast.train import Training, train
 from karl_fast.train.batching import BatchOrder, epoch_batches, pad_rows, row_units
 from karl_fast.train.chat_template import Renderer, Text
@@ -99,7 +99,7 @@ def test_a_batches_hold_rows_of_about_one_length() -> None:
     assert all(max(some) - min(some) <= 30 for some in lengths)
 
 
-def test_b_every_row_is_seen_in_every_epoch_and_batches_change() -> None:
+def test_b_epochs_cover_rows_in_new_batches() -> None:
     order = BatchOrder(LENGTHS + LENGTHS + [7, 8, 9], row_units(None, 35), 4, seed=3)
     seen = [order.batches(number) for number in range(3)]
     for batches in seen:
@@ -109,7 +109,7 @@ def test_b_every_row_is_seen_in_every_epoch_and_batches_change() -> None:
     assert {frozenset(batch) for batch in seen[0]} != {frozenset(batch) for batch in seen[1]}
 
 
-def test_c_a_prompt_that_fills_the_limit_spoils_nothing(tiny_model: Path, tmp_path: Path) -> None:
+def test_c_limit_filling_prompt_spoils_nothing(tiny_model: Path, tmp_path: Path) -> None:
     long = chat("tell me a long story " * 60, "no")
     data = write(tmp_path / "data", [long, *[chat(f"question {n}", f"answer {n}") for n in range(7)]])
     for overlong in ("drop", "tail", "window"):
@@ -131,7 +131,7 @@ def test_d_padding_is_never_learned() -> None:
         assert targets.tolist() == row.text.tokens[row.text.learned].tolist()
 
 
-def test_e_every_turn_of_the_assistant_is_learned_and_no_other(renderer: Renderer) -> None:
+def test_e_exactly_assistant_turns_are_learned(renderer: Renderer) -> None:
     row = chat("question one", "answer one", "tool:flight booked", "question two", "answer two")
     row["messages"][1]["tool_calls"] = [{"type": "function", "function": {"name": "book", "arguments": {}}}]
     [said] = learned(renderer, row)
@@ -143,24 +143,24 @@ def test_e_every_turn_of_the_assistant_is_learned_and_no_other(renderer: Rendere
     assert learned(last, row) == ["answer two<|im_end|>"]
 
 
-def test_f_a_row_that_is_cut_keeps_its_answer_and_its_end() -> None:
+def test_f_cut_row_keeps_answer_and_end() -> None:
     text = Text(np.arange(100, dtype=np.int32), np.arange(100) >= 90)
     [cut] = fit_text(text, 40, "tail").parts
     assert cut.tokens.tolist() == list(range(60, 100))
     assert cut.tokens[cut.learned].tolist() == list(range(90, 100))
 
 
-def test_g_the_cache_is_bounded_and_somebody_may_watch(tiny_model: Path, tmp_path: Path) -> None:
+def test_g_cache_is_bounded_and_reported(tiny_model: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "data", [chat(f"question {n}", f"answer {n}") for n in range(8)])
     told: list[dict[str, Any]] = []
 
     class Viewer:
-        def started(self, run: Any) -> None: ...
-        def said(self, values: dict[str, Any]) -> None:
+        def on_start(self, run: Any) -> None: ...
+        def on_metrics(self, values: dict[str, Any]) -> None:
             told.append(values)
 
-        def saved(self, place: Path) -> None: ...
-        def noted(self, remark: str) -> None: ...
+        def on_checkpoint(self, place: Path) -> None: ...
+        def on_message(self, remark: str) -> None: ...
 
     train(data, tiny_model, tmp_path / "adapter", Training(iters=5, cache_limit=0.0005, **QUICK), viewer=Viewer())
     assert told == lines(tmp_path / "adapter")
@@ -168,7 +168,7 @@ def test_g_the_cache_is_bounded_and_somebody_may_watch(tiny_model: Path, tmp_pat
     mx.set_cache_limit(1 << 30)
 
 
-def test_h_a_run_that_goes_on_has_the_moments_of_its_optimizer(tiny_model: Path, tmp_path: Path) -> None:
+def test_h_resumed_run_has_optimizer_moments(tiny_model: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "data", [chat(f"question {n}", f"answer {n}") for n in range(10)])
     train(data, tiny_model, tmp_path / "whole", Training(iters=8, **QUICK))
     train(data, tiny_model, tmp_path / "halves", Training(iters=4, **QUICK))
@@ -183,7 +183,7 @@ def test_h_a_run_that_goes_on_has_the_moments_of_its_optimizer(tiny_model: Path,
 def test_i_adam_corrects_its_bias_in_every_step(name: str) -> None:
     """The first step is as long as its learning rate; without the correction it is 3.16 times that."""
     settings = Training(optimizer=name, learning_rate=0.01, weight_decay=0.1)  # type: ignore[arg-type]
-    made, theirs = optimizer.build(settings), optim.Adam(0.01, bias_correction=True)
+    made, theirs = optimizer.build_optimizer(settings), optim.Adam(0.01, bias_correction=True)
     if name == "adamw":
         theirs = optim.AdamW(0.01, weight_decay=0.1, bias_correction=True)
     models = [nn.Module(), nn.Module()]  # type: ignore[no-untyped-call]
@@ -191,7 +191,7 @@ def test_i_adam_corrects_its_bias_in_every_step(name: str) -> None:
         model.w = mx.array([1.0, 1.0])
     for step in range(20):
         gradient = {"w": mx.array([3.0, -0.5]) * (1 + step % 3)}
-        optimizer.aim(made, settings, 0.01)
+        optimizer.set_learning_rate(made, settings, 0.01)
         for one, model in zip((made, theirs), models, strict=True):
             one.update(model, gradient)
         weights = [np.array(model.w) for model in models]
@@ -210,12 +210,14 @@ def test_j_accumulated_batches_are_one_batch(tmp_path: Path) -> None:
     of_means = np.mean([learner.gradient([some]).loss for some in ([0, 1, 2], [3], [4, 5, 6, 7])])
     assert split.loss == pytest.approx(whole.loss, rel=1e-5)
     assert abs(of_means - whole.loss) > 1e-3
-    tensors = (tree_flatten(split_leaves(found.values, model.trainable_parameters())) for found in (whole, split))
+    tensors = (
+        tree_flatten(split_leaves(found.parts["model"], model.trainable_parameters())) for found in (whole, split)
+    )
     for (name, one), (_, other) in zip(*tensors, strict=True):
         assert np.allclose(np.array(one), np.array(other), atol=1e-5 * mx.abs(one).max().item()), name
 
 
-def test_j_the_last_batches_are_a_step_even_where_they_are_fewer(tiny_model: Path, tmp_path: Path) -> None:
+def test_j_last_batches_are_a_step(tiny_model: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "data", [chat(f"question {n}", f"answer {n}") for n in range(20)])
     result = train(data, tiny_model, tmp_path / "adapter", Training(iters=5, grad_accumulation_steps=2, **QUICK))
     assert result.steps == (3, 3)
@@ -228,7 +230,7 @@ def test_k_gradient_checkpoints_leave_classes_alone() -> None:
     model = adapted(built())
     kind, call = type(model.layers[0]), type(model.layers[0]).__call__
     for _ in range(3):
-        with checkpointed(model, True):
+        with checkpoint_layers(model, True):
             assert kind.__call__ is call
             assert type(model.layers[0]) is not kind
             assert type(model.layers[0]).__mro__[1] is kind  # wrapped once, however often
@@ -274,7 +276,7 @@ def test_twelve_letters_are_tested() -> None:
         {"text": "\ud800"},
     ],
 )
-def test_a_row_that_no_template_takes_is_dropped_by_name(row: dict[str, Any], tiny_model: Path, tmp_path: Path) -> None:
+def test_untemplatable_row_is_dropped_by_name(row: dict[str, Any], tiny_model: Path, tmp_path: Path) -> None:
     from karl_fast.train import Training, train
 
     data = write(tmp_path / "data", [row, chat("q", "a")])
@@ -283,7 +285,7 @@ def test_a_row_that_no_template_takes_is_dropped_by_name(row: dict[str, Any], ti
 
 
 @pytest.mark.parametrize("text", ["1" + "0" * 400, "NaN", "1e999", '"0.5"', "[1]", "null"])
-def test_a_reward_of_a_row_that_is_none_drops_the_row(text: str, tiny_model: Path, tmp_path: Path) -> None:
+def test_null_reward_drops_the_row(text: str, tiny_model: Path, tmp_path: Path) -> None:
     from karl_fast.train import Training, train
 
     data = write(tmp_path / "data", [chat("q", "a") | {"karl_fast": {"reward": 0.5, "group": "g"}}])

@@ -59,7 +59,7 @@ def test_mlx_lm_trains_on_tau_bench(train: Train, tau_bench: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("shape", nightly(SHAPES))
-def test_mlx_lm_trains_on_rollouts_with_tools_in_nested_json(train: Train, tmp_path: Path, shape: str) -> None:
+def test_mlx_lm_trains_on_nested_tool_rollouts(train: Train, tmp_path: Path, shape: str) -> None:
     records = [builders.verifiers(n // 4, n, n % 4 / 4) for n in range(40)]
     records += [builders.verl(f"q{n // 4}", f"a{n}", n % 4 / 4) for n in range(20)]
     logs = [
@@ -71,9 +71,7 @@ def test_mlx_lm_trains_on_rollouts_with_tools_in_nested_json(train: Train, tmp_p
 
 
 @pytest.mark.parametrize("shape", nightly(SHAPES[:2]))
-def test_masked_prompts_leave_something_to_learn_where_tokens_are_limited(
-    train: Train, tiny_model: Path, tmp_path: Path, shape: str
-) -> None:
+def test_masked_prompts_leave_learned_tokens(train: Train, tiny_model: Path, tmp_path: Path, shape: str) -> None:
     """Without --max-tokens the long prompts fill the sequence, the loss is 0/0, and every tensor becomes NaN."""
     log = rows.write(tmp_path / "log.jsonl", [*rows.records(40, groups=20), *long_prompts(20)])
     out = tmp_path / "data"

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
-from tests.unit.train import model_zoo
+from tests.unit.modeling import model_zoo
 
 SCRIPT = Path(__file__).parents[3] / "benches" / "training" / "model_table.py"
 
@@ -32,5 +32,5 @@ def table() -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_of_the_page_is_what_the_script_gives(table: Any, kind: str) -> None:
+def test_page_row_matches_the_script(table: Any, kind: str) -> None:
     assert table.row(kind) == table.committed()[kind]

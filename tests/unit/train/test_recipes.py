@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import rows
-from tests.unit.train.parts import adapted, built, examples, logp_of
+from tests.unit.modeling.parts import adapted, built, examples, logp_of
 
 import mlx.core as mx  # isort: skip
 import mlx.nn as nn  # isort: skip
@@ -16,8 +16,9 @@ from mlx.utils import tree_flatten  # isort: skip
 
 import karl_fast
 from karl_fast.errors import UsageError
-from karl_fast.modeling.chunked_logp import GradientSum, clip_norm, objective_gradient, split_leaves
+from karl_fast.modeling.chunked_logp import objective_gradient
 from karl_fast.modeling.model_views import adapters_off
+from karl_fast.modeling.optimizer import GradientSum, clip_norm, split_leaves
 from karl_fast.objective import Evaluation
 from karl_fast.train import Training, train
 from karl_fast.train.batching import epoch_batches
@@ -94,7 +95,7 @@ RECIPES: dict[str, tuple[dict[str, float], Callable[..., mx.array]]] = {
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_has_the_loss_and_the_gradient_of_its_formula_and_no_other(recipe: str) -> None:
+def test_recipe_matches_only_its_formula(recipe: str) -> None:
     more, _formula = RECIPES[recipe]
     data, model = known(), adapted(built())
     with adapters_off(model):
@@ -108,11 +109,11 @@ def test_a_recipe_has_the_loss_and_the_gradient_of_its_formula_and_no_other(reci
         )()
         found[name] = value.item(), dict(tree_flatten(gradient))
     assert ours.loss == pytest.approx(found[recipe][0], rel=1e-4)
-    for name, one in tree_flatten(split_leaves(ours.values, model.trainable_parameters())):
+    for name, one in tree_flatten(split_leaves(ours.parts["model"], model.trainable_parameters())):
         scale = mx.abs(found[recipe][1][name]).max().item()
         assert mx.abs(one - found[recipe][1][name]).max().item() <= 5e-4 * scale, name
     norm = np.sqrt(sum(float(mx.square(one).sum().item()) for one in found[recipe][1].values()))
-    assert ours.norm == pytest.approx(norm, rel=1e-3)
+    assert ours.norms["model"] == pytest.approx(norm, rel=1e-3)
     for name, (value, _) in found.items():
         assert name == recipe or abs(value - ours.loss) > 1e-3 * abs(ours.loss), name
 
@@ -130,7 +131,7 @@ VARGRAD, OAPL = {"recipe": "vargrad", "inverse_temperature": 2.0}, {"recipe": "o
 
 @pytest.mark.parametrize("how", [VARGRAD, OAPL])
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_a_group_that_passes_in_parts_is_one_group(how: dict[str, Any], dropout: float) -> None:
+def test_group_in_parts_is_one_group(how: dict[str, Any], dropout: float) -> None:
     """Not a sum of its parts' losses; and what dropout leaves out in both passes is the same."""
     data, found = known(), {}
     for most in (8, 3, 1):
@@ -138,15 +139,15 @@ def test_a_group_that_passes_in_parts_is_one_group(how: dict[str, Any], dropout:
         learner = Learner(model, data, OfflineObjective(Training(batch_size=most, **how), data))
         mx.random.seed(7)
         found[most] = learner.gradient([list(range(COUNT))])
-        norms = [learner.gradient([list(range(COUNT))]).norm for _ in range(2)]
+        norms = [learner.gradient([list(range(COUNT))]).norms["model"] for _ in range(2)]
         assert (norms[0] == norms[1]) == (dropout == 0)
     for most in (3, 1) if dropout == 0 else ():
         assert found[most].loss == pytest.approx(found[8].loss, rel=1e-5)
-        for name, one in found[8].values.items():
-            assert np.allclose(found[most].values[name], one, atol=1e-5 * mx.abs(one).max().item()), name
+        for name, one in found[8].parts["model"].items():
+            assert np.allclose(found[most].parts["model"][name], one, atol=1e-5 * mx.abs(one).max().item()), name
 
 
-def test_dropout_leaves_out_the_same_in_both_passes_of_a_part() -> None:
+def test_dropout_is_equal_in_both_passes() -> None:
     """Of a sum of squares, the passes of all parts together give the gradient that those of each part alone do."""
     data, model = known(), adapted(built(), Training(fine_tune_type="lora", lora_dropout=0.5))
     parts, passed = Parts(data, 3), []
@@ -167,7 +168,7 @@ def test_dropout_leaves_out_the_same_in_both_passes_of_a_part() -> None:
         assert np.allclose(one, summed.vectors[name], atol=1e-5 * mx.abs(one).max().item()), name
 
 
-def test_a_large_group_has_a_part_of_its_batch_in_memory() -> None:
+def test_large_group_is_partly_in_memory() -> None:
     data = examples(32, reward=[row / 32 for row in range(32)], group=["a"] * 32, longest=200)
     peaks = {}
     for most in (32, 4):
@@ -182,31 +183,33 @@ def test_a_large_group_has_a_part_of_its_batch_in_memory() -> None:
     assert peaks[4] < peaks[32] / 3
 
 
-def test_batches_of_whole_groups_are_no_larger_than_was_said_but_for_a_larger_group() -> None:
+def test_group_batches_respect_the_size() -> None:
     groups = [[0, 1, 2], [3, 4], [5, 6], [7, 8, 9, 10, 11, 12]]
     batches = epoch_batches([5] * 13, groups, 4, seed=0, number=0)
     assert sorted(row for batch in batches for row in batch) == list(range(13))
     assert sorted(map(len, batches)) in ([3, 4, 6], [2, 2, 3, 6])
 
 
-def test_a_gradient_is_scaled_down_to_its_limit_and_never_up() -> None:
+def test_gradient_is_only_scaled_down() -> None:
     data, model = known(), adapted(built())
     found = Learner(model, data, OfflineObjective(Training(), data)).gradient([list(range(COUNT))])
 
     def norm(values: Any) -> float:
         return float(np.sqrt(sum(float(mx.square(one).sum().item()) for _, one in tree_flatten(values))))
 
-    assert norm(clip_norm(found.values, found.norm, found.norm / 4)) == pytest.approx(found.norm / 4, rel=1e-5)
-    assert clip_norm(found.values, found.norm, found.norm * 4) is found.values
-    assert clip_norm(found.values, found.norm, 0.0) is found.values
+    vectors, size = found.parts["model"], found.norms["model"]
+    assert norm(clip_norm(vectors, size, size / 4)) == pytest.approx(size / 4, rel=1e-5)
+    assert clip_norm(vectors, size, size * 4) is vectors
+    assert clip_norm(vectors, size, 0.0) is vectors
+    assert norm(found.clip(size / 4)["model"]) == pytest.approx(size / 4, rel=1e-5)
 
 
-def test_a_step_that_would_spoil_the_weights_is_not_made() -> None:
+def test_non_finite_step_is_skipped() -> None:
     """One token's embedding is infinite: the loss of a batch with it is not a number."""
-    from karl_fast.train.step import Gradient
+    from karl_fast.modeling.optimizer import StepGradient
 
-    assert not Gradient(float("nan"), {}, 1.0, 1, 1).finite
-    assert not Gradient(1.0, {}, float("inf"), 1, 1).finite
+    assert not StepGradient(float("nan"), {"model": {}}).finite
+    assert not StepGradient(1.0, {"model": {"float32-000000": mx.array([float("inf")])}}).finite
     data, model = known(), adapted(built())
     learner = Learner(model, data, OfflineObjective(Training(), data))
     embedding = model.model.embed_tokens
@@ -231,7 +234,7 @@ def test_a_drawn_set_is_not_weighed_again(tiny_model: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("recipe", ["boltzmann", "awr", "oapl", "vargrad"])
-def test_all_rows_with_their_weights_train_every_weighing_recipe(recipe: str, tiny_model: Path, tmp_path: Path) -> None:
+def test_weighted_rows_train_weighing_recipes(recipe: str, tiny_model: Path, tmp_path: Path) -> None:
     log = rows.write(tmp_path / "log.jsonl", rows.records(24, groups=6))
     karl_fast.sample(log, tmp_path / "all", sampler="all", split=(1.0, 0.0, 0.0))
     settings = Training(recipe=recipe, iters=2, max_seq_length=64, learning_rate=1e-4, **RECIPES[recipe][0])  # type: ignore[arg-type]

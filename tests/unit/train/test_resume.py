@@ -96,7 +96,7 @@ def test_another_seed_is_another_run(data: Path, tiny_model: Path, uninterrupted
 
 
 @pytest.mark.parametrize("seed", nightly(range(3)))
-def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
+def test_random_kills_give_the_same_bytes(
     data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path, seed: int
 ) -> None:
     adapter, random_, kills = tmp_path / "adapter", random.Random(seed), 0
@@ -110,9 +110,7 @@ def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_killed_ten_times_in_segments_a_run_ends_with_the_same_bytes(
-    data: Path, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_kills_in_segments_give_the_same_bytes(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     """With dropout, in groups that pass in parts: what a sweep left out is a function of seed, step and segment."""
     how: dict[str, Any] = {"segment_length": 16, "save_every": 1}
     assert run(data, tiny_model, tmp_path / "whole", **how).returncode == 0
@@ -125,7 +123,7 @@ def test_killed_ten_times_in_segments_a_run_ends_with_the_same_bytes(
     assert metrics(adapter) == metrics(tmp_path / "whole")
 
 
-def test_killed_while_it_removed_a_checkpoint_a_run_ends_with_the_same_files(
+def test_kill_during_removal_gives_the_same_files(
     data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
 ) -> None:
     adapter = tmp_path / "adapter"
@@ -139,7 +137,7 @@ def test_killed_while_it_removed_a_checkpoint_a_run_ends_with_the_same_files(
     assert bytes_of(adapter) == bytes_of(uninterrupted)
 
 
-def test_killed_while_it_saved_its_last_checkpoint_a_run_gets_its_last_weights(
+def test_kill_during_last_save_keeps_the_weights(
     data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
 ) -> None:
     """The checkpoint is there; the adapter beside it is still that of the one before, and an older one has not gone."""
@@ -167,9 +165,7 @@ def killed(words: list[str], adapter: Path, step: int, later: float) -> bool:
     return process.wait() == -signal.SIGKILL
 
 
-def test_a_checkpoint_that_is_half_written_is_not_one(
-    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
-) -> None:
+def test_half_written_checkpoint_is_ignored(data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     shutil.copytree(uninterrupted, adapter)
     newest = sorted((adapter / "checkpoints").iterdir())[-1]
@@ -226,7 +222,7 @@ def test_moments_of_another_version_are_refused(
     assert f"; {fit} of the model's {len(moments)} tensors fit\n" in done.stderr
 
 
-def test_a_run_without_progress_ends_early_and_says_so(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_patience_ends_a_run_and_reports(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = run(
         data,
         tiny_model,
@@ -261,7 +257,7 @@ def trained(data: Path, model: Path, where: Path, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("calls", [1, 3, 4, 6])
-def test_a_signal_in_a_step_saves_the_step_before(
+def test_signal_in_a_step_saves_the_previous(
     data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     whole = trained(data, tiny_model, tmp_path / "whole")
@@ -284,11 +280,11 @@ def test_a_signal_in_a_step_saves_the_step_before(
 
 
 @pytest.mark.parametrize("calls", [2, 3])
-def test_a_signal_in_a_validation_loses_no_step_and_no_validation(
+def test_signal_in_validation_loses_nothing(
     data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     whole = trained(data, tiny_model, tmp_path / "whole")
-    judge, left = OfflineRun.judge, [calls]
+    judge, left = OfflineRun.held_out_loss, [calls]
 
     def stops(self: OfflineRun) -> float | None:
         left[0] -= 1
@@ -296,7 +292,7 @@ def test_a_signal_in_a_validation_loses_no_step_and_no_validation(
             raise KeyboardInterrupt
         return judge(self)
 
-    monkeypatch.setattr(OfflineRun, "judge", stops)
+    monkeypatch.setattr(OfflineRun, "held_out_loss", stops)
     with pytest.raises(KeyboardInterrupt):
         trained(data, tiny_model, tmp_path / "cut")
     assert [place.name for place in (tmp_path / "cut" / "checkpoints").glob("[0-9]*")] == [f"{2 * calls - 2:07d}"]

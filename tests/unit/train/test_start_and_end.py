@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.train import parts
+from tests.unit.modeling import parts
 from tests.unit.train.test_mlx_lm_defects import chat, lines, write
 
 import mlx.core as mx  # isort: skip
@@ -24,7 +24,7 @@ from karl_fast.errors import (
     OutputForeignError,
     OutputTakenError,
 )
-from karl_fast.modeling.model_views import split
+from karl_fast.modeling.model_views import split_model
 from karl_fast.train import Training, train
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def weights(folder: Path) -> bytes:
     return (folder / "adapters.safetensors").read_bytes()
 
 
-def test_force_removes_nothing_before_the_new_run_is_known_to_start(
+def test_force_removes_nothing_before_the_start(
     data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = tmp_path / "adapter"
@@ -76,9 +76,7 @@ def test_force_removes_only_what_a_run_wrote(data: Path, tiny_model: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", ["notes.csv", "manifest.json", "metrics.jsonl", "adapter_config.json"])
-def test_a_folder_of_something_else_is_not_written_into_unasked(
-    data: Path, tiny_model: Path, tmp_path: Path, name: str
-) -> None:
+def test_foreign_folder_is_not_written_unforced(data: Path, tiny_model: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('{"step": 3}\n', "utf-8")
     (tmp_path / ".hidden").touch()
     before = files(tmp_path)
@@ -104,15 +102,13 @@ def test_a_log_beside_a_run_is_no_hindrance(data: Path, tiny_model: Path, tmp_pa
     assert (tmp_path / "train.log").read_text("utf-8") == "mine"
 
 
-def test_a_run_to_go_on_with_may_lie_beside_something_else(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_resumable_run_may_have_foreign_files(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     train(data, tiny_model, tmp_path, Training(**QUICK), resume=True)
     assert weights(tmp_path)
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_is_begun_anew_unasked(
-    data: Path, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_run_killed_before_checkpoint_restarts(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     draft = tmp_path / "checkpoints" / ".unfinished-0000009" / "state.json"
     draft.parent.mkdir(parents=True)
     for file in (draft, tmp_path / "train.toml", tmp_path / ".unfinished-adapters.safetensors"):
@@ -123,7 +119,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_is_begun_anew_unasked
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["0000001", "0000002"]
 
 
-def test_an_adapter_without_a_checkpoint_is_not_gone_on_with(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_adapter_without_checkpoint_is_not_resumed(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "adapters.safetensors").write_bytes(b"of another tool")
     with pytest.raises(CheckpointError, match=r"has an adapter and no checkpoint in .*checkpoints") as error:
         train(data, tiny_model, tmp_path, Training(**QUICK), resume=True)
@@ -147,7 +143,7 @@ def test_a_run_that_diverged_is_an_error(data: Path, tiny_model: Path, tmp_path:
 
 
 @pytest.mark.parametrize("place", ["optimizer.safetensors", "state.json", "adapter/adapters.safetensors", "train.toml"])
-def test_a_disk_that_is_full_at_any_file_leaves_a_run_to_go_on_with(
+def test_full_disk_leaves_a_resumable_run(
     data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     adapter, write = tmp_path / "adapter", _atomic.write
@@ -185,7 +181,7 @@ def test_an_early_end_leaves_the_best_weights(data: Path, tiny_model: Path, tmp_
     assert f"the adapter is that of step {found.adapter_step}\n" in describe_training(found)
 
 
-def test_an_early_end_says_where_the_best_has_no_checkpoint(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_early_end_reports_a_missing_best_checkpoint(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     found = train(data, tiny_model, tmp_path, Training(**SPOILING | {"save_every": 100}))
     assert found.best is not None
     assert found.best[1] < found.adapter_step == found.steps[0] < 30
@@ -213,9 +209,7 @@ def test_another_run_is_told_by_its_settings_first(data: Path, tiny_model: Path,
         assert str(error.value).endswith(f"is of another run: {said or 'the rows differ'}")
 
 
-def test_a_run_that_has_next_to_nothing_in_common_is_told_in_one_line(
-    data: Path, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_unrelated_run_is_reported_in_one_line(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     train(data, tiny_model, tmp_path, Training(**QUICK))
     changed = {"seed": 9, "learning_rate": 0.5, "batch_size": 1, "warmup": 1, "lora_rank": 4, "max_grad_norm": 0.5}
     with pytest.raises(CheckpointError) as error:
@@ -224,19 +218,17 @@ def test_a_run_that_has_next_to_nothing_in_common_is_told_in_one_line(
     assert str(error.value).endswith("; and 2 more")
 
 
-def test_weights_that_are_not_finite_are_no_matter_of_the_model_type() -> None:
+def test_non_finite_weights_do_not_blame_the_type() -> None:
     model = parts.adapted(parts.built())
-    split(model)
+    split_model(model)
     model.layers[0].self_attn.q_proj.lora_b = mx.full(model.layers[0].self_attn.q_proj.lora_b.shape, float("nan"))
     with pytest.raises(ModelError, match="are not finite"):
-        split(model)
+        split_model(model)
 
 
-def test_a_run_without_a_checkpoint_says_so_when_it_is_interrupted(
-    data: Path, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_interrupted_run_without_checkpoint_reports_it(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     class Stopped(Silent):
-        def said(self, values: dict[str, Any]) -> None:
+        def on_metrics(self, values: dict[str, Any]) -> None:
             if values["step"] == 1:
                 raise SystemExit(130)
 
@@ -252,7 +244,7 @@ def test_a_second_run_into_one_folder_is_refused(data: Path, tiny_model: Path, t
     settings, refusals = Training(**QUICK), []
 
     class Second(Silent):
-        def started(self, run: Any) -> None:
+        def on_start(self, run: Any) -> None:
             for how in ({}, {"resume": True}, {"force": True}):
                 with pytest.raises(OutputExistsError, match="another run writes to") as refused:
                     train(data, tiny_model, tmp_path / "a", settings, **how)
@@ -266,18 +258,18 @@ def test_a_second_run_into_one_folder_is_refused(data: Path, tiny_model: Path, t
     assert weights(tmp_path / "a") == weights(tmp_path / "b")
 
 
-def test_what_a_run_that_was_killed_held_holds_nobody(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_killed_run_leaves_no_lock(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / _atomic.LOCK).touch()
     train(data, tiny_model, tmp_path / "a", Training(**QUICK))
     assert not (tmp_path / "a" / _atomic.LOCK).exists()
 
 
-def test_a_link_in_the_place_of_a_file_of_a_run_is_left(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_link_in_place_of_a_file_stays(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("theirs", "utf-8")
 
     class Linking(Silent):
-        def started(self, run: Any) -> None:
+        def on_start(self, run: Any) -> None:
             (tmp_path / "a" / "adapters.safetensors").symlink_to(tmp_path / "theirs")
 
     with pytest.raises(OutputTakenError, match="is a symbolic link: it is left as it is"):

@@ -35,9 +35,7 @@ def plain(line: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_lines_of_the_page_run_and_print_what_it_says(
-    shown: tuple[Block, Block], tau_bench: Path, tmp_path: Path
-) -> None:
+def test_page_lines_print_what_it_says(shown: tuple[Block, Block], tau_bench: Path, tmp_path: Path) -> None:
     shutil.copy(tau_bench, tmp_path / FETCHED)
     made(tmp_path / "tiny-model")
     said = ""

@@ -13,7 +13,7 @@ from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
 from karl_fast.cli.signals import handle_signals
 from karl_fast.filter import differ
 from karl_fast.modeling.checkpoint import METRICS_FILE
-from karl_fast.rl.metrics import dropped, hint_of
+from karl_fast.rl.metrics import describe_dropped, filter_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,17 +37,17 @@ class Silent:
 
     run: OnlineRun | None = None
 
-    def started(self, run: OnlineRun) -> None:
+    def on_start(self, run: OnlineRun) -> None:
         """Remember it."""
         self.run = run
 
-    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+    def on_round(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Do nothing."""
 
-    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+    def on_evaluation(self, line: dict[str, Any], failures: Sequence[str]) -> None:
         """Do nothing."""
 
-    def noted(self, remark: str) -> None:
+    def on_message(self, remark: str) -> None:
         """Do nothing."""
 
     def stopped(self, word: str) -> str:
@@ -55,7 +55,7 @@ class Silent:
         if self.run is None:
             return f"{word} before the first round"
         at = min(self.run.progress.round + 1, self.run.settings.rounds)
-        saved = self.run.checkpoints.found()
+        saved = self.run.checkpoints.folders()
         left = f"--resume goes on from round {int(saved[-1].name) + 1}" if saved else "nothing saved yet"
         return f"{word} in round {at}; {left}"
 
@@ -70,25 +70,25 @@ class RoundLines(Silent):
         """Print a line."""
         sys.stderr.write(line + "\n")
 
-    def started(self, run: OnlineRun) -> None:
+    def on_start(self, run: OnlineRun) -> None:
         """Print the model, data and settings of the run."""
-        super().started(run)
+        super().on_start(run)
         self.rounds = run.settings.rounds
         for line in describe_start(run):
             self.say(line)
 
-    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+    def on_round(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Print a round."""
         self.say(describe_round(metrics))
         self._remarked(metrics, rollouts, failures)
 
-    def judged(self, line: dict[str, Any], failures: Sequence[str]) -> None:
+    def on_evaluation(self, line: dict[str, Any], failures: Sequence[str]) -> None:
         """Print an evaluation of held-out prompts."""
         for sentence in sum_failures(failures):
             self.say(sentence)
         self.say(describe_held_out(line))
 
-    def noted(self, remark: str) -> None:
+    def on_message(self, remark: str) -> None:
         """Print a remark."""
         self.say(f"warning   {remark}")
 
@@ -114,13 +114,13 @@ class Table(RoundLines):
         """Print a line above the table."""
         self.live.console.print(line, highlight=False, markup=False)
 
-    def started(self, run: OnlineRun) -> None:
+    def on_start(self, run: OnlineRun) -> None:
         """Take the rounds before the one that the run goes on from."""
-        super().started(run)
+        super().on_start(run)
         with (run.out / METRICS_FILE).open(encoding="utf-8") as lines:
             self.history = [json.loads(line) for line in lines]
 
-    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+    def on_round(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Redraw the table; failures stay above it."""
         self._remarked(metrics, rollouts, failures)
         self.history.append(metrics)
@@ -184,12 +184,12 @@ def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
 def describe_start(run: OnlineRun) -> Iterator[str]:
     """Yield the lines printed before the first round."""
     settings = run.settings
-    left_out = f", {counted(run.asked.too_long, 'prompt')} too long" if run.asked.too_long else ""
-    yield f"prompts   {counted(len(run.asked.prompts), 'prompt')}{left_out}; {settings.curriculum}"
+    left_out = f", {counted(run.prompt_set.too_long, 'prompt')} too long" if run.prompt_set.too_long else ""
+    yield f"prompts   {counted(len(run.prompt_set.prompts), 'prompt')}{left_out}; {settings.curriculum}"
     each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
     steps = counted(settings.epochs * settings.minibatches, "step")
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
-    from karl_fast.train.memory import limit_bytes  # with MLX, which reports of evaluations do not need
+    from karl_fast.modeling.memory import limit_bytes  # with MLX, which reports of evaluations do not need
 
     limit = limit_bytes(settings.training)
     yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(limit)}: {run.need}"
@@ -250,7 +250,7 @@ def nothing_learned(metrics: dict[str, Any]) -> str:
         return "every reward of this round is missing: no step was made"
     if metrics["skipped"]:
         return "no gradient of this round is finite: no step was made"
-    return f"no step was made: {dropped(metrics['dropped'], metrics['rollouts'])}"
+    return f"no step was made: {describe_dropped(metrics['dropped'], metrics['rollouts'])}"
 
 
 FEW_STEPS = 0.25
@@ -264,7 +264,7 @@ def describe_idle(done: RunResult) -> tuple[str, str] | None:
     of = f"{done.idle_rounds:,} of {counted(done.rounds, 'round')} made no step"
     names = sorted(done.dropped, key=lambda name: -done.dropped[name])
     why = ", ".join(f"{name} dropped {counted(done.dropped[name], 'rollout')} of them" for name in names)
-    return f"{of}: {why}" if why else of, hint_of(done.dropped)
+    return f"{of}: {why}" if why else of, filter_hint(done.dropped)
 
 
 def alike(rollouts: Sequence[Rollout]) -> str | None:

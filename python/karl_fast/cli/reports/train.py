@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karl_fast.train import Trained, Training
-    from karl_fast.train.length_budget import LengthBudget
+    from karl_fast.train.memory import LengthBudget
     from karl_fast.train.setup import OfflineRun
 
 
@@ -106,24 +106,24 @@ class Silent:
         """Print a line, broken where it is long."""
         sys.stderr.write(join_lines([line]) + "\n")
 
-    def started(self, run: OfflineRun) -> None:
+    def on_start(self, run: OfflineRun) -> None:
         """Remember it."""
         self.run = run
 
-    def said(self, values: dict[str, Any]) -> None:
+    def on_metrics(self, values: dict[str, Any]) -> None:
         """Do nothing."""
 
-    def saved(self, place: Path) -> None:
+    def on_checkpoint(self, place: Path) -> None:
         """Print nothing for a checkpoint."""
 
-    def noted(self, remark: str) -> None:
+    def on_message(self, remark: str) -> None:
         """Do nothing."""
 
     def stopped(self, word: str) -> str:
         """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
             return f"{word} before the first step"
-        found = self.run.checkpoints.found()
+        found = self.run.checkpoints.folders()
         left = f"--resume goes on from step {int(found[-1].name)}" if found else "nothing saved yet"
         return f"{word} at step {self.run.state.step}; {left}"
 
@@ -134,14 +134,14 @@ class StepLines(Silent):
     def __init__(self, every: int) -> None:
         self.every, self.steps = every, 0
 
-    def started(self, run: OfflineRun) -> None:
+    def on_start(self, run: OfflineRun) -> None:
         """Print the data of the run and the memory it will need."""
-        super().started(run)
+        super().on_start(run)
         self.steps = run.steps
         for line in describe_start(run):
             self.say(line)
 
-    def said(self, values: dict[str, Any]) -> None:
+    def on_metrics(self, values: dict[str, Any]) -> None:
         """Print a validation, or a step that is due for a report."""
         step = values["step"]
         if "val_loss" in values:
@@ -152,7 +152,7 @@ class StepLines(Silent):
         elif step % self.every == 0 or step == self.steps:
             self.say(describe_metrics(values))
 
-    def noted(self, remark: str) -> None:
+    def on_message(self, remark: str) -> None:
         """Print a remark."""
         self.say(f"warning   {remark}")
 
@@ -168,14 +168,14 @@ class Bar(StepLines):
         """Print a line above the bar."""
         self.bar.console.print(join_lines([line]), highlight=False, markup=False)
 
-    def started(self, run: OfflineRun) -> None:
+    def on_start(self, run: OfflineRun) -> None:
         """Print the same, and set the length of the bar."""
-        super().started(run)
+        super().on_start(run)
         self.bar.update(self.task, total=run.steps, completed=run.state.step)
 
-    def said(self, values: dict[str, Any]) -> None:
+    def on_metrics(self, values: dict[str, Any]) -> None:
         """Move."""
-        super().said(values)
+        super().on_metrics(values)
         if values.get("loss") is not None:
             now = f"loss {values['loss']:.3f}  {values['tokens_per_second']:,.0f} tokens/s"
             self.bar.update(self.task, completed=values["step"], now=now)

@@ -214,7 +214,7 @@ class Whitened(OfEachToken):
         """Compute the advantage of each token."""
         rewards = kept_rewards(batch, keep)
         mask = batch.mask & ~np.isnan(rewards)[:, None]
-        found = kernels.reinforce_plus_plus(
+        advantages = kernels.reinforce_plus_plus(
             _token_rewards(batch, rewards, mask).ravel(),
             row_offsets(mask),
             mask=mask.ravel(),
@@ -222,7 +222,7 @@ class Whitened(OfEachToken):
             ddof=self.ddof,
             eps=self.eps,
         )
-        return np.where(np.isnan(rewards)[:, None], np.nan, found.reshape(mask.shape))
+        return np.where(np.isnan(rewards)[:, None], np.nan, advantages.reshape(mask.shape))
 
 
 @dataclass(frozen=True)
@@ -253,10 +253,10 @@ class Anchored(OfEachToken):
         turns: NDArray[np.int64] = batch.need("turns")
         rewards = np.where(np.repeat(keep, np.diff(offsets)), batch.need("turn_rewards"), np.nan)
         how: Any = {"gamma": self.gamma, "step_weight": self.turn_weight, "ddof": self.ddof, "eps": self.eps}
-        found = kernels.gigpo(rewards, offsets, batch.need("group_ids"), batch.need("state_ids"), **how).joint
-        there = batch.mask & (turns >= 0) & (turns < np.diff(offsets)[:, None])
-        place = np.where(there, offsets[:-1, None] + turns, 0)
-        return np.where(there, found[place] if found.size else np.nan, np.nan)
+        advantages = kernels.gigpo(rewards, offsets, batch.need("group_ids"), batch.need("state_ids"), **how).joint
+        present = batch.mask & (turns >= 0) & (turns < np.diff(offsets)[:, None])
+        place = np.where(present, offsets[:-1, None] + turns, 0)
+        return np.where(present, advantages[place] if advantages.size else np.nan, np.nan)
 
 
 def kept_rewards(batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -271,8 +271,8 @@ def row_offsets(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _token_rewards(batch: Batch, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    found = np.zeros(mask.shape) if batch.token_rewards is None else np.where(mask, batch.token_rewards, 0.0)
+    by_token = np.zeros(mask.shape) if batch.token_rewards is None else np.where(mask, batch.token_rewards, 0.0)
     last = mask.shape[1] - 1 - np.argmax(mask[:, ::-1], axis=1)
     rows = np.flatnonzero(mask.any(1))
-    found[rows, last[rows]] += rewards[rows]
-    return found
+    by_token[rows, last[rows]] += rewards[rows]
+    return by_token

@@ -49,18 +49,18 @@ class EntropyModulated(Derived):
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the modulated advantage of each token; NaN for a token of no turn."""
-        given = self.advantage(batch, keep)
-        each = np.broadcast_to(given if given.ndim == 2 else given[:, None], batch.mask.shape)
+        base = self.advantage(batch, keep)
+        credit = np.broadcast_to(base if base.ndim == 2 else base[:, None], batch.mask.shape)
         turns, entropies = batch.need("turns"), batch.need("entropies")
-        there = batch.mask & keep[:, None] & (turns >= 0)
-        rows = np.nonzero(there)[0]
-        width = int(turns[there].max(initial=0)) + 1
-        steps, member, tokens = np.unique(rows * width + turns[there], return_inverse=True, return_counts=True)
+        present = batch.mask & keep[:, None] & (turns >= 0)
+        rows = np.nonzero(present)[0]
+        width = int(turns[present].max(initial=0)) + 1
+        steps, member, tokens = np.unique(rows * width + turns[present], return_inverse=True, return_counts=True)
         offsets = np.searchsorted(steps, np.arange(len(turns) + 1) * width)
-        advantages = np.bincount(member, each[there], len(steps)) / tokens
-        means = np.bincount(member, entropies[there], len(steps)) / tokens
+        advantages = np.bincount(member, credit[present], len(steps)) / tokens
+        means = np.bincount(member, entropies[present], len(steps)) / tokens
         how = {"fade": self.fade, "bonus_fade": self.bonus_fade, "bonus": self.bonus, "eps": self.eps}
-        found = np.full(turns.shape, np.nan)
+        modulated = np.full(turns.shape, np.nan)
         if len(steps):
-            found[there] = kernels.empg(advantages, means, offsets.astype(np.int64), **how)[member]
-        return found
+            modulated[present] = kernels.empg(advantages, means, offsets.astype(np.int64), **how)[member]
+        return modulated

@@ -99,9 +99,9 @@ class K1PerToken(Penalty):
 
     def shaped(self, batch: Batch) -> Batch:
         """Subtract the penalty from the rewards of tokens."""
-        given = np.zeros(batch.mask.shape) if batch.token_rewards is None else batch.token_rewards
+        rewards = np.zeros(batch.mask.shape) if batch.token_rewards is None else batch.token_rewards
         old, ref = (np.where(batch.mask, batch.need(name), 0.0) for name in ("logp_old", "logp_ref"))
-        return replace(batch, token_rewards=given - self.coef * (old - ref))
+        return replace(batch, token_rewards=rewards - self.coef * (old - ref))
 
 
 @dataclass(frozen=True)

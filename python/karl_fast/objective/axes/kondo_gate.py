@@ -46,12 +46,12 @@ class Gated(Derived):
         """Return the advantages, 0 for rollouts that the gate excludes."""
         advantages = self.advantage(batch, keep)
         delight = _delight(batch, advantages)
-        there = np.isfinite(delight).any(1)
+        present = np.isfinite(delight).any(1)
         probabilities = np.zeros(len(delight))
-        best = np.max(delight, axis=1, where=np.isfinite(delight), initial=-np.inf)[there]
-        probabilities[there] = gate_probabilities(best, self.keep, self.temperature)
-        drawn = uniforms(len(delight), seed=batch.seed, purpose="draw", keys=_keys(len(delight))) < probabilities
-        return np.where(drawn if advantages.ndim == 1 else drawn[:, None], advantages, advantages * 0.0)
+        best = np.max(delight, axis=1, where=np.isfinite(delight), initial=-np.inf)[present]
+        probabilities[present] = gate_probabilities(best, self.keep, self.temperature)
+        passed = uniforms(len(delight), seed=batch.seed, purpose="draw", keys=_keys(len(delight))) < probabilities
+        return np.where(passed if advantages.ndim == 1 else passed[:, None], advantages, advantages * 0.0)
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class TopGated(Derived):
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the advantage of each token, 0 for tokens that the gate excludes."""
         advantages = self.advantage(batch, keep)
-        each = np.broadcast_to(advantages if advantages.ndim == 2 else advantages[:, None], batch.mask.shape)
+        credit = np.broadcast_to(advantages if advantages.ndim == 2 else advantages[:, None], batch.mask.shape)
         delight = _delight(batch, advantages)
-        there = np.isfinite(delight)
-        if not there.any():
-            return np.array(each)
-        count = max(1, round(self.share * int(there.sum())))
-        return np.where(delight >= np.sort(delight[there])[-count], each, each * 0.0)
+        present = np.isfinite(delight)
+        if not present.any():
+            return np.array(credit)
+        count = max(1, round(self.share * int(present.sum())))
+        return np.where(delight >= np.sort(delight[present])[-count], credit, credit * 0.0)
 
 
 def gate_probabilities(delight: NDArray[np.float64], keep: float, temperature: float) -> NDArray[np.float64]:
@@ -120,6 +120,6 @@ def _keys(rows: int) -> NDArray[np.uint64]:
 
 def _delight(batch: Batch, advantages: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return -A * logp_old of each token that counts; minus infinity elsewhere. [B, T]"""
-    each = advantages if advantages.ndim == 2 else advantages[:, None]
-    there = batch.mask & ~np.isnan(each)
-    return np.where(there, -each * np.where(there, batch.need("logp_old"), 0.0), -np.inf)
+    advantages = advantages if advantages.ndim == 2 else advantages[:, None]
+    present = batch.mask & ~np.isnan(advantages)
+    return np.where(present, -advantages * np.where(present, batch.need("logp_old"), 0.0), -np.inf)

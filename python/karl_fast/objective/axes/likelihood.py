@@ -73,11 +73,11 @@ class Boltzmann(RowWeight):
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the weights; NaN for a missing reward."""
         rewards = np.where(keep, batch.need("rewards"), np.nan).astype(np.float64)
-        there = ~np.isnan(rewards)
-        if not there.any():
+        present = ~np.isnan(rewards)
+        if not present.any():
             return rewards
-        found = kernels.boltzmann(rewards, inverse_temperature=self.inverse_temperature)
-        return np.where(there, np.exp(found.log_weights) * there.sum(), np.nan)
+        result = kernels.boltzmann(rewards, inverse_temperature=self.inverse_temperature)
+        return np.where(present, np.exp(result.log_weights) * present.sum(), np.nan)
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class Exponential(RowWeight):
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the weights; NaN for a missing advantage."""
         advantages = self.advantage(batch, keep)
-        there = keep & ~np.isnan(advantages)
+        present = keep & ~np.isnan(advantages)
         clip = None if np.isinf(self.ceiling) else self.ceiling
-        found = kernels.awr_weights(np.where(there, advantages, 0.0), temperature=self.temperature, clip=clip)
-        return np.where(there, found, np.nan)
+        weights = kernels.awr_weights(np.where(present, advantages, 0.0), temperature=self.temperature, clip=clip)
+        return np.where(present, weights, np.nan)
 
 
 class Sampler(Point):

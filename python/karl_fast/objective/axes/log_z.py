@@ -39,7 +39,7 @@ class LogZ(Point):
 
 @dataclass(frozen=True)
 class Learned(LogZ):
-    """Prediction of a head from the prompt (`karl_fast.modeling.log_z_head`), an argument of the call."""
+    """Prediction of a head from the prompt (`karl_fast.rl.log_z`), an argument of the call."""
 
     learned: ClassVar[bool] = True
 

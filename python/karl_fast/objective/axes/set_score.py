@@ -55,11 +55,11 @@ class SetScore(Advantage):
         groups: NDArray[np.int64] = batch.need("group_ids")
         if not np.array_equal(groups, groups[first][member]):
             raise ArgumentError("set_ids names a set whose candidates are of several groups")
-        wanted = directions(groups[first], self.samples, vectors.shape[1], batch.seed)
-        scores = set_scores(vectors, member, wanted)
+        sampled = directions(groups[first], self.samples, vectors.shape[1], batch.seed)
+        scores = set_scores(vectors, member, sampled)
         rollouts = Batch(np.ones((len(sets), 1), dtype=np.bool_), rewards=scores, group_ids=groups[first])
-        found = self.advantage(rollouts, ~np.isnan(scores))[member]
-        return np.where(np.isnan(vectors).any(1), np.nan, found)
+        advantages = self.advantage(rollouts, ~np.isnan(scores))[member]
+        return np.where(np.isnan(vectors).any(1), np.nan, advantages)
 
 
 def directions(groups: NDArray[np.int64], samples: int, size: int, seed: int) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.kl import K1, Divergence, K1PerToken
 from karl_fast.objective.axes.ratio import OnPolicy, Ratio, TokenRatio, TurnRatio
 from karl_fast.objective.base import Objective, column
-from karl_fast.objective.scored_batch import scored
+from karl_fast.objective.batch import scored
 
 if TYPE_CHECKING:
     from karl_fast.objective.batch import Batch, Scored

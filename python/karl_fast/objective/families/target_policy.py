@@ -20,7 +20,7 @@ from karl_fast.objective.axes.balance import Length
 from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.point import OfGroups, Point, check_number
 from karl_fast.objective.base import Objective, column
-from karl_fast.objective.scored_batch import scored
+from karl_fast.objective.batch import scored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

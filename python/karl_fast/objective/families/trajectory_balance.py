@@ -32,7 +32,7 @@ from karl_fast.objective.axes.balance import (
 from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.log_z import GroupOptimum, LogZ
 from karl_fast.objective.base import Objective, column
-from karl_fast.objective.scored_batch import scored
+from karl_fast.objective.batch import scored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,11 +117,11 @@ class TrajectoryBalance(Objective):
 
     def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
         dtype, anchor = tokens["logp"].dtype, self.anchor.column
-        moved = self.weight.numbers is not None or isinstance(self.tokens, TokenDrift) or anchor == "logp_old"
+        drift = self.weight.numbers is not None or isinstance(self.tokens, TokenDrift) or anchor == "logp_old"
         return _core.objective_balance(
             **tokens,
             rewards=column(scored.need("rewards"), np.float64),
-            logp_old=column(scored.need("logp_old") if moved else scored.logp_old, dtype),
+            logp_old=column(scored.need("logp_old") if drift else scored.logp_old, dtype),
             logp_ref=column(scored.need("logp_ref"), dtype) if anchor == "logp_ref" else None,
             groups=column(scored.need("groups"), np.int64) if self.whole_groups else None,
             log_z=log_z,

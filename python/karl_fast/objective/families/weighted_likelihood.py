@@ -21,7 +21,7 @@ from karl_fast.objective.axes.aggregate import Aggregate
 from karl_fast.objective.axes.filter import Filter, KeepAll
 from karl_fast.objective.axes.likelihood import EveryRow, Logged, RowWeight, Sampler, Term, Uniform
 from karl_fast.objective.base import Objective, column
-from karl_fast.objective.scored_batch import scored
+from karl_fast.objective.batch import scored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,15 +11,15 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 import mlx.core as mx
 
-from karl_fast.modeling.layers import computed_again
-from karl_fast.modeling.memory import _evaluation_order, _Operation, limit_memory
+from karl_fast.modeling.graph_memory import _evaluation_order, _Operation
+from karl_fast.modeling.layers import recompute_in_backward
+from karl_fast.modeling.memory import estimate_training, limit_memory
 from karl_fast.train.batching import PaddedBatch
-from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
 from tests.external_gradients import pulled
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted
 
 PLANNED = ["qwen3", "qwen3_5", "gemma3_text", "kimi_linear", "falcon_h1", "nemotron_h", "olmo_hybrid"]
 
@@ -30,7 +30,7 @@ def test_the_plan_of_segments_is_what_is_measured(kind: str) -> None:
     model, tokens, length = adapted(model_zoo.built(kind)), 1024, 256
     scorer = Scorer(model, length)
     settings = Training(segment_length=length)
-    memory = of_model(model, scorer.body, scorer.vocabulary, settings, 4, lambda: scorer.carrier)
+    memory = estimate_training(model, scorer.body, scorer.vocabulary, settings, 4, lambda: scorer.carrier)
     need = memory.need(1, tokens)
     mask = np.ones((1, tokens), dtype=np.bool_)
     batch = PaddedBatch(mx.zeros((1, tokens + 1), mx.int32) + 5, mask, mx.arange(tokens, dtype=mx.int32), tokens)
@@ -46,11 +46,11 @@ def test_the_plan_of_segments_is_what_is_measured(kind: str) -> None:
     assert 0.8 * measured <= plan <= 1.25 * measured
 
 
-def test_a_layer_that_returns_more_than_hidden_states_is_planned() -> None:
+def test_layer_with_extra_outputs_is_planned() -> None:
     model = adapted(model_zoo.built("rwkv7"))
     scorer = Scorer(model, 16)
-    memory = of_model(model, scorer.body, scorer.vocabulary, Training(), 4, lambda: scorer.carrier)
-    assert memory.swept(1, 64, 16).activations > 0
+    memory = estimate_training(model, scorer.body, scorer.vocabulary, Training(), 4, lambda: scorer.carrier)
+    assert memory.need_in_segments(1, 64, 16).activations > 0
 
 
 def test_operations_are_planned_in_the_order_of_mlx() -> None:
@@ -83,7 +83,7 @@ def test_one_layer_is_recomputed_at_a_time() -> None:
     def peak(count: int) -> int:
         def loss(some: list[mx.array], hidden: mx.array) -> mx.array:
             for weight in some:
-                hidden = computed_again(layer)(weight, hidden)
+                hidden = recompute_in_backward(layer)(weight, hidden)
             return hidden.sum()
 
         hidden = mx.ones((1024, 256))
@@ -96,7 +96,7 @@ def test_one_layer_is_recomputed_at_a_time() -> None:
     assert peak(16) < peak(8) + 1024 * 256 * 4 * 2
 
 
-def test_the_memory_limit_of_mlx_is_that_of_the_plan_while_a_run_lasts() -> None:
+def test_mlx_memory_limit_is_the_plan_during_runs() -> None:
     before = mx.set_memory_limit(1 << 40)
     try:
         active = mx.get_active_memory()

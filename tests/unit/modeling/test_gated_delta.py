@@ -17,12 +17,12 @@ from mlx_lm.models import gated_delta as theirs
 
 from karl_fast.modeling.chunked_logp import backward, forward
 from karl_fast.modeling.gated_delta import gated_delta
-from karl_fast.modeling.model_views import chunkwise, gated_deltas_by
+from karl_fast.modeling.model_views import chunkwise, replace_gated_deltas
 from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.train.model_logprobs import Scorer
 from tests.tolerances import LARGEST_ROUNDING, SPARE, of_float32_sums
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def test_it_is_the_loop_with_its_gradients(tokens: int, channels: bool) -> None:
 
 @pytest.mark.parametrize("channels", [False, True])
 @pytest.mark.parametrize(("decay", "alike"), [(0.001, False), (0.0, True), (5.0, False), (30.0, False), (300.0, False)])
-def test_weak_and_strong_decay_and_keys_that_resemble_each_other(decay: float, alike: bool, channels: bool) -> None:
+def test_weak_and_strong_decay_with_similar_keys(decay: float, alike: bool, channels: bool) -> None:
     inputs = layer(150, channels=channels, decay=decay, alike=alike)
     found, wanted = results(gated_delta, inputs), results(theirs.gated_delta_ops, inputs)
     far = distances(found, wanted)
@@ -108,7 +108,7 @@ def test_masks_of_padding_at_either_end() -> None:
         assert max(far.values()) < tolerance(90), far
 
 
-def test_halves_that_pass_on_the_state_are_the_whole() -> None:
+def test_halves_with_carried_state_equal_the_whole() -> None:
     inputs = layer(130)
     q, k, v, gate, beta, state = inputs.values()
     y, last = gated_delta(q, k, v, mx.exp(gate), beta, state)
@@ -120,24 +120,24 @@ def test_halves_that_pass_on_the_state_are_the_whole() -> None:
     assert float(mx.abs(state - last).max()) < tolerance(130) * float(mx.abs(last).max())
 
 
-def test_outputs_are_of_the_type_of_the_queries_and_the_state_is_float32() -> None:
+def test_outputs_keep_query_type_and_float32_state() -> None:
     q, k, v, gate, beta, _ = (one.astype(mx.bfloat16) for one in layer(70).values())
     y, last = gated_delta(q, k, v, mx.exp(gate), beta)
     assert (y.dtype, last.dtype) == (mx.bfloat16, mx.float32)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_takes_it_in_every_pass_with_the_same_gradient(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_uses_it_with_the_same_gradient(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, loop = adapted(model_zoo.built(kind)), theirs.gated_delta_ops
     scorer = Scorer(model)
-    with gated_deltas_by(loop):
+    with replace_gated_deltas(loop):
         plain = gradient(scorer)
     with monkeypatch.context() as patch:
         patch.setattr(theirs, "_gated_delta_step_ops", None)  # the loop would fail
         found = gradient(scorer)
     assert theirs.gated_delta_ops is loop
     model.update(tree_map(lambda one: one * (1 + 6e-8 * mx.random.normal(one.shape)), model.parameters()))
-    with gated_deltas_by(loop):
+    with replace_gated_deltas(loop):
         rounding = distance(gradient(scorer), plain)
     assert distance(found, plain) < max(of_float32_sums(140), SPARE * rounding)
     assert rounding < LARGEST_ROUNDING
@@ -173,7 +173,7 @@ def test_one_step_is_left_to_the_loop() -> None:
     assert seen == [1]
 
 
-def test_memory_grows_with_tokens_by_less_than_a_state_for_each() -> None:
+def test_memory_grows_less_than_a_state_per_token() -> None:
     """A loop keeps several states of [V, K] for each token; here it is one for each block."""
 
     def peak(tokens: int) -> int:

@@ -10,7 +10,7 @@ pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from karl_fast.errors import UsageError
 from karl_fast.modeling.load import Positions, position_limit
-from tests.unit.train import model_zoo
+from tests.unit.modeling import model_zoo
 
 FOUND = {
     "rotary": ("llama", {"max_position_embeddings": 512}, Positions(512, learned=False)),

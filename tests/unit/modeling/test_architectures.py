@@ -17,27 +17,26 @@ import mlx.nn as nn
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from karl_fast.errors import ModelError, UsageError
-from karl_fast.modeling.adapters import begin, linear_keys, put, unadapted_experts
+from karl_fast.modeling.adapters import attach_adapter, linear_keys, load_start_weights, unadapted_experts
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import adapt
-from karl_fast.modeling.memory import limit_memory
-from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.memory import estimate_training, limit_memory
+from karl_fast.modeling.model_views import checkpoint_layers
 from karl_fast.modeling.parameters import flatten_tree
 from karl_fast.rl.generate import generate_turns
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.logprobs import Forward
-from karl_fast.rl.memory import Sizes, of_policy
+from karl_fast.rl.memory import Sizes, estimate_round
 from karl_fast.rl.rollout import Packed
 from karl_fast.rl.settings import Online
 from karl_fast.train import Training
 from karl_fast.train.batching import pad_rows
-from karl_fast.train.memory import of_model
 from karl_fast.train.model_logprobs import Scorer
 from tests.external_gradients import pulled
 from tests.slow import nightly
 from tests.tolerances import of_float32_sums
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted, examples, logp_of, with_adapters
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted, examples, logp_of, with_adapters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +60,7 @@ def language(model: Any) -> LanguageModel:
     return LanguageModel(loaded)
 
 
-def test_its_log_probabilities_and_gradient_are_those_of_the_plain_way(model: Any) -> None:
+def test_logp_and_gradient_equal_the_plain_ones(model: Any) -> None:
     rows = examples(2, longest=24)
     scorer = Scorer(model)
     value, gradient = pulled(scorer.trace(pad_rows(rows)), lambda logp: -logp.sum())
@@ -88,7 +87,7 @@ def drawn(policy: LanguageModel) -> Packed:
     return Packed(tokens, mask[:, 1:], np.where(mask, 0, -1)[:, 1:], logp[:, 1:])
 
 
-def test_what_is_drawn_has_the_log_probability_of_the_forward_pass(model: Any) -> None:
+def test_drawn_tokens_have_the_forward_logp(model: Any) -> None:
     policy = language(model)
     packed = drawn(policy)
     assert packed.mask.sum() > 20
@@ -97,7 +96,7 @@ def test_what_is_drawn_has_the_log_probability_of_the_forward_pass(model: Any) -
     assert np.abs(found - packed.logp).max() < sums * np.abs(packed.logp).max()
 
 
-def test_a_gradient_of_rl_is_finite_and_not_zero(model: Any) -> None:
+def test_rl_gradient_is_finite_and_nonzero(model: Any) -> None:
     policy = language(model)
     packed = drawn(policy)
     value, gradient = pulled(Forward(policy, 0.9).trace(packed.tokens, packed.mask), lambda logp: -logp.sum())
@@ -114,21 +113,21 @@ ABOVE_RWKV7 = 1.35
 
 
 @pytest.mark.parametrize("grad_checkpoint", nightly([False, True]))
-def test_the_plan_is_what_is_measured_under_it_as_the_memory_limit(model: Any, grad_checkpoint: bool) -> None:
+def test_measured_memory_matches_the_plan_as_limit(model: Any, grad_checkpoint: bool) -> None:
     scorer, settings = Scorer(model), Training(grad_checkpoint=grad_checkpoint)
     if grad_checkpoint and getattr(model, "shares_caches", False):
         with pytest.raises(UsageError, match="layers of model type gemma3n share keys and values"):
-            of_model(model, scorer.body, scorer.vocabulary, settings, 4)
+            estimate_training(model, scorer.body, scorer.vocabulary, settings, 4)
         return
     batch = pad_rows(examples(3, longest=90, seed=1))
-    memory = of_model(model, scorer.body, scorer.vocabulary, settings, len(model.layers))
+    memory = estimate_training(model, scorer.body, scorer.vocabulary, settings, len(model.layers))
     room = memory.need(3, batch.mask.shape[1]).total
     model.train()
     gc.collect()
     mx.clear_cache()
     before = mx.get_active_memory() - memory.shape.weights
     mx.reset_peak_memory()
-    with checkpointed(model, grad_checkpoint), limit_memory(room - memory.shape.weights):
+    with checkpoint_layers(model, grad_checkpoint), limit_memory(room - memory.shape.weights):
         mx.eval(pulled(scorer.trace(batch), lambda logp: -logp.sum()))
     measured = mx.get_peak_memory() - before
     above = ABOVE_RWKV7 if grad_checkpoint and model.model_type == "rwkv7" else ABOVE
@@ -140,7 +139,7 @@ def test_a_long_row_is_planned_from_short_ones(kind: str) -> None:
     """Beyond what is traced: where the graph grows with the length, it is not built at that length."""
     model = adapted(model_zoo.built(kind))
     scorer = Scorer(model)
-    need = of_model(model, scorer.body, scorer.vocabulary, Training(), len(model.layers))
+    need = estimate_training(model, scorer.body, scorer.vocabulary, Training(), len(model.layers))
     tokens, places = mx.zeros((1, 601), mx.int32) + 5, mx.arange(600, dtype=mx.int32)
     gc.collect()
     mx.clear_cache()
@@ -157,16 +156,16 @@ def test_a_plan_changes_nothing_in_the_model() -> None:
     model = adapted(model_zoo.built("gemma3n"))  # whose forward pass assigns weights
     scorer, tokens = Scorer(model), mx.array([[5, 6, 7, 8]])
     before = scorer.body(tokens)
-    of_model(model, scorer.body, scorer.vocabulary, Training(), 4).need(2, 16)
+    estimate_training(model, scorer.body, scorer.vocabulary, Training(), 4).need(2, 16)
     assert mx.array_equal(before, scorer.body(tokens))
     assert model.training
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen3_5", "lfm2"])
-def test_the_plan_of_a_round_is_what_is_measured(kind: str) -> None:
+def test_measured_round_matches_the_plan(kind: str) -> None:
     model = adapted(model_zoo.built(kind))
     policy = language(model)
-    memory = of_policy(policy, Online(), {"num_layers": len(model.layers)})
+    memory = estimate_round(policy, Online(), {"num_layers": len(model.layers)})
     need = memory.need(Sizes(4, 8, 8, 112, 4096, 1, 16, turns=False))
     policy.ends = frozenset([10_000])
     gc.collect()
@@ -192,7 +191,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", [kind for kind in REFUSED if kind in model_zoo.types()])
-def test_what_cannot_be_trained_is_refused_in_a_sentence(kind: str) -> None:
+def test_untrainable_model_is_refused_in_a_sentence(kind: str) -> None:
     model = adapted(model_zoo.built(kind))
     with pytest.raises(ModelError, match=REFUSED[kind]):
         planned(model)
@@ -200,10 +199,10 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(kind: str) -> None:
 
 def planned(model: Any) -> Any:
     scorer = Scorer(model)
-    return of_model(model, scorer.body, scorer.vocabulary, Training(), 4).need(2, 16)
+    return estimate_training(model, scorer.body, scorer.vocabulary, Training(), 4).need(2, 16)
 
 
-def test_layers_whose_weight_the_model_itself_assigns_are_not_adapted() -> None:
+def test_layers_with_assigned_weights_are_not_adapted() -> None:
     keys = linear_keys(model_zoo.built("gemma3n"))
     assert "altup.prediction_coefs" not in keys
     assert "altup.modality_router" in keys
@@ -247,7 +246,7 @@ def test_quantized_experts_are_adapted() -> None:
     assert all(float(mx.abs(one).max()) > 0 for name, one in gradient.items() if "switch_mlp" in name)
 
 
-def test_keys_that_no_layer_has_are_named_with_those_that_exist() -> None:
+def test_unknown_lora_keys_are_named_with_known_ones() -> None:
     model = model_zoo.built("qwen3_moe")
     with pytest.raises(UsageError) as raised:
         adapt(model, Training(lora_keys=("q_proj", "experts.up_proj", "self_attn.k_proj")))
@@ -272,20 +271,22 @@ def by_mlx_lm(folder: Path, **parameters: Any) -> dict[str, mx.array]:
     return weights
 
 
-def test_an_adapter_of_mlx_lm_with_routed_experts_is_judged_and_continued(tmp_path: Path) -> None:
+def test_mlx_lm_expert_adapter_is_evaluated_and_continued(tmp_path: Path) -> None:
     weights = by_mlx_lm(tmp_path)
     assert "model.layers.3.mlp.switch_mlp.down_proj.lora_b" in weights
-    put(model := model_zoo.built("qwen3_moe"), tmp_path)
+    attach_adapter(model := model_zoo.built("qwen3_moe"), tmp_path)
     held = flatten_tree(model.parameters())
     assert all(mx.array_equal(held[name], one) for name, one in weights.items())
     model = model_zoo.built("qwen3_moe")
-    begin(model, tmp_path / "adapters.safetensors", adapt(model, Training(num_layers=2, lora_rank=4, lora_scale=10.0)))
+    load_start_weights(
+        model, tmp_path / "adapters.safetensors", adapt(model, Training(num_layers=2, lora_rank=4, lora_scale=10.0))
+    )
     assert flatten_tree(model.trainable_parameters()).keys() == weights.keys()
 
 
 def test_an_adapter_of_another_model_names_its_keys(tmp_path: Path) -> None:
     by_mlx_lm(tmp_path, keys=["mlp.switch_mlp.up_proj", "self_attn.q_proj"])
     with pytest.raises(ModelError) as raised:
-        put(model_zoo.built("qwen3"), tmp_path)
+        attach_adapter(model_zoo.built("qwen3"), tmp_path)
     said = "adapter_config.json names layers that this model does not have: mlp.switch_mlp.up_proj; there are mlp.down_"
     assert said in str(raised.value)

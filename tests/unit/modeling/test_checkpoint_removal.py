@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("how", ["clear", "forget"])
-def test_a_file_of_a_user_in_a_checkpoint_stays(tmp_path: Path, how: str) -> None:
+def test_user_file_in_a_checkpoint_stays(tmp_path: Path, how: str) -> None:
     for step in ("0000001", "0000002"):
         (tmp_path / FOLDER / step).mkdir(parents=True)
         for name in FILES:

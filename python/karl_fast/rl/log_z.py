@@ -1,4 +1,11 @@
-"""The learned log Z while a policy is trained: a head over the mean hidden state of the prompt, and its optimizer."""
+"""The learned log Z of a prompt: a head over the mean hidden state of the prompt, its gradient and its optimizer.
+
+```text
+prompt --> policy body --> mean hidden state --> LogZHead --> log Z --> objective (FlowRL, PACED)
+              ^                                     |                      |
+              +---- only if not detached -----------+<---- d loss / d log Z
+```
+"""
 
 from __future__ import annotations
 
@@ -13,9 +20,9 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from karl_fast import _atomic
 from karl_fast.errors import CheckpointError
-from karl_fast.modeling.adapters import fit, tensors
-from karl_fast.modeling.chunked_logp import Traced, join_leaves, split_leaves
-from karl_fast.modeling.log_z_head import LogZHead
+from karl_fast.modeling.adapters import check_fit, load_tensors
+from karl_fast.modeling.chunked_logp import Traced
+from karl_fast.modeling.optimizer import join_leaves, split_leaves
 from karl_fast.modeling.parameters import flatten_tree
 
 if TYPE_CHECKING:
@@ -27,6 +34,56 @@ if TYPE_CHECKING:
     from karl_fast.objective import Recipe
     from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.policy import Policy
+
+
+class LogZHead(nn.Module):
+    """log Z of a prompt, from the mean of its hidden states.
+
+    ```text
+    log_z = Linear(1) . [Dropout . LayerNorm . GELU . Linear(E)] x 2  (mean over prompt tokens of h)
+    ```
+
+    Give it an optimizer of its own, or a learning rate of its own; FlowRL's code has one rate for both.
+
+    Attributes:
+        detached: True to stop the gradient at the hidden states. FlowRL's code lets it into the policy.
+        layers: the network.
+
+    Reference: FlowRL (arXiv:2509.15207), ``ProjZModule`` of the released code.
+    """
+
+    def __init__(self, size: int, *, detached: bool = True, dropout: float = 0.1) -> None:
+        """Make a head for hidden states of ``size`` numbers."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.detached = detached
+        blocks = [
+            layer
+            for _ in range(2)
+            for layer in (nn.Linear(size, size), nn.GELU(), nn.LayerNorm(size), nn.Dropout(dropout))
+        ]
+        self.layers = nn.Sequential(*blocks, nn.Linear(size, 1))
+
+    def __call__(self, hidden: mx.array, mask: mx.array) -> mx.array:
+        """Return log Z of each prompt.
+
+        Args:
+            hidden: of the last layer. [B, T, E]
+            mask: which tokens are the prompt's. bool, [B, T]
+
+        Returns:
+            In nats, or the units of the residual. [B]
+
+        Raises:
+            ValueError: shapes that do not go together.
+
+        Reference: FlowRL (arXiv:2509.15207).
+        """
+        if self.detached:
+            hidden = mx.stop_gradient(hidden)
+        counts = mask.astype(hidden.dtype)[:, :, None]
+        mean = (hidden * counts).sum(axis=1) / mx.maximum(counts.sum(axis=1), 1)
+        log_z: mx.array = self.layers(mean)[:, 0]
+        return log_z
 
 
 class Partition:
@@ -53,20 +110,20 @@ class Partition:
             mask: the prompt is all before the first token of it. [B, T]
         """
         ends = mask.argmax(1) + 1
-        rows, which = _distinct(tokens, ends)
+        rows, which = _distinct_prompts(tokens, ends)
         width = int(ends.max(initial=1))
         prompt = mx.array(np.arange(width) < ends[rows, None])
         # A product, because gradients of rows taken by number would add up in any order on a GPU.
-        each = mx.array((which[:, None] == np.arange(len(rows))).astype(np.float32))
+        copies = mx.array((which[:, None] == np.arange(len(rows))).astype(np.float32))
         trained: Any = nn.Module()
         trained.log_z = self.head
         if not self.head.detached:
-            trained.policy = forward.policy.model
+            trained.model = forward.policy.model
 
         def gradient(coefficients: dict[str, mx.array]) -> tuple[dict[str, mx.array], Any]:
             def surrogate() -> tuple[mx.array, mx.array]:
                 hidden = forward.policy.body(mx.array(tokens[rows, :width])).astype(mx.float32)
-                log_z = each @ self.head(hidden, prompt)
+                log_z = copies @ self.head(hidden, prompt)
                 return (coefficients["log_z"] * log_z).sum(), log_z
 
             with nullcontext() if self.head.detached else forward.training():
@@ -85,7 +142,7 @@ class Partition:
         return np.array([of(tokens) for tokens in prompts], dtype=np.float64)
 
     def update(self, gradient: dict[str, mx.array]) -> None:
-        """Make one step of the head, with a gradient joined to vectors."""
+        """Make one step of the head, by a gradient in joined vectors."""
         module: Any = self.head
         self.optimizer.update(self.head, split_leaves(gradient, module.trainable_parameters()))
         mx.eval(module.parameters(), self.optimizer.state)
@@ -93,25 +150,25 @@ class Partition:
     def save(self, path: Path) -> None:
         """Write the head and its optimizer, whole."""
         module: Any = self.head
-        held: Any = dict(tree_flatten({"head": module.parameters(), "optimizer": self.optimizer.state}))
-        _atomic.write(path, lambda file: mx.save_safetensors(file, held))
+        arrays: Any = dict(tree_flatten({"head": module.parameters(), "optimizer": self.optimizer.state}))
+        _atomic.write(path, lambda file: mx.save_safetensors(file, arrays))
 
     def load(self, path: Path) -> None:
-        """Take both from a file.
+        """Load both from a file.
 
         Raises:
-            CheckpointError: it is not there, damaged, or of another head.
+            CheckpointError: the file is missing, damaged, or of another head.
         """
         module: Any = self.head
         self.optimizer.init(module.trainable_parameters())
-        held = tensors(path, CheckpointError)
-        fit(
-            held,
+        arrays = load_tensors(path, CheckpointError)
+        check_fit(
+            arrays,
             flatten_tree({"head": module.parameters(), "optimizer": self.optimizer.state}),
             str(path),
             CheckpointError,
         )
-        tree: Any = tree_unflatten(list(held.items()))
+        tree: Any = tree_unflatten(list(arrays.items()))
         self.head.update(tree["head"])
         self.optimizer.state = tree["optimizer"]
 
@@ -126,7 +183,9 @@ def head_parameters(hidden: int) -> int:
     return 2 * (hidden * hidden + 3 * hidden) + hidden + 1
 
 
-def _distinct(tokens: NDArray[np.int32], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _distinct_prompts(
+    tokens: NDArray[np.int32], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return a row of each distinct prompt, and for each row the number of its prompt. [U], [B]"""
     numbers: dict[bytes, int] = {}
     prompts = (row[:end].tobytes() for row, end in zip(tokens, ends, strict=True))

@@ -15,8 +15,9 @@ from mlx.utils import tree_map
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling import segments as borders
-from karl_fast.modeling.chunked_logp import FlatParameters, GradientSum, Traced, global_norm
-from karl_fast.modeling.model_views import checkpointed
+from karl_fast.modeling.chunked_logp import Traced
+from karl_fast.modeling.model_views import checkpoint_layers
+from karl_fast.modeling.optimizer import FlatParameters, GradientSum, global_norm
 from karl_fast.modeling.segments import SegmentPass, carry_states, cut_segments
 from karl_fast.train import step as steps
 from karl_fast.train.batching import PaddedBatch, pad_rows
@@ -25,8 +26,8 @@ from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
 from tests.tolerances import LARGEST_ROUNDING, SPARE, of_float32_sums
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted, built, examples
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted, built, examples
 
 KINDS = ["qwen3", "qwen3_5", "llama", "gemma3_text", "qwen3_moe", "mamba2", "llama4", "falcon_h1"]
 
@@ -156,17 +157,17 @@ def test_gradients_of_micro_batches_add_up_in_float32(monkeypatch: pytest.Monkey
     """A model that is trained in bfloat16: a sum of its batches in its type would be that of the first batch."""
     model = built("qwen3")
     model.update(tree_map(lambda one: one.astype(mx.bfloat16), model.parameters()))
-    sizes, plain = iter([256.0, *[1.0] * 16]), steps.gradient
+    sizes, plain = iter([256.0, *[1.0] * 16]), steps.objective_gradient
 
     def sized(*arguments: Any) -> Any:
         evaluation, columns, values = plain(*arguments)
         size = next(sizes)
         return evaluation, columns, {name: mx.full(one.shape, size, one.dtype) for name, one in values.items()}
 
-    monkeypatch.setattr(steps, "gradient", sized)
+    monkeypatch.setattr(steps, "objective_gradient", sized)
     rows = examples(17, longest=12)
     learner = Learner(model, rows, OfflineObjective(Training(), rows))
-    found = learner.gradient([[row] for row in range(17)]).values
+    found = learner.gradient([[row] for row in range(17)]).parts["model"]
     assert {str(one.dtype): float(one.max()) for one in found.values()} == {"mlx.core.bfloat16": 272.0}
 
 
@@ -205,7 +206,7 @@ def test_recomputed_layers_leave_out_the_same_as_before(batch: PaddedBatch, coef
         mx.random.seed(seed)
         return Scorer(model).trace(batch)
 
-    with checkpointed(model, wanted=True):
+    with checkpoint_layers(model, True):
         gradient = traced(5).pull(coefficients)
         there, size = trained.joined(), float(global_norm(gradient).item())
 
@@ -229,7 +230,7 @@ def test_padding_reaches_nothing(batch: PaddedBatch, coefficients: Coefficients)
     )
 
 
-def test_rows_leave_at_the_segment_in_which_they_end() -> None:
+def test_rows_leave_at_their_last_segment() -> None:
     mask = np.arange(20) < np.array([3, 20, 8])[:, None]
     order, segments = cut_segments(mask, 8)
     assert order.tolist() == [1, 2, 0]
@@ -276,4 +277,4 @@ def test_every_recipe_has_the_same_step_in_segments(recipe: str, batch_size: int
 
     parts, once = step(16), step(None)
     assert parts.loss == pytest.approx(once.loss, rel=1e-5)
-    assert distance(parts.values, once.values) < 2e-5
+    assert distance(parts.parts["model"], once.parts["model"]) < 2e-5

@@ -11,10 +11,9 @@ import pytest
 pytest.importorskip("mlx_lm", reason="pip install '.[train]'")
 
 from karl_fast.errors import ModelError
-from karl_fast.modeling.load import load
-from karl_fast.modeling.parameters import wrong_field
+from karl_fast.modeling.load import load, wrong_field
 from karl_fast.train.model_logprobs import Scorer
-from tests.unit.train import model_zoo
+from tests.unit.modeling import model_zoo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,13 +72,13 @@ def test_a_config_that_is_none_is_refused(folder: Path, text: str, says: str) ->
     assert says in str(error.value)
 
 
-def test_a_field_that_nothing_computes_with_refuses_no_model(folder: Path) -> None:
+def test_unused_field_refuses_no_model(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config(folder) | {"architectures": "Qwen3ForCausalLM"}))
     assert wrong_field(folder) is not None
     Scorer(load(str(folder)).model)
 
 
 @pytest.mark.parametrize("kind", model_zoo.types())
-def test_configs_of_models_that_are_computed_have_no_wrong_field(kind: str, tmp_path: Path) -> None:
+def test_valid_configs_have_no_wrong_field(kind: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(model_zoo.config(kind)))
     assert wrong_field(tmp_path) is None

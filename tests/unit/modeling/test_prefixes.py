@@ -14,9 +14,10 @@ from mlx.utils import tree_map
 
 from karl_fast.cli.commands.eval import _describe_losses
 from karl_fast.cli.reports.train import StepLines
-from karl_fast.modeling.chunked_logp import Traced, global_norm
-from karl_fast.modeling.model_views import checkpointed
-from karl_fast.modeling.segment_states import read
+from karl_fast.modeling.chunked_logp import Traced
+from karl_fast.modeling.model_views import checkpoint_layers
+from karl_fast.modeling.optimizer import global_norm
+from karl_fast.modeling.segment_states import read_rows
 from karl_fast.modeling.segments import SegmentPass, WholePass, cut_segments, shares_prefix
 from karl_fast.train import evaluate, train
 from karl_fast.train.batching import PaddedBatch, pad_rows
@@ -27,8 +28,8 @@ from karl_fast.train.recipe import OfflineObjective
 from karl_fast.train.settings import Training
 from karl_fast.train.step import Learner
 from tests.tolerances import of_float32_sums
-from tests.unit.train import model_zoo
-from tests.unit.train.parts import adapted, built
+from tests.unit.modeling import model_zoo
+from tests.unit.modeling.parts import adapted, built
 from tests.unit.train.test_mlx_lm_defects import QUICK, chat, write
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def pulled(model: Any, batch: PaddedBatch, coefficients: Any, length: int | None
     """Log-probabilities and their gradient, by a way through the model of a kind."""
     scorer = Scorer(model, length)
     if kind is Traced:
-        scorer.__dict__["uncarried"] = "a reason"
+        scorer.__dict__["carry_obstacle"] = "a reason"
     trace = scorer.trace(batch)
     assert type(trace) is kind
     logp = trace.outputs()["logp"]
@@ -87,7 +88,7 @@ def distance(found: Any, wanted: Any) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prefix_that_is_computed_once_gives_the_gradient_of_every_row(
+def test_shared_prefix_gives_every_rows_gradient(
     kind: str, batch: PaddedBatch, coefficients: dict[str, np.ndarray]
 ) -> None:
     model = adapted(model_zoo.built(kind))
@@ -101,7 +102,7 @@ def test_a_prefix_that_is_computed_once_gives_the_gradient_of_every_row(
 def test_a_pass_without_a_gradient_shares_prefixes_too(batch: PaddedBatch) -> None:
     model = adapted(built("qwen3"))
     alone = Scorer(model)
-    alone.__dict__["uncarried"] = "a reason"
+    alone.__dict__["carry_obstacle"] = "a reason"
     wanted, reference = np.array(alone.trained_logp(batch)), np.array(alone.reference(batch))
     for length in (None, 48):
         scorer = Scorer(model, length)
@@ -115,7 +116,7 @@ def test_recomputed_layers_keep_the_rows_that_they_read(
 ) -> None:
     model = adapted(built("qwen3"))
     _, wanted = pulled(model, batch, coefficients, None, Traced)
-    with checkpointed(model, wanted=True):
+    with checkpoint_layers(model, True):
         _, gradient = pulled(model, batch, coefficients, None, WholePass)
     assert distance(gradient, wanted) < of_float32_sums(batch.mask.size)
 
@@ -145,7 +146,7 @@ def test_a_stretch_that_saves_little_is_no_segment() -> None:
 
 
 @pytest.mark.parametrize("kind", ["dropout", "gemma3n"])
-def test_rows_share_nothing_with_dropout_or_without_states_to_carry(batch: PaddedBatch, kind: str) -> None:
+def test_no_sharing_with_dropout_or_uncarried_states(batch: PaddedBatch, kind: str) -> None:
     model = adapted(built("qwen3"), Training(lora_dropout=0.1)) if kind == "dropout" else adapted(model_zoo.built(kind))
     assert isinstance(Scorer(model).trace(batch), Traced)
     if kind == "dropout":
@@ -156,14 +157,14 @@ def test_rows_share_nothing_with_dropout_or_without_states_to_carry(batch: Padde
         assert isinstance(Scorer(model).trace(batch), WholePass)
 
 
-def test_cotangents_of_rows_that_read_one_state_add_up_in_float32() -> None:
+def test_cotangents_of_shared_state_sum_in_float32() -> None:
     """In bfloat16, 256 + 1 is 256."""
     rows = [(0, 2), (1, 1)] * 128
     cotangent = mx.ones((384, 1), mx.bfloat16)
     cotangent[0] = 256.0
 
     def function(array: mx.array) -> list[mx.array]:
-        return read([array], [rows])
+        return read_rows([array], [rows])
 
     found, slope = mx.vjp(function, [mx.array([[3.0], [5.0]], mx.bfloat16)], [cotangent])
     assert found[0][:6, 0].tolist() == [3, 3, 5, 3, 3, 5]
@@ -171,9 +172,7 @@ def test_cotangents_of_rows_that_read_one_state_add_up_in_float32() -> None:
     assert slope[0][:, 0].tolist() == [512.0, 128.0]  # 256 and 255 ones, rounded at the end
 
 
-def test_a_model_in_bfloat16_is_as_exact_with_shared_prefixes(
-    batch: PaddedBatch, coefficients: dict[str, np.ndarray]
-) -> None:
+def test_bfloat16_is_as_exact_with_shared_prefixes(batch: PaddedBatch, coefficients: dict[str, np.ndarray]) -> None:
     model = adapted(built("qwen3"))
     _, exact = pulled(model, batch, coefficients, None, Traced)
     exact = {name.replace("float32", "bfloat16"): one for name, one in exact.items()}
@@ -185,19 +184,19 @@ def test_a_model_in_bfloat16_is_as_exact_with_shared_prefixes(
 
 @pytest.mark.parametrize("recipe", ["sft", "vargrad"])
 @pytest.mark.parametrize("length", [None, 48])
-def test_a_step_is_that_of_rows_that_share_nothing(recipe: str, length: int | None) -> None:
+def test_step_equals_that_without_sharing(recipe: str, length: int | None) -> None:
     model, rows = adapted(built("qwen3")), families()
     more: Any = {"inverse_temperature": 2.0} if recipe == "vargrad" else {}
     settings = Training(recipe=recipe, batch_size=6, **more)
     learner, alone = (Learner(model, rows, OfflineObjective(settings, rows), length) for _ in range(2))
     alone.scorer = Scorer(model)
-    alone.scorer.__dict__["uncarried"] = "a reason"
+    alone.scorer.__dict__["carry_obstacle"] = "a reason"
     found, wanted = learner.gradient([list(range(6))]), alone.gradient([list(range(6))])
     assert found.loss == pytest.approx(wanted.loss, rel=1e-5)
-    assert distance(found.values, wanted.values) < 2e-5
+    assert distance(found.parts["model"], wanted.parts["model"]) < 2e-5
 
 
-def test_the_reason_why_rows_share_nothing_is_given_once(batch: PaddedBatch) -> None:
+def test_reason_for_no_sharing_is_reported_once(batch: PaddedBatch) -> None:
     model = adapted(built("qwen3"), Training(lora_dropout=0.1))
     for length in (None, 48):
         scorer = Scorer(model, length)
@@ -212,7 +211,7 @@ def test_the_reason_why_rows_share_nothing_is_given_once(batch: PaddedBatch) -> 
 
 
 @pytest.mark.parametrize("length", [None, 48])
-def test_there_is_no_remark_where_rows_have_nothing_in_common(length: int | None) -> None:
+def test_no_remark_without_common_prefixes(length: int | None) -> None:
     random, model = np.random.default_rng(2), adapted(built("qwen3"), Training(lora_dropout=0.1))
     texts = [Text(random.integers(4, model_zoo.VOCABULARY, 90).astype(np.int32), np.arange(90) > 0) for _ in range(3)]
     scorer = Scorer(model, length)

@@ -69,7 +69,7 @@ def test_queries_that_attend_to_nothing_have_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("narrow", range(3))
-def test_types_of_results_and_gradients_are_those_of_mlx(narrow: int) -> None:
+def test_result_and_gradient_types_match_mlx(narrow: int) -> None:
     arrays = [mx.random.normal((1, 2, 3, 4)) for _ in range(3)]
     arrays[narrow] = arrays[narrow].astype(mx.bfloat16)
     theirs: Any = mx.fast.scaled_dot_product_attention
@@ -94,7 +94,7 @@ def test_a_gradient_holds_the_scores_of_one_block() -> None:
     assert peak(8192) < peak(2048) + 2 * gradient < scores
 
 
-def test_it_takes_the_place_of_mlx_within_a_context_but_for_sinks_and_masks_of_numbers(
+def test_context_replaces_attention_except_sinks_and_numeric_masks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     called: list[Any] = []

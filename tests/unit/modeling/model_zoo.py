@@ -263,7 +263,7 @@ def built(kind: str, seed: int = 0) -> Any:
     mx.random.seed(seed)
     module = import_module(f"mlx_lm.models.{kind}")
     model = module.Model(module.ModelArgs.from_dict(config(kind)))
-    models._initialized(model)
+    models._initialize(model)
     for layer in model.layers:
         for module in layer.modules():
             if "k_k" in module:  # rwkv7 divides by its norm, which has no slope at 0

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from tests.external_gradients import pulled
-from tests.unit.train import parts
-from tests.unit.train.parts import KINDS, adapted, built, examples, logp_of
+from tests.unit.modeling import parts
+from tests.unit.modeling.parts import KINDS, adapted, built, examples, logp_of
 
 import mlx.core as mx  # isort: skip
 import mlx.nn as nn  # isort: skip
 from mlx.utils import tree_flatten  # isort: skip
 
 from karl_fast.modeling import chunked_logp
-from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows, split_leaves
-from karl_fast.modeling.model_views import adapters_off, checkpointed, split
+from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows
+from karl_fast.modeling.model_views import adapters_off, checkpoint_layers, split_model
+from karl_fast.modeling.optimizer import split_leaves
 from karl_fast.train.batching import pad_rows
 from karl_fast.train.model_logprobs import Scorer
 from karl_fast.train.settings import Training
@@ -50,7 +51,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("kind", "bits"), KINDS)
-def test_chunks_have_the_value_and_gradient_of_all_logits_at_once(kind: str, bits: int | None, loss: str) -> None:
+def test_chunks_equal_all_logits_at_once(kind: str, bits: int | None, loss: str) -> None:
     model, rows = adapted(built(kind, bits)), examples(5)
     scorer = Scorer(model)
     scorer.rows = 7  # several chunks, the last one smaller
@@ -70,7 +71,7 @@ def test_the_size_of_chunks_changes_nothing_that_counts() -> None:
         close(other, dict(tree_flatten(found[0])), 1e-4)
 
 
-def test_a_token_that_is_not_learned_has_no_part_in_the_gradient() -> None:
+def test_unlearned_token_adds_no_gradient() -> None:
     """What stands behind the last learned token may be anything."""
     model, rows = adapted(built()), examples(3)
     for row in rows:
@@ -86,7 +87,7 @@ def test_a_token_that_is_not_learned_has_no_part_in_the_gradient() -> None:
 
 
 @pytest.mark.parametrize(("kind", "bits"), KINDS)
-def test_without_its_adapters_a_model_is_what_it_was_bit_for_bit(kind: str, bits: int | None) -> None:
+def test_adapters_off_restores_the_model_bit_exactly(kind: str, bits: int | None) -> None:
     model, batch = built(kind, bits), pad_rows(examples(4))
     before = mx.array(np.array(Scorer(model).logp(batch)))
     adapted(model)
@@ -105,7 +106,7 @@ def test_dora_stands_aside_too() -> None:
         assert mx.array_equal(Scorer(model).logp(batch), before)
 
 
-def test_a_model_whose_logits_are_changed_after_the_head_keeps_that() -> None:
+def test_changes_after_the_head_are_kept() -> None:
     """The head is the model's own code: a soft cap is in it."""
     model = built()
     kind = type(model)
@@ -115,7 +116,7 @@ def test_a_model_whose_logits_are_changed_after_the_head_keeps_that() -> None:
             return mx.tanh(super().__call__(inputs, cache, input_embeddings) / 2) * 2
 
     model.__class__ = Capped
-    body, head = split(model)
+    body, head = split_model(model)
     tokens = mx.array([[5, 6, 7, 8]])
     assert mx.array_equal(head(body(tokens)), model(tokens))
     rows = examples(3)
@@ -141,7 +142,7 @@ def large() -> Any:
     return adapted(built(vocabulary=VOCABULARY, hidden_size=128))
 
 
-def test_the_peak_of_memory_is_a_fraction_of_all_logits(large: Any) -> None:
+def test_peak_memory_is_a_fraction_of_logits(large: Any) -> None:
     """The best that was measured for 512 tokens was 135 MB; this stays near that, below half of the plain way."""
     rows = examples(4, VOCABULARY, longest=129)
     for row in rows:
@@ -170,14 +171,14 @@ def test_chunks_of_a_large_vocabulary_are_small() -> None:
     assert chunk_rows(1 << 20) == 32
 
 
-def test_checkpointed_layers_give_the_same_gradient_in_less_memory_and_can_be_undone() -> None:
+def test_checkpointed_layers_save_memory_with_equal_gradient() -> None:
     model = adapted(built(num_hidden_layers=6, intermediate_size=512))
     batch, scorer = pad_rows(examples(8, longest=200)), Scorer(model)
     kinds = [type(layer) for layer in model.layers]
     call = kinds[0].__call__
     plain = peak(lambda: backward(scorer, batch, LOSSES["likelihood"]))
     value, gradient = backward(scorer, batch, LOSSES["likelihood"])
-    with checkpointed(model, True):
+    with checkpoint_layers(model, True):
         assert kinds[0].__call__ is call
         less = peak(lambda: backward(scorer, batch, LOSSES["likelihood"]))
         again, same = backward(scorer, batch, LOSSES["likelihood"])
@@ -189,15 +190,13 @@ def test_checkpointed_layers_give_the_same_gradient_in_less_memory_and_can_be_un
 
 @pytest.mark.parametrize("names", [("logp", "entropy"), ("logp", "divergence"), ("logp", "entropy", "divergence")])
 @pytest.mark.parametrize("direction", ["reverse", "forward"])
-def test_entropy_and_divergence_have_the_value_and_gradient_of_all_logits_at_once(
-    names: tuple[str, ...], direction: str
-) -> None:
+def test_entropy_and_divergence_equal_all_logits_at_once(names: tuple[str, ...], direction: str) -> None:
     model, batch = adapted(built()), pad_rows(examples(4))
     scorer, random = Scorer(model), np.random.default_rng(2)
     slopes = {name: mx.array(random.normal(size=batch.places.size).astype(np.float32)) for name in names}
     inputs, targets = batch.tokens[:, :-1], batch.tokens[:, 1:].reshape(-1)[batch.places]
     with adapters_off(model):
-        base, _ = chunked_logp.chosen(scorer.body(inputs), batch.tokens, batch.places)
+        base, _ = chunked_logp.select_targets(scorer.body(inputs), batch.tokens, batch.places)
         log_q = nn.log_softmax(model(inputs).reshape(-1, scorer.vocabulary)[batch.places])
 
     def plain() -> tuple[mx.array, dict[str, mx.array]]:
@@ -220,7 +219,7 @@ def test_entropy_and_divergence_have_the_value_and_gradient_of_all_logits_at_onc
     close(gradient, dict(tree_flatten(gradients)))
 
 
-def test_a_token_that_the_model_rules_out_leaves_entropy_and_divergence_finite() -> None:
+def test_impossible_token_leaves_entropy_and_divergence_finite() -> None:
     logits = mx.array([[0.0, -np.inf, 1.0], [2.0, -np.inf, -np.inf]])
     kept = np.array([1.0, np.e]) / (1 + np.e)
     np.testing.assert_allclose(np.array(chunked_logp.entropies(logits)), [-(kept * np.log(kept)).sum(), 0], atol=1e-6)

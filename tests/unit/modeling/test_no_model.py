@@ -54,7 +54,7 @@ def of_hub(kind: str) -> Exception:
         ("RevisionNotFoundError", "the Hugging Face hub said: a long story of links"),
     ],
 )
-def test_what_the_hub_has_is_told_in_a_few_words(kind: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_errors_are_short(kind: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def hub(*_: object, **__: object) -> None:
         raise of_hub(kind)
 
@@ -65,7 +65,7 @@ def test_what_the_hub_has_is_told_in_a_few_words(kind: str, said: str, monkeypat
     assert refused("who/tiny-modle").hint == ModelError.hint
 
 
-def test_what_the_hub_gave_and_nobody_can_read_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_hub_model_is_reported_as_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise ValueError("Model type foo not supported.")
 
@@ -76,7 +76,7 @@ def test_what_the_hub_gave_and_nobody_can_read_is_told_as_it_is(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("path", "near"), [("./tiny-modle", "tiny-model"), ("../at/otter", "../at/other"), ("./nothing", None)]
 )
-def test_a_path_is_not_looked_for_on_the_hub(path: str, near: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_is_not_searched_on_the_hub(path: str, near: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlx_lm, "load", None)
     error = refused(path)
     assert str(error) == f"cannot load a model from {path}: no such folder"
