@@ -116,8 +116,7 @@ def seeds(axis: Any, each: Any, width: int, colour: str, label: str) -> None:
 
 def online(settings: Any, recipe: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Run a recipe by `karl_fast.rl`; the policy at its end, and the metrics of each round."""
-    from karl_fast.modeling.trackers import METRICS_FILE
-
+    from karl_fast.modeling.checkpoint import METRICS_FILE
     from karl_fast.objective import to_toml
     from karl_fast.rl import rl
     from karl_fast.rl.setup import prepare

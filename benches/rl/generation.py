@@ -104,7 +104,7 @@ def built(sizes: dict[str, int], vocabulary: int) -> Any:
 
 def ours(model: Any) -> Callable[[Job], int]:
     """Return a function that makes a job, and returns the number of tokens."""
-    from karl_fast.rl.generate import Ask, Decoder, Generation, Turn, rollout_key
+    from karl_fast.rl.generate import Decoder, Generation, Turn, TurnRequest, rollout_key
     from karl_fast.rl.language_model import LanguageModel
 
     policy = LanguageModel(SimpleNamespace(model=model, tokenizer=None, ends=frozenset(), config={}))
@@ -114,12 +114,12 @@ def ours(model: Any) -> Callable[[Job], int]:
     def made(job: Job) -> int:
         count, turns = 0, [0] * ROWS
 
-        def ask(row: int, tokens: list[int], drawn: int) -> Ask:
+        def ask(row: int, tokens: list[int], drawn: int) -> TurnRequest:
             budgets = job.budgets[row]
             last = turns[row] + 1 == len(budgets)
-            return Ask(row, tokens, budgets[turns[row]], rollout_key(1, row), drawn, last=last)
+            return TurnRequest(row, tokens, budgets[turns[row]], rollout_key(1, row), drawn, last=last)
 
-        def answer(asked: Ask, turn: Turn) -> Ask | None:
+        def answer(asked: TurnRequest, turn: Turn) -> TurnRequest | None:
             nonlocal count
             count += len(turn.tokens)
             if asked.last:

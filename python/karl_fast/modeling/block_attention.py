@@ -26,7 +26,7 @@ KEYS = 512
 """Keys of a block."""
 
 LOW = -1e30
-"""Score of a key that is masked: finite, so that a row with none left before it is no NaN."""
+"""Score of a key that is masked: finite, so that a row without any key so far is not NaN."""
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ class Checkpoints:
         self.path, self.config, self.keep = adapter_path, config, keep
 
     def save(self, model: Any, optimizer: Any, state: TrainingState) -> Path:
-        """Write a checkpoint atomically, then the adapter beside it; older checkpoints are removed after both."""
+        """Write a checkpoint atomically, then the files of the adapter; older checkpoints are removed after both."""
         place = self.path / FOLDER / f"{state.step:07d}"
         weights = flatten_tree(model.trainable_parameters())
         with _atomic.folder(place) as draft:

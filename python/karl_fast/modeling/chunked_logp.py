@@ -60,7 +60,7 @@ IN_FLIGHT = 12
 """Arrays of a chunk's size in memory at a time: MLX allocates for some ten operations ahead."""
 
 IN_FLIGHT_DIVERGENCE = 20
-"""The same with the divergence from a reference, whose logits are computed beside."""
+"""The same with the divergence from a reference, whose logits are computed as well."""
 
 
 def chunk_rows(vocabulary: int) -> int:

@@ -66,7 +66,7 @@ def gated_delta(
         g = mx.where(_like(mask, g), g, mx.array(1, g.dtype))
         beta = mx.where(_like(mask, beta), beta, mx.array(0, beta.dtype))
     chunk = chunk_of(tokens)
-    y, state = _in_blocks(_computed_again(partial(block, chunk)), BLOCK * chunk, state, [q, k, v, g, beta])
+    y, state = _in_blocks(_recompute_in_backward(partial(block, chunk)), BLOCK * chunk, state, [q, k, v, g, beta])
     return y if mask is None else mx.where(_like(mask, y), y, mx.array(0, y.dtype)), state
 
 
@@ -92,8 +92,8 @@ def _in_blocks(function: Any, size: int, state: mx.array, inputs: list[mx.array]
     return mx.concatenate([early, late], axis=1), state
 
 
-def _computed_again(function: Callable[..., tuple[mx.array, mx.array]]) -> Any:
-    """Return a function of a state and other arrays that keeps these alone, and is computed again going back.
+def _recompute_in_backward(function: Callable[..., tuple[mx.array, mx.array]]) -> Any:
+    """Return a function of a state and arrays that stores only these, and is recomputed in the backward pass.
 
     MLX may compute a function of `mx.checkpoint` at any time after the forward pass. Here a block waits for the
     gradient of its results, and passes on that of its state when all its gradients are there: one block after the

@@ -53,7 +53,7 @@ def _kind(plain: type, own: Call) -> type:
 
 
 def recompute_in_backward(function: Call) -> Call:
-    """Return a function of trees that keeps its arrays alone, and computes the rest again going back.
+    """Return a function of trees that stores only its arrays, and is recomputed in the backward pass.
 
     MLX computes a graph in an order of its own. Here the second forward pass waits for the gradient of the results, and
     the gradients of all arrays are passed on together: of several such functions in a row, one is in memory at a time,
@@ -106,7 +106,7 @@ def _mapped(function: Callable[[mx.array], Any], tree: Any) -> Any:
 
 
 def recompute_layer(number: int, layer: Any, call: Call, *, seed: int | None = None) -> Call:
-    """Return the call of a layer that stores its input, its parameters and its states, and computes the rest again.
+    """Return the call of a layer that stores its input, its parameters and its states, and recomputes the rest.
 
     The layer is one function of arrays: a state that it wrote by a side effect would lose its cotangent, and dropout
     that went on with the random numbers of the moment would leave out other numbers than it did before.

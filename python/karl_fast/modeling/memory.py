@@ -209,7 +209,7 @@ def estimate_training(
 
 
 def no_checkpoints(model: Any) -> str | None:
-    """Return why the layers of a model cannot be computed again going back; None where they can."""
+    """Return why the layers of a model cannot be recomputed in the backward pass; None where they can."""
     kind = getattr(model, "model_type", type(model).__name__)
     if getattr(model, "shares_caches", False):
         return f"layers of model type {kind} share keys and values: they cannot be computed one by one"

@@ -610,7 +610,7 @@ def shares_prefix(mask: NDArray[np.bool_], tokens: NDArray[np.int32]) -> bool:
 
 
 class Prefixes:
-    """Rows of a batch beside the rows before them.
+    """Common prefixes of the rows of a batch with the rows before them.
 
     A stretch of inputs is shared if its targets are the same, too: then its states, its hidden states and its
     log-probabilities are.

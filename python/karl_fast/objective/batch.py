@@ -62,7 +62,7 @@ class Batch:
         logp_ref: the same under the reference policy. [B, T]
         outcomes: rewards before shaping, by which groups are filtered; the rewards where absent. [B]
         advantages: advantages of a critic, for `Given`. [B] or [B, T]
-        token_rewards: what each token is rewarded with beside its rollout, for `Whitened`. [B, T]
+        token_rewards: reward of each token in addition to that of its rollout, for `Whitened`. [B, T]
         truncated: which rollouts were cut at the limit of tokens. bool, [B]
         ages: age of each rollout in steps of the policy. int64, [B]
         turns: the number of each token's turn in its rollout, from 0; negative for none. int64, [B, T]
@@ -220,7 +220,7 @@ class Scored:
 
 
 def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Scored:
-    """Return the inputs of a loss beside log-probabilities.
+    """Return the inputs of a loss besides log-probabilities.
 
     Args:
         batch: a checked batch.

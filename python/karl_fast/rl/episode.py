@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.rl.environment import Guard, GuardedEnvironment
-from karl_fast.rl.generate import Ask, Generation, PendingAnswer, rollout_key
+from karl_fast.rl.generate import Generation, PendingAnswer, TurnRequest, rollout_key
 from karl_fast.rl.rewards import ENVIRONMENT
 from karl_fast.rl.rollout import Prompt, Rollout
 
@@ -220,20 +220,20 @@ class EpisodeLoop:
         finally:
             self.threads.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C no answer is waited for
 
-    def _ask(self, number: int) -> Ask:
+    def _ask(self, number: int) -> TurnRequest:
         """Return the request for the next turn of an episode."""
         episode = self.episodes[number]
         noise = rollout_key(self.seed, *map(int, episode.id.split("-")))
-        return Ask(number, episode.tokens, episode.room, noise, episode.num_drawn, last=episode.last_turn)
+        return TurnRequest(number, episode.tokens, episode.room, noise, episode.num_drawn, last=episode.last_turn)
 
-    def _next(self, number: int) -> Ask | None:
+    def _next(self, number: int) -> TurnRequest | None:
         """Return the request for the next turn; finish an episode that has none."""
         if self.episodes[number].finish is None:
             return self._ask(number)
         self.finish(self.episodes[number])
         return None
 
-    def _answer(self, ask: Ask, turn: Turn) -> Ask | None:
+    def _answer(self, ask: TurnRequest, turn: Turn) -> TurnRequest | None:
         """Add a turn and the answer of the environment, which is waited for."""
         episode = self.episodes[ask.rollout]
         text = episode.add_turn(self.policy, turn)
@@ -241,7 +241,7 @@ class EpisodeLoop:
             episode.add_answer(self.policy, *episode.environment.answer(text))
         return self._next(ask.rollout)
 
-    def _answer_later(self, ask: Ask, turn: Turn) -> Ask | PendingAnswer | None:
+    def _answer_later(self, ask: TurnRequest, turn: Turn) -> TurnRequest | PendingAnswer | None:
         """Add a turn, and let the environment answer in a thread."""
         episode = self.episodes[ask.rollout]
         text = episode.add_turn(self.policy, turn)
@@ -249,7 +249,7 @@ class EpisodeLoop:
             return self._next(ask.rollout)
         work = self.threads.submit(episode.environment.answer, text)
 
-        def then() -> Ask | None:
+        def then() -> TurnRequest | None:
             episode.add_answer(self.policy, *work.result())
             return self._next(ask.rollout)
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.policy import Policy
 
-    Answer = Callable[["Ask", "Turn"], "Ask | PendingAnswer | None"]
+    Answer = Callable[["TurnRequest", "Turn"], "TurnRequest | PendingAnswer | None"]
     Computed = tuple[mx.array, list[Any]]
     Chosen = tuple[mx.array, ...]
     KeysValues = list[tuple[mx.array, mx.array]]
@@ -59,7 +59,7 @@ PREFILL = 2048
 """Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
 
 PREFILL_ROWS = 0.75
-"""Least share of a batch of contexts that is no padding, for each row."""
+"""Least share of a batch of contexts that is not padding, for each row."""
 
 SMALLEST = -1e30
 """Replacement for the logarithm of 0, which times 0 is NaN."""
@@ -83,7 +83,7 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
-class Ask:
+class TurnRequest:
     """Request for a turn of the policy.
 
     Attributes:
@@ -115,7 +115,7 @@ class PendingAnswer:
     """
 
     work: Future[Any]
-    then: Callable[[], Ask | None]
+    then: Callable[[], TurnRequest | None]
 
 
 def rollout_key(*words: int) -> int:
@@ -148,10 +148,10 @@ def generate_turns(
         One turn for each context, in their order.
     """
     requests = zip(contexts, budgets, strict=True)
-    asks = [Ask(row, context, budget, rollout_key(seed, row)) for row, (context, budget) in enumerate(requests)]
+    asks = [TurnRequest(row, context, budget, rollout_key(seed, row)) for row, (context, budget) in enumerate(requests)]
     turns: dict[int, Turn] = {}
 
-    def keep(ask: Ask, turn: Turn) -> None:
+    def keep(ask: TurnRequest, turn: Turn) -> None:
         turns[ask.rollout] = turn
 
     Generation(Decoder(policy, temperature, compile=compile), rows)(asks, keep)
@@ -171,7 +171,7 @@ class Generation:
         self._pending: list[tuple[PendingAnswer, CachedPrefix | None]] = []
         self._wasted = 0
 
-    def __call__(self, asks: Sequence[Ask], answer: Answer) -> None:
+    def __call__(self, asks: Sequence[TurnRequest], answer: Answer) -> None:
         """Generate turns until none is asked for.
 
         Args:
@@ -194,7 +194,7 @@ class Generation:
         """True if finished rows have drawn as many tokens as one step does, or no row is left."""
         return self._wasted >= len(self._rows) or all(row.finished for row in self._rows)
 
-    def _admit(self, waiting: deque[Ask]) -> None:
+    def _admit(self, waiting: deque[TurnRequest]) -> None:
         """Remove finished rows, and fill their places."""
         stay = [place for place, row in enumerate(self._rows) if not row.finished]
         asks = self._prefill.choose(waiting, self.most - len(stay) - len(self._pending), alone=not stay)
@@ -207,7 +207,7 @@ class Generation:
         if asks:
             self._enter(asks, waiting)
 
-    def _enter(self, asks: list[Ask], waiting: deque[Ask]) -> None:
+    def _enter(self, asks: list[TurnRequest], waiting: deque[TurnRequest]) -> None:
         """Compute the contexts of new rows, draw their first tokens, and join them to the batch."""
         logits, caches = self._prefill(asks, waiting)
         first = self.decoder.choose(logits, _next_keys(_UnfinishedTurn(ask) for ask in asks))
@@ -257,7 +257,7 @@ class Generation:
             row.add_stretch(arrays, ends, number)
         self._column = columns[place] if place < len(columns) else ()
 
-    def _next_asks(self, answer: Answer, waiting: deque[Ask]) -> Iterator[Ask]:
+    def _next_asks(self, answer: Answer, waiting: deque[TurnRequest]) -> Iterator[TurnRequest]:
         """Give finished turns to their episodes, and yield the turns that are asked for by now."""
         for row in self._rows:
             if row.finished and not row.answered:
@@ -272,7 +272,9 @@ class Generation:
         for later, prefix in done:
             yield from self._resume(later.then(), prefix)
 
-    def _resume(self, next_turn: Ask | PendingAnswer | None, prefix: CachedPrefix | None) -> Iterator[Ask]:
+    def _resume(
+        self, next_turn: TurnRequest | PendingAnswer | None, prefix: CachedPrefix | None
+    ) -> Iterator[TurnRequest]:
         """Yield the next turn of a rollout, if there is one now, with its caches."""
         if isinstance(next_turn, PendingAnswer):
             self._pending.append((next_turn, prefix))
@@ -284,7 +286,7 @@ class Generation:
 class _UnfinishedTurn:
     """A turn that is being generated: its columns so far."""
 
-    ask: Ask
+    ask: TurnRequest
     parts: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
     length: int = 0
     ended: bool = False
@@ -348,7 +350,7 @@ class Prefill:
     def __init__(self, decoder: Decoder) -> None:
         self.decoder, self.policy = decoder, decoder.policy
 
-    def choose(self, waiting: deque[Ask], places: int, *, alone: bool) -> list[Ask]:
+    def choose(self, waiting: deque[TurnRequest], places: int, *, alone: bool) -> list[TurnRequest]:
         """Take the contexts that enter next out of those that wait.
 
         Args:
@@ -366,7 +368,7 @@ class Prefill:
             waiting.remove(ask)
         return asks
 
-    def __call__(self, asks: Sequence[Ask], waiting: deque[Ask]) -> Computed:
+    def __call__(self, asks: Sequence[TurnRequest], waiting: deque[TurnRequest]) -> Computed:
         """Return the logits after each context, [B, V], and its caches; members that still wait get a copy of these."""
         places: dict[tuple[int, ...], int] = {}
         members = [places.setdefault(tuple(ask.tokens), len(places)) for ask in asks]
@@ -381,7 +383,7 @@ class Prefill:
         return logits, caches
 
     def _share(
-        self, places: dict[tuple[int, ...], int], logits: mx.array, caches: list[Any], waiting: deque[Ask]
+        self, places: dict[tuple[int, ...], int], logits: mx.array, caches: list[Any], waiting: deque[TurnRequest]
     ) -> None:
         """Give the caches of a context to the members of its group that wait for a free row."""
         prefixes: dict[int, CachedPrefix] = {}
@@ -394,7 +396,7 @@ class Prefill:
                 prefixes[place] = CachedPrefix(row, len(ask.tokens), logits[place : place + 1])
             waiting[number] = replace(ask, prefix=prefixes[place])
 
-    def _one_length(self, asks: Sequence[Ask]) -> Computed:
+    def _one_length(self, asks: Sequence[TurnRequest]) -> Computed:
         """Compute contexts of one length, `PREFILL` tokens at a time."""
         count, computed = max(1, PREFILL // len(asks[0].tokens)), []
         for start in range(0, len(asks), count):
@@ -406,7 +408,7 @@ class Prefill:
         logits = computed[0][0] if len(computed) == 1 else mx.concatenate([logits for logits, _ in computed])
         return logits, kv_cache.stack([caches for _, caches in computed], count)
 
-    def _ragged(self, asks: Sequence[Ask]) -> Computed:
+    def _ragged(self, asks: Sequence[TurnRequest]) -> Computed:
         """Compute what is new of contexts of any length, part by part."""
         order: list[int] = []
         computed: list[Computed] = []
@@ -422,7 +424,7 @@ class Prefill:
             kv_cache.take(caches, back)
         return logits, caches
 
-    def _parts(self, asks: Sequence[Ask]) -> Iterator[list[int]]:
+    def _parts(self, asks: Sequence[TurnRequest]) -> Iterator[list[int]]:
         """Yield the rows that are computed together: of about one length with attention alone, else of exactly one."""
         news = [_num_uncached(ask) for ask in asks]
         ordered = sorted(range(len(asks)), key=lambda row: news[row])
@@ -440,7 +442,7 @@ class Prefill:
     def _padded(self) -> bool:
         return kv_cache.accepts_padding(kv_cache.merge([self.policy.caches()]))
 
-    def _part(self, asks: Sequence[Ask]) -> Computed:
+    def _part(self, asks: Sequence[TurnRequest]) -> Computed:
         """Compute what is new of some contexts in one pass."""
         caches = kv_cache.merge([self.policy.caches() if ask.prefix is None else ask.prefix.caches for ask in asks])
         counts = [_num_uncached(ask) for ask in asks]
@@ -478,7 +480,7 @@ class Prefill:
         return CachedPrefix(kv_cache.extract(caches, row), length) if self.decoder.ragged else None
 
 
-def _num_uncached(ask: Ask) -> int:
+def _num_uncached(ask: TurnRequest) -> int:
     """Return how many tokens of a context are not cached."""
     return len(ask.tokens) - (0 if ask.prefix is None else ask.prefix.length)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FILE, BEST = "held_out.jsonl", "best"
 
 PURPOSE = 0x68656C64
-"""Number in the seeds of held-out attempts that no round has: theirs are apart from those of training."""
+"""Number in the seeds of held-out attempts that no round has, so that they differ from those of training."""
 
 RESAMPLES = 1999
 """Of the bootstrap of each point of the curve."""
@@ -99,7 +99,7 @@ class HeldOut:
         every: rounds from one evaluation to the next.
         patience: evaluations without a better one after which the run ends; None for no end.
         seed: of the run.
-        identity: what the curve depends on beside the weights; a curve of another identity is not continued.
+        identity: what the curve depends on besides the weights; a curve of another identity is not continued.
         curve: evaluations so far, each a line of held_out.jsonl.
     """
 

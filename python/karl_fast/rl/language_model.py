@@ -98,13 +98,13 @@ class LanguageModel:
         """
         answer = [dict(message) for message in messages]
         if not any(message["role"] == "tool" for message in answer):
-            return self._behind_words(self._tail(WORDS, answer), last)
+            return self._after_words(self._tail(WORDS, answer), last)
         if self._shows(WORDS, answer):
-            return self._behind_words(self._tail(WORDS, answer), last)
+            return self._after_words(self._tail(WORDS, answer), last)
         call = _call(answer)
-        if self._shows(call, answer) and (tokens := self._behind_call(self._tail(call, answer), last)) is not None:
+        if self._shows(call, answer) and (tokens := self._after_call(self._tail(call, answer), last)) is not None:
             return tokens
-        return self._behind_words(self._tail(WORDS, calls_as_text(answer)), last)
+        return self._after_words(self._tail(WORDS, calls_as_text(answer)), last)
 
     def _tail(self, turn: Message, answer: Sequence[Message], *, asks: bool = True) -> str:
         """Return what the template writes behind the words of a turn that is answered.
@@ -135,11 +135,11 @@ class LanguageModel:
             return False
         return all(message["content"] in tail for message in marked)
 
-    def _behind_words(self, tail: str, last: int | None) -> list[int]:
+    def _after_words(self, tail: str, last: int | None) -> list[int]:
         """Return the tokens of a tail, without the end of the turn if the policy wrote one itself.
 
-        The end of a turn is what stands behind it whether a message follows or none. It may have several tokens
-        (Cohere), and others than the one that stopped the policy (gpt-oss, Kimi K2).
+        The end of a turn is the text after it that is the same whether a message follows or not. It may have several
+        tokens (Cohere), and others than the one that stopped the policy (gpt-oss, Kimi K2).
         """
         tokens = self._tokens(tail)
         if last is None or tokens[:1] == [last]:
@@ -147,12 +147,12 @@ class LanguageModel:
         added = set(self.tokenizer.get_added_vocab().values())
         alone = self._shared(tokens, self._tokens(self._tail(WORDS, [], asks=False)))
         followed = self._shared(tokens, self._tokens(self._tail(WORDS, [])))
-        closing = alone or followed[:-1]  # the last token that all who follow share is of their own header
+        closing = alone or followed[:-1]  # the last common token is part of the next message's header
         stops = [at for at, token in enumerate(closing) if token in self.ends]
         marks = [at for at, token in enumerate(closing) if token in added]
         return tokens[stops[0] + 1 :] if stops else tokens[marks[-1] + 1 :] if marks else tokens
 
-    def _behind_call(self, tail: str, last: int | None) -> list[int] | None:
+    def _after_call(self, tail: str, last: int | None) -> list[int] | None:
         """Return the tokens of a tail from the token that stops a call; None without one."""
         tokens = self._tokens(tail)
         stop = next((at for at, token in enumerate(tokens) if token in self.ends), None)

@@ -31,7 +31,7 @@ ENVIRONMENT = "environment"
 """The component that an environment gives."""
 
 SUM = "sum"
-"""The name that a weighted sum which is no reward is counted by."""
+"""The name of missing rewards whose weighted sum is not a valid reward."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ROUNDS_FOLDER = "rounds"
 
 RUN_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, METRICS_FILE, ROLLOUTS_FILE, held_out.FILE, _seen_hashes.FILE)
-"""Files of a run beside its folders."""
+"""Files of a run; its folders are not among them."""
 
 BEST_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen_hashes.FILE)
 """Files of the best adapter."""
@@ -98,7 +98,7 @@ def save_progress(out: Path, progress: Progress, partition: Partition | None) ->
 
 
 def load_progress(out: Path, round: int, partition: Partition | None) -> Progress:
-    """Load the state beside the checkpoint of a round.
+    """Load the state that belongs to the checkpoint of a round.
 
     Raises:
         CheckpointError: it is missing or damaged.

@@ -183,7 +183,7 @@ class OnlineRun:
             tracker.finish()
 
     def save(self) -> None:
-        """Write a checkpoint, after the state beside it."""
+        """Write the state of the run, then its checkpoint."""
         out, now = self.out, self.progress
         now.flat, now.skipped, now.idle = self.monitor.flat, self.monitor.skipped, self.monitor.idle
         now.metrics_bytes, now.rollouts_bytes = (out / METRICS_FILE).stat().st_size, self.journal.size
@@ -430,7 +430,7 @@ def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
 def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:
     """Return a remark on routed experts without an adapter; None where there are none."""
     if settings.training.lora_keys is not None:
-        return None  # whoever names the layers knows which are left out
+        return None  # with lora_keys the user has chosen the layers
     return adapters.unadapted_experts(policy.model, config)
 
 
@@ -577,7 +577,7 @@ INTERCEPT = {"reward": Raw, "anchor": BehaviourPolicy, "length": TokenSumLength,
 def estimate_log_z(
     settings: Online, learner: PolicyLearner
 ) -> Callable[[Sequence[Prompt]], NDArray[np.float64]] | None:
-    """Return the estimate t log Z of the mean outcome of prompts; None where log Z is no such estimate.
+    """Return the estimate t log Z of the mean outcome of prompts; None where log Z does not estimate it.
 
     It is one where log Z is regressed on r / t - (logp - logp_old) of whole rollouts, with the outcome itself as r: its
     optimum is then the mean outcome over t, plus a divergence from the policy that drew, which is small (PACED-RL,

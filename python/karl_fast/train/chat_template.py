@@ -280,7 +280,7 @@ class Renderer:
         raise _unknown_start()
 
     def _shares_header(self, context: str, text: str, place: int) -> bool:
-        """Return whether a context ends with the header of a role that stands before a place."""
+        """Return whether a context ends with the header of a role that is before a place."""
         header = _common(context[:-HEADER:-1], text[max(0, place - HEADER) : place][::-1])[::-1]
         return any(token in header for token in self._added)
 

@@ -14,7 +14,7 @@ from karl_fast.errors import ModelError
 from karl_fast.rl import rl
 from karl_fast.rl import setup as parts
 from karl_fast.rl.compiled import MOST_TRACES, CompiledModel, round_size
-from karl_fast.rl.generate import Ask, Decoder, Generation, Turn, generate_turns, rollout_key
+from karl_fast.rl.generate import Decoder, Generation, Turn, TurnRequest, generate_turns, rollout_key
 from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.rollout import Packed, Prompt
 from tests.external_gradients import pulled
@@ -163,7 +163,7 @@ def test_positions_are_traced_once_with_current_weights(reversal: ModuleType, mo
 
     def drawn() -> list[Turn]:
         found: dict[int, Turn] = {}
-        asks = [Ask(row, context, 4, rollout_key(3, row)) for row, context in enumerate(contexts)]
+        asks = [TurnRequest(row, context, 4, rollout_key(3, row)) for row, context in enumerate(contexts)]
         Generation(decoder, 6)(asks, lambda ask, turn: found.update({ask.rollout: turn}))
         return [found[row] for row in range(6)]
 

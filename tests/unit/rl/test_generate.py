@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
-from karl_fast.rl.generate import Ask, Decoder, Generation, PendingAnswer, Prefill, Turn, generate_turns, rollout_key
+from karl_fast.rl.generate import (
+    Decoder,
+    Generation,
+    PendingAnswer,
+    Prefill,
+    Turn,
+    TurnRequest,
+    generate_turns,
+    rollout_key,
+)
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.rewards import RewardFunctions
 from karl_fast.rl.rollout import Prompt
@@ -113,7 +122,7 @@ def test_a_prompt_is_computed_once_for_its_group(rows: int, monkeypatch: pytest.
     assert decoder.ragged
     fed.seen.clear()
     found: dict[int, Turn] = {}
-    asks = [Ask(row, one, 6, rollout_key(3, row)) for row, one in enumerate(asked)]
+    asks = [TurnRequest(row, one, 6, rollout_key(3, row)) for row, one in enumerate(asked)]
     Generation(decoder, rows)(asks, lambda ask, turn: found.update({ask.rollout: turn}))
     assert len(found) == 10
     assert fed.prefilled == len(asked[0]) + len(asked[5])
@@ -126,7 +135,7 @@ def test_finished_rows_are_replaced_with_little_waste(monkeypatch: pytest.Monkey
     assert decoder.ragged
     fed.seen.clear()
     found: list[Turn] = []
-    asks = [Ask(row, one, budgets[row], rollout_key(3, row)) for row, one in enumerate(contexts(24, seed=5))]
+    asks = [TurnRequest(row, one, budgets[row], rollout_key(3, row)) for row, one in enumerate(contexts(24, seed=5))]
     Generation(decoder, 4)(asks, lambda _, turn: found.append(turn))
     assert sorted(len(turn.tokens) for turn in found) == sorted(budgets)
     assert max(rows for rows, _ in fed.seen) == 4
@@ -177,16 +186,16 @@ def test_turns_continue_from_cached_turns(kind: str) -> None:
     own, begun = policy(kind), contexts(7, seed=6)
     said: dict[int, list[tuple[list[int], Turn]]] = {row: [] for row in range(7)}
 
-    def answer(ask: Ask, turn: Turn) -> Ask | None:
+    def answer(ask: TurnRequest, turn: Turn) -> TurnRequest | None:
         told = said[ask.rollout]
         told.append((list(ask.tokens), turn))
         if ask.last:
             return None
         more = [*ask.tokens, *turn.tokens.tolist(), *range(20, 24 + (ask.rollout * 5 + len(told)) % 7)]
         drawn = ask.num_drawn + len(turn.tokens)
-        return Ask(ask.rollout, more, 5 + ask.rollout % 3, ask.key, drawn, last=len(told) == 2)
+        return TurnRequest(ask.rollout, more, 5 + ask.rollout % 3, ask.key, drawn, last=len(told) == 2)
 
-    asks = [Ask(row, one, 4 + row % 5, rollout_key(9, row), last=False) for row, one in enumerate(begun)]
+    asks = [TurnRequest(row, one, 4 + row % 5, rollout_key(9, row), last=False) for row, one in enumerate(begun)]
     Generation(Decoder(own, 1.0), 4)(asks, answer)
     for told in said.values():
         assert len(told) == 3
@@ -208,22 +217,25 @@ def test_other_rows_continue_during_an_answer(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(own, "body", counted)
     waited: list[bool] = []
-    turns: list[tuple[Ask, Turn]] = []
+    turns: list[tuple[TurnRequest, Turn]] = []
     with ThreadPoolExecutor(1) as threads:
 
-        def answer(ask: Ask, turn: Turn) -> PendingAnswer | None:
+        def answer(ask: TurnRequest, turn: Turn) -> PendingAnswer | None:
             turns.append((ask, turn))
             if ask.last:
                 return None
             work = threads.submit(enough.wait, 30)
 
-            def then() -> Ask:
+            def then() -> TurnRequest:
                 waited.append(work.result())
-                return Ask(0, [*ask.tokens, *turn.tokens.tolist(), 9, 9, 9], 4, ask.key, 3)
+                return TurnRequest(0, [*ask.tokens, *turn.tokens.tolist(), 9, 9, 9], 4, ask.key, 3)
 
             return PendingAnswer(work, then)
 
-        asks = [Ask(row, one, (3, 60)[row], rollout_key(2, row), last=row == 1) for row, one in enumerate(contexts(2))]
+        asks = [
+            TurnRequest(row, one, (3, 60)[row], rollout_key(2, row), last=row == 1)
+            for row, one in enumerate(contexts(2))
+        ]
         Generation(decoder, 2, overlap=True)(asks, answer)
     assert waited == [True]
     assert [(ask.rollout, len(turn.tokens)) for ask, turn in turns] == [(0, 3), (0, 4), (1, 60)]

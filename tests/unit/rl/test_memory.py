@@ -16,7 +16,7 @@ import pytest
 from karl_fast.errors import UsageError
 from karl_fast.modeling.load import adapt
 from karl_fast.rl import rl
-from karl_fast.rl.generate import Ask, Decoder, Generation, Turn, rollout_key
+from karl_fast.rl.generate import Decoder, Generation, Turn, TurnRequest, rollout_key
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.memory import RoundMemory, Sizes, estimate_round
 from karl_fast.rl.settings import Online
@@ -155,13 +155,15 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
     before = mx.get_active_memory()
     mx.reset_peak_memory()
 
-    def answer(ask: Ask, turn: Turn) -> Ask | None:
+    def answer(ask: TurnRequest, turn: Turn) -> TurnRequest | None:
         more = [*ask.tokens, *turn.tokens.tolist(), *[5] * observed]
-        return None if ask.last else Ask(ask.rollout, more, each, ask.key, each)
+        return None if ask.last else TurnRequest(ask.rollout, more, each, ask.key, each)
 
     short = rows < len(contexts)  # some, so that rows leave and enter at different times
     budgets = [each // (1 + row % 3) if short else each for row in range(len(contexts))]
-    asks = [Ask(row, one, budgets[row], rollout_key(0, row), last=not turns) for row, one in enumerate(contexts)]
+    asks = [
+        TurnRequest(row, one, budgets[row], rollout_key(0, row), last=not turns) for row, one in enumerate(contexts)
+    ]
     Generation(decoder, rows)(asks, answer)
     measured = mx.get_peak_memory() - before
     assert measured <= planned <= 4 * measured

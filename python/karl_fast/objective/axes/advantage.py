@@ -197,7 +197,7 @@ class Whitened(OfEachToken):
     R_t = r_t + gamma R_{t+1},    A = (R - mean) / sqrt(var + eps)
     ```
 
-    The reward of a rollout is added to its last token, beside ``Batch.token_rewards``; ``ddof`` is 0 or 1.
+    The reward of a rollout is added to its last token, in addition to ``Batch.token_rewards``; ``ddof`` is 0 or 1.
     Reference: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262).
     """
 
@@ -207,7 +207,7 @@ class Whitened(OfEachToken):
 
     @property
     def of_tokens(self) -> bool:
-        """True, beside the reward of the rollout."""
+        """True: in addition to the reward of the rollout."""
         return True
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
