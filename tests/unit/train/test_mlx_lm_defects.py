@@ -92,7 +92,7 @@ LENGTHS = [56, 80, 64, 85, 71, 12, 30, 9, 41, 77, 15, 60, 33, 28, 90, 5]
 
 
 def test_a_batches_hold_rows_of_about_one_length() -> None:
-    batches = epoch_batches(LENGTHS * 8, row_units(None, len(LENGTHS) * 8), 4, seed=0, number=0)
+    batches = epoch_batches(LENGTHS * 8, row_units(None, len(LENGTHS) * 8), 4, seed=0, epoch=0)
     lengths = [[(LENGTHS * 8)[row] for row in batch] for batch in batches]
     wasted = sum(max(some) * len(some) - sum(some) for some in lengths) / sum(max(some) * len(some) for some in lengths)
     assert wasted < 0.03  # at random, a third

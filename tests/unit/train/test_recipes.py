@@ -185,7 +185,7 @@ def test_large_group_is_partly_in_memory() -> None:
 
 def test_group_batches_respect_the_size() -> None:
     groups = [[0, 1, 2], [3, 4], [5, 6], [7, 8, 9, 10, 11, 12]]
-    batches = epoch_batches([5] * 13, groups, 4, seed=0, number=0)
+    batches = epoch_batches([5] * 13, groups, 4, seed=0, epoch=0)
     assert sorted(row for batch in batches for row in batch) == list(range(13))
     assert sorted(map(len, batches)) in ([3, 4, 6], [2, 2, 3, 6])
 
