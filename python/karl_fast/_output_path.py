@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def data_set(out: str | Path, *, force: bool) -> _core.Target:
+def check_data_set(out: str | Path, *, force: bool) -> _core.Target:
     """Return the place of a data set; refuse one that is known to be unwritable.
 
     Raises:
@@ -67,20 +67,20 @@ def check_around(out: str | Path) -> None:
     try:
         is_folder = stat.S_ISDIR(around.stat().st_mode)
     except OSError as error:
-        raise _refused(out, error.errno, f"{around}: {error.strerror}") from error
+        raise _write_error(out, error.errno, f"{around}: {error.strerror}") from error
     if not is_folder:
-        raise _refused(out, errno.ENOTDIR, f"{around} is not a folder")
+        raise _write_error(out, errno.ENOTDIR, f"{around} is not a folder")
     if not os.access(around, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise _refused(out, errno.EACCES, f"the folder {around} may not be written to")
+        raise _write_error(out, errno.EACCES, f"the folder {around} may not be written to")
 
 
-def _refused(out: str | Path, number: int | None, why: str) -> FileError:
+def _write_error(out: str | Path, number: int | None, why: str) -> FileError:
     return FileError(
         f"cannot write {out}: {why}", number, str(out), hint="give the output a name in a folder that can be written to"
     )
 
 
-def advise(error: FileError, out: str | Path, size: int | None = None) -> None:
+def add_disk_hint(error: FileError, out: str | Path, size: int | None = None) -> None:
     """Add a hint to an error about writing the output or one of its files; ``size`` is its length if known."""
     if error.filename is None or not Path(error.filename).is_relative_to(out):
         return

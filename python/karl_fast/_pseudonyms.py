@@ -24,7 +24,7 @@ Names = tuple[bytes, list[str], list[str]]
 KEY_BYTES = 16
 
 
-def names(path: str | Path | None) -> Names | None:
+def read_key(path: str | Path | None) -> Names | None:
     """Return the key and the names of a file, which is made if it is missing; None without a path.
 
     Raises:
@@ -38,17 +38,17 @@ def names(path: str | Path | None) -> Names | None:
         raise UsageError("pseudonyms is empty, wanted the name of a file for their key", "pseudonyms")
     try:
         if not os.path.lexists(file):
-            _make(file)
-        return _parsed(file, file.read_text("utf-8"))
+            _make_key(file)
+        return _parse_key(file, file.read_text("utf-8"))
     except OSError as error:
         raise FileError(f"cannot use {file} for pseudonyms: {error.strerror}", error.errno, str(file)) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not a key of pseudonyms: it is not UTF-8", "pseudonyms") from error
 
 
-def _make(file: Path) -> None:
+def _make_key(file: Path) -> None:
     """Write a new key, and the names of this machine, for its owner alone."""
-    lines = [f"key {secrets.token_hex(KEY_BYTES)}", *_own()]
+    lines = [f"key {secrets.token_hex(KEY_BYTES)}", *_own_names()]
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as opened:
@@ -61,7 +61,7 @@ def _make(file: Path) -> None:
         draft.unlink()
 
 
-def _own() -> list[str]:
+def _own_names() -> list[str]:
     """Return lines for the user and the host of this machine."""
     try:
         user = [f"user {getpass.getuser()}"]
@@ -71,7 +71,7 @@ def _own() -> list[str]:
     return user + ([f"host {host}"] if host else [])
 
 
-def _parsed(file: Path, text: str) -> Names:
+def _parse_key(file: Path, text: str) -> Names:
     key, found = b"", dict[str, list[str]](user=[], host=[])
     for number, line in enumerate(text.splitlines(), 1):
         kind, _, name = line.strip().partition(" ")

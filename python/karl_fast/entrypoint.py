@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line, and exit at once when its output is flushed."""
-    handle(_end)
+    handle(_end_at_signal)
     gc.disable()  # nothing that a run makes in numbers refers to itself
     from karl_fast.cli import main as run
 
     try:
         run()
     except SystemExit as end:
-        _leave(end.code if isinstance(end.code, int) else 0)
-    _leave(0)
+        _exit(end.code if isinstance(end.code, int) else 0)
+    _exit(0)
 
 
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
+def _end_at_signal(number: int, _frame: FrameType | None) -> NoReturn:
     # Nothing is begun, and an exception in the middle of an import may end as another.
     try:
         os.write(2, f"{STOPS[number]}; nothing was written\n".encode())
@@ -40,7 +40,7 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
         os._exit(128 + number)
 
 
-def _leave(code: int) -> NoReturn:
+def _exit(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

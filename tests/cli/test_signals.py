@@ -110,7 +110,7 @@ def test_signal_during_class_creation_keeps_exit_code(
         # Python 3.11 raises this from a `__set_name__` in which a handler raised.
         raise RuntimeError("Error calling __set_name__") from Stopped(signal.SIGTERM, lambda word: f"{word}; nothing")
 
-    monkeypatch.setattr(cli, "_command", import_stopped)
+    monkeypatch.setattr(cli, "_run_command", import_stopped)
     assert cli._run() == 143
     assert capsys.readouterr().err == "terminated; nothing\n"
 

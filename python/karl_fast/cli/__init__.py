@@ -19,7 +19,7 @@ from karl_fast.errors import FileError, KarlError, UsageError
 
 def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
-    _open_closed()
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its number.
         if isinstance(stream, io.TextIOWrapper):
@@ -31,8 +31,8 @@ def main() -> None:
 
 def _run() -> int | None:
     try:
-        code = _command(sys.argv[1:])
-        _flush()
+        code = _run_command(sys.argv[1:])
+        _flush_stdout()
     except Stopped as stopped:
         return print_stop(stopped)
     except RuntimeError as error:
@@ -51,11 +51,11 @@ def _run() -> int | None:
     except io.UnsupportedOperation:
         return print_error(FileError("cannot write to standard output: it is closed"))
     except OSError as error:
-        return print_error(error if error.filename else _of_stdout(error))
+        return print_error(error if error.filename else _stdout_error(error))
     return code
 
 
-def _command(arguments: list[str]) -> int | None:
+def _run_command(arguments: list[str]) -> int | None:
     from karl_fast.cli.fast_parser import parse_plain  # with the settings, in which a signal may come
 
     line = parse_plain(arguments)
@@ -70,18 +70,18 @@ def _command(arguments: list[str]) -> int | None:
     return None
 
 
-def _flush() -> None:
+def _flush_stdout() -> None:
     if sys.stdout:  # none where it was closed before the start
         sys.stdout.flush()
 
 
-def _of_stdout(error: OSError) -> FileError:
+def _stdout_error(error: OSError) -> FileError:
     """Return the error of a failed write to standard output, and discard what is left to print."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return FileError(f"cannot write to standard output: {error.strerror}", error.errno)
 
 
-def _open_closed() -> None:
+def _open_closed_streams() -> None:
     """Open closed standard streams on the null device, so that no other file gets their descriptors."""
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open()  # noqa: SIM115  (for good; data has to go somewhere: to write here fails)

@@ -81,12 +81,12 @@ def _check_pseudonyms(key: str | None) -> None:
 
     A mistyped folder would get a key of its own, and with that other pseudonyms than before.
     """
-    from karl_fast._pseudonyms import names
+    from karl_fast._pseudonyms import read_key
 
     if key is None:
         return
     if os.path.lexists(key):
-        names(key)
+        read_key(key)
     elif not Path(key).parent.is_dir():
         raise UsageError(
             f"pseudonyms is {key}: there is no folder {Path(key).parent}",

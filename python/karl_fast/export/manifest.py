@@ -21,7 +21,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast._pseudonyms import names
+from karl_fast._pseudonyms import read_key
 from karl_fast.log.conversation_hints import unread_prompt_keys
 from karl_fast.log.discovery import PARQUET, skip_reason
 from karl_fast.log.field_hints import naming_hint
@@ -441,7 +441,7 @@ def dumps(manifest: Manifest, *, plain: bool = False) -> str:
     """
     text = json.dumps(_redact(_cut_lists(manifest)), indent=2, ensure_ascii=plain, allow_nan=False)
     text = text.replace("\x7f", "\\u007f")
-    key = names(manifest.get("settings", {}).get("pseudonyms"))
+    key = read_key(manifest.get("settings", {}).get("pseudonyms"))
     return text if key is None else _core.pseudonymous(text, key)
 
 

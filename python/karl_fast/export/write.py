@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from karl_fast import _core
-from karl_fast._output_path import advise, data_set, refuse_read
-from karl_fast._pseudonyms import names
+from karl_fast._output_path import add_disk_hint, check_data_set, refuse_read
+from karl_fast._pseudonyms import read_key
 from karl_fast._safe_text import counted
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, describe_given_rows, dumps
@@ -45,7 +45,7 @@ def export_plan(
     return _core.Export(
         shape=settings.shape,
         allow_secrets=settings.allow_secrets,
-        pseudonyms=names(settings.pseudonyms),
+        pseudonyms=read_key(settings.pseudonyms),
         prepared=prepared,
         fractions=settings.split,
         fewest=FEWEST,
@@ -90,7 +90,7 @@ def export(
     """
     import numpy as np  # here, because most runs do without
 
-    target = data_set(out, force=force)
+    target = check_data_set(out, force=force)
     refuse_read(out, (file["path"] for file in log.inputs))
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
@@ -120,7 +120,7 @@ def write(draft: _core.Draft, manifest: Manifest, target: _core.Target, *, progr
     try:
         return draft.write(target, text, progress=progress)
     except FileError as error:
-        advise(error, target.path, draft.size_bytes)
+        add_disk_hint(error, target.path, draft.size_bytes)
         raise
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast._output_path import data_set, refuse_read
+from karl_fast._output_path import check_data_set, refuse_read
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import (
     SPLITS,
@@ -113,7 +113,7 @@ def sample(
     start = time.perf_counter()
     settings = merge_settings(logs, settings, choices)
     settings.count(0)
-    target = None if out is None else data_set(out, force=force)
+    target = None if out is None else check_data_set(out, force=force)
     row_judge = length_judge(settings)
     plan = export_plan(settings, "held" if out is None else "unread", row_judge)
     with open_log(logs, settings, progress) as log:

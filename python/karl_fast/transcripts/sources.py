@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from karl_fast import _core
-from karl_fast._output_path import advise, check_around, refuse_link, refuse_read
-from karl_fast._pseudonyms import names
+from karl_fast._output_path import add_disk_hint, check_around, refuse_link, refuse_read
+from karl_fast._pseudonyms import read_key
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, RewardError, TranscriptError, UsageError
 from karl_fast.log.discovery import PACKED, PARQUET, as_list, path_of, resolve_logs, with_packed_suffixes
 from karl_fast.log.spool import DISK_HINT
@@ -46,7 +46,7 @@ def common_options(
         UsageError: a limit below 1, or a file that is not a key of pseudonyms.
         FileError: that file cannot be read or made.
     """
-    key = names(pseudonyms)
+    key = read_key(pseudonyms)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     return {
@@ -184,7 +184,7 @@ def _add_hints(out: str | Path, format: str | None, evidence: Mapping[str, str |
     try:
         yield
     except FileError as error:
-        advise(error, out)
+        add_disk_hint(error, out)
         if error.errno in FULL and error.hint is None:
             error.hint = DISK_HINT
         raise

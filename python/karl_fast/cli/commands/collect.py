@@ -12,7 +12,7 @@ from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.text import counts_of, join_lines
+from karl_fast.cli.reports.text import describe_counts, join_lines
 from karl_fast.cli.signals import handle_signals
 from karl_fast.collection import collect
 from karl_fast.collection.status import read_state
@@ -125,7 +125,7 @@ FAILED_SHOWN = 10
 
 def describe_collection(account: Collection) -> str:
     """Return the report of `collect`."""
-    agents = f": {counts_of(account.agents)}" if account.agents else ""
+    agents = f": {describe_counts(account.agents)}" if account.agents else ""
     reread = (
         f"; read again {counted(account.reread, 'file')}, with {counted(account.duplicates, 'known line')}"
         if account.reread

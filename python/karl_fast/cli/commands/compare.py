@@ -53,11 +53,11 @@ def describe_comparison(comparison: dict[str, Any]) -> str:
     """Return the text that `compare` prints."""
     a, b = comparison["a"], comparison["b"]
     sections = [
-        ("", [("", "A", "B"), ("data set", _end(a["path"]), _end(b["path"])), *_rows_of(a, b)]),
-        ("reward", _pairs(a["reward"], b["reward"], _number)),
+        ("", [("", "A", "B"), ("data set", _shorten_path(a["path"]), _shorten_path(b["path"])), *_rows_of(a, b)]),
+        ("reward", _pairs(a["reward"], b["reward"], _format_number)),
         ("target", _target(a["target"], b["target"])),
         ("groups", _groups(a["groups"], b["groups"])),
-        ("diversity of answers", _pairs(a["diversity"], b["diversity"], _number)),
+        ("diversity of answers", _pairs(a["diversity"], b["diversity"], _format_number)),
         ("of a row: p50, p90, max", _lengths(a, b)),
         ("rows of the log", _log(a, b)),
         ("secrets replaced", _counts(a["secrets"], b["secrets"])),
@@ -67,9 +67,9 @@ def describe_comparison(comparison: dict[str, Any]) -> str:
     return "\n".join(
         [
             *_align_columns(sections),
-            *_overlap(comparison["overlap"]),
-            *_total(comparison["domains"]),
-            *_inputs(comparison["inputs"]),
+            *_describe_overlap(comparison["overlap"]),
+            *_describe_distance(comparison["domains"]),
+            *_describe_inputs(comparison["inputs"]),
         ]
     )
 
@@ -82,17 +82,17 @@ def _align_columns(sections: list[tuple[str, list[Line]]]) -> Iterator[str]:
             yield head
         for label, a, b in body:
             indent = "  " if head else ""
-            yield f"{_start(indent + label, LABEL):<{LABEL}}  {a:>{left}}  {b:>{right}}".rstrip()
+            yield f"{_shorten(indent + label, LABEL):<{LABEL}}  {a:>{left}}  {b:>{right}}".rstrip()
 
 
 def _rows_of(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Line]:
     for name in ("rows", "distinct_rows", "copies"):
-        yield _label(name), _number(a[name]), _number(b[name])
+        yield _label(name), _format_number(a[name]), _format_number(b[name])
     for split in dict.fromkeys([*a["splits"], *b["splits"]]):
-        yield f"  {_label(split)}", _number(a["splits"].get(split, 0)), _number(b["splits"].get(split, 0))
+        yield f"  {_label(split)}", _format_number(a["splits"].get(split, 0)), _format_number(b["splits"].get(split, 0))
     for name in ("seed", "sampler"):
         if a[name] is not None or b[name] is not None:
-            yield name, _cell(a[name]), _cell(b[name])
+            yield name, _format_value(a[name]), _format_value(b[name])
 
 
 def _pairs(a: dict[str, Any] | None, b: dict[str, Any] | None, show: Any) -> list[Line]:
@@ -101,11 +101,11 @@ def _pairs(a: dict[str, Any] | None, b: dict[str, Any] | None, show: Any) -> lis
 
 
 def _target(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
-    return _pairs(_format_target(a), _format_target(b), _cell)
+    return _pairs(_format_target(a), _format_target(b), _format_value)
 
 
 def _format_target(target: dict[str, Any] | None) -> dict[str, Any] | None:
-    shares = {name: _share(value) for name, value in (target or {}).items() if name.endswith("share")}
+    shares = {name: _format_share(value) for name, value in (target or {}).items() if name.endswith("share")}
     return target and target | shares | {"log_z": _log_z(target["log_z"])}
 
 
@@ -117,23 +117,23 @@ def _log_z(log_z: dict[str, Any] | None) -> Any:
 
 
 def _groups(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
-    left, right = (side and side | {"largest_share": _share(side["largest_share"])} for side in (a, b))
-    return _pairs(left, right, _cell)
+    left, right = (side and side | {"largest_share": _format_share(side["largest_share"])} for side in (a, b))
+    return _pairs(left, right, _format_value)
 
 
 def _lengths(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:
     names = [name for name in ("bytes", "messages", "assistant_turns") if a[name] or b[name]]
-    return [(_label(name), _trio(a[name]), _trio(b[name])) for name in names]
+    return [(_label(name), _format_lengths(a[name]), _format_lengths(b[name])) for name in names]
 
 
-def _trio(values: dict[str, Any] | None) -> str:
-    return ", ".join(_number(value) for value in values.values()) if values else NONE
+def _format_lengths(values: dict[str, Any] | None) -> str:
+    return ", ".join(_format_number(value) for value in values.values()) if values else NONE
 
 
 def _log(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:
     if a["rows_read"] is None and b["rows_read"] is None:
         return []
-    read = [(_label(name)[5:], _number(a[name]), _number(b[name])) for name in ("rows_read", "rows_kept")]
+    read = [(_label(name)[5:], _format_number(a[name]), _format_number(b[name])) for name in ("rows_read", "rows_kept")]
     dropped = [(f"dropped: {name}", left, right) for name, left, right in _counts(a["dropped"], b["dropped"])]
     failed = [(f"failed: {name}", left, right) for name, left, right in _counts(a["failed"], b["failed"])]
     return [*read, *dropped, *failed]
@@ -145,12 +145,12 @@ def _counts(a: dict[str, int] | None, b: dict[str, int] | None) -> list[Line]:
 
 
 def _count(counts: dict[str, int] | None, name: str) -> str:
-    return NONE if counts is None else _number(counts.get(name, 0))
+    return NONE if counts is None else _format_number(counts.get(name, 0))
 
 
 def _settings(settings: dict[str, Any] | None) -> list[Line]:
     pairs = list((settings or {}).items())
-    return [(clean(name), _cell(pair["a"]), _cell(pair["b"])) for name, pair in pairs]
+    return [(clean(name), _format_value(pair["a"]), _format_value(pair["b"])) for name, pair in pairs]
 
 
 def _domains(domains: dict[str, Any] | None) -> list[Line]:
@@ -158,10 +158,11 @@ def _domains(domains: dict[str, Any] | None) -> list[Line]:
         return []
     ordered = sorted(domains["shares"].items(), key=lambda item: -max(item[1].values()))
     more = [(f"and {len(ordered) - SHOWN:,} more", "", "")] if len(ordered) > SHOWN else []
-    return [*((clean(name), _share(pair["a"]), _share(pair["b"])) for name, pair in ordered[:SHOWN]), *more]
+    lines = [(clean(name), _format_share(pair["a"]), _format_share(pair["b"])) for name, pair in ordered[:SHOWN]]
+    return [*lines, *more]
 
 
-def _overlap(overlap: dict[str, Any]) -> Iterator[str]:
+def _describe_overlap(overlap: dict[str, Any]) -> Iterator[str]:
     for name in ("records", "groups"):
         counts = overlap[name]
         if counts is None:
@@ -172,47 +173,47 @@ def _overlap(overlap: dict[str, Any]) -> Iterator[str]:
             yield f"{name:<10}{counts['both']:,} in both, {sides}; Jaccard {counts['jaccard']:.3f}"
 
 
-def _total(domains: dict[str, Any] | None) -> Iterator[str]:
+def _describe_distance(domains: dict[str, Any] | None) -> Iterator[str]:
     if domains:
         yield f"domains   total variation distance {domains['total_variation']:.3f}"
 
 
-def _inputs(inputs: dict[str, Any] | None) -> Iterator[str]:
+def _describe_inputs(inputs: dict[str, Any] | None) -> Iterator[str]:
     if not inputs:
         return
     yield f"inputs    {counted(inputs['both'], 'file')} read by both"
     for side in ("a", "b"):
-        paths = [_end(path) for path in inputs[f"only_{side}"]]
+        paths = [_shorten_path(path) for path in inputs[f"only_{side}"]]
         for path in paths[:SHOWN]:
             yield f"          only {side.upper()}: {path}"
         if len(paths) > SHOWN:
             yield f"          only {side.upper()}: and {len(paths) - SHOWN:,} more"
 
 
-def _share(value: float | None) -> str:
+def _format_share(value: float | None) -> str:
     return NONE if value is None else f"{value:.2%}"
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     if value is None:
         return NONE
     return f"{value:,}" if isinstance(value, int) else decimal(value)
 
 
-def _cell(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Format any value of a manifest for a cell."""
     if value is None:
         return NONE
     if type(value) is float:
         return f"{value:.6g}"
-    return _start(clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)), CELL)
+    return _shorten(clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)), CELL)
 
 
-def _start(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _end(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """Shorten a path to its end, which is more informative than its start."""
     text = clean(path)
     return text if len(text) <= CELL else "..." + text[3 - CELL :]

@@ -13,8 +13,8 @@ from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.sample import sums_of
-from karl_fast.cli.reports.text import INDENT, PLACES_SHOWN, counts_of, describe_places, join_lines
+from karl_fast.cli.reports.sample import describe_sums
+from karl_fast.cli.reports.text import INDENT, PLACES_SHOWN, describe_counts, describe_places, join_lines
 from karl_fast.cli.signals import watch_output
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -186,7 +186,7 @@ def describe_conversion(account: Conversion, out: str, rate: Rate, *, allowed: b
     else:
         inputs = f"{counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}"
         lines = f"lines     {account.lines_read:,} read: {_describe_types(account.types)}"
-        rewards = _describe_rewards(account, rate) + sums_of(account.files)
+        rewards = _describe_rewards(account, rate) + describe_sums(account.files)
     calls = sum(account.tool_calls.values())
     rejected = account.notes.get("rejected")
     return join_lines(
@@ -198,7 +198,7 @@ def describe_conversion(account: Conversion, out: str, rate: Rate, *, allowed: b
             f"left      rejected is not used: {counted(rejected, 'record')} of preferences keep it in their source"
             if rejected
             else "",
-            f"calls     {calls:,} of tools: {counts_of(account.tool_calls)}" if calls else "",
+            f"calls     {calls:,} of tools: {describe_counts(account.tool_calls)}" if calls else "",
             rewards,
             f"written   {_describe_output(account)} to {out}: {in_bytes(account.written_bytes)}",
             _describe_secrets(account, allowed),
@@ -218,13 +218,13 @@ def _describe_types(types: dict[str, int]) -> str:
 def _describe_lines(account: Conversion) -> str:
     """Return what became of the lines, and what was noted in those that were used."""
     fates = [
-        counts_of({"used": account.lines_used, "duplicates": account.duplicates}),
-        f"dropped: {counts_of(account.dropped)}" if any(account.dropped.values()) else "",
-        f"bad: {counts_of(account.bad)}" if any(account.bad.values()) else "",
+        describe_counts({"used": account.lines_used, "duplicates": account.duplicates}),
+        f"dropped: {describe_counts(account.dropped)}" if any(account.dropped.values()) else "",
+        f"bad: {describe_counts(account.bad)}" if any(account.bad.values()) else "",
     ]
     notes = {"blank_lines": account.blank_lines, "lines_of_several_records": account.welded_lines, **account.notes}
     blocks = f"left out: {_describe_types(account.blocks)}" if account.blocks else ""
-    also = "; ".join(filter(None, (counts_of(notes), blocks)))
+    also = "; ".join(filter(None, (describe_counts(notes), blocks)))
     return INDENT + "; ".join(filter(None, fates)) + (f"\n{INDENT}(also: {also})" if also else "")
 
 
@@ -258,16 +258,16 @@ def _describe_output(account: Conversion) -> str:
     if account.records:
         return f"{counted(account.records, 'record')} of {trajectories}"
     messages = counted(sum(account.messages.values()), "message")
-    return f"{trajectories} with {messages} ({counts_of(account.messages)})"
+    return f"{trajectories} with {messages} ({describe_counts(account.messages)})"
 
 
 def _describe_secrets(account: Conversion, allowed: bool) -> str:
     if not account.secrets:
         return ""
     if not allowed:
-        return f"secrets   replaced: {counts_of(account.secrets)}"
+        return f"secrets   replaced: {describe_counts(account.secrets)}"
     secrets = counted(sum(account.secrets.values()), "secret stays", "secrets stay")
-    return f"warning   {secrets} in it ({counts_of(account.secrets)}): --allow-secrets was given"
+    return f"warning   {secrets} in it ({describe_counts(account.secrets)}): --allow-secrets was given"
 
 
 def _describe_mistyped(account: Conversion) -> Iterator[str]:

@@ -63,7 +63,7 @@ def command(
         entries = plan_run(config, until)
         print(_to_json_lines(entries) if json else describe_plan(config, entries))
     else:
-        _run(config, until, json, quiet)
+        _run_cycle(config, until, json, quiet)
 
 
 def _parse_words(words: list[str]) -> tuple[bool, str]:
@@ -86,7 +86,7 @@ def _print_status(config: CycleConfig, last: int, json: bool) -> None:
     print(_to_json_lines(runs) if json else describe_runs(runs))
 
 
-def _run(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> None:
+def _run_cycle(config: CycleConfig, until: str | None, json: bool, quiet: bool) -> None:
     handle_signals(lambda word: f"{word}; the next run goes on from the last finished step")
 
     def on_event(event: dict[str, Any]) -> None:

@@ -130,7 +130,9 @@ def command(
             confidence=confidence,
             seed=seed,
         )
-        _attempt(rollout_settings, adapter_path, against, out, resume=resume, force=force, json=json, quiet=quiet)
+        _evaluate_rollouts(
+            rollout_settings, adapter_path, against, out, resume=resume, force=force, json=json, quiet=quiet
+        )
         return
     if data is None:
         raise UsageError("no data set given: wanted a folder with test.jsonl, or what --split names, as DATA")
@@ -156,7 +158,7 @@ def command(
     print(dumps(asdict(evaluation), plain=True) if json else join_lines(_describe_losses(evaluation)))
 
 
-def _attempt(
+def _evaluate_rollouts(
     settings: RolloutSettings,
     adapter_path: str | None,
     against: str | None,

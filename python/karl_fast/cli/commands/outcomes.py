@@ -22,7 +22,7 @@ from karl_fast.cli.commands.convert import (
     require_paths,
 )
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.text import counts_of, describe_places, join_lines
+from karl_fast.cli.reports.text import describe_counts, describe_places, join_lines
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.transcripts.conversion import AFTER_DAYS
@@ -119,7 +119,7 @@ def command(
 
 def describe_outcomes(account: Outcomes, out: str) -> str:
     """Return the report of `outcomes`."""
-    missed = f"; without: {counts_of(account.without_repository)}" if account.without_repository else ""
+    missed = f"; without: {describe_counts(account.without_repository)}" if account.without_repository else ""
     lines = [
         *_describe_inputs(account),
         f"known     {account.known:,} of {counted(account.written, 'trajectory', 'trajectories')} have any evidence"
@@ -131,8 +131,8 @@ def describe_outcomes(account: Outcomes, out: str) -> str:
             f"  {name:<12} {known:>7,} known" + ("" if mean is None else f", mean {mean:.3f}")
             for name, (known, mean) in account.components.items()
         ),
-        f"dropped   {counts_of(account.dropped)}" if account.dropped else "",
-        f"secrets   replaced: {counts_of(account.secrets)}" if account.secrets else "",
+        f"dropped   {describe_counts(account.dropped)}" if account.dropped else "",
+        f"secrets   replaced: {describe_counts(account.secrets)}" if account.secrets else "",
         f"written   {counted(account.written, 'trajectory', 'trajectories')} to {out}: "
         f"{in_bytes(account.written_bytes)}",
         *describe_places(account.files, "bad_lines"),

@@ -21,7 +21,7 @@ from karl_fast.cli.commands.convert import (
     require_paths,
 )
 from karl_fast.cli.progress import show_progress
-from karl_fast.cli.reports.text import counts_of, join_lines
+from karl_fast.cli.reports.text import describe_counts, join_lines
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.transcripts.pairs import Shape, pairs
@@ -85,16 +85,16 @@ def command(
 def describe_pairs(account: Pairs, out: str) -> str:
     """Return the report of `pairs`."""
     converted = account.converted
-    dropped = f"; dropped: {counts_of(account.dropped)}" if account.dropped else ""
+    dropped = f"; dropped: {describe_counts(account.dropped)}" if account.dropped else ""
     candidates = sum(account.candidates.values())
-    secrets = f"secrets   replaced: {counts_of(account.secrets)}" if account.secrets else ""
+    secrets = f"secrets   replaced: {describe_counts(account.secrets)}" if account.secrets else ""
     return join_lines(
         [
             f"read      {counted(len(converted.files), 'file')}: {in_bytes(converted.size_bytes)}, "
             f"{counted(account.sessions, 'session')}",
-            f"pairs     {counted(candidates, 'candidate')}: {counts_of(account.candidates)}{dropped}",
+            f"pairs     {counted(candidates, 'candidate')}: {describe_counts(account.candidates)}{dropped}",
             secrets,
-            f"written   {counted(sum(account.pairs.values()), 'pair')} ({counts_of(account.pairs)}) to {out}: "
+            f"written   {counted(sum(account.pairs.values()), 'pair')} ({describe_counts(account.pairs)}) to {out}: "
             f"{in_bytes(account.written_bytes)}",
         ]
     )

@@ -33,7 +33,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue from the last c
 Force = Annotated[bool, typer.Option("--force", help="Start anew where there is a run.")]
 
 
-def _read(path: str, command: str) -> OnlineConfig:
+def _read_config(path: str, command: str) -> OnlineConfig:
     from karl_fast.rl.settings import read_config  # with NumPy and the objectives, which a help does not need
 
     return read_config(path, command)
@@ -48,7 +48,7 @@ def _read(path: str, command: str) -> OnlineConfig:
         "karl-fast rl --config rl.toml --seed 1",
     ),
 )
-@options.add_settings(Online, _read, "Options from a TOML file.")
+@options.add_settings(Online, _read_config, "Options from a TOML file.")
 def command(
     *,
     settings: Online,
@@ -63,14 +63,14 @@ def command(
 ) -> None:
     """Train a policy online: rollouts, rewards, scores, steps; its log is one that inspect and sample read."""
     if words:
-        _show(_run_of(words), settings.show, json)
+        _print_rollouts(_run_to_show(words), settings.show, json)
     elif print_:
-        _print(settings.recipe, toml)
+        _print_recipe(settings.recipe, toml)
     else:
-        _run(settings, resume=resume, force=force, json=json, quiet=quiet)
+        _train(settings, resume=resume, force=force, json=json, quiet=quiet)
 
 
-def _run_of(words: list[str]) -> str:
+def _run_to_show(words: list[str]) -> str:
     """Return the folder of the run to show."""
     if words[0] == "show" and len(words) == 2:
         return words[1]
@@ -80,7 +80,7 @@ def _run_of(words: list[str]) -> str:
     )
 
 
-def _show(run: str, count: int, json: bool) -> None:
+def _print_rollouts(run: str, count: int, json: bool) -> None:
     from pathlib import Path
 
     from karl_fast.rl.rollout import ROLLOUTS_FILE, read_last_lines
@@ -93,7 +93,7 @@ def _show(run: str, count: int, json: bool) -> None:
         raise CheckpointError(f"{path} has a line that is not a rollout of a run") from error
 
 
-def _print(name: str, toml: bool) -> None:
+def _print_recipe(name: str, toml: bool) -> None:
     from karl_fast.objective import to_toml
     from karl_fast.rl.settings import load_recipe
 
@@ -101,7 +101,7 @@ def _print(name: str, toml: bool) -> None:
     print(to_toml(recipe) if toml else str(recipe))
 
 
-def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool) -> None:
+def _train(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool) -> None:
     if not (settings.model or settings.prompts or settings.out):
         raise UsageError(
             "model, prompts and out are not set: a run needs them, as options or in the file of --config",
@@ -132,10 +132,10 @@ def _run(settings: Online, *, resume: bool, force: bool, json: bool, quiet: bool
 
 def describe_rollout(line: Mapping[str, Any]) -> str:
     """Format a line of ``rollouts.jsonl``: its numbers, and every message, without control characters."""
-    return "\n".join(_rollout_lines(line))
+    return "\n".join(_describe_rollout(line))
 
 
-def _rollout_lines(line: Mapping[str, Any]) -> Iterator[str]:
+def _describe_rollout(line: Mapping[str, Any]) -> Iterator[str]:
     reward = f"reward {line['reward']:.4g}" if line["reward"] is not None else f"missing: {clean(line['missing'])}"
     learned = "learned" if line["learned"] else "not learned"
     yield f"rollout   {clean(str(line['id']))}, round {line['round'] + 1}, prompt {clean(line['prompt_id'])}"

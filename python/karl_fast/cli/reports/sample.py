@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted, decimal, in_bytes
 from karl_fast.cli.reports.outcome_table import describe_outcomes
-from karl_fast.cli.reports.text import INDENT, WARNING, counts_of, describe_places, join_lines
+from karl_fast.cli.reports.text import INDENT, WARNING, describe_counts, describe_places, join_lines
 from karl_fast.cli.reports.warnings import warn_about_inspection, warn_about_sample
 from karl_fast.log.record_fields import shorten_key
 
@@ -98,10 +98,10 @@ def _describe_inputs(manifest: Manifest) -> str:
     more = ", ..." if len(skipped) > 1 else ""
     note = f"; {counted(len(skipped), 'file')} passed over: {clean(skipped[0]['path'])}{more}" if skipped else ""
     form = f", format {clean(formats)}" if files else ""
-    return f"read      {name}: {in_bytes(size)}{form}{note}{sums_of(files)}"
+    return f"read      {name}: {in_bytes(size)}{form}{note}{describe_sums(files)}"
 
 
-def sums_of(files: Iterable[Mapping[str, Any]]) -> str:
+def describe_sums(files: Iterable[Mapping[str, Any]]) -> str:
     """Return a line for each set of columns that rewards are the sums of."""
     sums = {(name, *columns): None for file in files for name, columns in file.get("summed_columns", {}).items()}
     return "".join(f"\n          {name} is the sum of {clean(', '.join(columns))}" for name, *columns in sums)
@@ -114,7 +114,7 @@ LINES = {"blank_lines": "blank_lines", "welded_lines": "lines_of_several_records
 def _describe_rows(manifest: Manifest) -> str:
     account, files = manifest["accounting"], manifest["inputs"]
     notes = account["notes"] | {label: sum(file[name] for file in files) for name, label in LINES.items()}
-    dropped, noted = counts_of(account["dropped"]), counts_of(notes)
+    dropped, noted = describe_counts(account["dropped"]), describe_counts(notes)
     head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
     return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          (also: {noted})" if noted else "")
 
@@ -189,7 +189,7 @@ def _describe_failures(manifest: Manifest) -> Iterable[str]:
     draw = manifest["draw"]
     if failed := draw["failed"]:
         others = draw["sampler"] != "all" and draw["rows"] == draw["rows_wanted"]
-        yield f"{'replaced' if others else 'left out'}  {counts_of(failed)}"
+        yield f"{'replaced' if others else 'left out'}  {describe_counts(failed)}"
     if draw["over_group_cap"]:
         yield f"skipped   {counted(draw['over_group_cap'], 'row')} of groups that had reached --max-per-group"
     trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]

@@ -39,7 +39,7 @@ def _wrap(line: str, seen: bool) -> str:
     )
 
 
-def counts_of(counts: dict[str, int]) -> str:
+def describe_counts(counts: dict[str, int]) -> str:
     """Format counts as `dropped 3, kept 5`; zeros are left out."""
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
 
