@@ -124,7 +124,7 @@ def read(folder: Path) -> Seen | None:
 
     Raises:
         FileError: the file cannot be read.
-        DataSetError: a line is no hash.
+        DataSetError: a line is not a hash.
     """
     file = folder / FILE
     try:

@@ -72,7 +72,7 @@ def collect(
     Raises:
         FileError: a source is missing, or the archive cannot be written; what was collected before is kept.
         LogError: the catalogue of the archive is damaged.
-        OutputForeignError: the folder holds something, and is no archive.
+        OutputForeignError: the folder holds something, and is not an archive.
         OutputTakenError: another collection has held the archive for a minute.
     """
     folder = (Path(archive) if archive is not None else archive_folder()).expanduser()

@@ -103,7 +103,7 @@ def load(path: str | Path) -> CycleConfig:
 
     Raises:
         FileError: the file cannot be read.
-        UsageError: it is no TOML, lacks a table or a key, or holds one that means nothing.
+        UsageError: it is not TOML, lacks a table or a key, or holds an unknown one.
     """
     file = Path(os.path.abspath(path))  # noqa: PTH100  (links stay what they are)
     text = read_config_text(file)

@@ -71,7 +71,7 @@ class Range(NamedTuple):
 
     Attributes:
         low, high: smallest and largest value.
-        above, below: limits that are no values themselves.
+        above, below: limits that are not values themselves.
         also: a value outside of the range, such as -1 for all.
         words: description of the range; made from the limits where it is empty.
     """

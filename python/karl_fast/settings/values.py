@@ -239,7 +239,7 @@ class AsymmetricScale:
 
         Raises:
             ArgumentError: an infinite reward, or a shaped one beyond float64.
-            DTypeError, LayoutError: rewards that are no contiguous column of float64.
+            DTypeError, LayoutError: rewards that are not a contiguous column of float64.
         """
         return _core.shaped(rewards, up=self.up, down=self.down, centre=self.centre)
 

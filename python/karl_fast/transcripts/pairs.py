@@ -35,7 +35,7 @@ class Pairs:
         pairs: pairs written, by reason: ``rewound`` (the user went back in a session and kept another branch),
             ``asked_again`` (the user made the request again in a new session within a day).
         candidates: trajectories of one request of which one was kept, by that reason.
-        dropped: candidates that are no pair, by name: ``request_changed`` (the user asked for something else on the
+        dropped: candidates that are not a pair, by name: ``request_changed`` (the user asked for something else on the
             branch that was kept), ``cut_answer`` (the connection broke inside one), ``same_answer``, ``no_answer``,
             ``no_conversation``, ``not_one_answer`` (the shape ``text`` holds one prompt and one answer).
         sessions: sessions read, without those of sub-agents.

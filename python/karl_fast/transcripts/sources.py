@@ -169,9 +169,6 @@ def expand(paths: Paths) -> list[str]:
     return [str(Path(os.path.expanduser(path_of(path)))) for path in as_list(paths)]  # noqa: PTH111
 
 
-# Hints of errors that would else name options of `sample`, which conversions lack.
-
-
 RECORDS = "karl-fast sample reads records of other forms, whose fields are named"
 
 NO_TRANSCRIPT = "it is not a transcript of a known tool"
@@ -180,7 +177,7 @@ NO_TRANSCRIPT = "it is not a transcript of a known tool"
 
 @contextlib.contextmanager
 def _add_hints(out: str | Path, format: str | None, evidence: Mapping[str, str | None]) -> Iterator[None]:
-    """Add hints to errors of a conversion; `evidence` has those for other inputs, by path."""
+    """Replace hints about options of `sample` by ones for conversions; `evidence` has those of other inputs, by path."""
     try:
         yield
     except FileError as error:
@@ -200,9 +197,9 @@ def _add_hints(out: str | Path, format: str | None, evidence: Mapping[str, str |
 
 
 def _hint(error: LogError, format: str | None) -> str:
-    others = "say who wrote them (--format), or give a glob that leaves the file out"
+    others = "name the format (--format), or give a glob that leaves the file out"
     if format is not None:
-        others = "leave --format out, so that the file is looked at, or give a glob that leaves it out"
+        others = "leave --format out, so that it is detected, or give a glob that leaves it out"
     if str(error).endswith(NO_TRANSCRIPT):
         return f"{RECORDS}; {others}"
     return "write the file without the column, or cast it to strings" if type(error) is ColumnError else others

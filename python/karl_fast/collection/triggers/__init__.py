@@ -1,6 +1,6 @@
 """Triggers of a collection: hooks of agents, and timers.
 
-A trigger says that something may be new; it is no source. What it misses, the next collection finds.
+A trigger says that something may be new; it is not a source. What it misses, the next collection finds.
 """
 
 from __future__ import annotations
