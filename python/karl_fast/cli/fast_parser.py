@@ -27,7 +27,11 @@ COMMAND_OPTIONS = {
 
 def parse_plain(arguments: list[str]) -> dict[str, Any] | None:
     """Return the arguments of `draw`; None if the line is not plain or an environment variable sets an option."""
-    variables = {"_KARL_FAST_COMPLETE", variable("--config"), *(one.variable for one in schema(Settings).values())}
+    variables = {
+        "_KARL_FAST_COMPLETE",
+        variable("--config"),
+        *(setting.variable for setting in schema(Settings).values()),
+    }
     if arguments[:1] != ["sample"] or variables & os.environ.keys():
         return None
     try:
@@ -45,7 +49,9 @@ def _parse_words(words: list[str]) -> tuple[list[str], dict[str, Any]]:
     Raises:
         ValueError: a word that is not plain.
     """
-    options: dict[str, Setting | str] = {one.flag: one for one in schema(Settings).values()} | COMMAND_OPTIONS
+    options: dict[str, Setting | str] = {
+        setting.flag: setting for setting in schema(Settings).values()
+    } | COMMAND_OPTIONS
     logs: list[str] = []
     values: dict[str, Any] = {}
     rest = iter(words)

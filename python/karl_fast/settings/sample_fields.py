@@ -256,7 +256,7 @@ class SampleFields:
         Raises:
             UsageError: for one that there is not, or as when they are made.
         """
-        known = [one.name for one in fields(self)]
+        known = [declared.name for declared in fields(self)]
         for name in sorted(changes.keys() - {*known}):
             raise UsageError(f"there is no setting {name}", hint=question(nearest(name, known)))
         kept = {name: origin for name, origin in self.origins.items() if name not in changes}
@@ -336,12 +336,12 @@ def show_keywords(kind: type) -> Callable[[F], F]:
         *own, _ = signature.parameters.values()
         keywords = [
             inspect.Parameter(
-                one.name,
+                setting.name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=... if one.default is MISSING else one.default,
-                annotation=one.annotation,
+                default=... if setting.default is MISSING else setting.default,
+                annotation=setting.annotation,
             )
-            for name, one in schema(kind).items()
+            for name, setting in schema(kind).items()
             if "." not in name  # settings in a table are passed as one
         ]
         function.__signature__ = signature.replace(parameters=[*own, *keywords])  # type: ignore[attr-defined]

@@ -284,7 +284,11 @@ def part(kind: Callable[[], S], help: str, names: Iterable[str] = ()) -> S:
 def document_settings(kind: type[S]) -> type[S]:
     """Add the help of each setting to the docstring of a class, above its errors."""
     declared: Any = kind
-    lines = [f"        {one.name}: {one.metadata['help']}" for one in fields(declared) if "help" in one.metadata]
+    lines = [
+        f"        {declared_field.name}: {declared_field.metadata['help']}"
+        for declared_field in fields(declared)
+        if "help" in declared_field.metadata
+    ]
     head, raises, tail = (kind.__doc__ or "").partition("    Raises:")
     kind.__doc__ = head + "\n".join(["    Attributes:", *lines, "", ""]) + raises + tail
     return kind
@@ -294,20 +298,27 @@ def document_settings(kind: type[S]) -> type[S]:
 def own_settings(kind: Any) -> dict[str, Setting]:
     """Return the settings that a class declares itself, by name."""
     hints = get_type_hints(kind)
-    declared = [(one, one.metadata["setting"]) for one in fields(kind) if "setting" in one.metadata]
-    return {one.name: _make_setting(one, how, hints[one.name]) for one, how in declared}
+    declared = [
+        (declared_field, declared_field.metadata["setting"])
+        for declared_field in fields(kind)
+        if "setting" in declared_field.metadata
+    ]
+    return {
+        declared_field.name: _make_setting(declared_field, how, hints[declared_field.name])
+        for declared_field, how in declared
+    }
 
 
-def _make_setting(one: Any, how: dict[str, Any], hint: Any) -> Setting:
+def _make_setting(declared_field: Any, how: dict[str, Any], hint: Any) -> Setting:
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     words = tuple(word for option in options if get_origin(option) is Literal for word in get_args(option))
     kinds = [option for option in options if option is not NoneType and get_origin(option) is not Literal]
     kind = (get_origin(kinds[0]) or kinds[0]) if kinds else str
-    flag = how["flag"] or flag_of(one.name)
+    flag = how["flag"] or flag_of(declared_field.name)
     return Setting(
-        **how | {"flag": flag, "name": one.name, "kind": kind, "words": words},
+        **how | {"flag": flag, "name": declared_field.name, "kind": kind, "words": words},
         optional=NoneType in options,
-        default=one.default,
+        default=declared_field.default,
         annotation=hint,
     )
 
@@ -316,12 +327,14 @@ def _make_setting(one: Any, how: dict[str, Any], hint: Any) -> Setting:
 def schema(kind: Any) -> dict[str, Setting]:
     """Return the settings of a class and of its parts, by name."""
     settings = dict(own_settings(kind))
-    for one in fields(kind):
-        if inner := one.metadata.get("part"):
-            prefix = "" if one.metadata["names"] else f"{one.name}."
-            for name in one.metadata["names"] or own_settings(inner):
+    for declared_field in fields(kind):
+        if inner := declared_field.metadata.get("part"):
+            prefix = "" if declared_field.metadata["names"] else f"{declared_field.name}."
+            for name in declared_field.metadata["names"] or own_settings(inner):
                 full = prefix + name
-                settings[full] = replace(own_settings(inner)[name], name=full, flag=flag_of(full), part=one.name)
+                settings[full] = replace(
+                    own_settings(inner)[name], name=full, flag=flag_of(full), part=declared_field.name
+                )
     return settings
 
 
@@ -335,7 +348,9 @@ def build(kind: Callable[..., S], values: dict[str, Any], **more: Any) -> S:
     settings, inner = schema(declared), dict[str, dict[str, Any]]()
     for name in [name for name in values if settings[name].part]:
         inner.setdefault(settings[name].part, {})[name.rpartition(".")[2]] = values[name]
-    kinds: dict[str, Any] = {one.name: one.metadata.get("part") for one in fields(declared)}
+    kinds: dict[str, Any] = {
+        declared_field.name: declared_field.metadata.get("part") for declared_field in fields(declared)
+    }
     parts = {name: kinds[name](**values_of_part) for name, values_of_part in inner.items()}
     return kind(**{name: value for name, value in values.items() if not settings[name].part}, **parts, **more)
 
@@ -358,11 +373,11 @@ def validate(settings: Any, table: str = "") -> None:
         UsageError: the first that is wrong.
     """
     kind: Any = type(settings)
-    for name, one in own_settings(kind).items():
+    for name, declared in own_settings(kind).items():
         value = getattr(settings, name)
-        if not one.accepts(value):
+        if not declared.accepts(value):
             full = f"{table}.{name}" if table else name
-            raise replace(one, name=full).wrong(value)
+            raise replace(declared, name=full).wrong(value)
 
 
 def is_a(value: Any, kind: Any) -> bool:
@@ -403,7 +418,7 @@ def check_keys(
     Raises:
         UsageError: a key that no setting has, the same one twice, or a value of another type.
     """
-    known = {one.key: one for one in schema(kind).values()} | schema(kind)
+    known = {declared.key: declared for declared in schema(kind).values()} | schema(kind)
     checked: dict[str, Any] = {}
     for key, value in flatten_tables(kind, values, where).items():
         name = key.replace("-", "_")
@@ -447,7 +462,7 @@ def convert_value(declared: Setting, value: Any, key: str) -> Any:
 def _unknown_key_error(kind: Any, key: str, name: str, also: tuple[str, ...], near: list[str]) -> UsageError:
     """Return the error for a key of no setting; ``near`` are the tables that were most likely meant, if any."""
     error = UsageError(f"the key {key} is unknown, wanted the name of an option")
-    known = [*schema(kind), *(one.key for one in schema(kind).values()), *also]
+    known = [*schema(kind), *(declared.key for declared in schema(kind).values()), *also]
     meant = [f"[{table}]" for table in near] or nearest(name, known)
     error.hint = question(meant) or f"karl-fast {command_of(kind)} --help lists the options"
     return error

@@ -177,7 +177,7 @@ NO_TRANSCRIPT = "it is not a transcript of a known tool"
 
 @contextlib.contextmanager
 def _add_hints(out: str | Path, format: str | None, evidence: Mapping[str, str | None]) -> Iterator[None]:
-    """Replace hints about options of `sample` by ones for conversions; `evidence` has those of other inputs, by path."""
+    """Replace hints about options of `sample`; `evidence` has those for inputs other than transcripts, by path."""
     try:
         yield
     except FileError as error:

@@ -89,18 +89,18 @@ def _describe_measures(evaluation: RolloutEvaluation) -> Iterator[str]:
     if evaluation.against is not None:
         head += f"{'against':>10}{'difference':>12}{'interval':>22}{'p':>9}"
     yield head
-    for name, one in evaluation.measures.items():
+    for name, measure in evaluation.measures.items():
         other = None if evaluation.against is None else evaluation.against.get(name)
         difference = None if evaluation.differences is None else evaluation.differences.get(name)
-        yield _describe_measure(name, one, other, difference)
+        yield _describe_measure(name, measure, other, difference)
 
 
-def _describe_measure(name: str, one: Measure, other: Measure | None, difference: PairedDifference | None) -> str:
-    line = f"{name:12}{decimal(one.value):>10}{_describe_interval(one.low, one.high):>22}"
+def _describe_measure(name: str, measure: Measure, other: Measure | None, difference: PairedDifference | None) -> str:
+    line = f"{name:12}{decimal(measure.value):>10}{_describe_interval(measure.low, measure.high):>22}"
     if other is None or difference is None:
         return line
-    apart = f"{decimal(difference.value, sign='+'):>12}{_describe_interval(difference.low, difference.high, '+'):>22}"
-    return f"{line}{decimal(other.value):>10}{apart}{difference.p:>9.2g}"
+    columns = f"{decimal(difference.value, sign='+'):>12}{_describe_interval(difference.low, difference.high, '+'):>22}"
+    return f"{line}{decimal(other.value):>10}{columns}{difference.p:>9.2g}"
 
 
 def _describe_interval(low: float | None, high: float | None, sign: str = "") -> str:
