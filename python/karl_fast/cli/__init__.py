@@ -32,7 +32,8 @@ def main() -> None:
 def _run() -> int | None:
     try:
         code = _run_command(sys.argv[1:])
-        _flush_stdout()
+        if sys.stdout:  # none where it was closed before the start
+            sys.stdout.flush()
     except Stopped as stopped:
         return print_stop(stopped)
     except RuntimeError as error:
@@ -68,11 +69,6 @@ def _run_command(arguments: list[str]) -> int | None:
     handle_signals()
     draw_and_report(**line)
     return None
-
-
-def _flush_stdout() -> None:
-    if sys.stdout:  # none where it was closed before the start
-        sys.stdout.flush()
 
 
 def _stdout_error(error: OSError) -> FileError:

@@ -55,7 +55,7 @@ def describe_comparison(comparison: dict[str, Any]) -> str:
     sections = [
         ("", [("", "A", "B"), ("data set", _shorten_path(a["path"]), _shorten_path(b["path"])), *_rows_of(a, b)]),
         ("reward", _pairs(a["reward"], b["reward"], _format_number)),
-        ("target", _target(a["target"], b["target"])),
+        ("target", _pairs(_format_target(a["target"]), _format_target(b["target"]), _format_value)),
         ("groups", _groups(a["groups"], b["groups"])),
         ("diversity of answers", _pairs(a["diversity"], b["diversity"], _format_number)),
         ("of a row: p50, p90, max", _lengths(a, b)),
@@ -98,10 +98,6 @@ def _rows_of(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Line]:
 def _pairs(a: dict[str, Any] | None, b: dict[str, Any] | None, show: Any) -> list[Line]:
     names = dict.fromkeys([*(a or {}), *(b or {})])
     return [(_label(name), show((a or {}).get(name)), show((b or {}).get(name))) for name in names]
-
-
-def _target(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
-    return _pairs(_format_target(a), _format_target(b), _format_value)
 
 
 def _format_target(target: dict[str, Any] | None) -> dict[str, Any] | None:

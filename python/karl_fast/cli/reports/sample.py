@@ -28,6 +28,8 @@ def describe_sample(manifest: Manifest, out: str | None) -> str:
     """Return the report of `sample`."""
     draw, splits = manifest["draw"], manifest["export"]["splits"]
     law = f"{draw['sampler']}, seed {manifest['seed']}"
+    copies = f", {draw['distinct_rows']:,} of them different," if draw["distinct_rows"] < draw["rows"] else ""
+    drawn = counted(draw["rows"], "row") + copies
     groups = f"of {counted(draw['distinct_groups'], 'group')}" if draw["distinct_groups"] else "without a group"
     rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
     lines = [
@@ -35,7 +37,7 @@ def describe_sample(manifest: Manifest, out: str | None) -> str:
         _describe_rows(manifest),
         _describe_groups(manifest["groups"]),
         _describe_target_line(manifest["target"]),
-        f"drawn     {_count_drawn(draw)} {groups} ({law})",
+        f"drawn     {drawn} {groups} ({law})",
         _describe_strata(draw),
         _describe_rewards(manifest),
         *_describe_failures(manifest),
@@ -59,13 +61,9 @@ def describe_settings_change(config: SettingsFile, manifest: Manifest, *, reread
         if covers == file["hash_covers"] and digest != file["xxh3_128"]:
             yield f"warning: {clean(file['path'])} has changed since {clean(config.path)} was written"
     for name, function in manifest.get("reward_functions", {}).items():
-        if name in config.functions and _digest(config.functions[name]) != function["sha256"]:
+        recorded = config.functions.get(name, function)
+        if not isinstance(recorded, dict) or recorded.get("sha256") != function["sha256"]:
             yield f"warning: {clean(function['fn'])} has changed since {clean(config.path)} was written"
-
-
-def _digest(function: object) -> object:
-    """Return the hash of the file of a function, as a manifest has it."""
-    return function.get("sha256") if isinstance(function, dict) else None
 
 
 def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
@@ -148,11 +146,6 @@ def _describe_log_z(log_z: dict[str, Any]) -> str:
     if "value" in log_z:
         return "" if log_z["value"] is None else f", log Z {log_z['value']:.6g}"
     return f", log Z over {counted(log_z['scopes'], 'scope')}" if log_z["scopes"] else ""
-
-
-def _count_drawn(draw: dict[str, Any]) -> str:
-    copies = f", {draw['distinct_rows']:,} of them different," if draw["distinct_rows"] < draw["rows"] else ""
-    return counted(draw["rows"], "row") + copies
 
 
 def _describe_strata(draw: dict[str, Any]) -> str:

@@ -161,12 +161,9 @@ def _describe_unnamed_reward(report: Manifest) -> str:
     if paths & {*keys}:
         meant = "name another with --reward, or the format with --format"
         return f"every record has null or NaN for {', '.join(sorted(paths))}, or lacks it: {meant}"
-    return f"no record has a reward{list_keys(keys)}: {_hint('reward', report)}, or name the format with --format"
-
-
-def _hint(field: str, report: Manifest) -> str:
-    """Return the hint to name a field, as it was made while the records were available."""
-    return str(report["run"].get("hints", {}).get(field) or naming_hint(field, ()))
+    # The hint as it was made while the records were available.
+    hint = report["run"].get("hints", {}).get("reward") or naming_hint("reward", ())
+    return f"no record has a reward{list_keys(keys)}: {hint}, or name the format with --format"
 
 
 def _warn_about_damaged_files(files: list[dict[str, Any]]) -> Iterator[str]:
