@@ -12,13 +12,11 @@ use crate::cancel::Watch;
 use crate::columns::{NameTables, RowBins, RowSink, ThreadRows, columns};
 use crate::detect::{FileLayout, Input, Wishes, probe, records};
 use crate::error::{DOCUMENT, Error, Result, by_name};
-use crate::extract;
-use crate::extract::Scanner;
-use crate::framing::byte_ranges::{RANGE, RangeTask, lines, ranges};
+use crate::extract::{self, Scanner};
+use crate::framing::lines::{RANGE, RangeTask, open_range, split_into_ranges};
 use crate::framing::{Batch, Pieces, StreamError, TextBatch};
-use crate::input::codec::Codec;
+use crate::input::codec::{Codec, is_damage};
 use crate::input::source::{Source, Stream};
-use crate::input::unpack::is_damage;
 use crate::log::Log;
 use crate::parallel::share;
 use crate::rejects::{FileTally, RejectReason};
@@ -99,7 +97,7 @@ pub fn read_in_ranges(
 #[must_use]
 pub fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
     if input.layout == FileLayout::Lines && !input.in_one {
-        ranges(at, &input.source, range)
+        split_into_ranges(at, &input.source, range)
     } else {
         vec![RangeTask::whole(at)]
     }
@@ -141,7 +139,7 @@ fn run<'v>(
             }
             *done[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(tally);
         }
-        rows.done()
+        rows.finish()
     });
     // A skipped range comes after a failed one: the failure is found first.
     let results =
@@ -244,7 +242,7 @@ pub fn pieces<'w>(
     watch: &'w Watch,
 ) -> std::result::Result<Pieces<Stream<'w>>, StreamError> {
     if input.layout == FileLayout::Lines {
-        return lines(&input.source, task, limit, watch);
+        return open_range(&input.source, task, limit, watch);
     }
     let stream = input.source.stream(watch).map_err(StreamError::Read)?;
     records(stream, &input.layout, limit).map_err(StreamError::Read)

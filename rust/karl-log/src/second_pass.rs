@@ -8,7 +8,7 @@ use karl_core::rng::id128;
 
 use crate::cancel::Watch;
 use crate::columns::Place;
-use crate::conversation::reward_input::reward_input;
+use crate::conversation::reward_input;
 use crate::error::Result;
 use crate::extract::upper;
 use crate::input::codec::Codec;

@@ -11,16 +11,11 @@
 //! swapped with the new one in one step; the old one is compared with the first look, and swapped back if it
 //! differs. Runs that finish at once in one folder take turns.
 
-mod folder;
-mod hidden;
 mod identity;
-mod kind;
-mod parents;
 mod rename;
-mod replace;
 mod target;
 
-pub use folder::{is_absent, sync};
-pub use kind::{OutputKind, PARQUET};
-pub(crate) use parents::Parents;
 pub use target::OutputTarget;
+pub(crate) use target::Parents;
+pub use target::{OutputKind, PARQUET};
+pub use target::{is_absent, sync};

@@ -1,17 +1,16 @@
-//! Place of an output, and its contents at the first look.
+//! Place of an output: its contents at the first look, and the final rename, swap or refusal.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf, absolute};
+use std::thread;
+use std::time::Duration;
 
 use tempfile::{NamedTempFile, TempDir};
 
-use super::folder::{FolderLock, is_absent, mode, sync};
-use super::hidden::Hidden;
 use super::identity::Identity;
-use super::kind::{OutputKind, foreign};
-use super::rename::rename_new;
+use super::rename::{exchange, rename_new};
 use crate::error::{Error, Result, without_path};
 
 /// Characters of the target's name kept in the hidden name: a name may be as long as the file system allows.
@@ -110,7 +109,7 @@ impl OutputTarget {
             now => now.map_err(|error| Error::io("look at", &self.shown, error))?,
         };
         match &self.found {
-            Present::Nothing => Err(self.made()),
+            Present::Nothing => Err(self.appeared()),
             Present::Empty(before) | Present::Ours(before) => {
                 before.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
             }
@@ -118,7 +117,7 @@ impl OutputTarget {
     }
 
     /// Return the error for something that appeared at a free place.
-    fn made(&self) -> Error {
+    fn appeared(&self) -> Error {
         let what = match fs::symlink_metadata(&self.path) {
             Ok(facts) if facts.is_symlink() => "a symbolic link",
             Ok(facts) if facts.is_dir() => "a directory",
@@ -139,9 +138,9 @@ impl OutputTarget {
     /// [`Error::Io`] if it cannot be created.
     pub fn hidden_directory(&self) -> Result<TempDir> {
         let allowed = fs::Permissions::from_mode(mode(&self.path).unwrap_or(0o777));
-        let made =
+        let created =
             tempfile::Builder::new().prefix(&self.prefix()).permissions(allowed).tempdir_in(self.folder());
-        made.map_err(|error| Error::io("create a directory beside", &self.shown, without_path(error)))
+        created.map_err(|error| Error::io("create a directory beside", &self.shown, without_path(error)))
     }
 
     /// Create a hidden file beside it.
@@ -150,9 +149,9 @@ impl OutputTarget {
     /// [`Error::Io`] if it cannot be created.
     pub fn hidden_file(&self) -> Result<NamedTempFile> {
         let allowed = fs::Permissions::from_mode(0o666);
-        let made =
+        let created =
             tempfile::Builder::new().prefix(&self.prefix()).permissions(allowed).tempfile_in(self.folder());
-        made.map_err(|error| Error::io("create a file beside", &self.shown, without_path(error)))
+        created.map_err(|error| Error::io("create a file beside", &self.shown, without_path(error)))
     }
 
     fn prefix(&self) -> String {
@@ -206,7 +205,7 @@ impl OutputTarget {
         use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
         let refused = matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory);
         if refused && fs::symlink_metadata(&self.path).is_ok() {
-            self.made()
+            self.appeared()
         } else {
             self.not_renamed(error)
         }
@@ -214,6 +213,191 @@ impl OutputTarget {
 
     pub(super) fn not_renamed(&self, error: io::Error) -> Error {
         Error::io("rename to", &self.shown, error)
+    }
+}
+
+impl OutputTarget {
+    /// Swap the new output with the old one; remove the old one if it is unchanged since the first look.
+    pub(super) fn replace(&self, new: &Hidden, old: &Identity) -> Result<()> {
+        match exchange(&new.path, &self.path) {
+            Ok(true) => {}
+            Ok(false) => return self.replace_by_two_renames(new, old),
+            Err(error) if is_absent(&error) => return self.place(new),
+            Err(error) => return Err(self.not_renamed(error)),
+        }
+        let Err(error) = self.is_old(old, &new.path) else { return remove(old, &new.path) };
+        let back = exchange(&new.path, &self.path).is_ok_and(|swapped| swapped);
+        Err(if back && new.print.stands_at(&new.path) { error } else { self.kept(&new.path) })
+    }
+
+    /// Do the same on file systems that cannot swap: for a moment nothing is there, never half an output.
+    fn replace_by_two_renames(&self, new: &Hidden, old: &Identity) -> Result<()> {
+        let mut aside = new.path.as_os_str().to_owned();
+        aside.push(".old");
+        let aside = PathBuf::from(aside);
+        rename_new(&self.path, &aside).map_err(|error| self.not_renamed(error))?;
+        match self.is_old(old, &aside).and_then(|()| self.place(new)) {
+            Ok(()) => remove(old, &aside),
+            Err(error) if rename_new(&aside, &self.path).is_ok() => Err(error),
+            Err(_) => Err(self.kept(&aside)),
+        }
+    }
+
+    /// Reject a replaced output that differs from the first look.
+    fn is_old(&self, old: &Identity, path: &Path) -> Result<()> {
+        let now = Identity::of(path).map_err(|error| Error::io("look at", &self.shown, error))?;
+        old.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
+    }
+
+    /// Return the error for an old output that could not be moved back, with its path.
+    fn kept(&self, path: &Path) -> Error {
+        let problem = format!(
+            "something else was put there while this run was at work; what was there before is now {}",
+            path.display()
+        );
+        Error::Taken { path: self.shown.clone(), problem }
+    }
+}
+
+/// Remove a replaced output, even if it is read-only.
+fn remove(old: &Identity, path: &Path) -> Result<()> {
+    if old.entries().is_some() {
+        let _may_not_be_ours = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    }
+    let doing = "remove the output before, in whose place the new one is:";
+    old.remove(path).map_err(|error| Error::io(doing, path, error))
+}
+
+/// Kind of output that may be replaced on request.
+#[derive(Debug)]
+pub struct OutputKind {
+    /// Names of all files in such a directory; `None` for a single file.
+    pub names: Option<&'static [&'static str]>,
+    /// Check that an output is of this kind; a directory has only regular files of these names by then.
+    pub is_ours: fn(&Path) -> Result<bool>,
+    /// Description of edits to an output since it was written, if any.
+    pub edited: fn(&Path) -> Result<Option<String>>,
+    /// Message for anything else.
+    pub foreign: &'static str,
+}
+
+/// Parquet file.
+pub const PARQUET: OutputKind = OutputKind {
+    names: None,
+    is_ours: is_parquet,
+    edited: |_| Ok(None),
+    foreign: "is not a file of Parquet",
+};
+
+fn is_parquet(path: &Path) -> Result<bool> {
+    let io = |error| Error::io("read", path, error);
+    let mut begin = Vec::new();
+    File::open(path).map_err(io)?.take(4).read_to_end(&mut begin).map_err(io)?;
+    Ok(begin == b"PAR1")
+}
+
+/// Return why something cannot be of a kind: a link, a file instead of a directory or the reverse, a
+/// directory with other contents.
+pub(super) fn foreign(kind: &OutputKind, print: &Identity) -> Option<String> {
+    let Some(names) = kind.names else {
+        return (!print.is_file()).then(|| kind.foreign.to_owned());
+    };
+    let Some(mut entries) = print.entries() else { return Some("is not a directory".to_owned()) };
+    entries.find_map(|(name, is_file)| match (names.iter().any(|known| name == *known), is_file) {
+        (true, true) => None,
+        (true, false) => Some(format!("holds {}, which is not a file", name.to_string_lossy())),
+        (false, _) => Some(format!("holds {}, which karl-fast did not write", name.to_string_lossy())),
+    })
+}
+
+/// Folders created for a target, innermost first; removed on drop unless they are kept.
+pub(crate) struct Parents(Vec<PathBuf>);
+
+impl Parents {
+    pub(crate) fn create(parent: &Path) -> io::Result<Self> {
+        let mut made = Self(Vec::new());
+        let missing: Vec<&Path> = parent.ancestors().take_while(|path| !path.exists()).collect();
+        for path in missing.into_iter().rev() {
+            match fs::create_dir(path) {
+                Ok(()) => made.0.insert(0, path.to_path_buf()),
+                // Another process created it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if parent.is_dir() { Ok(made) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    }
+
+    pub(crate) fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        // A folder that is no longer empty is in use and stays.
+        self.0.iter().for_each(|made| drop(fs::remove_dir(made)));
+    }
+}
+
+/// Number and length of waits for another run that puts its result into the same folder.
+const TURNS: (usize, Duration) = (500, Duration::from_millis(10));
+
+/// Lock that orders the runs that put their results into one folder.
+pub(super) struct FolderLock {
+    _locked: Option<File>,
+}
+
+impl FolderLock {
+    /// Wait a while for others. A folder that cannot be locked or listed has no lock: each run then relies on
+    /// its own checks.
+    pub(super) fn take(folder: &Path) -> Self {
+        let Ok(file) = File::open(folder) else { return Self { _locked: None } };
+        for _ in 0..TURNS.0 {
+            match file.try_lock() {
+                Err(fs::TryLockError::WouldBlock) => thread::sleep(TURNS.1),
+                _ => break,
+            }
+        }
+        Self { _locked: Some(file) }
+    }
+}
+
+/// Return whether an error means that nothing is there, rather than that this is unknown.
+#[must_use]
+pub fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Return the mode of a directory that its owner can write to.
+pub(super) fn mode(path: &Path) -> Option<u32> {
+    let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
+    Some(facts.permissions().mode() & 0o7777).filter(|mode| mode & 0o700 == 0o700)
+}
+
+/// Sync a folder to disk. One that may not be listed cannot be opened for that: the system writes its names
+/// at a time of its choosing.
+///
+/// # Errors
+/// Error of the system.
+pub fn sync(folder: &Path) -> io::Result<()> {
+    match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        folder => folder?.sync_all(),
+    }
+}
+
+/// Finished output under its hidden name; removed on drop if it is still there.
+pub(super) struct Hidden {
+    pub(super) path: PathBuf,
+    pub(super) print: Identity,
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if self.print.stands_at(&self.path) {
+            let _ignore_cleanup_error = self.print.remove(&self.path);
+        }
     }
 }
 
@@ -244,5 +428,92 @@ mod tests {
             let error = OutputTarget::look(&path, &kind, true).unwrap_err();
             assert_eq!(matches!(error, Error::Taken { .. }), taken, "{error}");
         }
+    }
+
+    const OURS: OutputKind = OutputKind {
+        names: Some(&["old"]),
+        is_ours: |_| Ok(true),
+        edited: |_| Ok(None),
+        foreign: "is foreign",
+    };
+
+    /// Return a finished directory, an older output, and the target with its first look.
+    fn staged(folder: &Path) -> (Hidden, OutputTarget) {
+        let path = folder.join("out");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("old"), "").unwrap();
+        let target = OutputTarget::look(&path, &OURS, true).unwrap();
+        let new = target.hidden_directory().unwrap();
+        fs::write(new.path().join("new"), "").unwrap();
+        (Hidden { print: Identity::of(new.path()).unwrap(), path: new.keep() }, target)
+    }
+
+    type Replace = fn(&OutputTarget, &Hidden, &Identity) -> Result<()>;
+
+    const WAYS: [Replace; 2] = [OutputTarget::replace, OutputTarget::replace_by_two_renames];
+
+    fn replace(way: Replace, new: Hidden, target: &OutputTarget) -> Result<()> {
+        let Present::Ours(old) = &target.found else { panic!("{target:?}") };
+        let done = way(target, &new, old);
+        drop(new);
+        done
+    }
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_number_and_loses_the_path_of_nobody() {
+        let target =
+            OutputTarget { shown: "/proc/out".into(), path: "/proc/out".into(), found: Present::Nothing };
+        let error = target.hidden_directory().unwrap_err();
+        let Error::Io { source, .. } = error else { panic!("{error}") };
+        assert!(source.raw_os_error().is_some() && !source.to_string().contains("path"), "{source}");
+        let own = without_path(io::Error::other("no (os error"));
+        assert_eq!((own.raw_os_error(), own.to_string().as_str()), (None, "no (os error"));
+    }
+
+    #[test]
+    fn the_new_output_takes_the_place_of_the_old_one_and_touches_no_neighbour() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join(".out.old")).unwrap();
+            let (new, target) = staged(folder.path());
+            replace(way, new, &target).unwrap();
+            assert!(target.path.join("new").exists() && !target.path.join("old").exists());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        }
+    }
+
+    #[test]
+    fn what_changed_behind_the_last_look_goes_back() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let (new, target) = staged(folder.path());
+            fs::write(target.path.join("precious"), "").unwrap();
+            let error = replace(way, new, &target).unwrap_err();
+            assert!(error.to_string().contains("precious was added to it while"), "{error}");
+            assert!(target.path.join("precious").exists() && target.path.join("old").exists());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn where_the_new_output_is_gone_the_older_one_stays() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let (new, target) = staged(folder.path());
+            fs::remove_dir_all(&new.path).unwrap();
+            assert!(replace(way, new, &target).is_err());
+            assert!(target.path.join("old").exists());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_came_into_an_output_that_goes_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, target) = staged(folder.path());
+        fs::write(new.path.join("precious"), "").unwrap();
+        let path = new.path.clone();
+        drop((new, target));
+        assert!(path.join("precious").exists() && !path.join("new").exists());
     }
 }

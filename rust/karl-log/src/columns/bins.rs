@@ -3,8 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::chunked_vec::ChunkedVec;
-use super::locations::Locations;
-use super::row::{RowSink, ScannedRow};
+use super::place::{Locations, PackedPlace};
 use crate::intern::{CachedInterner, NONE, NameBatch, SharedInterner};
 
 /// Number of bits of an id that select its bin.
@@ -95,13 +94,13 @@ impl<'v> RowBins<'v> {
     }
 
     /// Return all rows, with their groups numbered.
-    pub(crate) fn done(mut self) -> ThreadRows {
-        self.name();
+    pub(crate) fn finish(mut self) -> ThreadRows {
+        self.number_groups();
         self.read
     }
 
     /// Number the groups of the pending rows.
-    fn name(&mut self) {
+    fn number_groups(&mut self) {
         let Self { read, groups, unnamed, .. } = self;
         for (&(bin, row), code) in unnamed.rows.iter().zip(groups.codes(&unnamed.names)) {
             read.bins[bin].rows.get_mut(row).into_iter().for_each(|row| row.group = code);
@@ -127,7 +126,7 @@ impl RowSink for RowBins<'_> {
         ids.push(found.id);
         rows.push(BinRow { reward: *reward, group: NONE, record });
         if self.unnamed.rows.len() == PendingGroups::MOST {
-            self.name();
+            self.number_groups();
         }
     }
 }
@@ -170,4 +169,32 @@ pub(super) struct BinPart<'a> {
     pub(super) records: &'a Locations,
     /// Index of the first of them among the rows of all threads.
     pub(super) first: u32,
+}
+
+/// Result of scanning one record.
+#[derive(Debug)]
+pub struct ScannedRow<'a> {
+    /// Hash of its id, or of its bytes where it has none.
+    pub id: u128,
+    /// Hash of its bytes.
+    pub digest: u64,
+    /// File and offset.
+    pub spot: PackedPlace,
+    /// Length in bytes.
+    pub length: u32,
+    /// Components of the reward; NaN if missing.
+    pub rewards: &'a [f64],
+    /// Names, in UTF-8.
+    pub group: Option<&'a [u8]>,
+    pub(crate) domain: Option<&'a [u8]>,
+    pub(crate) partition: Option<&'a [u8]>,
+    pub(crate) fingerprint: Option<u128>,
+    /// Bytes of the record.
+    pub record: &'a [u8],
+}
+
+/// Consumer of scanned rows.
+pub trait RowSink {
+    /// Take the next row.
+    fn push(&mut self, row: &ScannedRow<'_>);
 }

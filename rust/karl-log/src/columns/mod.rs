@@ -8,15 +8,12 @@
 mod bins;
 pub mod category;
 mod chunked_vec;
-mod locations;
 mod merge;
 mod place;
-mod row;
-mod sort;
 
 pub(crate) use bins::{NameTables, RowBins, ThreadRows};
-pub(crate) use locations::RowLocations;
+pub use bins::{RowSink, ScannedRow};
 pub(crate) use merge::{LogColumns, columns};
 pub use place::PackedPlace;
 pub use place::Place;
-pub use row::{RowSink, ScannedRow};
+pub(crate) use place::RowLocations;

@@ -10,12 +10,9 @@ use super::flaw::Flaw;
 use super::media::media_of;
 use super::openai;
 use super::results::put_to_calls;
-use super::system::{around, beside};
-use super::tool_plan::plan;
-use super::turn::{Turn, says, speaker, text_of, turns};
+use super::turn::{Turn, begins_with_system, says, speaker, text_of, turns};
 use crate::format::{Field, Fields, Transform};
-use crate::json::reference_parser;
-use crate::json::reference_parser::{lookup, take};
+use crate::json::reference_parser::{self, lookup, take};
 
 /// Training example.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,8 +56,8 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<TrimmedExample, Fla
         RecordedTrajectory::Chat { system, messages, tools } => {
             chat(turns(system, messages, fields.reasoning)?, tools)
         }
-        RecordedTrajectory::Completion { prompt, completion } => completed(prompt, completion),
-        RecordedTrajectory::Text(text) => Ok(whole(Example::Text(text))),
+        RecordedTrajectory::Completion { prompt, completion } => completion_example(prompt, completion),
+        RecordedTrajectory::Text(text) => Ok(untrimmed(Example::Text(text))),
     }
 }
 
@@ -102,7 +99,7 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
         (Some(Value::Array(messages)), _, Some(completion), _)
             if is_answer(&completion) && is_open(&messages) =>
         {
-            joined(messages.into(), completion)
+            join_messages(messages.into(), completion)
         }
         (Some(Value::Array(messages)), ..) if has_other_answer(record, fields, &messages) => {
             return Err(Flaw::BadMessage);
@@ -110,26 +107,26 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
         (Some(Value::Array(messages)), Some(prompt), ..)
             if is_bare_answer(&messages) && is_answer(&prompt) =>
         {
-            joined(prompt, messages.into())
+            join_messages(prompt, messages.into())
         }
         (Some(Value::Array(messages)), ..) => messages,
         (Some(_), ..) => return Err(Flaw::BadMessage),
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
-            let system = beside(record, fields.prompt.as_ref(), &[])?;
+            let system = take_system(record, fields.prompt.as_ref(), &[])?;
             if system.is_some() || tools.as_ref().is_some_and(says) {
-                let messages = joined(prompt.into(), completion.into());
+                let messages = join_messages(prompt.into(), completion.into());
                 return Ok(RecordedTrajectory::Chat { system, messages, tools });
             }
             return Ok(RecordedTrajectory::Completion { prompt, completion });
         }
-        (_, Some(prompt), Some(completion), _) => joined(prompt, completion),
+        (_, Some(prompt), Some(completion), _) => join_messages(prompt, completion),
         (_, _, _, Some(Value::String(text))) if !text.is_empty() => {
             return Ok(RecordedTrajectory::Text(text));
         }
         _ => return Err(Flaw::NoTrajectory),
     };
     let place = fields.messages.as_ref().or(fields.prompt.as_ref());
-    let system = beside(record, place, &messages)?;
+    let system = take_system(record, place, &messages)?;
     Ok(RecordedTrajectory::Chat { system, messages, tools })
 }
 
@@ -209,15 +206,15 @@ fn make(value: Value, made: Transform) -> Result<Option<Value>, Flaw> {
     Ok(Some(value).filter(|value| !value.is_null()))
 }
 
-fn whole(example: Example) -> TrimmedExample {
+fn untrimmed(example: Example) -> TrimmedExample {
     TrimmedExample { example, trimmed: 0 }
 }
 
-fn completed(prompt: String, completion: String) -> Result<TrimmedExample, Flaw> {
+fn completion_example(prompt: String, completion: String) -> Result<TrimmedExample, Flaw> {
     if completion.trim().is_empty() {
         return Err(Flaw::NoAssistantTurn);
     }
-    Ok(whole(Example::Completion { prompt, completion }))
+    Ok(untrimmed(Example::Completion { prompt, completion }))
 }
 
 /// Return whether a value may be an answer: a text, messages or an object of them.
@@ -237,7 +234,7 @@ fn is_bare_answer(messages: &[Value]) -> bool {
 
 /// Return the messages of a prompt followed by those of its completion; of a completion that repeats the
 /// prompt, its own.
-fn joined(prompt: Value, completion: Value) -> Vec<Value> {
+fn join_messages(prompt: Value, completion: Value) -> Vec<Value> {
     let mut messages = messages_of(prompt, "user");
     let answer = messages_of(completion, "assistant");
     let repeats = answer.len() > messages.len()
@@ -280,14 +277,14 @@ fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<TrimmedExample, Fl
     let last = turns.iter().rposition(|turn| turn.learned).ok_or_else(none)?;
     let trimmed = turns.len() - (last + 1);
     turns.truncate(last + 1);
-    let mut messages = turns.into_iter().map(finished).collect::<Result<Vec<_>, _>>()?;
+    let mut messages = turns.into_iter().map(into_message).collect::<Result<Vec<_>, _>>()?;
     put_to_calls(&mut messages);
     let tools = tools.map_or(Ok(None), offered)?;
     Ok(TrimmedExample { example: Example::Chat { messages, tools }, trimmed })
 }
 
 /// Return the message of a turn, with the arguments of its calls as objects.
-fn finished(turn: Turn) -> Result<Value, Flaw> {
+fn into_message(turn: Turn) -> Result<Value, Flaw> {
     let mut message = turn.message.map(Value::Object)?;
     let mut calls = message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten();
     if calls.all(openai::expand_arguments) { Ok(message) } else { Err(Flaw::BadArguments) }
@@ -312,4 +309,150 @@ pub fn offered(tools: Value) -> Result<Option<Value>, Flaw> {
         _ => return Err(Flaw::BadTools),
     };
     openai::tools(list).map(|tools| Some(Value::Array(tools))).ok_or(Flaw::BadTools)
+}
+
+/// Keys of the system text beside a conversation.
+const SYSTEM: [&str; 6] =
+    ["system", "system_prompt", "system_message", "system_instruction", "systemInstruction", "instructions"];
+
+/// Return the paths of the objects around a conversation, innermost first.
+fn around(conversation: Option<&Field>) -> Vec<&[String]> {
+    let choices = conversation.into_iter().flat_map(Field::choices);
+    let mut around: Vec<&[String]> =
+        choices.filter_map(|choice| choice.path.segments().split_last()).map(|(_, around)| around).collect();
+    around.push(&[]);
+    around
+}
+
+/// Take the system text that is beside a conversation, or in the record around it, and not in its messages.
+///
+/// # Errors
+/// [`Flaw::BadSystem`] for a text that differs from another or from the system message, and for a value that
+/// is not a text if there is no such message.
+fn take_system(
+    record: &mut Value,
+    conversation: Option<&Field>,
+    messages: &[Value],
+) -> Result<Option<String>, Flaw> {
+    let has_own = begins_with_system(messages);
+    let mut texts: Vec<String> = Vec::new();
+    for path in around(conversation) {
+        let object = path.iter().try_fold(&mut *record, |value, key| value.as_object_mut()?.get_mut(key));
+        let Some(object) = object.and_then(Value::as_object_mut) else { continue };
+        for key in SYSTEM {
+            let Some(found) = object.get_mut(key).filter(|found| !found.is_null()) else { continue };
+            let Some(text) = text_of(found).or_else(|| found.get("parts").and_then(openai::texts)) else {
+                if has_own {
+                    continue;
+                }
+                return Err(Flaw::BadSystem);
+            };
+            *found = Value::Null;
+            let is_known = text.is_empty() || texts.contains(&text) || is_said(messages, key, &text);
+            texts.extend(Some(text).filter(|_| !is_known));
+        }
+    }
+    let differs = texts.len() > usize::from(!has_own);
+    if differs { Err(Flaw::BadSystem) } else { Ok(texts.pop()) }
+}
+
+/// Return whether a system message has this text, or any message if its key is `instructions`.
+fn is_said(messages: &[Value], key: &str, text: &str) -> bool {
+    let content = |message: &Value| message.get("content").or_else(|| message.get("value")).and_then(text_of);
+    let mut system = messages.iter().filter(|one| key == "instructions" || speaker(one) == Some("system"));
+    system.any(|message| content(message).is_some_and(|content| content.trim() == text.trim()))
+}
+
+/// Return a plan in words, for logs without text of the model: one numbered line per call, with the tool and the logged
+/// arguments. The result of a call is left out:
+/// the model did not know it when it made the call. `None` if the value is not a list of calls.
+fn plan(calls: &Value) -> Option<String> {
+    let step = |(at, call): (usize, &Value)| Some(format!("{}. {}", at + 1, step(call)?));
+    let steps: Option<Vec<String>> = calls.as_array()?.iter().enumerate().map(step).collect();
+    Some(steps?.join("\n"))
+}
+
+fn step(call: &Value) -> Option<String> {
+    let name = call.get("tool_name").or_else(|| call.get("tool"))?.as_str()?;
+    Some(match (call.get("key_params"), call.get("input_preview")) {
+        (Some(Value::Object(arguments)), _) if !arguments.is_empty() => {
+            let argument = |(key, value): (&String, &Value)| format!("{key}={}", word(value));
+            format!("{name}({})", arguments.iter().map(argument).collect::<Vec<_>>().join(", "))
+        }
+        (_, Some(Value::String(preview))) if !preview.is_empty() => format!("{name}({preview})"),
+        _ => name.to_owned(),
+    })
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Return a record as the input of a reward function: prompt, completion and the whole record.
+pub(crate) fn reward_input(bytes: &[u8], fields: &Fields) -> Option<String> {
+    let record = reference_parser::parse_rollout(bytes).ok()?;
+    let (prompt, completion) = example(record.clone(), fields)
+        .map_or_else(|_| nothing(&record, fields), |read| halves(read.example));
+    serde_json::to_string(&(prompt, completion, record)).ok()
+}
+
+fn halves(example: Example) -> (Value, Value) {
+    match example {
+        Example::Chat { mut messages, .. } => {
+            let first = messages.iter().position(|message| message["role"] == "assistant");
+            let completion = messages.split_off(first.unwrap_or(messages.len()));
+            (Value::Array(messages), Value::Array(completion))
+        }
+        Example::Completion { prompt, completion } => (prompt.into(), completion.into()),
+        Example::Text(text) => (String::new().into(), text.into()),
+    }
+}
+
+/// Return an empty prompt and an empty completion, in the form of the record.
+fn nothing(record: &Value, fields: &Fields) -> (Value, Value) {
+    let choices = fields.completion.iter().flat_map(Field::choices);
+    let text = choices.filter_map(|choice| lookup(record, &choice.path)).any(Value::is_string);
+    if text { (json!(""), json!("")) } else { (json!([]), json!([{"role": "assistant", "content": ""}])) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot read its own record fails")]
+mod tests {
+    use super::*;
+    use crate::format::{Overrides, by_name};
+
+    fn halves_of(text: &str) -> (Value, Value) {
+        halves(example(reference_parser::parse(text.as_bytes()).unwrap(), &fields()).unwrap().example)
+    }
+
+    fn fields() -> Fields {
+        Fields::new(by_name("generic").unwrap(), &Overrides::default(), None).unwrap()
+    }
+
+    #[test]
+    fn a_conversation_is_cut_before_its_first_assistant_turn() {
+        let [system, user, assistant] =
+            ["system", "user", "assistant"].map(|role| json!({"role": role, "content": "x"}));
+        let messages = json!([system, user, assistant, user, assistant, user]);
+        let (prompt, completion) = halves_of(&json!({ "messages": messages }).to_string());
+        assert_eq!(prompt, json!([system, user]));
+        assert_eq!(completion, json!([assistant, user, assistant]));
+    }
+
+    #[test]
+    fn texts_stay_texts() {
+        assert_eq!(halves_of(r#"{"prompt": "a", "completion": "b"}"#), (json!("a"), json!("b")));
+        assert_eq!(halves_of(r#"{"text": "b"}"#), (json!(""), json!("b")));
+    }
+
+    #[test]
+    fn what_is_no_example_has_empty_halves_and_damage_is_nothing() {
+        let told = |record: &str| reward_input(record.as_bytes(), &fields()).unwrap();
+        let empty = r#"[[],[{"role":"assistant","content":""}],"#;
+        let big = r#"{"id":1,"big":12345678901234567890123}"#;
+        assert_eq!(told(big), format!("{empty}{big}]"));
+        let unanswered = r#"{"prompt":"a","completion":""}"#;
+        assert_eq!(told(unanswered), format!(r#"["","",{unanswered}]"#));
+        assert_eq!(reward_input(br#"{"id": 1, "x": "\ud800"}"#, &fields()), None);
+    }
 }

@@ -6,12 +6,9 @@ mod flaw;
 mod media;
 pub mod openai;
 pub mod results;
-pub(crate) mod reward_input;
-mod system;
-mod tool_plan;
-pub(crate) mod transcript;
 pub mod turn;
 
+pub(crate) use example::reward_input;
 pub use example::{Example, TrimmedExample, example};
 pub use example::{RecordedTrajectory, held, offered};
 pub use flaw::Flaw;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use karl_redact::secrets::SecretCounts;
 
-use super::file;
+use super::directory::{FileLine, num_bytes};
 use super::render::Shape;
 use super::row::{RowText, SessionKeys};
 use crate::cancel::Watch;
@@ -96,10 +96,10 @@ impl Draft {
 
     /// Return some rows as the lines of a file; the log as for `texts`.
     #[must_use]
-    pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::FileLine<'a>> {
+    pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<FileLine<'a>> {
         let line = |&line: &usize| match &self.lines[line] {
-            Some(text) => Some(file::FileLine::Text(text)),
-            None => RecordAtRest::new(log?, self.rows[line], self.unread).map(file::FileLine::Record),
+            Some(text) => Some(FileLine::Text(text)),
+            None => RecordAtRest::new(log?, self.rows[line], self.unread).map(FileLine::Record),
         };
         lines.iter().filter_map(line).collect()
     }
@@ -107,7 +107,7 @@ impl Draft {
     /// Return the number of bytes of some rows in a file; the log as for `texts`.
     #[must_use]
     pub fn bytes(&self, log: Option<&Log>, lines: &[usize]) -> u64 {
-        file::bytes(&self.written(log, lines))
+        num_bytes(&self.written(log, lines))
     }
 
     /// Set the number of copies of each row in the data set.

@@ -11,7 +11,6 @@
 
 pub mod directory;
 pub mod draft;
-mod file;
 mod produce_rows;
 mod quota;
 pub mod render;

@@ -10,17 +10,14 @@ use serde_json::{Map, Number, Value, json};
 use super::render::{Shape, row};
 use super::{ExportSettings, Prepared, SelectionValues};
 use crate::columns::Place;
-use crate::conversation::Flaw;
-use crate::conversation::content_hash;
-use crate::conversation::{TrimmedExample, example};
+use crate::conversation::{Flaw, TrimmedExample, content_hash, example};
 use crate::detect::FileLayout;
-use crate::extract::joined_name::joined;
+use crate::extract::join_parts;
 use crate::format::Fields;
 use crate::input::codec::Codec;
 use crate::input::source::Source;
-use crate::json::duplicate_keys::doubled;
-use crate::json::reference_parser;
-use crate::json::reference_parser::{is_broken, lookup};
+use crate::json::duplicate_keys::find_duplicate_key;
+use crate::json::reference_parser::{self, is_broken, lookup};
 use crate::log::Log;
 
 /// Minimum bytes of a record that is read again rather than held: fresh memory costs page faults, more than
@@ -163,7 +160,7 @@ impl<'a> RowMaker<'a> {
         let record = reference_parser::parse_rollout(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
         let session = if self.settings.dealt { SessionKeys::of(&record) } else { None };
-        let doubled = doubled(&bytes).is_some() || has_doubled_arguments(&record);
+        let doubled = find_duplicate_key(&bytes).is_some() || has_doubled_arguments(&record);
         let read = example(record, self.fields(row))?;
         let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
         let prompt = self.needs_prompt(row).then(prompt);
@@ -288,7 +285,7 @@ impl<'a> RowMaker<'a> {
         };
         let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
         let id = self.log.keys.get(row as usize).id;
-        parts.and_then(joined).unwrap_or_else(|| format!("{id:032x}"))
+        parts.and_then(join_parts).unwrap_or_else(|| format!("{id:032x}"))
     }
 
     fn fields(&self, row: u32) -> &Fields {
@@ -329,7 +326,7 @@ fn is_tokens(key: &str, value: &Value) -> bool {
 /// Return whether the JSON text of some arguments has a key twice in one object.
 fn has_doubled_arguments(value: &Value) -> bool {
     let is_doubled = |(key, value): (&String, &Value)| match value {
-        Value::String(text) => key == "arguments" && doubled(text.as_bytes()).is_some(),
+        Value::String(text) => key == "arguments" && find_duplicate_key(text.as_bytes()).is_some(),
         value => has_doubled_arguments(value),
     };
     match value {

@@ -1,4 +1,7 @@
-//! Preset of a tool.
+//! Presets: fields of id, group, reward and conversation in the logs of known tools.
+//!
+//! Each format is a constant, detected by the keys of a record. [`GENERIC`] is last: it matches every record and uses
+//! plain field names. [`expr`](super::expr) is the language of their entries.
 
 /// Fields of one tool. Every entry but the first three is a [`Field`](super::Field) or a dotted path; an
 /// empty one means that the tool does not write it.
@@ -89,4 +92,242 @@ pub struct Sidecar {
     pub file: &'static str,
     /// Key of the number.
     pub number: &'static str,
+}
+
+/// Canonical trajectories.
+///
+/// Canonical trajectories, one per line, as `karl-fast convert` writes them. The manual's page `trajectory`
+/// defines them.
+///
+/// Version 1 is supported, and every later one in which the keys below have the same meaning.
+pub const TRAJECTORY: Format = Format {
+    name: "trajectory",
+    about: "canonical trajectories, as karl-fast convert writes them",
+    signatures: &[&["karl_fast_trajectory", "id", "messages"]],
+    id: "id",
+    group: "group",
+    reward: "reward",
+    domain: "source.format",
+    messages: "messages",
+    tools: "tools",
+    ..Format::NOTHING
+};
+
+/// Results of tau-bench (<https://github.com/sierra-research/tau-bench>).
+///
+/// tau-bench's `historical_trajectories` and the checkpoints of its `run.py`: one JSON array of results.
+///
+/// The same task is run in several trials, so the task is the group. A trajectory ends with a turn of the
+/// user or the environment (`###STOP###`), which is not trained on: export trims it.
+pub const TAU_BENCH: Format = Format {
+    name: "tau-bench",
+    about: "tau-bench results: task_id, trial, traj, reward",
+    signatures: &[&["task_id", "trial", "traj", "reward"]],
+    id: "task_id,trial",
+    group: "task_id",
+    reward: "reward",
+    messages: "traj",
+    ..Format::NOTHING
+};
+
+/// Rollouts of a hosted prime-rl run (<https://github.com/PrimeIntellect-ai/prime-rl>).
+///
+/// Rollouts that Prime Intellect's platform exports from a hosted prime-rl run: `results.jsonl`.
+///
+/// The trainer's group is a block of `rollouts_per_example` neighbours in `sample_id`: a problem that occurs
+/// twice in a step makes two groups. The size of the block is not in the records, but in `run_manifest.json`
+/// beside the file. So here, and in no other format, a group depends on more than its record: the same
+/// records without that file have no group, unless `--group run_id,step,problem_id,sample_id//8` gives it.
+///
+/// `prompt` and `completion` are lists of messages as JSON texts, and each of their tool calls is a JSON text
+/// too. The model's text is often in `reasoning_content` alone: its parser treats text without an
+/// end-of-thought marker as reasoning.
+pub const PRIME_RL: Format = Format {
+    name: "prime-rl",
+    about: "rollouts of a hosted prime-rl run: results.jsonl beside run_manifest.json",
+    signatures: &[&[
+        "run_id",
+        "step",
+        "problem_id",
+        "sample_id",
+        "env_name",
+        "prompt",
+        "completion",
+        "reward",
+        "advantage",
+    ]],
+    id: "run_id,step,sample_id",
+    group: "run_id,step,problem_id,sample_id//rollouts_per_example",
+    sidecar: Some(Sidecar { file: "run_manifest.json", number: "rollouts_per_example" }),
+    reward: "reward",
+    domain: "env_name",
+    prompt: "json(prompt)",
+    completion: "json(completion)",
+    reasoning: "reasoning_content",
+    policy_version: "step",
+    input_tokens: "num_input_tokens",
+    output_tokens: "num_output_tokens",
+    ..Format::NOTHING
+};
+
+/// Results of verifiers (<https://github.com/PrimeIntellect-ai/verifiers>).
+///
+/// `results.jsonl` of `vf-eval -s` of verifiers, and the `train_rollouts.jsonl` that prime-rl wrote in the
+/// same form until June 2026.
+///
+/// Examples are numbered within one environment, so the number alone would mix the environments of a folder:
+/// the prompt is part of the group. The step of a training run is not recorded; rollouts of one example in
+/// several steps are one group. Records have no id field: the id is the hash of the bytes. A rollout with an
+/// `error` was never scored, and its reward of 0 is meaningless. A truncated one was scored, but is not used
+/// for training.
+pub const VERIFIERS: Format = Format {
+    name: "verifiers",
+    about: "vf-eval's results.jsonl: example_id, prompt, completion, reward",
+    signatures: &[
+        &[
+            "example_id",
+            "prompt",
+            "completion",
+            "reward",
+            "timing",
+            "is_completed",
+            "is_truncated",
+            "metrics",
+        ],
+        &["example_id", "prompt", "completion", "reward", "task", "generation_ms", "scoring_ms", "total_ms"],
+    ],
+    group: "example_id,hash(prompt)",
+    reward: "reward",
+    domain: "env_name|task",
+    prompt: "prompt",
+    completion: "completion",
+    tools: "tool_defs|info.oai_tools",
+    failed: "error",
+    truncated: "is_truncated",
+    reasoning: "reasoning_content",
+    input_tokens: "token_usage.input_tokens",
+    output_tokens: "token_usage.output_tokens",
+    ..Format::NOTHING
+};
+
+/// Rollouts of verl (<https://github.com/volcengine/verl>).
+///
+/// verl's `trainer.rollout_data_dir` and `validation_data_dir`: one file per step, `<step>.jsonl`.
+///
+/// A record has neither an id nor a prompt id: its id is the hash of its bytes, and its group the step
+/// together with the hash of the prompt's text, wherever the rows of a prompt are. A prompt that occurs twice
+/// in a batch makes one group. Chats were flattened to text before they were written. `score` is the sum of
+/// the scores of all tokens and may be NaN, which counts as missing. Files from before August 2025 have no
+/// `gts`, and too few other keys to be detected: they need `--format verl`.
+pub const VERL: Format = Format {
+    name: "verl",
+    about: "verl's rollout_data_dir: input, output, gts, score, step",
+    signatures: &[&["input", "output", "gts", "score", "step"]],
+    group: "step,hash(input)",
+    reward: "score",
+    prompt: "input",
+    completion: "output",
+    policy_version: "step",
+    ..Format::NOTHING
+};
+
+/// Completions of TRL (<https://github.com/huggingface/trl>).
+///
+/// TRL's `log_completions` of GRPO and RLOO: `completions/completions_STEP.parquet`, one row per completion.
+///
+/// Parquet is read as lines, one key per column. Each reward function has a column, and the weights are not
+/// recorded: `trl_reward` is the unweighted sum, added when the table is read, as TRL's own default is. The
+/// group is the step together with the hash of the prompt's text.
+pub const TRL: Format = Format {
+    name: "trl",
+    about: "TRL's log_completions: completions_STEP.parquet, with step, prompt, completion, advantage",
+    signatures: &[&["step", "prompt", "completion", "advantage", "trl_reward"]],
+    group: "step,hash(prompt)",
+    reward: "trl_reward",
+    prompt: "prompt",
+    completion: "completion",
+    policy_version: "step",
+    ..Format::NOTHING
+};
+
+/// Trajectories of KARL (<https://github.com/Diomandeee/karl>).
+///
+/// KARL's `trajectories.jsonl`. Its records have two forms, often in one file: those of its taps (`skill` an
+/// object, `trajectory.events`) and those of its extractors (`skill` a text, `domain` beside it,
+/// `trajectory.tool_calls`).
+///
+/// No prompt is attempted twice. KARL compares a reward with the mean of its domain, so the domain is the
+/// group, and `--score centre` is the advantage of its exporter. A record without a domain has no group.
+///
+/// The taps record no text of the model, so the training example is KARL's own: the prompt, and the plan of
+/// tool calls that followed. As in KARL, the plan mentions neither success nor reward. A recorded response is
+/// used as the completion instead.
+pub const KARL: Format = Format {
+    name: "karl",
+    about: "KARL's trajectories.jsonl, as its taps or its extractors wrote it",
+    signatures: &[
+        &[
+            "id",
+            "session_id",
+            "channel",
+            "recorded_at",
+            "skill",
+            "context",
+            "trajectory",
+            "outcome",
+            "timing",
+        ],
+        &["id", "session_id", "skill", "domain", "trajectory", "context", "timing", "outcome"],
+    ],
+    id: "id",
+    group: "domain|skill.domain",
+    reward: "outcome.reward_score|reward_score",
+    domain: "domain|skill.domain",
+    prompt: "context.prompt_text|trajectory.prompt",
+    completion: "trajectory.response|plan(trajectory.events)|plan(trajectory.tool_calls)",
+    ..Format::NOTHING
+};
+
+/// Format that matches every record.
+///
+/// Records with plain field names, and any other record together with `--id`, `--group`, `--reward` and
+/// `--messages`.
+pub const GENERIC: Format = Format {
+    name: "generic",
+    about: "id, group, reward and messages under their own names",
+    id: "id",
+    group: "group",
+    reward: "reward",
+    domain: "domain",
+    messages: "messages",
+    tools: "tools",
+    prompt: "prompt",
+    completion: "completion",
+    text: "text",
+    policy_version: "policy_version",
+    model: "model",
+    ..Format::NOTHING
+};
+
+/// All formats, the generic one last.
+pub const FORMATS: [&Format; 8] =
+    [&TRAJECTORY, &TAU_BENCH, &PRIME_RL, &VERIFIERS, &VERL, &TRL, &KARL, &GENERIC];
+
+/// Return the format of that name, ignoring case; `_` and `-` are equal.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static Format> {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    FORMATS.into_iter().find(|format| format.name == name)
+}
+
+/// Return the first format with a signature among these top-level keys.
+#[must_use]
+pub fn by_keys(keys: &[String]) -> &'static Format {
+    claimed_by(&|wanted| keys.iter().any(|key| key == wanted)).unwrap_or(&GENERIC)
+}
+
+/// Return the first format with a signature among the keys for which `has` is true.
+pub(crate) fn claimed_by(has: &dyn Fn(&str) -> bool) -> Option<&'static Format> {
+    let claims = |signature: &&[&str]| signature.iter().all(|key| has(key));
+    FORMATS.into_iter().find(|format| format.signatures.iter().any(claims))
 }

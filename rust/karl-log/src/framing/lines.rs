@@ -1,11 +1,21 @@
-//! Lines of a stream.
+//! Lines of a stream: each a record, or the begin of an array or of a record that spans several lines.
+//!
+//! A plain file is read in [ranges](RangeTask) of bytes by several threads; a line belongs to the range in which it
+//! begins. Lines in the buffer are taken together; record `log::split_lines` of `benches/record/instructions.json`
+//! takes them one by one.
 
 use std::io::{self, Read};
 
 use memchr::{memchr, memrchr};
 
-use super::window::MARK;
-use super::{Piece, ValueEnd, WholeLines, Window};
+use super::record_texts::RecordText;
+use super::values::{Elements, NextValue, Values};
+use super::window::{MARK, Piece, ValueEnd, Window};
+use crate::cancel::Watch;
+use crate::error::Error;
+use crate::input::codec::Codec;
+use crate::input::source::{Source, Stream, Watched};
+use crate::rejects::FileTally;
 
 /// Maximum bytes of lines taken together: between two such batches the caller checks for cancellation.
 const AT_ONCE: usize = 1 << 18;
@@ -140,6 +150,268 @@ pub(crate) fn begins_array(line: &[u8]) -> bool {
 /// Return a line without the carriage return of a CRLF line end.
 pub(crate) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Bytes per range of a plain file: small enough that a slow core does not delay the others.
+pub const RANGE: u64 = 8 << 20;
+
+/// Records of one file that begin in a range of its bytes.
+#[derive(Clone, Copy)]
+pub struct RangeTask {
+    /// Index of the file.
+    pub input: usize,
+    start: u64,
+    end: u64,
+    /// True if the file has other ranges.
+    is_range: bool,
+}
+
+impl RangeTask {
+    /// Return a task for the whole file.
+    #[must_use]
+    pub fn whole(input: usize) -> Self {
+        Self { input, start: 0, end: u64::MAX, is_range: false }
+    }
+}
+
+/// Split a file of lines into ranges of `length` bytes; a packed file is one range.
+#[must_use]
+pub fn split_into_ranges(input: usize, source: &Source, length: u64) -> Vec<RangeTask> {
+    let size = source.size;
+    if source.codec != Codec::Plain || size == 0 {
+        // A file of size zero is empty, or a system file without a known size.
+        return vec![RangeTask::whole(input)];
+    }
+    let count = size.div_ceil(length);
+    let range = |at: u64| {
+        let end = size.min((at + 1).saturating_mul(length));
+        RangeTask { input, start: at * length, end, is_range: count > 1 }
+    };
+    (0..count).map(range).collect()
+}
+
+/// Return the texts of a range.
+///
+/// # Errors
+/// [`StreamError`] if the file cannot be opened.
+pub fn open_range<'w>(
+    source: &Source,
+    task: RangeTask,
+    limit: usize,
+    watch: &'w Watch,
+) -> Result<Pieces<Stream<'w>>, StreamError> {
+    let mut lines = open_lines(source, task, limit, watch)?;
+    if task.start == 0 {
+        lines.skip_mark().map_err(StreamError::Read)?;
+    }
+    Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)))
+}
+
+/// Return the lines of a range, each on its own, as they stand in the file.
+pub(crate) fn open_lines<'w>(
+    source: &Source,
+    task: RangeTask,
+    limit: usize,
+    watch: &'w Watch,
+) -> Result<Lines<Stream<'w>>, StreamError> {
+    if task.start == 0 {
+        let reader = source.reader(watch).map_err(StreamError::Other)?;
+        return Ok(Lines::new(reader, 0, task.end, limit));
+    }
+    // One byte earlier: a line that begins exactly at the cut belongs to this range.
+    let start = task.start - 1;
+    let file = source.reader_at(start).map_err(StreamError::Other)?;
+    let reader: Stream<'w> = Box::new(Watched::new(file, watch));
+    let mut lines = Lines::new(reader, start, task.end, limit);
+    lines.skip_line().map_err(StreamError::Read)?;
+    Ok(lines)
+}
+
+/// Texts of a file of lines. Whole lines are handed over unchanged; if one is not a single record, its reader
+/// asks to open it.
+#[derive(Debug)]
+pub struct JsonLines<R> {
+    lines: Lines<R>,
+    /// Values of an opened line.
+    opened: Option<Values>,
+    /// True if the stream is a range of a file; no other range may hold a part of the same record.
+    is_range: bool,
+    /// Line ends skipped inside arrays and records since the last query.
+    passed: u64,
+}
+
+impl<R: Read> JsonLines<R> {
+    pub(crate) fn new(lines: Lines<R>, is_range: bool) -> Self {
+        Self { lines, opened: None, is_range, passed: 0 }
+    }
+
+    /// Return the next texts: one, or all complete lines in the buffer if `together`.
+    pub(super) fn next(&mut self, together: bool) -> io::Result<Option<Batch<'_>>> {
+        let opened = loop {
+            let opened = self.next_opened()?;
+            let ready = opened.is_some() || (together && self.lines.whole().is_some());
+            if ready || !self.lines.begins_array()? {
+                break opened;
+            }
+            // An array is not subject to the limit on lines.
+            self.opened = Some(Values::of_line(self.lines.window.offset()));
+            self.passed += 1;
+        };
+        let passed = std::mem::take(&mut self.passed);
+        let texts = match opened {
+            Some(NextValue::End) => Some(TextBatch::Beyond),
+            Some(found) => found.piece(&mut self.lines.window).map(TextBatch::Value),
+            None => match self.lines.whole().filter(|_| together) {
+                Some(length) => Some(TextBatch::Lines(self.lines.take(length))),
+                None => self.lines.next()?.map(TextBatch::One),
+            },
+        };
+        Ok(texts.map(|texts| Batch { texts, passed }))
+    }
+
+    /// Return the next value of an opened line; [`NextValue::End`] if this range alone cannot decide.
+    fn next_opened(&mut self) -> io::Result<Option<NextValue>> {
+        let Some(values) = &mut self.opened else { return Ok(None) };
+        let next = values.next(&mut self.lines.window, self.lines.limit)?;
+        self.passed += values.before;
+        if self.is_range && values.is_beyond_line(&next) {
+            return Ok(Some(NextValue::End));
+        }
+        if matches!(next, NextValue::End) {
+            self.opened = None;
+            return Ok(None);
+        }
+        Ok(Some(next))
+    }
+
+    /// Go back to an offset in the last text, and read value by value from there to the end of the line, or
+    /// to the end of the last value.
+    pub(crate) fn open(&mut self, offset: u64) {
+        self.lines.window.back_to(offset);
+        self.opened = Some(Values::of_line(offset));
+    }
+}
+
+/// Texts of a stream in any layout.
+pub enum Pieces<R> {
+    /// A record a line.
+    Lines(JsonLines<R>),
+    /// Elements of arrays, or values one after another.
+    Elements(Elements<R>),
+}
+
+impl<R: Read> Pieces<R> {
+    /// Return the next text, or several if they are in the buffer, as most lines are.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Batch<'_>>> {
+        self.read(true)
+    }
+
+    /// Return the next text alone.
+    ///
+    /// # Errors
+    /// Error of the reader.
+    pub fn next_alone(&mut self) -> io::Result<Option<Batch<'_>>> {
+        self.read(false)
+    }
+
+    fn read(&mut self, together: bool) -> io::Result<Option<Batch<'_>>> {
+        match self {
+            Self::Lines(lines) => lines.next(together),
+            Self::Elements(elements) => {
+                let piece = elements.next()?;
+                Ok(piece.map(|piece| Batch { texts: TextBatch::Element(piece), passed: 0 }))
+            }
+        }
+    }
+
+    /// Read value by value from an offset in the last text, if there is one.
+    pub fn open(&mut self, offset: Option<u64>) {
+        if let (Self::Lines(lines), Some(offset)) = (self, offset) {
+            lines.open(offset);
+        }
+    }
+}
+
+/// Next texts of a stream.
+pub struct Batch<'a> {
+    /// Texts.
+    pub texts: TextBatch<'a>,
+    /// Number of line ends skipped since the last batch.
+    pub passed: u64,
+}
+
+/// Texts of a stream.
+pub enum TextBatch<'a> {
+    /// Line.
+    One(Piece<'a>),
+    /// Element of a file without lines.
+    Element(Piece<'a>),
+    /// Value of a line that was opened.
+    Value(Piece<'a>),
+    /// All complete lines of the buffer.
+    Lines(WholeLines<'a>),
+    /// Sign that a record, or an array of records, spans several lines of a range: the file has to be read as
+    /// a whole.
+    Beyond,
+}
+
+/// Complete lines.
+pub struct WholeLines<'a> {
+    /// Offset of the first byte in the unpacked stream.
+    pub(crate) offset: u64,
+    /// All lines, each with its line end.
+    pub(crate) text: &'a [u8],
+    /// Maximum length of a line in bytes.
+    pub(crate) limit: usize,
+}
+
+impl<'a> TextBatch<'a> {
+    /// Count and return the single text; other pieces are counted too.
+    pub fn one(&self, tally: &mut FileTally) -> Option<RecordText<'a>> {
+        match self {
+            Self::One(piece) | Self::Element(piece) => {
+                tally.lines += 1;
+                RecordText::of(piece, matches!(self, Self::One(_)), tally)
+            }
+            Self::Value(piece) => RecordText::of(piece, false, tally),
+            Self::Lines(_) | Self::Beyond => None,
+        }
+    }
+
+    /// Return the bytes taken from the stream, with one after each text.
+    #[must_use]
+    pub fn num_bytes(&self) -> usize {
+        match self {
+            Self::One(piece) | Self::Element(piece) | Self::Value(piece) => match piece {
+                Piece::Text { bytes, .. } => bytes.len() + 1,
+                _ => 1,
+            },
+            Self::Beyond => 0,
+            Self::Lines(lines) => lines.text.len(),
+        }
+    }
+}
+
+/// Reason why a stream cannot be read further.
+pub enum StreamError {
+    /// The reader failed.
+    Read(io::Error),
+    /// The run was stopped, or failed elsewhere.
+    Other(Error),
+    /// Sign that a record, or an array of records, spans several lines of a range.
+    Beyond,
+}
+
+impl StreamError {
+    /// Convert to the error of a file that is read as a whole.
+    #[must_use]
+    pub fn of(self, source: &Source) -> Error {
+        match self {
+            Self::Read(error) => source.failed("read", error),
+            Self::Other(error) => error,
+            Self::Beyond => source.failed("read", io::Error::other("a record goes on beyond its range")),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,27 +3,15 @@
 //! Both read the stream through one window, which keeps unconsumed bytes contiguous and holds no more than
 //! the longest record.
 
-mod batch;
-pub mod byte_ranges;
-mod elements;
-mod fail;
-mod json_lines;
-mod lines;
-mod piece;
-mod pieces;
+pub mod lines;
 mod record_end;
 pub mod record_texts;
 mod values;
 mod window;
 
-pub use batch::{Batch, TextBatch, WholeLines};
-pub use elements::Elements;
-pub use fail::StreamError;
-pub(crate) use json_lines::JsonLines;
-pub use lines::Lines;
-pub(crate) use lines::{begins_array, without_return};
-pub use piece::Piece;
-pub use pieces::Pieces;
+pub use lines::{Batch, Lines, Pieces, StreamError, TextBatch, WholeLines};
+pub(crate) use lines::{JsonLines, begins_array, without_return};
 pub(crate) use record_end::holds_records;
+pub use values::Elements;
 pub(crate) use values::Until;
-pub use window::{MARK, ValueEnd, Window};
+pub use window::{MARK, Piece, ValueEnd, Window};

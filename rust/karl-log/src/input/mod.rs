@@ -1,8 +1,6 @@
 //! Files and pipes as bytes: opened, unpacked, read ahead, and hashed.
 
-pub mod checksum;
 pub mod codec;
 pub mod pipe;
 pub(crate) mod read_ahead;
 pub mod source;
-pub mod unpack;

@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use twox_hash::XxHash3_128;
 
-use super::codec::Codec;
-use super::codec::MAGIC;
-use super::unpack::{is_damage, unpacked};
+use super::codec::{Codec, MAGIC, is_damage, unpacked};
 
 /// Bytes unpacked at a time. A decoder that meets damage returns an error in place of the bytes it unpacked
 /// in the same call, and a pipe cannot be read again: at most this much is lost.

@@ -14,10 +14,10 @@ const SHOWN: usize = 200;
 /// Return the path of the first duplicate key, as in `messages[2].role`; `None` if the text is not valid
 /// JSON.
 #[must_use]
-pub fn doubled(record: &[u8]) -> Option<String> {
+pub fn find_duplicate_key(record: &[u8]) -> Option<String> {
     let (mut path, mut found) = (Vec::new(), None);
     let text = standard(record);
-    let seek = Seek { path: &mut path, found: &mut found };
+    let seek = DuplicateSearch { path: &mut path, found: &mut found };
     seek.deserialize(&mut serde_json::Deserializer::from_slice(&text)).ok()?;
     found
 }
@@ -28,18 +28,18 @@ enum PathStep {
     Element(usize),
 }
 
-struct Seek<'s> {
+struct DuplicateSearch<'s> {
     path: &'s mut Vec<PathStep>,
     found: &'s mut Option<String>,
 }
 
-impl Seek<'_> {
-    fn inside(&mut self) -> Seek<'_> {
-        Seek { path: self.path, found: self.found }
+impl DuplicateSearch<'_> {
+    fn inside(&mut self) -> DuplicateSearch<'_> {
+        DuplicateSearch { path: self.path, found: self.found }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seek<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateSearch<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -47,7 +47,7 @@ impl<'de> DeserializeSeed<'de> for Seek<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seek<'_> {
+impl<'de> Visitor<'de> for DuplicateSearch<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for Seek<'_> {
         while let Some(key) = members.next_key::<Cow<'_, str>>()? {
             self.path.push(PathStep::Key(key.clone().into_owned()));
             if !seen.insert(key.into_owned()) && self.found.is_none() {
-                *self.found = Some(shown(self.path));
+                *self.found = Some(render(self.path));
             }
             members.next_value_seed(self.inside())?;
             self.path.pop();
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for Seek<'_> {
     }
 }
 
-fn shown(path: &[PathStep]) -> String {
+fn render(path: &[PathStep]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
@@ -119,7 +119,7 @@ fn shown(path: &[PathStep]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::duplicate_keys::doubled;
+    use super::find_duplicate_key;
 
     #[test]
     fn a_key_that_stands_twice_is_found_at_any_depth() {
@@ -130,7 +130,7 @@ mod tests {
             (r#"{"a":{"b":1,"b":2},"a":3}"#, Some("a.b")),
             (r#"{"a":1,"a":"#, None),
         ] {
-            assert_eq!(doubled(record.as_bytes()).as_deref(), path, "{record}");
+            assert_eq!(find_duplicate_key(record.as_bytes()).as_deref(), path, "{record}");
         }
     }
 }

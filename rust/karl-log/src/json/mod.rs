@@ -2,9 +2,6 @@
 
 pub(crate) mod dumps;
 pub mod duplicate_keys;
-pub mod elements;
-pub(crate) mod number_text;
-pub(crate) mod order;
 pub mod project;
 pub mod reference_parser;
 pub mod scalar;

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use karl_log::format::{FORMATS, Fields, Overrides, by_keys, by_name, generic, prime_rl};
+use karl_log::format::preset::{GENERIC, PRIME_RL};
+use karl_log::format::{FORMATS, Fields, Overrides, by_keys, by_name};
 use karl_log::read::read;
 use karl_log::{Log, Watch};
 use serde_json::json;
@@ -18,7 +19,7 @@ fn every_signature_tells_its_own_format_and_no_part_of_it_does() {
             for left_out in 0..keys.len() {
                 let mut fewer = keys.clone();
                 fewer.remove(left_out);
-                assert_eq!(by_keys(&fewer).name, generic::GENERIC.name, "{} without {left_out}", format.name);
+                assert_eq!(by_keys(&fewer).name, GENERIC.name, "{} without {left_out}", format.name);
             }
         }
         assert_eq!(by_name(&format.name.to_uppercase().replace('-', "_")).unwrap().name, format.name);
@@ -36,7 +37,7 @@ fn every_field_of_a_format_means_something() {
 
 #[test]
 fn a_sidecar_gives_its_number_to_the_group_and_its_lack_leaves_none() {
-    let paths = |number| Fields::new(&prime_rl::PRIME_RL, &Overrides::default(), number).unwrap().paths();
+    let paths = |number| Fields::new(&PRIME_RL, &Overrides::default(), number).unwrap().paths();
     let group = ("group", "run_id,step,problem_id,sample_id//4".to_owned());
     assert!(paths(Some(4)).contains(&group));
     assert!(!paths(None).iter().any(|(name, _)| *name == "group"));

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use karl_log::input::checksum::hash;
-use karl_log::input::source::Source;
+use karl_log::input::source::{Source, hash};
 use karl_log::read::read;
 use karl_log::second_pass::fetch;
 use karl_log::{Error, Log, Watch};

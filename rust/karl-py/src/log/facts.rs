@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use karl_log::Log;
 use karl_log::detect::Input;
-use karl_log::detect::sidecar::SidecarNumber;
+use karl_log::detect::SidecarNumber;
 use karl_log::input::pipe::PipeFacts;
 use karl_log::log::Account;
 use karl_log::rejects::{Bad, OrderKinds};

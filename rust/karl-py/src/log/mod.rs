@@ -17,7 +17,7 @@ use karl_log::columns::category::Category;
 use karl_log::detect::Wishes;
 use karl_log::extract::Compare;
 use karl_log::format::{Fields, Overrides, by_keys, by_name};
-use karl_log::input::checksum::hash;
+use karl_log::input::source::hash;
 use karl_transcripts::outcomes::table::{ComponentFacts, OutcomeTable, outcome_table};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;

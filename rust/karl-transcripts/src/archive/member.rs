@@ -9,7 +9,7 @@ use karl_core::rng::id128;
 use karl_log::atomic_output::sync;
 use karl_log::error::{Error, Result};
 use karl_log::input::codec::Codec;
-use karl_log::input::unpack::{undamaged, unpacked};
+use karl_log::input::codec::{undamaged, unpacked};
 
 use super::fault::ArchiveFault;
 use super::frame::{self, OpenFrame, WrittenFrame};

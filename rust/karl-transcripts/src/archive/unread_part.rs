@@ -5,8 +5,8 @@ use std::io::{self, Cursor, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 
 use karl_core::rng::id128;
+use karl_log::input::codec::unpacked;
 use karl_log::input::codec::{Codec, MAGIC};
-use karl_log::input::unpack::unpacked;
 use twox_hash::XxHash3_128;
 
 use super::catalogue::CatalogueEntry;

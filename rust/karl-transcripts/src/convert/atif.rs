@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use karl_log::conversation::offered;
-use karl_log::detect::sidecar;
+use karl_log::detect::read_sidecar;
 use karl_log::json::reference_parser;
 use serde_json::{Map, Value};
 
@@ -295,7 +295,7 @@ struct Trial {
 impl Trial {
     fn look(file: &Path) -> Self {
         let beside = file.parent().and_then(Path::parent).map(|trial| trial.join("result.json"));
-        let read = |path| reference_parser::parse(&sidecar::read(path).ok()?).ok();
+        let read = |path| reference_parser::parse(&read_sidecar(path).ok()?).ok();
         let Some(whole) = beside.as_deref().and_then(read) else { return Self::default() };
         let named = whole.pointer("/verifier_result/rewards").and_then(Value::as_object);
         let rewards: Map<String, Value> = named.cloned().unwrap_or_default();

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use karl_log::columns::{RowSink, ScannedRow};
-use karl_log::extract::joined_name::joined;
+use karl_log::extract::join_parts;
 use karl_log::format::Fields;
 use karl_log::json::reference_parser::{self, lookup};
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub(super) fn id(record: &Value, fields: &Fields) -> Option<String> {
         let part = lookup(record, path).filter(|part| !part.is_null())?;
         Some(part.as_str().map_or_else(|| part.to_string(), str::to_owned))
     };
-    fields.id.iter().map(part).collect::<Option<Vec<_>>>().and_then(joined)
+    fields.id.iter().map(part).collect::<Option<Vec<_>>>().and_then(join_parts)
 }
 
 /// Count of each record in a file.

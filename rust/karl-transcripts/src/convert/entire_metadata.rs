@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use karl_log::detect::sidecar::read;
+use karl_log::detect::read_sidecar;
 use karl_log::input::source::Source;
 use karl_log::json::reference_parser;
 use karl_log::time::milliseconds;
@@ -37,7 +37,8 @@ impl EntireMetadata {
     /// Look beside a file; standard input has no such place.
     pub(crate) fn beside(file: &Path) -> Option<Self> {
         let text =
-            read(&Some(file).filter(|file| *file != Path::new("-"))?.with_file_name(Self::NAME)).ok()?;
+            read_sidecar(&Some(file).filter(|file| *file != Path::new("-"))?.with_file_name(Self::NAME))
+                .ok()?;
         Self::of(&reference_parser::parse(&text).ok()?)
     }
 

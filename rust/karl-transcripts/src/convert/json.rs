@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use karl_log::json::duplicate_keys::doubled;
+use karl_log::json::duplicate_keys::find_duplicate_key;
 use karl_log::json::reference_parser;
 
 use super::report::Made;
@@ -65,7 +65,7 @@ pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// Return a whole record like [`sound`]. Repairs and duplicate keys are noted; the last duplicate counts.
 pub(super) fn mended<'r>(raw: &'r [u8], made: &mut Made) -> Option<Cow<'r, [u8]>> {
     let sound = sound(raw);
-    if sound.as_deref().and_then(doubled).is_some() {
+    if sound.as_deref().and_then(find_duplicate_key).is_some() {
         made.note("duplicate_keys");
     }
     if matches!(sound, Some(Cow::Owned(_))) {

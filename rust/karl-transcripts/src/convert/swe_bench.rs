@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use karl_log::detect::sidecar;
+use karl_log::detect::read_sidecar;
 use karl_log::json::reference_parser;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl SweBenchReports {
 
 impl SweBenchReport {
     fn read(path: &Path) -> Option<Self> {
-        let whole = reference_parser::parse(&sidecar::read(path).ok()?).ok()?;
+        let whole = reference_parser::parse(&read_sidecar(path).ok()?).ok()?;
         let tasks = |keys: &[&str]| {
             keys.iter()
                 .flat_map(|key| list(&whole, key))

@@ -6,8 +6,8 @@ use std::io;
 use karl_log::cancel::Watch;
 use karl_log::error::{Result, without_path};
 use karl_log::input::codec::Codec;
+use karl_log::input::codec::is_damage;
 use karl_log::input::source::Source;
-use karl_log::input::unpack::is_damage;
 use karl_log::parallel::map;
 use tempfile::{NamedTempFile, TempPath};
 
@@ -63,7 +63,7 @@ mod tests {
     use std::path::Path;
 
     use karl_log::error::Error;
-    use karl_log::format::generic::GENERIC;
+    use karl_log::format::preset::GENERIC;
 
     use super::*;
     use crate::convert::claude::Transcripts;

@@ -1,7 +1,7 @@
 //! Row of a pair: common prompt, chosen and rejected answer.
 
 use karl_log::conversation::{Example, example};
-use karl_log::format::trajectory::TRAJECTORY;
+use karl_log::format::preset::TRAJECTORY;
 use karl_log::format::{Fields, Overrides};
 use karl_log::json::reference_parser;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use karl_log::json::elements::elements;
+use karl_log::json::project::elements;
 
 use super::line::ClaudeLine;
 use super::queue::{PromptQueue, sender};

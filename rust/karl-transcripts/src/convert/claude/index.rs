@@ -6,7 +6,7 @@ use karl_log::cancel::Watch;
 use karl_log::columns::PackedPlace;
 use karl_log::error::Result;
 use karl_log::framing::StreamError;
-use karl_log::framing::byte_ranges::{RANGE, RangeTask, lines, ranges};
+use karl_log::framing::lines::{RANGE, RangeTask, open_range, split_into_ranges};
 use karl_log::input::source::Source;
 use karl_log::json::project::ScanFault;
 use karl_log::log::Account;
@@ -45,7 +45,8 @@ pub(super) fn index(
 ) -> Result<(Vec<Row>, Origins)> {
     let (threads, limit) = (settings.threads, settings.max_line_bytes);
     let read = |task: RangeTask| IndexPart::read(&sources[task.input], task, limit, watch);
-    let tasks = sources.iter().enumerate().flat_map(|(at, source)| ranges(at, source, RANGE)).collect();
+    let tasks =
+        sources.iter().enumerate().flat_map(|(at, source)| split_into_ranges(at, source, RANGE)).collect();
     let mut parts = map(tasks, threads, read).into_iter().collect::<Result<Vec<_>>>()?;
     let beyond: BTreeSet<usize> =
         parts.iter().filter(|part| part.tally.beyond).map(|part| part.input).collect();
@@ -99,7 +100,7 @@ impl IndexPart {
         // A line without a session id belongs to the session of its file.
         let session = hash(source.name.as_bytes());
         let mut tally = FileTally::default();
-        let read = lines(source, task, limit, watch).and_then(|pieces| {
+        let read = open_range(source, task, limit, watch).and_then(|pieces| {
             each(
                 pieces,
                 &mut tally,

@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use karl_log::json::elements::elements;
+use karl_log::json::project::elements;
 
 use super::row::{LeftOut, NOTIFIERS, Row, SENDERS, hash};
 use super::user_text::{COMMAND, NOTIFICATION, said, words_of};

@@ -1,6 +1,6 @@
 //! Results of tools that the model's provider runs: blocks of the model's own message.
 
-use karl_log::json::elements::elements;
+use karl_log::json::project::elements;
 use karl_log::json::reference_parser;
 use serde_json::{Map, Value};
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use karl_log::detect::sidecar::read;
+use karl_log::detect::read_sidecar;
 use karl_log::input::source::Source;
 use karl_log::json::reference_parser;
 use karl_log::json::unescape::unescape;
@@ -147,7 +147,7 @@ impl Callers {
 pub(super) fn called_by_sidecar(transcript: &Source) -> Option<String> {
     let path = Path::new(&*transcript.name);
     let (agent, _) = path.file_name()?.to_str()?.split_once(".jsonl")?;
-    let text = read(&path.with_file_name(format!("{agent}.meta.json"))).ok()?;
+    let text = read_sidecar(&path.with_file_name(format!("{agent}.meta.json"))).ok()?;
     let call = reference_parser::parse(&text).ok()?.get("toolUseId")?.as_str()?.to_owned();
     Some(call).filter(|call| agent.starts_with("agent-") && !call.is_empty())
 }

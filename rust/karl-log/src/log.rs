@@ -4,29 +4,22 @@
 //! numbers in that order, and so does not depend on how the records were distributed over files. Records with
 //! one id are distinguished by their ordinal in it; records equal in id and bytes are interchangeable.
 
-mod file_counts;
-mod name_counts;
-mod replace;
-mod stream_summary;
-
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use karl_core::reward::{composite, composite_shared};
+use karl_core::stream::StreamSummary;
 use karl_core::{Key, Keys};
 
-pub use file_counts::Account;
-pub use name_counts::NameCounts;
-pub use stream_summary::Streamed;
-
-use crate::columns::category::Category;
+use crate::columns::category::{Category, LISTED};
 use crate::columns::{LogColumns, Place, RowLocations};
 use crate::detect::Input;
 use crate::error::Result;
 use crate::extract::Compare;
 use crate::format::Fields;
-use crate::rejects::FileTally;
+use crate::input::pipe::PipeFacts;
+use crate::rejects::{Bad, FileTally, OrderKinds, PLACES_KEPT, RejectReason};
 
 /// Records of all files.
 #[derive(Clone, Debug)]
@@ -136,7 +129,7 @@ impl Log {
     /// Return the place of a record, and the upper half of XXH3-128 of its bytes; `None` for a row out of
     /// range.
     pub(crate) fn record(&self, row: u32) -> Option<(Place, u64)> {
-        self.records.found(row as usize)
+        self.records.place_and_digest(row as usize)
     }
 
     /// Return the place of a record; `None` for a row out of range.
@@ -218,4 +211,148 @@ fn spread(mut values: Vec<u64>) -> Option<[u64; 4]> {
     values.sort_unstable();
     let last = values.len().checked_sub(1)?;
     Some([0, last / 2, last * 9 / 10, last].map(|at| values[at]))
+}
+
+/// Counts by name, of a limited number of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameCounts {
+    /// Counts by name.
+    pub named: BTreeMap<String, u64>,
+    /// Count of all further names.
+    pub other: u64,
+    /// Count without a name.
+    pub without: u64,
+    bytes: usize,
+}
+
+impl NameCounts {
+    pub(crate) fn add(&mut self, name: Option<&str>) {
+        let Some(name) = name else { return self.without += 1 };
+        let (names, bytes) = LISTED;
+        if let Some(count) = self.named.get_mut(name) {
+            *count += 1;
+        } else if self.named.len() < names && self.bytes + name.len() <= bytes {
+            self.bytes += name.len();
+            self.named.insert(name.to_owned(), 1);
+        } else {
+            self.other += 1;
+        }
+    }
+}
+
+/// Counts of one file.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Number of rows: records and rejected rows.
+    pub read: u64,
+    /// Rejected rows, by reason.
+    pub bad: BTreeMap<RejectReason, u64>,
+    /// Places of the first of them.
+    pub places: Vec<Bad>,
+    /// Blank lines: not rows.
+    pub blank: u64,
+    /// Lines with several concatenated records; all were read.
+    pub welded: u64,
+    /// Records with a duplicate of a wanted key; the last one counts.
+    pub duplicate_keys: u64,
+    /// Records without an id, for which the hash of their bytes is used.
+    pub without_id: u64,
+    /// Records with a domain that is a list, an object or invalid text, if the caller did not name the
+    /// domain: they have none.
+    pub unusable_domains: u64,
+    /// First place of each kind of order.
+    pub orders: OrderKinds,
+}
+
+impl Account {
+    /// Add the counts of the next range of the file.
+    pub fn add(&mut self, tally: &FileTally, lines_before: u64) {
+        self.read += tally.rows + tally.bad.values().sum::<u64>();
+        for (&reason, &count) in &tally.bad {
+            *self.bad.entry(reason).or_default() += count;
+        }
+        let room = PLACES_KEPT - self.places.len();
+        self.places.extend(
+            tally.places.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..bad.clone() }),
+        );
+        self.blank += tally.blank;
+        self.welded += tally.welded;
+        self.duplicate_keys += tally.duplicate_keys;
+        self.without_id += tally.without_id;
+        self.unusable_domains += tally.unusable_domains;
+        self.orders.add(tally.orders, lines_before);
+    }
+}
+
+/// Summary of a stream beyond the records in its log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Streamed {
+    /// Facts about the bytes of the stream.
+    pub origin: PipeFacts,
+    /// Rewards, and the target over them.
+    pub facts: StreamSummary,
+    /// Records by domain.
+    pub domains: NameCounts,
+    /// Records without a group.
+    pub ungrouped: u64,
+}
+
+impl Log {
+    /// Replace the reward by these components, and by a reward beside them.
+    ///
+    /// # Errors
+    /// [`Error::Draw`](crate::Error::Draw) for a column of another length.
+    pub fn with_components(mut self, components: Vec<Vec<f64>>, reward: Option<Vec<f64>>) -> Result<Self> {
+        components.iter().chain(&reward).try_for_each(|column| self.check("reward", column.len()))?;
+        self.shared.clear();
+        self.components = components;
+        self.reward = reward;
+        Ok(self)
+    }
+
+    /// Replace the groups.
+    ///
+    /// # Errors
+    /// As [`Log::with_components`].
+    pub fn with_group(mut self, group: Category) -> Result<Self> {
+        self.check("group", group.codes().len())?;
+        self.group = group;
+        Ok(self)
+    }
+
+    /// Replace the domains.
+    ///
+    /// # Errors
+    /// As [`Log::with_components`].
+    pub fn with_domain(mut self, domain: Category) -> Result<Self> {
+        self.check("domain", domain.codes().len())?;
+        self.domain = domain;
+        Ok(self)
+    }
+
+    fn check(&self, what: &'static str, got: usize) -> Result<()> {
+        let wanted = self.len();
+        if got == wanted { Ok(()) } else { Err(karl_core::Error::Length { what, got, wanted }.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_those_that_are_held_are_counted_together() {
+        let mut counts = NameCounts::default();
+        let (names, bytes) = LISTED;
+        for at in 0..names + 7 {
+            counts.add(Some(&at.to_string()));
+            counts.add(Some("3"));
+            counts.add(None);
+        }
+        assert_eq!((counts.named.len(), counts.other, counts.without), (names, 7, names as u64 + 7));
+        assert_eq!(counts.named["3"], names as u64 + 8);
+        let mut counts = NameCounts::default();
+        counts.add(Some(&"x".repeat(bytes + 1)));
+        assert_eq!((counts.named.len(), counts.other), (0, 1));
+    }
 }
