@@ -1,15 +1,18 @@
-//! Catalogue of an archive: one JSON line a frame, in the order of collection.
+//! Catalogue of an archive: one JSON line a frame, in the order of collection, and the lock that keeps a second
+//! collection away.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use karl_log::atomic_output::sync;
+use karl_log::cancel::Watch;
 use karl_log::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::lock;
 use crate::git::Snapshot;
 
 /// Name of the catalogue. Without the suffix of a log, so that `convert` passes it by.
@@ -73,7 +76,7 @@ pub struct CatalogueEntry {
 
 /// File of an archive: the end of its frames, and the agent's file that grew it last.
 #[derive(Default)]
-struct Stored {
+struct StoredFile {
     end: u64,
     path: String,
 }
@@ -84,7 +87,7 @@ pub struct Catalogue {
     file: File,
     size: u64,
     latest: HashMap<String, CatalogueEntry>,
-    members: HashMap<String, Stored>,
+    members: HashMap<String, StoredFile>,
     streams: HashMap<(String, String), String>,
     pending: Vec<CatalogueEntry>,
 }
@@ -224,10 +227,41 @@ fn refuse_others(archive: &Path) -> Result<()> {
     let io = |error| Error::io("list", archive, error);
     for name in fs::read_dir(archive).map_err(io)? {
         let name = name.map_err(io)?.file_name();
-        if name != lock::NAME {
+        if name != LOCK_NAME {
             let problem = format!("holds {}, but no catalogue of an archive", name.display());
             return Err(Error::Foreign { path: archive.to_path_buf(), problem });
         }
     }
     Ok(())
+}
+
+/// Name of the lock file.
+pub(super) const LOCK_NAME: &str = ".lock";
+
+/// Number and length of waits for another collection: a minute.
+const LOCK_WAITS: (usize, Duration) = (1200, Duration::from_millis(50));
+
+/// Lock of an archive, held until it is dropped, and released by the system if its process is killed.
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Wait for the lock.
+    pub(super) fn acquire(archive: &Path, watch: &Watch) -> Result<Self> {
+        let path = archive.join(LOCK_NAME);
+        let io = |error| Error::io("lock", &path, error);
+        // The file stays: a lock on a file that was removed would exclude nobody who makes it anew.
+        let file = File::options().create(true).append(true).open(&path).map_err(io)?;
+        for _ in 0..LOCK_WAITS.0 {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(TryLockError::WouldBlock) => thread::sleep(LOCK_WAITS.1),
+                Err(TryLockError::Error(error)) => return Err(io(error)),
+            }
+            watch.advance(0)?;
+        }
+        let problem = "another collection has held it for a minute; wait for it, or end it".to_owned();
+        Err(Error::Taken { path: archive.to_path_buf(), problem })
+    }
 }

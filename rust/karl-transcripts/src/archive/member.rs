@@ -1,19 +1,23 @@
-//! File of an archive: frames, each on the disk before the catalogue has an entry of it.
+//! File of an archive: zstd frames, each on the disk before the catalogue has an entry of it, with the facts about
+//! the session in their lines.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use karl_core::rng::id128;
 use karl_log::atomic_output::sync;
 use karl_log::error::{Error, Result};
-use karl_log::input::codec::Codec;
-use karl_log::input::codec::{undamaged, unpacked};
+use karl_log::input::codec::{Codec, undamaged, unpacked};
+use memchr::memmem::Finder;
+use memchr::{memchr, memchr_iter};
+use serde::Deserialize;
+use serde_json::Value;
+use twox_hash::XxHash3_128;
+use zstd::Encoder;
 
-use super::fault::ArchiveFault;
-use super::frame::{self, OpenFrame, WrittenFrame};
-use super::source::is_record;
+use super::source::{BLOCK, is_record};
 
 /// File of an archive, open at its end.
 pub(super) struct ArchiveMember {
@@ -60,7 +64,7 @@ impl ArchiveMember {
     /// Take over frames without an entry: as they are if they are whole, else the whole records in them.
     fn recover(&mut self, size: u64) -> Result<WrittenFrame> {
         let frames = self.part(self.end, size).and_then(|frames| unpacked(frames, Codec::Zstd));
-        match frames.and_then(frame::read) {
+        match frames.and_then(read) {
             Ok(written) => {
                 self.end = size;
                 Ok(written)
@@ -196,4 +200,293 @@ pub(super) fn each_line<E: From<io::Error>>(
         line.clear();
     }
     Ok(())
+}
+
+/// Level of compression: that of zstd by default.
+const LEVEL: i32 = 3;
+
+/// Frame at the end of a file; there is none until something is written.
+pub(super) struct OpenFrame<'f> {
+    file: &'f File,
+    encoder: Option<Encoder<'static, &'f File>>,
+    tally: Tally,
+}
+
+/// Content of a frame that was written.
+#[derive(Default)]
+pub(super) struct WrittenFrame {
+    pub(super) bytes: u64,
+    pub(super) lines: u64,
+    pub(super) fingerprint: u128,
+    pub(super) facts: SessionFacts,
+}
+
+impl<'f> OpenFrame<'f> {
+    pub(super) fn new(file: &'f File) -> Self {
+        Self { file, encoder: None, tally: Tally::new() }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> std::result::Result<(), ArchiveFault> {
+        if self.encoder.is_none() {
+            self.encoder = Some(encoder(self.file).map_err(ArchiveFault::Write)?);
+        }
+        if let Some(encoder) = &mut self.encoder {
+            encoder.write_all(bytes).map_err(ArchiveFault::Write)?;
+        }
+        self.tally.add(bytes);
+        Ok(())
+    }
+
+    /// End the frame.
+    pub(super) fn end(self) -> std::result::Result<WrittenFrame, ArchiveFault> {
+        if let Some(encoder) = self.encoder {
+            encoder.finish().map_err(ArchiveFault::Write)?;
+        }
+        Ok(self.tally.end())
+    }
+}
+
+fn encoder(file: &File) -> io::Result<Encoder<'static, &File>> {
+    let mut encoder = Encoder::new(file, LEVEL)?;
+    encoder.include_checksum(true)?;
+    Ok(encoder)
+}
+
+/// Counts, hash and facts of bytes that pass by.
+struct Tally {
+    hash: XxHash3_128,
+    scanner: FactScanner,
+    bytes: u64,
+    lines: u64,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self { hash: XxHash3_128::new(), scanner: FactScanner::new(), bytes: 0, lines: 0 }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.hash.write(bytes);
+        self.scanner.scan(bytes);
+        self.bytes += bytes.len() as u64;
+        self.lines += memchr_iter(b'\n', bytes).count() as u64;
+    }
+
+    fn end(mut self) -> WrittenFrame {
+        // A last line without its line break is one too.
+        self.lines += u64::from(self.scanner.is_inside());
+        self.scanner.scan(b"\n");
+        let (fingerprint, facts) = (self.hash.finish_128(), self.scanner.facts);
+        WrittenFrame { bytes: self.bytes, lines: self.lines, fingerprint, facts }
+    }
+}
+
+/// Read frames that were written.
+pub(super) fn read(mut frames: impl Read) -> io::Result<WrittenFrame> {
+    let (mut tally, mut block) = (Tally::new(), vec![0; BLOCK]);
+    loop {
+        match frames.read(&mut block)? {
+            0 => return Ok(tally.end()),
+            count => tally.add(&block[..count]),
+        }
+    }
+}
+
+/// Longer lines are not parsed: they hold results of tools, not facts about the session.
+const LONGEST: usize = 1 << 20;
+
+/// Facts about a session.
+#[derive(Debug, Default)]
+pub(super) struct SessionFacts {
+    /// Session.
+    pub(super) id: Option<String>,
+    /// Session that started this one.
+    pub(super) parent: Option<String>,
+    /// Working directory.
+    pub(super) directory: Option<String>,
+    /// Last pull request.
+    pub(super) pull_request: Option<String>,
+}
+
+/// Lines that pass by, with the part of the last one.
+pub(super) struct FactScanner {
+    pub(super) facts: SessionFacts,
+    part: Vec<u8>,
+    directory: Finder<'static>,
+    link: Finder<'static>,
+}
+
+/// Keys of a line that name its session and where it works: Claude Code and Gemini CLI in the line, Codex in
+/// its payload, Copilot CLI in its data.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Keys {
+    #[serde(rename = "type")]
+    kind: Value,
+    #[serde(rename = "sessionId", alias = "session_id")]
+    session: Value,
+    #[serde(rename = "agentId")]
+    agent: Value,
+    cwd: Value,
+    #[serde(rename = "prUrl")]
+    link: Value,
+    payload: Value,
+    data: Value,
+}
+
+impl FactScanner {
+    pub(super) fn new() -> Self {
+        Self {
+            facts: SessionFacts::default(),
+            part: Vec::new(),
+            directory: Finder::new(br#""cwd""#),
+            link: Finder::new(br#""pr-link""#),
+        }
+    }
+
+    /// Return whether the last line has no line break yet.
+    pub(super) fn is_inside(&self) -> bool {
+        !self.part.is_empty()
+    }
+
+    /// Take the next bytes.
+    pub(super) fn scan(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = memchr(b'\n', bytes) {
+            if self.part.is_empty() {
+                self.line(&bytes[..end]);
+            } else {
+                self.keep(&bytes[..end]);
+                let part = std::mem::take(&mut self.part);
+                self.line(&part);
+            }
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = (LONGEST + 1).saturating_sub(self.part.len());
+        self.part.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let is_wanted = self.link.find(line).is_some()
+            || (self.facts.directory.is_none() && self.directory.find(line).is_some());
+        if line.len() <= LONGEST
+            && is_wanted
+            && let Ok(keys) = serde_json::from_slice(line)
+        {
+            self.facts.take(&keys);
+        }
+    }
+}
+
+impl SessionFacts {
+    fn take(&mut self, keys: &Keys) {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let own = |key: &str| text(&keys.payload[key]).or_else(|| text(&keys.data[key]));
+        if keys.kind == "pr-link" {
+            self.pull_request = text(&keys.link).or_else(|| self.pull_request.take());
+        }
+        let cwd = text(&keys.cwd).or_else(|| own("cwd")).or_else(|| text(&keys.data["context"]["cwd"]));
+        self.directory = self.directory.take().or(cwd);
+        if self.id.is_some() {
+            return;
+        }
+        let session = text(&keys.session).or_else(|| own("id")).or_else(|| own("sessionId"));
+        (self.id, self.parent) = match text(&keys.agent) {
+            Some(agent) => (session.as_ref().map(|session| format!("{session}/{agent}")), session),
+            None => (session, parent(&keys.payload)),
+        };
+    }
+}
+
+/// Return the session that started a sub-agent of Codex.
+fn parent(payload: &Value) -> Option<String> {
+    let spawned = &payload["source"]["subagent"]["thread_spawn"]["parent_thread_id"];
+    [&payload["parent_thread_id"], spawned].into_iter().find_map(Value::as_str).map(str::to_owned)
+}
+
+/// Fault of the agent's file, which leaves it to the next collection, or of the archive, which ends this one.
+#[derive(Debug)]
+pub(super) enum ArchiveFault {
+    /// The agent's file cannot be read.
+    Read(io::Error),
+    /// The archive's file cannot be written.
+    Write(io::Error),
+    /// Any other that ends the collection.
+    Archive(Error),
+}
+
+impl From<io::Error> for ArchiveFault {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+impl From<Error> for ArchiveFault {
+    fn from(error: Error) -> Self {
+        Self::Archive(error)
+    }
+}
+
+impl ArchiveFault {
+    /// Return whether the file may be read a moment later: it changed while it was read.
+    pub(super) fn is_transient(&self) -> bool {
+        matches!(self, Self::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof)
+    }
+
+    /// Return whether the agent removed the file.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, Self::Read(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FactScanner;
+
+    #[test]
+    fn facts_are_found_wherever_a_block_ends() {
+        let text = concat!(
+            r#"{"type":"user","sessionId":"s","cwd":"/w","uuid":"u"}"#,
+            "\n",
+            r#"{"type":"pr-link","sessionId":"s","prUrl":"https://h/pull/1"}"#,
+            "\n"
+        );
+        for cut in 0..text.len() {
+            let mut scanner = FactScanner::new();
+            scanner.scan(&text.as_bytes()[..cut]);
+            scanner.scan(&text.as_bytes()[cut..]);
+            let facts = scanner.facts;
+            assert_eq!(facts.id.as_deref(), Some("s"));
+            assert_eq!(facts.directory.as_deref(), Some("/w"));
+            assert_eq!(facts.pull_request.as_deref(), Some("https://h/pull/1"));
+        }
+    }
+
+    #[test]
+    fn a_sub_agent_names_its_parent() {
+        for (line, id, parent) in [
+            (r#"{"type":"user","sessionId":"s","agentId":"a","cwd":"/"}"#, "s/a", Some("s")),
+            (
+                r#"{"type":"session_meta","payload":{"id":"c","cwd":"/","source":{"subagent":{"thread_spawn":{"parent_thread_id":"p"}}}}}"#,
+                "c",
+                Some("p"),
+            ),
+            (
+                r#"{"type":"session_meta","payload":{"id":"c","cwd":"/","parent_thread_id":"q"}}"#,
+                "c",
+                Some("q"),
+            ),
+            (r#"{"type":"session_meta","payload":{"id":"c","cwd":"/","source":"cli"}}"#, "c", None),
+            (r#"{"type":"session.start","data":{"sessionId":"c","context":{"cwd":"/"}}}"#, "c", None),
+        ] {
+            let mut scanner = FactScanner::new();
+            scanner.scan(format!("{line}\n").as_bytes());
+            assert_eq!(scanner.facts.id.as_deref(), Some(id));
+            assert_eq!(scanner.facts.parent.as_deref(), parent);
+            assert_eq!(scanner.facts.directory.as_deref(), Some("/"));
+        }
+    }
 }

@@ -1,9 +1,8 @@
 //! Lines of a file that `git blame` follows back to one commit.
 
 use super::history::{At, History};
-use super::patch::unquoted;
-use super::refusal::Refusal;
-use super::repository::Repository;
+use super::patch::unquote;
+use super::repository::{Refusal, Repository};
 
 /// Place of a line in a commit: path and number.
 pub(crate) type Place = (Vec<u8>, usize);
@@ -54,7 +53,7 @@ fn parse(output: &[u8], origin: &str) -> Vec<Place> {
         } else if let Some(rest) = line.strip_prefix(origin.as_bytes()) {
             number = std::str::from_utf8(rest).ok().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
         } else if let (Some(name), Some(_)) = (line.strip_prefix(b"filename "), number) {
-            path = unquoted(name);
+            path = unquote(name);
         }
     }
     places

@@ -1,11 +1,15 @@
 //! Commits of a repository since a moment: their parents, times, messages and files, and the trunk.
 
 use std::collections::HashMap;
+use std::path::Path;
+use std::sync::LazyLock;
 
+use karl_log::cancel::Watch;
 use karl_log::parallel;
+use regex::Regex;
+use serde::Deserialize;
 
-use super::refusal::Refusal;
-use super::repository::Repository;
+use super::repository::{Refusal, Repository};
 
 /// Number of a commit in a history; the newest is 0.
 pub(crate) type At = usize;
@@ -217,4 +221,237 @@ pub(super) fn commits(output: &[u8]) -> Vec<Commit> {
         ..Commit::default()
     };
     fields.chunks_exact(5).map(commit).collect()
+}
+
+/// Commits of a repository's trunk, newest first.
+pub(crate) struct CommitLog<'w> {
+    repository: Repository<'w>,
+    /// Commits.
+    pub(crate) commits: Vec<Commit>,
+}
+
+impl<'w> CommitLog<'w> {
+    /// Read the commits of a repository, which may be bare, or of any folder inside of one.
+    pub(crate) fn read(path: &Path, watch: &'w Watch) -> Result<Self, Refusal> {
+        let repository = Repository::open(path, watch)?;
+        let output = repository.git.run(&["log", "--topo-order", "-z", FIELDS, &repository.tips[0]], b"")?;
+        Ok(Self { commits: commits(&output), repository })
+    }
+
+    /// Return the number of files that each commit changes.
+    pub(crate) fn file_counts(
+        &self,
+        hashes: &[&str],
+        threads: usize,
+    ) -> Result<HashMap<String, usize>, Refusal> {
+        let arguments = ["diff-tree", "--stdin", "-r", "-z", "--root", "--no-renames", "--no-abbrev"];
+        let mut counts = HashMap::new();
+        for output in batches(&self.repository, &arguments, hashes, threads, |output| output)? {
+            let mut current = String::new();
+            let mut tokens = output.split(|&byte| byte == 0).filter(|token| !token.is_empty());
+            while let Some(token) = tokens.next() {
+                // A colon opens the facts of a file, and its path follows; anything else is a hash.
+                if token.starts_with(b":") {
+                    *counts.entry(current.clone()).or_default() += usize::from(tokens.next().is_some());
+                } else {
+                    current = String::from_utf8_lossy(token).into_owned();
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Return the diff of each commit against its parent, with three lines of context.
+    pub(crate) fn diffs(&self, hashes: &[&str]) -> Result<HashMap<String, Vec<u8>>, Refusal> {
+        let arguments = [
+            "diff-tree",
+            "--stdin",
+            "-p",
+            "-U3",
+            "-M",
+            "--root",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+        ];
+        let output = self.repository.git.run(&arguments, (hashes.join("\n") + "\n").as_bytes())?;
+        let (mut diffs, mut current) = (HashMap::<String, Vec<u8>>::new(), None);
+        for line in output.split_inclusive(|&byte| byte == b'\n') {
+            // A line of a diff begins with a word or a mark, so that a bare hash opens the next commit.
+            if let Some(hash) = hashes.iter().find(|hash| line.strip_suffix(b"\n") == Some(hash.as_bytes())) {
+                current = Some(*hash);
+            } else if let Some(hash) = current {
+                diffs.entry(hash.to_owned()).or_default().extend_from_slice(line);
+            }
+        }
+        Ok(diffs)
+    }
+}
+
+/// Words in the keys of such trailers: `Entire-Checkpoint`, `Claude-Session`, `Conversation-Id`.
+const KEYS: [&str; 3] = ["session", "checkpoint", "conversation"];
+
+/// Fewest characters of an id.
+const SHORTEST: usize = 8;
+
+/// Return the ids in the trailers of a message. The last part of an address counts as an id too.
+pub(crate) fn session_ids(message: &str) -> impl Iterator<Item = &str> {
+    let trailers =
+        message.lines().filter_map(|line| line.split_once(": ")).filter(|(key, _)| names_session(key));
+    trailers.flat_map(|(_, value)| value.split([' ', ',', '/'])).filter(|id| id.len() >= SHORTEST)
+}
+
+fn names_session(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && KEYS.iter().any(|word| key.contains(word))
+}
+
+/// Pull request, as `gh pr view --json number,state,mergedAt,mergeCommit,commits,headRefName` writes it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PullRequest {
+    /// Number.
+    pub number: u64,
+    /// `OPEN`, `CLOSED` or `MERGED`.
+    pub state: String,
+    /// Time of the merge.
+    pub merged_at: Option<String>,
+    /// Commit that the merge made.
+    pub merge_commit: Option<Oid>,
+    /// Commits of the branch.
+    pub commits: Vec<Oid>,
+    /// Name of the branch.
+    pub head_ref_name: String,
+}
+
+/// Hash of a commit.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Oid {
+    /// Hash.
+    pub oid: String,
+}
+
+impl PullRequest {
+    /// Parse what `gh` wrote: one pull request, or a list of them.
+    ///
+    /// # Errors
+    /// If the text is of another form.
+    pub fn parse(text: &[u8]) -> Result<Vec<Self>, serde_json::Error> {
+        match serde_json::from_slice(text) {
+            Ok(all) => Ok(all),
+            Err(_) => serde_json::from_slice(text).map(|one| vec![one]),
+        }
+    }
+
+    /// Return 1 if it was merged, 0 if it was closed without; `None` if it is open.
+    fn verdict(&self) -> Option<f64> {
+        let is_merged = self.state == "MERGED" || self.merged_at.is_some();
+        if is_merged { Some(1.0) } else { (self.state == "CLOSED").then_some(0.0) }
+    }
+
+    fn holds(&self, history: &History, at: At) -> bool {
+        let hash = &history.commits[at].hash;
+        let landed = history.commits[at].landed.map(|landed| &history.commits[landed].hash);
+        self.commits.iter().chain(&self.merge_commit).any(|oid| oid.oid == *hash || Some(&oid.oid) == landed)
+            || pull_request(history, at) == Some(self.number)
+    }
+}
+
+/// Merge, or its absence, of a commit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Merge {
+    /// 1 if merged, 0 if closed without merging.
+    pub(crate) value: f64,
+    /// Reason in words.
+    pub(crate) why: String,
+}
+
+/// Return the merge of a commit: of its pull request as `gh` has it, or the merge commit that brought it to the
+/// trunk.
+pub(crate) fn merge(history: &History, requests: &[PullRequest], at: At) -> Option<Merge> {
+    if let Some(request) = requests.iter().find(|request| request.holds(history, at)) {
+        let why = format!("pull request #{} is {}", request.number, request.state.to_lowercase());
+        return request.verdict().map(|value| Merge { value, why });
+    }
+    let landed = history.commits[at].landed?;
+    let merge = &history.commits[landed];
+    if landed != at && merge.is_merge() && !is_pull(merge) {
+        return Some(Merge { value: 1.0, why: format!("merged by {}", merge.hash) });
+    }
+    let number = pull_request(history, at)?;
+    Some(Merge { value: 1.0, why: format!("pull request #{number}, in the subject") })
+}
+
+/// Return whether a merge is of a branch with its own remote: what it brings came without a review.
+fn is_pull(merge: &Commit) -> bool {
+    let subject = merge.subject();
+    subject.starts_with("Merge remote-tracking branch")
+        || subject.starts_with("Merge branch '") && subject.contains("' of ")
+}
+
+/// Subjects of GitHub: a squash names its pull request at the end, a merge at the beginning.
+static SQUASH: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\(#(\d+)\)$").ok());
+static MERGE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^Merge pull request #(\d+) ").ok());
+
+/// Return the number of the pull request that brought a commit to the trunk.
+pub(crate) fn pull_request(history: &History, at: At) -> Option<u64> {
+    let number = |pattern: &Option<Regex>, at: At| {
+        pattern.as_ref()?.captures(history.commits[at].subject())?[1].parse().ok()
+    };
+    let landed = history.commits[at].landed?;
+    number(&MERGE, landed).or_else(|| number(&SQUASH, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_sessions_in_trailers() {
+        let message = "Fix session: handling\n\nSee https://x/1234567890.\n\nEntire-Checkpoint: 0e6b66910244\n\
+                       Claude-Session: https://claude.ai/code/session_01ABCdef\nSigned-off-by: Someone 1234567890\n";
+        assert_eq!(
+            session_ids(message).collect::<Vec<_>>(),
+            ["0e6b66910244", "claude.ai", "session_01ABCdef"]
+        );
+    }
+
+    fn history() -> History {
+        let commit = |subject: &str, parents: usize, landed| Commit {
+            hash: format!("{subject:0<40}"),
+            parents: vec![String::new(); parents],
+            message: format!("{subject}\n\nbody"),
+            landed: Some(landed),
+            ..Commit::default()
+        };
+        let commits = vec![
+            commit("Merge pull request #7 from o/branch", 2, 0),
+            commit("work", 1, 0),
+            commit("Squash (#8)", 1, 2),
+            commit("direct", 1, 3),
+            commit("Merge branch 'main' of host", 2, 4),
+            commit("pulled", 1, 4),
+        ];
+        History { commits, ..History::default() }
+    }
+
+    #[test]
+    fn merges_of_pull_requests_squashes_and_pulls() {
+        let history = history();
+        let value = |at| merge(&history, &[], at).map(|merge| merge.value);
+        assert_eq!([1, 2, 3, 5].map(value), [Some(1.0), Some(1.0), None, None]);
+    }
+
+    #[test]
+    fn what_gh_saved_comes_first() {
+        let history = history();
+        let text = br#"[{"number": 7, "state": "CLOSED", "mergedAt": null}, {"number": 9, "state": "OPEN"}]"#;
+        let requests = PullRequest::parse(text).unwrap();
+        assert_eq!(merge(&history, &requests, 1).map(|merge| merge.value), Some(0.0));
+        let one = PullRequest::parse(br#"{"number": 1, "state": "MERGED", "mergeCommit": null}"#).unwrap();
+        assert_eq!((one.len(), one[0].verdict()), (1, Some(1.0)));
+        assert!(PullRequest::parse(b"5").is_err());
+    }
 }

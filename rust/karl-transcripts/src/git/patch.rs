@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lines::LineHash;
+use twox_hash::XxHash3_64;
 
 /// Change of one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ struct Paths {
 impl Paths {
     /// Read a header: `--- a/path`, `+++ b/path`, `+++ /dev/null`.
     fn read(&mut self, line: &[u8]) {
-        let path = |rest: &[u8], side: &[u8]| unquoted(rest).strip_prefix(side).map(<[u8]>::to_vec);
+        let path = |rest: &[u8], side: &[u8]| unquote(rest).strip_prefix(side).map(<[u8]>::to_vec);
         if let Some(rest) = line.strip_prefix(b"--- ") {
             self.old = path(rest, b"a/");
         } else if let Some(rest) = line.strip_prefix(b"+++ ") {
@@ -136,7 +136,7 @@ impl Paths {
 
 /// Return a path as it is: git puts one with odd characters in quotes, with the escapes of C; behind one
 /// with spaces it puts a tab.
-pub(super) fn unquoted(text: &[u8]) -> Vec<u8> {
+pub(super) fn unquote(text: &[u8]) -> Vec<u8> {
     let text = text.strip_suffix(b"\t").unwrap_or(text);
     let Some(inner) = text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
         return text.to_vec();
@@ -144,12 +144,12 @@ pub(super) fn unquoted(text: &[u8]) -> Vec<u8> {
     let mut bytes = inner.iter().copied();
     let mut path = Vec::with_capacity(inner.len());
     while let Some(byte) = bytes.next() {
-        path.push(if byte == b'\\' { escaped(&mut bytes) } else { byte });
+        path.push(if byte == b'\\' { unescape(&mut bytes) } else { byte });
     }
     path
 }
 
-fn escaped(bytes: &mut impl Iterator<Item = u8>) -> u8 {
+fn unescape(bytes: &mut impl Iterator<Item = u8>) -> u8 {
     let digit = |byte: u8| byte.wrapping_sub(b'0') & 7;
     match bytes.next().unwrap_or(b'\\') {
         b'n' => b'\n',
@@ -165,6 +165,61 @@ fn escaped(bytes: &mut impl Iterator<Item = u8>) -> u8 {
         }
         other => other,
     }
+}
+
+/// Hash of a line without its white space. The lowest bit is set if the line is distinctive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LineHash(u64);
+
+/// Fewest bytes of a distinctive line: `}`, `end` and `else:` are in every file.
+const DISTINCTIVE: usize = 8;
+
+impl LineHash {
+    /// Return a line; `None` if it is blank. Formatters and `git blame -w` change white space only.
+    pub(crate) fn new(text: &[u8]) -> Option<Self> {
+        let dense: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let is_distinctive = dense.len() >= DISTINCTIVE && dense.iter().any(u8::is_ascii_alphanumeric);
+        let hash = XxHash3_64::oneshot(&dense) & !1;
+        (!dense.is_empty()).then_some(Self(hash | u64::from(is_distinctive)))
+    }
+
+    /// Return whether the line is long enough to say where it is from.
+    pub(crate) fn is_distinctive(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// Return whether a program wrote a file: lock files and generated code. Nobody's work is judged by them.
+pub(crate) fn is_generated(path: &[u8]) -> bool {
+    const NAMES: [&[u8]; 9] = [
+        b"package-lock.json",
+        b"npm-shrinkwrap.json",
+        b"pnpm-lock.yaml",
+        b"go.sum",
+        b"packages.lock.json",
+        b"Package.resolved",
+        b"bun.lockb",
+        b"gradle.lockfile",
+        b"flake.lock",
+    ];
+    const ENDS: [&[u8]; 10] = [
+        b".lock",
+        b".min.js",
+        b".min.css",
+        b".map",
+        b".pb.go",
+        b"_pb2.py",
+        b"_pb2.pyi",
+        b".pb.cc",
+        b".pb.h",
+        b".snap",
+    ];
+    const FOLDERS: [&[u8]; 3] = [b"node_modules", b"vendor", b"dist"];
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    let mut folders = path.split(|&byte| byte == b'/').rev().skip(1);
+    NAMES.contains(&name)
+        || ENDS.iter().any(|end| name.ends_with(end))
+        || folders.any(|folder| FOLDERS.contains(&folder))
 }
 
 #[cfg(test)]
@@ -198,8 +253,8 @@ mod tests {
 
     #[test]
     fn paths_with_line_breaks_escapes_and_spaces() {
-        assert_eq!(unquoted(br#""a/x\ny\t\"\\\303\251\033[31m""#), "a/x\ny\t\"\\é\u{1b}[31m".as_bytes());
-        assert_eq!(unquoted(b"a/two words\t"), b"a/two words");
+        assert_eq!(unquote(br#""a/x\ny\t\"\\\303\251\033[31m""#), "a/x\ny\t\"\\é\u{1b}[31m".as_bytes());
+        assert_eq!(unquote(b"a/two words\t"), b"a/two words");
         let output = format!("{HASH}\n--- /dev/null\n+++ \"b/x\\ny\"\n@@ -0,0 +1 @@\n+one\n");
         assert_eq!(patches(&output)[0].1.files[&1], change(&[], &["one"]));
     }
@@ -210,5 +265,30 @@ mod tests {
         assert!(patch(&["a"], &["b"]).is_inverse_of(&patch(&["b"], &["a"])));
         assert!(!patch(&["a"], &["b"]).is_inverse_of(&patch(&["b"], &["c"])));
         assert!(!Patch::default().is_inverse_of(&Patch::default()));
+    }
+
+    #[test]
+    fn white_space_is_no_part_of_a_line() {
+        assert_eq!(LineHash::new(b"\treturn  x + 1 \r"), LineHash::new(b"return x+1"));
+        assert_ne!(LineHash::new(b"return x+2"), LineHash::new(b"return x+1"));
+        assert_eq!(LineHash::new(b" \t\r"), None);
+    }
+
+    #[test]
+    fn short_lines_and_punctuation_are_not_distinctive() {
+        let is_distinctive = |text: &[u8]| LineHash::new(text).is_some_and(LineHash::is_distinctive);
+        assert!(
+            is_distinctive(b"return x+1") && !is_distinctive(b"  else:") && !is_distinctive(b"// ---------")
+        );
+    }
+
+    #[test]
+    fn files_that_a_program_wrote() {
+        for path in ["Cargo.lock", "web/package-lock.json", "a/vendor/b.go", "api/x.pb.go"] {
+            assert!(is_generated(path.as_bytes()), "{path}");
+        }
+        for path in ["src/lock.rs", "vendored.py", "dist.py"] {
+            assert!(!is_generated(path.as_bytes()), "{path}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use karl_log::format::Component;
 use super::outcome::{Evidence, Outcome};
 use super::verdict::{Run, RunVerdict, runs, verdict};
 use crate::tool_calls::edits::EditedFile;
-use crate::tool_calls::processes::{Action, Ran};
+use crate::tool_calls::processes::{Action, ExecutedCall};
 use crate::tool_calls::shell::{CommandLine, TreeChange, shell_edits, tree_change};
 
 /// Components that come from runs.
@@ -18,7 +18,7 @@ type Last = [Option<(f64, Evidence, Option<i64>)>; CHECKS.len()];
 
 /// Set the components of the last runs after the last edit; return the time of each.
 pub(crate) fn checks(
-    calls: &[Ran<'_>],
+    calls: &[ExecutedCall<'_>],
     directory: Option<&Path>,
     outcome: &mut Outcome,
 ) -> [Option<i64>; CHECKS.len()] {
@@ -104,7 +104,7 @@ impl Checks<'_> {
     }
 
     /// Read a command line: its edits void earlier runs, its runs replace them.
-    fn shell(&mut self, line: &CommandLine, ran: &Ran<'_>) {
+    fn shell(&mut self, line: &CommandLine, ran: &ExecutedCall<'_>) {
         let runs: Vec<(usize, Run)> = line
             .steps
             .iter()
@@ -128,7 +128,7 @@ impl Checks<'_> {
     }
 
     /// Note the verdict of a run.
-    fn run(&mut self, run: &Run, verdict: RunVerdict, ran: &Ran<'_>) {
+    fn run(&mut self, run: &Run, verdict: RunVerdict, ran: &ExecutedCall<'_>) {
         let Some(slot) = CHECKS.iter().position(|check| *check == run.component()) else { return };
         if self.tree.away {
             return;

@@ -6,7 +6,7 @@ use karl_log::format::Component;
 
 use super::outcome::{Evidence, Outcome};
 use crate::convert::EntireMetadata;
-use crate::tool_calls::session::SessionWork;
+use crate::tool_calls::SessionWork;
 
 /// Take over what the files beside a transcript say of its session: the share of the committed lines that the
 /// agent wrote, and the checkpoints that trailers of commits may name.

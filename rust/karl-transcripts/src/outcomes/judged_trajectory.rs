@@ -5,7 +5,7 @@ use karl_log::columns::PackedPlace;
 use super::checks::CHECKS;
 use super::outcome::Outcome;
 use super::request::Request;
-use crate::tool_calls::session::SessionWork;
+use crate::tool_calls::SessionWork;
 
 /// Trajectory of a session or sub-agent.
 pub(super) struct JudgedTrajectory {

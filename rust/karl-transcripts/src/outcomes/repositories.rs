@@ -11,7 +11,7 @@ use super::judged_trajectory::JudgedTrajectory;
 use super::report::OutcomesReport;
 use super::settings::OutcomesSettings;
 use crate::git::{PullRequest, Refusal, Why, shared_directory};
-use crate::tool_calls::session::SessionWork;
+use crate::tool_calls::SessionWork;
 
 /// Compare sessions with the repositories that the user named, or with those of their working directories where
 /// these exist; add what they show to the outcomes.

@@ -26,8 +26,7 @@ use super::write::{FOREIGN_OUTCOME, OutcomeWriter, Rating};
 use crate::convert::output::Output;
 use crate::convert::tool_kind::{Classified, tell};
 use crate::convert::{self, ConvertSettings, Rate, convert};
-use crate::tool_calls::trajectory;
-use crate::tool_calls::{calls, work};
+use crate::tool_calls::{calls, collect_work, trajectory};
 
 /// Reason to drop a record that is not a trajectory.
 const NO_TRAJECTORY: &str = "no_trajectory";
@@ -132,7 +131,7 @@ fn read(row: &ScannedRow<'_>) -> std::result::Result<JudgedTrajectory, &'static 
     }
     let session = trajectory::with(row.record, |trajectory| {
         let calls = calls(trajectory);
-        let mut work = work(trajectory, &calls);
+        let mut work = collect_work(trajectory, &calls);
         let Judged { mut outcome, checked } = judge(trajectory, &calls);
         let parent = trajectory.parent.as_ref().map(|parent| parent.id.clone());
         if parent.is_none() {

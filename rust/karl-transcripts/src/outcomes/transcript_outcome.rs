@@ -8,7 +8,7 @@ use super::checks::{CHECKS, checks};
 use super::graders::by_benchmark;
 use super::next_turn::{self, TurnVerdict, next_turns};
 use super::outcome::{Evidence, Outcome};
-use crate::tool_calls::processes::Ran;
+use crate::tool_calls::processes::ExecutedCall;
 use crate::tool_calls::trajectory::{Trajectory, TrajectoryMessage};
 
 /// Outcome of a trajectory by its own text.
@@ -19,7 +19,7 @@ pub(super) struct Judged {
 }
 
 /// Return the components that the transcript itself shows.
-pub(super) fn judge(trajectory: &Trajectory<'_>, calls: &[Ran<'_>]) -> Judged {
+pub(super) fn judge(trajectory: &Trajectory<'_>, calls: &[ExecutedCall<'_>]) -> Judged {
     let mut outcome = Outcome::default();
     by_benchmark(trajectory, &mut outcome);
     let directory = trajectory.source.cwd.as_deref().map(Path::new);
@@ -30,7 +30,7 @@ pub(super) fn judge(trajectory: &Trajectory<'_>, calls: &[Ran<'_>]) -> Judged {
 }
 
 /// Set `interrupted`: the user stopped a turn, or refused a call.
-fn interrupted(trajectory: &Trajectory<'_>, calls: &[Ran<'_>], outcome: &mut Outcome) {
+fn interrupted(trajectory: &Trajectory<'_>, calls: &[ExecutedCall<'_>], outcome: &mut Outcome) {
     let refused = calls.iter().find(|ran| ran.is_refused_by_user());
     let stopped = trajectory.messages.iter().position(|message| message.interrupted);
     let (value, evidence) = match (refused, stopped) {

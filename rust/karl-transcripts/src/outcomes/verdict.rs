@@ -3,7 +3,7 @@
 use karl_log::format::Component;
 
 use super::runners::{OutputContext, Reading, Runner, Target, all, read, targets};
-use crate::tool_calls::processes::Ran;
+use crate::tool_calls::processes::ExecutedCall;
 use crate::tool_calls::shell::{CommandLine, SimpleCommand, program};
 
 /// Exit statuses that say nothing of the work: a timeout, no such command, a signal.
@@ -62,7 +62,13 @@ pub(super) enum RunVerdict {
 }
 
 /// Return the verdict of a run by the command at `at` of a line.
-pub(super) fn verdict(run: &Run, line: &CommandLine, at: usize, ran: &Ran<'_>, alone: bool) -> RunVerdict {
+pub(super) fn verdict(
+    run: &Run,
+    line: &CommandLine,
+    at: usize,
+    ran: &ExecutedCall<'_>,
+    alone: bool,
+) -> RunVerdict {
     let result = &ran.result;
     let begins = |line: &str| NOT_ENDED.iter().any(|text| line.starts_with(text));
     if result.unfinished || result.output.lines().any(begins) {
@@ -83,7 +89,13 @@ pub(super) fn verdict(run: &Run, line: &CommandLine, at: usize, ran: &Ran<'_>, a
 }
 
 /// Return the verdict of the exit status, where nothing hides it.
-fn by_status(run: &Run, line: &CommandLine, at: usize, ran: &Ran<'_>, code: Option<i64>) -> RunVerdict {
+fn by_status(
+    run: &Run,
+    line: &CommandLine,
+    at: usize,
+    ran: &ExecutedCall<'_>,
+    code: Option<i64>,
+) -> RunVerdict {
     // A target whose name does not say what it runs counts by the counts of tests alone, and without them it is
     // no run of tests.
     if matches!(run, Run::Script(_, target) if !target.by_status) {

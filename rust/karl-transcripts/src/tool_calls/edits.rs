@@ -20,6 +20,7 @@ const PATHS: [&str; 8] = [
 /// Keys of a whole new text, and of a text that takes the place of another.
 const WRITTEN: [&str; 6] = ["content", "contents", "file_text", "new_source", "code_edit", "file_content"];
 const NEW: [&str; 4] = ["new_string", "newString", "new_str", "replace"];
+
 const OLD: [&str; 4] = ["old_string", "oldString", "old_str", "search"];
 
 /// Keys of a patch in the form of Codex's `apply_patch`.
@@ -49,15 +50,15 @@ impl EditedFile {
 
     /// Replace a text by another.
     fn replace(&mut self, old: &str, new: &str) {
-        self.added.extend(beyond(old, new));
-        self.removed.extend(beyond(new, old));
+        self.added.extend(added_lines(old, new));
+        self.removed.extend(added_lines(new, old));
     }
 }
 
 /// Return the edits in the arguments of a tool call.
 pub(crate) fn edits(arguments: &Value) -> Vec<EditedFile> {
     if let Some(patch) = text(arguments, &PATCH).filter(|patch| patch.contains(BEGIN)) {
-        return patched(patch);
+        return patch_edits(patch);
     }
     let Some(path) = text(arguments, &PATHS) else { return Vec::new() };
     if let Some(whole) = text(arguments, &WRITTEN) {
@@ -81,7 +82,7 @@ fn text<'v>(value: &'v Value, keys: &[&str]) -> Option<&'v str> {
 }
 
 /// Return the lines of a text that another does not have, each as often as it has more of it.
-fn beyond(other: &str, text: &str) -> Vec<String> {
+fn added_lines(other: &str, text: &str) -> Vec<String> {
     let mut known: HashMap<&str, usize> = HashMap::new();
     other.lines().for_each(|line| *known.entry(line).or_default() += 1);
     let mut more = Vec::new();
@@ -98,7 +99,7 @@ fn beyond(other: &str, text: &str) -> Vec<String> {
 const BEGIN: &str = "*** Begin Patch";
 
 /// Return the edits of a patch in the form of `apply_patch`.
-pub(super) fn patched(patch: &str) -> Vec<EditedFile> {
+pub(super) fn patch_edits(patch: &str) -> Vec<EditedFile> {
     let mut files: Vec<EditedFile> = Vec::new();
     for line in patch.lines() {
         let heads = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_line_is_new_as_often_as_it_is_added() {
-        assert_eq!(beyond("a\nb\na", "a\na\na\nb\nc"), ["a", "c"]);
+        assert_eq!(added_lines("a\nb\na", "a\na\na\nb\nc"), ["a", "c"]);
         let [edit] = &edits(&json!({"file_path": "a", "old_string": "x\ny", "new_string": "y\nz"}))[..]
         else {
             panic!()

@@ -2,11 +2,11 @@
 
 pub(crate) mod edits;
 pub(crate) mod processes;
-pub mod session;
 pub(crate) mod shell;
 pub(crate) mod trajectory;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use karl_log::time::milliseconds;
@@ -14,13 +14,12 @@ use regex::Regex;
 use serde_json::Value;
 
 use self::edits::edits;
-use self::processes::{Action, CommandResult, ProcessCall, Ran, follow};
-use self::session::{FileEdit, NamedCommit, SessionWork};
+use self::processes::{Action, CommandResult, ExecutedCall, ProcessCall, follow};
 use self::shell::{CommandLine, command, shell_edits};
 use self::trajectory::{Text, ToolCall, Trajectory};
 
 /// Return the calls of a trajectory in order.
-pub(crate) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<Ran<'t>> {
+pub(crate) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<ExecutedCall<'t>> {
     let mut answers: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, message) in trajectory.messages.iter().enumerate() {
         if let Some(call) = message.tool_call_id.some() {
@@ -34,7 +33,7 @@ pub(crate) fn calls<'t>(trajectory: &'t Trajectory<'_>) -> Vec<Ran<'t>> {
             // Some tools use an id again once its call is answered.
             let answer = answers.get(id).and_then(|places| places.iter().find(|&&place| place > at));
             let result = answer.map(|&place| &trajectory.messages[place]);
-            ran.push(Ran {
+            ran.push(ExecutedCall {
                 id,
                 message: at,
                 answer: answer.copied(),
@@ -69,8 +68,57 @@ pub(super) fn seconds(moment: &Text<'_>) -> Option<i64> {
     milliseconds(moment.as_str().as_bytes()).map(|moment| moment.div_euclid(1000))
 }
 
+/// Work of one session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionWork {
+    /// Id of the session.
+    pub id: String,
+    /// Working directory.
+    pub directory: Option<PathBuf>,
+    /// Time of the first entry, in seconds since 1970.
+    pub start: Option<i64>,
+    /// Time of the last entry, in seconds since 1970.
+    pub end: Option<i64>,
+    /// Edits of files, in the order of the transcript.
+    pub edits: Vec<FileEdit>,
+    /// Commits that the output of `git commit` names.
+    pub named_commits: Vec<NamedCommit>,
+    /// Ids of sessions and checkpoints that a trailer of a commit may name.
+    pub trailers: Vec<String>,
+}
+
+/// Edit of one file.
+#[derive(Clone, Debug, Default)]
+pub struct FileEdit {
+    /// Path as the tool call has it.
+    pub path: String,
+    /// Lines written.
+    pub added: Vec<String>,
+    /// Lines removed, where the call has them.
+    pub removed: Vec<String>,
+    /// True if the file, or a folder of that name, was deleted.
+    pub deletes: bool,
+    /// Id of the tool call.
+    pub call: String,
+    /// Index of the call's message in the trajectory.
+    pub message: usize,
+    /// Time, in seconds since 1970.
+    pub time: Option<i64>,
+}
+
+/// Commit that the output of `git commit` names.
+#[derive(Clone, Debug, Default)]
+pub struct NamedCommit {
+    /// Hash, often abbreviated.
+    pub hash: String,
+    /// First line of the message.
+    pub subject: String,
+    /// Id of the tool call.
+    pub call: String,
+}
+
 /// Return the work in the calls of a trajectory.
-pub(super) fn work(trajectory: &Trajectory<'_>, calls: &[Ran<'_>]) -> SessionWork {
+pub(super) fn collect_work(trajectory: &Trajectory<'_>, calls: &[ExecutedCall<'_>]) -> SessionWork {
     let source = &trajectory.source;
     let mut work = SessionWork {
         id: trajectory.id.as_str().to_owned(),
@@ -109,7 +157,7 @@ static COMMITTED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?m)^\[[^\]\n]* ([0-9a-f]{7,40})\] (.*?)\r?$").ok());
 
 /// Return the commits that the output of a command line names.
-fn commits(line: &CommandLine, ran: &Ran<'_>) -> Vec<NamedCommit> {
+fn commits(line: &CommandLine, ran: &ExecutedCall<'_>) -> Vec<NamedCommit> {
     let makes = |words: &[String]| {
         let verbs = ["commit", "cherry-pick", "revert", "merge", "am", "rebase"];
         words.first().is_some_and(|word| word == "git")

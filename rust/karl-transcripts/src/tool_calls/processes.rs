@@ -18,7 +18,7 @@ use super::trajectory::Trajectory;
 
 /// Tool call, with its result.
 #[derive(Debug)]
-pub(crate) struct Ran<'t> {
+pub(crate) struct ExecutedCall<'t> {
     pub(crate) id: &'t str,
     /// Index of its message.
     pub(crate) message: usize,
@@ -60,7 +60,7 @@ const REFUSED: [&str; 4] = [
 /// Texts in place of a result if a rule or the tool refused the call.
 const NOT_RUN: [&str; 2] = ["Permission for this tool use was denied", "<tool_use_error>"];
 
-impl Ran<'_> {
+impl ExecutedCall<'_> {
     /// Return whether the user refused or stopped the call.
     pub(crate) fn is_refused_by_user(&self) -> bool {
         self.begins(&REFUSED)
@@ -152,7 +152,7 @@ enum State {
 }
 
 /// Set the result of every command.
-pub(super) fn follow<'t>(trajectory: &'t Trajectory<'_>, calls: &mut [Ran<'t>]) {
+pub(super) fn follow<'t>(trajectory: &'t Trajectory<'_>, calls: &mut [ExecutedCall<'t>]) {
     let mut processes: HashMap<String, usize> = HashMap::new();
     for at in 0..calls.len() {
         let (output, success) = (calls[at].output, calls[at].success);
@@ -181,7 +181,7 @@ pub(super) fn follow<'t>(trajectory: &'t Trajectory<'_>, calls: &mut [Ran<'t>]) 
 }
 
 /// Return what a call adds to a process that runs.
-fn later_part<'t>(call: &Ran<'t>, processes: &HashMap<String, usize>) -> Option<(usize, Part<'t>)> {
+fn later_part<'t>(call: &ExecutedCall<'t>, processes: &HashMap<String, usize>) -> Option<(usize, Part<'t>)> {
     match &call.action {
         Action::Process(about) => {
             let &process = processes.get(&about.process)?;

@@ -3,11 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::comparison::{Comparison, SLACK};
-use crate::git::history::At;
-use crate::git::lines::LineHash;
-use crate::git::patch::{FileChange, Patch};
-use crate::git::trailers;
-use crate::tool_calls::session::{NamedCommit, SessionWork};
+use crate::git::history::{At, session_ids};
+use crate::git::patch::{FileChange, LineHash, Patch};
+use crate::tool_calls::{NamedCommit, SessionWork};
 
 /// Rule that attributed a commit, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +92,7 @@ impl Comparison<'_> {
         let session = self.sessions[session];
         let is_ours = |id: &str| id == session.id || session.trailers.iter().any(|known| known == id);
         let commits = self.history.commits.iter().enumerate();
-        let by_trailer = commits.filter(|(_, commit)| trailers::ids(&commit.message).any(is_ours));
+        let by_trailer = commits.filter(|(_, commit)| session_ids(&commit.message).any(is_ours));
         let mut all: Vec<(At, AttributionRule)> =
             by_trailer.map(|(at, _)| (at, AttributionRule::Trailer)).collect();
         for named in &session.named_commits {

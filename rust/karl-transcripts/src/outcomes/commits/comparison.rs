@@ -3,13 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::session_lines::{RepositoryFiles, SessionLines};
-use crate::git::history::{At, History, batches};
-use crate::git::lines::{LineHash, is_generated};
-use crate::git::patch::{Patch, parse};
-use crate::git::refusal::Refusal;
-use crate::git::repository::Repository;
-use crate::git::trailers;
-use crate::tool_calls::session::SessionWork;
+use crate::git::history::{At, History, batches, session_ids};
+use crate::git::patch::{LineHash, Patch, is_generated, parse};
+use crate::git::repository::{Refusal, Repository};
+use crate::tool_calls::SessionWork;
 
 /// Time after the end of a session in which its work is committed, in seconds.
 pub(super) const SLACK: i64 = 3600;
@@ -65,7 +62,7 @@ impl<'s> Comparison<'s> {
         };
         let names = |session: &SessionWork| {
             let mut known = session.trailers.iter().chain([&session.id]);
-            known.any(|id| trailers::ids(&commit.message).any(|found| found == id))
+            known.any(|id| session_ids(&commit.message).any(|found| found == id))
         };
         let touched = |(session, lines): (&SessionWork, &SessionLines)| {
             near(session) && lines.touches(&commit.files) || names(session)

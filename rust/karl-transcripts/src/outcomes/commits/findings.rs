@@ -11,12 +11,10 @@ use super::attribute::{Attribution, AttributionRule};
 use super::comparison::Comparison;
 use super::reverts::Reverts;
 use super::survival::{Fate, fate};
-use crate::git::history::{At, History};
-use crate::git::merges::{PullRequest, merge};
-use crate::git::refusal::Refusal;
-use crate::git::repository::Repository;
+use crate::git::history::{At, History, PullRequest, merge};
+use crate::git::repository::{Refusal, Repository};
 use crate::outcomes::outcome::{Attributed, Evidence, Outcome};
-use crate::tool_calls::session::SessionWork;
+use crate::tool_calls::SessionWork;
 
 /// Settings of a comparison.
 #[derive(Clone, Debug)]

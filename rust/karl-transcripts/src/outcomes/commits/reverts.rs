@@ -6,10 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::comparison::{Comparison, patches_of};
-use crate::git::history::{At, History};
-use crate::git::merges::pull_request;
-use crate::git::refusal::Refusal;
-use crate::git::repository::Repository;
+use crate::git::history::{At, History, pull_request};
+use crate::git::repository::{Refusal, Repository};
 
 /// Commit that takes another one back.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::git::lines::{LineHash, is_generated};
-use crate::tool_calls::session::SessionWork;
+use crate::git::patch::{LineHash, is_generated};
+use crate::tool_calls::SessionWork;
 
 /// Lines, each with the time of its first edit.
 type Lines = HashMap<LineHash, i64>;

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use super::comparison::Comparison;
 use crate::git::blame::{Place, blame};
 use crate::git::history::At;
-use crate::git::lines::{LineHash, is_generated};
-use crate::git::patch::FileChange;
-use crate::git::refusal::Refusal;
-use crate::git::repository::Repository;
+use crate::git::patch::{FileChange, LineHash, is_generated};
+use crate::git::repository::{Refusal, Repository};
 
 /// Lines of one commit at its horizon.
 #[derive(Debug)]

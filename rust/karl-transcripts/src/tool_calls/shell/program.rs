@@ -112,7 +112,7 @@ pub(crate) fn shell_text<'w>(words: &[&'w str]) -> Option<&'w str> {
 }
 
 /// Return the words of a command without assignments and starters.
-pub(super) fn started(words: &[String]) -> Vec<&str> {
+pub(super) fn strip_starters(words: &[String]) -> Vec<&str> {
     let mut rest: Vec<&str> = words.iter().map(String::as_str).collect();
     while strip_starter(&mut rest) {}
     rest
@@ -132,7 +132,7 @@ fn strip_starter(rest: &mut Vec<&str>) -> bool {
 /// Return the words of the program that a command runs: without assignments, starters, interpreters and the
 /// folder of the program.
 pub(crate) fn program(words: &[String]) -> Vec<&str> {
-    let mut rest = started(words);
+    let mut rest = strip_starters(words);
     loop {
         while strip_starter(&mut rest) {}
         let Some(first) = rest.first().copied() else { return rest };
@@ -210,7 +210,7 @@ fn script<'w>(rest: &[&'w str]) -> Vec<&'w str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::CommandLine;
+    use super::super::CommandLine;
     use super::*;
 
     #[test]

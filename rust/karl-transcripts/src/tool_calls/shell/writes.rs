@@ -1,8 +1,8 @@
 //! Files that a simple command changes, and changes of a whole working tree by git.
 
-use super::line::SimpleCommand;
-use super::program::{base, started};
-use crate::tool_calls::edits::{EditedFile, patched};
+use super::SimpleCommand;
+use super::program::{base, strip_starters};
+use crate::tool_calls::edits::{EditedFile, patch_edits};
 
 /// Commands that change the files they name.
 const CHANGING: [&str; 5] = ["mv", "cp", "patch", "truncate", "rsync"];
@@ -27,7 +27,7 @@ const GIT_VALUED: [&str; 5] = ["-C", "-c", "--git-dir", "--work-tree", "--namesp
 
 /// Return the subcommand of git, and what is behind it.
 fn git(step: &SimpleCommand) -> Option<(&str, Vec<&str>)> {
-    let words = started(&step.words);
+    let words = strip_starters(&step.words);
     let (_, mut rest) = words.split_first().filter(|(name, _)| base(name) == "git")?;
     while let Some(option) = rest.first().filter(|word| word.starts_with('-')) {
         rest = rest.get(if GIT_VALUED.contains(option) { 2 } else { 1 }..)?;
@@ -62,7 +62,7 @@ pub(crate) fn tree_change(step: &SimpleCommand, output: &str) -> Option<TreeChan
 
 /// Return the change of `gh pr checkout`.
 fn pull_request(step: &SimpleCommand) -> Option<TreeChange> {
-    match &started(&step.words)[..] {
+    match &strip_starters(&step.words)[..] {
         ["gh", "pr", "checkout" | "co", rest @ ..] => {
             Some(TreeChange::Switch(rest.first().copied().unwrap_or_default().to_owned()))
         }
@@ -120,7 +120,7 @@ pub(crate) fn shell_edits(step: &SimpleCommand, output: &str) -> Vec<EditedFile>
         }
         Some("sed" | "perl" | "gsed") if words.any(in_place) => edits.extend(last()),
         Some("apply_patch") => {
-            edits.extend(patched(step.here.as_deref().or(operands().next()).unwrap_or_default()));
+            edits.extend(patch_edits(step.here.as_deref().or(operands().next()).unwrap_or_default()));
         }
         Some("rm" | "rmdir" | "unlink") => edits.extend(operands().map(EditedFile::deletion)),
         Some("git") if git_changes(step, output) => edits.extend(git_edits(step)),
@@ -165,7 +165,7 @@ fn git_changes(step: &SimpleCommand, output: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::CommandLine;
+    use super::super::CommandLine;
     use super::*;
 
     #[test]

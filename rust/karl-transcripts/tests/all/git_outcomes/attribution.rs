@@ -4,7 +4,7 @@ use karl_log::Watch;
 use karl_log::format::Component::{Committed, Merged, Survived};
 use karl_transcripts::git::PullRequest;
 use karl_transcripts::outcomes::commits::{Settings, compare};
-use karl_transcripts::tool_calls::session::{NamedCommit, SessionWork};
+use karl_transcripts::tool_calls::{NamedCommit, SessionWork};
 
 use super::{DAY, HOUR, Made, code, rules, session, ten_lines};
 

@@ -11,7 +11,7 @@ use std::process::Command;
 use karl_log::Watch;
 use karl_transcripts::outcomes::commits::{Settings, compare};
 use karl_transcripts::outcomes::outcome::Outcome;
-use karl_transcripts::tool_calls::session::{FileEdit, SessionWork};
+use karl_transcripts::tool_calls::{FileEdit, SessionWork};
 use tempfile::TempDir;
 
 const HOUR: i64 = 3600;

@@ -8,7 +8,7 @@ use karl_log::Watch;
 use karl_log::format::Component::{Reverted, Survived};
 use karl_transcripts::git::{Refusal, Why};
 use karl_transcripts::outcomes::commits::{Settings, compare};
-use karl_transcripts::tool_calls::session::{FileEdit, SessionWork};
+use karl_transcripts::tool_calls::{FileEdit, SessionWork};
 
 use super::{DAY, Made, code, rules, session, ten_lines};
 
