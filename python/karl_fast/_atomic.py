@@ -20,15 +20,15 @@ UNFINISHED = ".unfinished-"
 
 
 @contextlib.contextmanager
-def refused(path: Path) -> Iterator[None]:
+def name_file_errors(path: Path) -> Iterator[None]:
     """Raise a `FileError` that names the file for any `OSError`."""
     try:
         yield
     except KarlError:  # which may be an OSError, and says what it has to
         raise
     except OSError as error:
-        said = error.strerror or str(error)
-        raise FileError(f"cannot write {path}: {said}", error.errno, str(path)) from error
+        reason = error.strerror or str(error)
+        raise FileError(f"cannot write {path}: {reason}", error.errno, str(path)) from error
 
 
 def refuse_file(path: Path) -> None:
@@ -41,7 +41,7 @@ def refuse_file(path: Path) -> None:
         raise OutputForeignError(f"{path}: it exists and is not a directory")
 
 
-BESIDE = (".log", ".out", ".err", ".txt", ".toml")
+LEFT_BY_OTHERS = (".log", ".out", ".err", ".txt", ".toml")
 """Suffixes of files that a shell, a scheduler or a user may leave in the folder of a run before it begins."""
 
 
@@ -51,9 +51,11 @@ def refuse_other(path: Path, own: Collection[str]) -> None:
     Raises:
         OutputForeignError: a name that is none of the run's own.
     """
-    with refused(path):
+    with name_file_errors(path):
         there = sorted(one.name for one in path.iterdir()) if path.is_dir() else []
-    other = [name for name in there if name not in own and not name.startswith(".") and not name.endswith(BESIDE)]
+    other = [
+        name for name in there if name not in own and not name.startswith(".") and not name.endswith(LEFT_BY_OTHERS)
+    ]
     if other:
         raise OutputForeignError(
             f"{path}: it exists and holds {other[0]}, which no run writes",
@@ -66,15 +68,15 @@ LOCK = ".lock"
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[BinaryIO]:
+def lock_folder(folder: Path) -> Iterator[BinaryIO]:
     """Lock a folder for one run, and yield the lock file; the lock of a run that is killed is released.
 
     Raises:
         OutputExistsError: another run holds it.
     """
     place = folder / LOCK
-    with refused(place):
-        file = _locked(place)
+    with name_file_errors(place):
+        file = _open_locked(place)
     try:
         yield file
     finally:
@@ -82,7 +84,7 @@ def alone(folder: Path) -> Iterator[BinaryIO]:
         file.close()
 
 
-def _locked(place: Path) -> BinaryIO:
+def _open_locked(place: Path) -> BinaryIO:
     """Open and lock a file; again where the run that held it has just removed it."""
     while True:
         refuse_special(place)
@@ -109,7 +111,7 @@ def _is_at(file: BinaryIO, place: Path) -> bool:
     return False
 
 
-def sweep(folder: Path) -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove unfinished files of killed processes."""
     for draft in folder.glob(f"{UNFINISHED}*"):
         if draft.is_dir():
@@ -118,7 +120,7 @@ def sweep(folder: Path) -> None:
             draft.unlink()
 
 
-def remove(folder: Path, names: Collection[str]) -> None:
+def remove_files(folder: Path, names: Collection[str]) -> None:
     """Remove files of a folder by their names, and the folder where nothing else is in it."""
     for name in names:
         (folder / name).unlink(missing_ok=True)
@@ -126,7 +128,7 @@ def remove(folder: Path, names: Collection[str]) -> None:
         folder.rmdir()
 
 
-def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place, and move it there when it is on the disk.
 
     Raises:
@@ -134,7 +136,7 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         FileError: the disk refused.
     """
     draft = path.with_name(UNFINISHED + path.name)
-    with refused(path):
+    with name_file_errors(path):
         refuse_special(path)
         try:
             with draft.open("wb") as file:
@@ -163,10 +165,10 @@ def refuse_special(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def folder(path: Path) -> Iterator[Path]:
+def write_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that gets its final name once it is complete."""
     draft = path.with_name(UNFINISHED + path.name)
-    with refused(path):
+    with name_file_errors(path):
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         try:

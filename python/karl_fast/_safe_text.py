@@ -18,7 +18,7 @@ CONTROLS = {code: 0x2400 + code for code in range(32)} | {127: 0x2421} | dict.fr
 """A sign for each control character: its picture, or a middle dot for those that have none."""
 
 
-def pictured(text: str) -> str:
+def clean_one_to_one(text: str) -> str:
     """Return model output as `clean` does, but with one character in place of each control character."""
     return clean(text.translate(CONTROLS))
 
@@ -54,7 +54,7 @@ def decimal(value: float, places: int = 4, sign: str = "") -> str:
     return f"{value:{sign}.{places}f}" if abs(value) < 1e6 else f"{value:{sign}.6g}"
 
 
-def told(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Return the text of an exception in one line without control characters."""
     try:
         said = f"{type(error).__name__}: {error}"

@@ -89,17 +89,17 @@ def _hash(text: str) -> str:
     return hashlib.blake2b(plain, digest_size=BYTES).hexdigest()
 
 
-def of(prompts: Iterable[Sequence[Mapping[str, Any]]], groups: Iterable[object] = ()) -> Seen:
+def hash_prompts(prompts: Iterable[Sequence[Mapping[str, Any]]], groups: Iterable[object] = ()) -> Seen:
     """Return the hashes of prompts and of names of groups."""
     named = (group_hash(name) for name in groups)
     return Seen(frozenset(map(prompt_hash, prompts)), frozenset(name for name in named if name is not None))
 
 
-def of_rows(rows: Iterable[Mapping[str, Any]]) -> Seen:
+def hash_rows(rows: Iterable[Mapping[str, Any]]) -> Seen:
     """Return the hashes of rows: of a data set, of a log of trajectories, or of a file of prompts."""
     held = list(rows)
     stamps = [row["karl_fast"] if isinstance(row.get("karl_fast"), dict) else row for row in held]
-    return of(map(messages_of, held), (stamp.get("group") for stamp in stamps))
+    return hash_prompts(map(messages_of, held), (stamp.get("group") for stamp in stamps))
 
 
 def messages_of(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -113,13 +113,13 @@ def messages_of(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [{"role": "user", "content": _json(dict(row))}]
 
 
-def write(folder: Path, seen: Seen) -> None:
+def write_seen(folder: Path, seen: Seen) -> None:
     """Write the hashes into a folder, whole or not at all."""
     lines = [f"group {one}\n" for one in sorted(seen.groups)] + [f"prompt {one}\n" for one in sorted(seen.prompts)]
-    _atomic.write(folder / FILE, lambda file: file.write("".join(lines).encode()))
+    _atomic.write_file(folder / FILE, lambda file: file.write("".join(lines).encode()))
 
 
-def read(folder: Path) -> Seen | None:
+def read_seen(folder: Path) -> Seen | None:
     """Read the hashes of a folder; None if it has none.
 
     Raises:

@@ -39,7 +39,7 @@ def _slip(name: str, other: str) -> tuple[int, int] | None:
 
     Only what differs counts: a long common beginning of two paths says nothing about their ends.
     """
-    mistyped, meant = _ends(_plain(name), _plain(other))
+    mistyped, meant = _ends(_fold(name), _fold(other))
     distance, swapped = _distance(mistyped, meant), sorted(mistyped) == sorted(meant)
     if len(mistyped) < SHORT and len(mistyped) == len(meant) and not swapped:
         distance = SHORT  # of three letters a wrong one leaves another word: `ppo` is not `vpo`
@@ -49,7 +49,7 @@ def _slip(name: str, other: str) -> tuple[int, int] | None:
     return (len(meant) + SHORT, 1) if begins else None
 
 
-def _plain(name: str) -> str:
+def _fold(name: str) -> str:
     """Return a name in the spelling that is compared: case, and `_` or `-`, make no difference."""
     return name.lstrip("-").lower().replace("_", "-")
 
@@ -77,13 +77,13 @@ def _distance(one: str, other: str) -> int:
     return min(row[-1], FAR)
 
 
-def question(meant: Iterable[str]) -> str | None:
+def ask_whether(meant: Iterable[str]) -> str | None:
     """Return `did you mean a or b?`; None without suggestions."""
     words = " or ".join(meant)
     return f"did you mean {words}?" if words else None
 
 
-def beside(path: str | Path, fits: Callable[[Path], bool] = Path.exists, most: int = 1) -> str | None:
+def suggest_path(path: str | Path, fits: Callable[[Path], bool] = Path.exists, most: int = 1) -> str | None:
     """Return a question that suggests paths with a similar name in the same folder, or None.
 
     Only the part before the first dot is compared: all logs have similar suffixes.
@@ -96,7 +96,7 @@ def beside(path: str | Path, fits: Callable[[Path], bool] = Path.exists, most: i
     name = Path(path).name
     stems = nearest(_stem(name), sorted({_stem(one) for one in there}), most)
     found = [one for one in there if _stem(one) in stems]
-    return question(str(folder / one) for one in nearest(name, found, most) or found[:most])
+    return ask_whether(str(folder / one) for one in nearest(name, found, most) or found[:most])
 
 
 def _stem(name: str) -> str:

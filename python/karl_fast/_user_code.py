@@ -9,16 +9,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._safe_text import clean, told
+from karl_fast._safe_text import clean, describe_exception
 from karl_fast._signals import Stopped
-from karl_fast._suggest import beside, nearest, question
+from karl_fast._suggest import ask_whether, nearest, suggest_path
 from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def here() -> Path:
+def working_folder() -> Path:
     """Return the folder of relative paths; without a name if it no longer exists."""
     try:
         return Path.cwd()
@@ -26,12 +26,12 @@ def here() -> Path:
         return Path()
 
 
-def within(folder: Path) -> contextlib.AbstractContextManager[None]:
+def return_to(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Return to a folder while relative paths are used, in case user code has changed the working directory."""
-    return contextlib.nullcontext() if here() == folder else contextlib.chdir(folder)
+    return contextlib.nullcontext() if working_folder() == folder else contextlib.chdir(folder)
 
 
-def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
+def load_function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
     """Return the function that ``file.py:name`` names, with the file relative to a folder.
 
     A file is executed once for all its functions, and again if it has changed since.
@@ -43,36 +43,36 @@ def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
     if not (colon and path.endswith(".py") and name.isidentifier()):
         raise UsageError(f"{place!r} names no function, wanted file.py:name")
     file = Path(folder, path)
-    found: Callable[..., Any] | None = getattr(_module(file), name, None)
+    found: Callable[..., Any] | None = getattr(_load_module(file), name, None)
     if not callable(found):
-        raise _no_function(file, name)
+        raise _missing_function_error(file, name)
     return found
 
 
-def _no_function(file: Path, name: str) -> UsageError:
+def _missing_function_error(file: Path, name: str) -> UsageError:
     """Return the error for a file without the named function, with the functions it has."""
-    held = vars(_module(file))
+    held = vars(_load_module(file))
     whose = {one: getattr(what, "__module__", None) for one, what in held.items() if callable(what)}
     own = [one for one, home in whose.items() if home == held["__name__"]]
     return UsageError(
         f"{file} has no function {name}",
-        hint=question(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None),
+        hint=ask_whether(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None),
     )
 
 
-def _module(file: Path) -> ModuleType:
+def _load_module(file: Path) -> ModuleType:
     try:
         source = file.read_bytes()
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {file}", hint=beside(file)) from error
+        raise UsageError(f"there is no file {file}", hint=suggest_path(file)) from error
     except OSError as error:
         raise UsageError(f"cannot open {file}: {error.strerror}") from error
     digest = hashlib.sha256(bytes(file.resolve()) + b"\0" + source).hexdigest()
     label = f"_karl_fast_{digest[:32]}"
-    return sys.modules.get(label) or _run(label, file, source)
+    return sys.modules.get(label) or _run_module(label, file, source)
 
 
-def _run(label: str, file: Path, source: bytes) -> ModuleType:
+def _run_module(label: str, file: Path, source: bytes) -> ModuleType:
     module = ModuleType(label)
     module.__file__ = str(file)
     sys.modules[label] = module  # dataclasses and pickle look there
@@ -83,16 +83,16 @@ def _run(label: str, file: Path, source: bytes) -> ModuleType:
         del sys.modules[label]
         if isinstance(error, (KeyboardInterrupt, Stopped)):
             raise
-        raise UsageError(f"{file} does not run: {told(error)}") from error
+        raise UsageError(f"{file} does not run: {describe_exception(error)}") from error
     return module
 
 
-def raised(error: BaseException) -> str:
+def describe_user_error(error: BaseException) -> str:
     """Return the exception of a caller's function in a line, with the line of its file."""
-    return told(error) + _place(error)
+    return describe_exception(error) + _describe_line(error)
 
 
-def _place(error: BaseException) -> str:
+def _describe_line(error: BaseException) -> str:
     """Return the line in the function's file that raised the exception, or called the code that did."""
     import traceback
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from karl_fast._safe_text import clean
-from karl_fast._suggest import nearest, question
+from karl_fast._suggest import ask_whether, nearest
 from karl_fast.cli.precedence import SOURCES
 from karl_fast.errors import UsageError
 from karl_fast.settings.sample import Settings
@@ -112,4 +112,4 @@ def _hint(error: Any, command: str) -> str:
         typed, known = value.strip("'"), words.rstrip(".").replace("'", "").split(", ")
     elif error.message.startswith("No such command '") and ctx:
         typed, known = error.message.split("'")[1], ctx.command.list_commands(ctx)
-    return question(nearest(typed, known)) or lists
+    return ask_whether(nearest(typed, known)) or lists

@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.errors import FileError
 from karl_fast.log.discovery import path_text
 
@@ -123,7 +123,7 @@ def find_named_files(sources: Iterable[str | Path], unread: Unread) -> list[Agen
 def _find_named(source: Path, unread: Unread) -> Iterator[AgentFile]:
     path = source.absolute()
     if not path.exists():
-        raise FileError(f"cannot open {source}: no such file or folder", 2, str(source), hint=beside(str(source)))
+        raise FileError(f"cannot open {source}: no such file or folder", 2, str(source), hint=suggest_path(str(source)))
     # Hidden files are passed by where an archive is read.
     under = "/".join(["from", *(part.lstrip(".") or "dot" for part in path.parts[1:])])
     if path.is_dir():

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.cycle.tasks import LINK
 from karl_fast.errors import FileError, KarlError, MissingExtraError, ModelError, UsageError
 from karl_fast.settings.schema import Rate
@@ -65,7 +65,7 @@ def _require_paths(table: dict[str, Any], key: str) -> None:
     """Raise where a path of a key leads nowhere; globs have to match."""
     for path in table.get(key, ()):
         if not os.path.lexists(path) and not glob.glob(path, recursive=True):
-            raise UsageError(f"{key} names {path}: there is no such file or folder", hint=beside(Path(path)))
+            raise UsageError(f"{key} names {path}: there is no such file or folder", hint=suggest_path(Path(path)))
 
 
 def _check_limits(table: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ def _check_pseudonyms(key: str | None) -> None:
     elif not Path(key).parent.is_dir():
         raise UsageError(
             f"pseudonyms is {key}: there is no folder {Path(key).parent}",
-            hint=beside(Path(key).parent) or "make the folder; the file itself is made",
+            hint=suggest_path(Path(key).parent) or "make the folder; the file itself is made",
         )
 
 
@@ -223,7 +223,7 @@ def _require_model(model: str) -> None:
     if place.is_file() or not is_name:
         raise ModelError(
             f"model is {model}: wanted the folder of a model, or a name on the Hugging Face hub",
-            hint=beside(place) or "paths of a cycle are relative to its file",
+            hint=suggest_path(place) or "paths of a cycle are relative to its file",
         )
 
 

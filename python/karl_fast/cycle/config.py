@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from karl_fast._suggest import nearest, question
+from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import UsageError
 from karl_fast.settings.schema import shorten
 from karl_fast.settings.toml import load as load_sample
@@ -154,7 +154,7 @@ def _check_table(folder: Path, name: str, table: Any) -> dict[str, Any]:
         if key not in KEYS[name]:
             raise UsageError(
                 f"the key [{name}] {typed} is unknown, wanted one of {', '.join(KEYS[name])}",
-                hint=question(nearest(key, list(KEYS[name]))),
+                hint=ask_whether(nearest(key, list(KEYS[name]))),
             )
         _check(f"[{name}] {typed}", value, KEYS[name][key])
         values[key] = _make_absolute(folder, value) if key in PATHS else value

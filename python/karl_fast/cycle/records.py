@@ -113,7 +113,7 @@ def _read_record(place: Path) -> dict[str, Any]:
 
 
 def _write_record(place: Path, record: dict[str, Any]) -> None:
-    with _atomic.refused(place), contextlib.suppress(FileExistsError):
+    with _atomic.name_file_errors(place), contextlib.suppress(FileExistsError):
         place.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    _atomic.write(place, lambda file: file.write(text.encode()))
+    _atomic.write_file(place, lambda file: file.write(text.encode()))

@@ -76,9 +76,9 @@ def run(
     steps = steps_until(config, last)
     if not {"train", "eval", "promote"}.isdisjoint(steps):
         require_mlx()
-    with _atomic.refused(config.folder):
+    with _atomic.name_file_errors(config.folder):
         config.folder.mkdir(parents=True, exist_ok=True)
-    with _atomic.alone(config.folder) as lock:
+    with _atomic.lock_folder(config.folder) as lock:
         return CycleRun(config, lock.fileno(), on_line, on_event).run_steps(steps)
 
 
@@ -150,7 +150,7 @@ class CycleRun:
             check_look(self.config, self.outputs["sample"])
         self._set_state(task.step, {"state": "running", "arguments": task.arguments})
         if task.output is not None:
-            with _atomic.refused(task.output):
+            with _atomic.name_file_errors(task.output):
                 task.output.parent.mkdir(parents=True, exist_ok=True)
         decision = adopt_decision(self.config, task, self.records)
         if decision is not None:
@@ -478,9 +478,9 @@ def write_prometheus(path: Path, run: dict[str, Any]) -> None:
     Raises:
         FileError: it cannot be written.
     """
-    with _atomic.refused(path):
+    with _atomic.name_file_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    _atomic.write(path, lambda file: file.write("\n".join([*_format_metrics(run), ""]).encode()))
+    _atomic.write_file(path, lambda file: file.write("\n".join([*_format_metrics(run), ""]).encode()))
 
 
 def _format_metrics(run: dict[str, Any]) -> Iterator[str]:

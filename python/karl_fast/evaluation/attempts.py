@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _atomic
 from karl_fast._safe_text import counted
-from karl_fast._user_code import here
+from karl_fast._user_code import working_folder
 from karl_fast.errors import UsageError
 from karl_fast.rl import held_out, memory
 from karl_fast.rl.episode import Collector
@@ -39,7 +39,10 @@ class PolicyAttempts:
     def __init__(self, rollouts: RolloutSettings, adapter: str | None, prompts: list[Prompt], log: Path) -> None:
         settings = rollouts.settings
         self.rollouts, self.log = rollouts, log
-        make, reward_functions = build_environment(settings, here()), build_reward_functions(settings, here())
+        make, reward_functions = (
+            build_environment(settings, working_folder()),
+            build_reward_functions(settings, working_folder()),
+        )
         self.policy: Policy = load_evaluated_policy(settings, adapter)
         lengths = [prompt_length(self.policy, prompt) for prompt in prompts]
         pairs = zip(prompts, lengths, strict=True)
@@ -86,7 +89,7 @@ def _complete(log: Path, ends: list[int]) -> tuple[int, int]:
     """Return the number of complete chunks in a log, and their bytes; ``ends`` are the lines after each chunk."""
     if not log.is_file():
         return 0, 0
-    with _atomic.refused(log):
+    with _atomic.name_file_errors(log):
         lines = log.read_bytes().splitlines(keepends=True)
     whole = [line for line in lines if line.endswith(b"\n")]
     done = max(number for number, end in enumerate(ends) if end <= len(whole))

@@ -242,14 +242,16 @@ def _hash_held_out(data: str | Path, by: By, split: str) -> tuple[_seen_hashes.S
     if by == "rollouts":
         prompts = read_prompts(data)
         groups = (prompt.columns.get("group") for prompt in prompts)
-        return _seen_hashes.of((prompt.messages for prompt in prompts), groups), len(prompts)
+        return _seen_hashes.hash_prompts((prompt.messages for prompt in prompts), groups), len(prompts)
     if by == "rewards":
         folder = Path(data)
         rows = [row for name in SIDES for row in read_rows(folder / name)]
         groups = (None if "prompt_id" in row else row["group"] for row in rows)
-        return _seen_hashes.of(map(_seen_hashes.messages_of, rows), groups), len(compare_logs(folder).differences)
+        return _seen_hashes.hash_prompts(map(_seen_hashes.messages_of, rows), groups), len(
+            compare_logs(folder).differences
+        )
     rows = open_source(data).rows(split)
-    return _seen_hashes.of_rows(rows), len(rows)
+    return _seen_hashes.hash_rows(rows), len(rows)
 
 
 def _reserve_look(

@@ -57,7 +57,7 @@ def read_learned_hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_ha
         OverlapError: that is not known.
         KarlError: a file is damaged or cannot be read.
     """
-    hashes = _seen_hashes.read(adapter)
+    hashes = _seen_hashes.read_seen(adapter)
     if hashes is not None:
         return hashes
     config, later = _read_adapter_config(adapter), (*later, adapter.resolve())
@@ -75,9 +75,9 @@ def read_learned_hashes(adapter: Path, later: tuple[Path, ...] = ()) -> _seen_ha
 
 def hash_data_set(folder: Path) -> _seen_hashes.Seen:
     """Return the hashes of what an adapter of a data set would learn from or be chosen on."""
-    source, learned = open_source(folder), _seen_hashes.read(folder) or _seen_hashes.Seen()
+    source, learned = open_source(folder), _seen_hashes.read_seen(folder) or _seen_hashes.Seen()
     for split in LEARNED:
-        learned |= _seen_hashes.of_rows(source.rows(split))
+        learned |= _seen_hashes.hash_rows(source.rows(split))
     return learned
 
 

@@ -55,7 +55,7 @@ class PromotionRecords:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Wait for other promotions, finish one that was killed, and keep others out."""
-        with _atomic.refused(self.folder):
+        with _atomic.name_file_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             file = (self.folder / PROMOTION_LOCK).open("ab")
         with file:
@@ -71,7 +71,7 @@ class PromotionRecords:
     def looks_at(self, held_out: _seen_hashes.Seen) -> int:
         """Return the number of looks at held-out data that shares a prompt or a group with this."""
         return sum(
-            bool((_seen_hashes.read(place) or _seen_hashes.Seen()) & held_out)
+            bool((_seen_hashes.read_seen(place) or _seen_hashes.Seen()) & held_out)
             for place, record in self.looks()
             if not _is_lost(place, record)
         )
@@ -81,8 +81,8 @@ class PromotionRecords:
         number = 1 + max((int(place.name) for place, _ in self.looks()), default=0)
         process = {"host": socket.gethostname(), "process": os.getpid()}
         start = {"state": "begun", "time": datetime.now(UTC).isoformat(timespec="seconds")}
-        with _atomic.folder(self.folder / f"{number:06d}") as draft:
-            _seen_hashes.write(draft, held_out)
+        with _atomic.write_folder(self.folder / f"{number:06d}") as draft:
+            _seen_hashes.write_seen(draft, held_out)
             _write_record(draft, record | process | start)
         return self.folder / f"{number:06d}"
 
@@ -94,7 +94,7 @@ class PromotionRecords:
 
     def forget(self, place: Path) -> None:
         """Remove a look that saw nothing."""
-        with _atomic.refused(place):
+        with _atomic.name_file_errors(place):
             shutil.rmtree(place, ignore_errors=True)
 
     def target(self) -> str | None:
@@ -112,7 +112,7 @@ class PromotionRecords:
     def move(self, target: str | None) -> None:
         """Make the link lead to an adapter in one step, or remove it; readers find the old one or the new one."""
         self.target()
-        with _atomic.refused(self.link):
+        with _atomic.name_file_errors(self.link):
             if target is None:
                 self.link.unlink(missing_ok=True)
                 return
@@ -194,4 +194,4 @@ def _read_record(file: Path) -> dict[str, Any]:
 
 def _write_record(place: Path, record: dict[str, Any]) -> None:
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    _atomic.write(place / PROMOTION_RECORD, lambda file: file.write(text.encode()))
+    _atomic.write_file(place / PROMOTION_RECORD, lambda file: file.write(text.encode()))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic
-from karl_fast._user_code import here, within
+from karl_fast._user_code import return_to, working_folder
 from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
 from karl_fast.modeling.checkpoint import ADAPTERS
 from karl_fast.modeling.load import require_adapter, require_mlx_lm
@@ -157,14 +157,14 @@ def evaluate_rollouts(
     from karl_fast.evaluation.attempts import PolicyAttempts  # with MLX, which `require_mlx_lm` has checked
 
     refuse_empty(out=out, prompts=rollouts.prompts, adapter_path=adapter_path, against=against)
-    began, folder = here(), here() / out
+    began, folder = working_folder(), working_folder() / out
     sides = [_existing_adapter(adapter_path)] + ([] if against is None else [_existing_adapter(against)])
     prompts = read_prompts(rollouts.prompts)
     identity = _identity(rollouts, sides)
     fresh = _is_fresh(folder, identity, resume=resume, force=force)
     logs: list[list[Rollout]] = []
     for side, adapter in zip(SIDES, sides, strict=False):
-        with within(began):
+        with return_to(began):
             run = PolicyAttempts(rollouts, adapter, prompts, folder / side)
         if fresh and not logs:  # only now: prompts or memory may have been refused
             _begin(folder, identity)
@@ -219,12 +219,12 @@ def _is_fresh(folder: Path, identity: dict[str, Any], *, resume: bool, force: bo
 
 def _begin(folder: Path, identity: dict[str, Any]) -> None:
     """Make the folder of an evaluation, without the files of an earlier one."""
-    with _atomic.refused(folder):
+    with _atomic.name_file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in (IDENTITY, RESULT, *SIDES):
             (folder / name).unlink(missing_ok=True)
     text = json.dumps(identity, indent=1, sort_keys=True) + "\n"
-    _atomic.write(folder / IDENTITY, lambda file: file.write(text.encode()))
+    _atomic.write_file(folder / IDENTITY, lambda file: file.write(text.encode()))
 
 
 def _check_same(file: Path, identity: dict[str, Any]) -> None:
@@ -255,5 +255,5 @@ def _result(rollouts: RolloutSettings, logs: list[list[Rollout]], too_long: int,
         columns=columns,
     )
     text = json.dumps(evaluation.to_dict(), indent=1, allow_nan=False) + "\n"
-    _atomic.write(folder / RESULT, lambda file: file.write(text.encode()))
+    _atomic.write_file(folder / RESULT, lambda file: file.write(text.encode()))
     return evaluation

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from karl_fast import _core
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.errors import DataSetError, FileError, KarlError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
 from karl_fast.log.discovery import is_output
@@ -179,7 +179,7 @@ def _read_manifest(folder: Path) -> Manifest:
         if folder.is_dir():
             raise _foreign_error(folder, f"it has no {MANIFEST}", _folder_hint(folder)) from error
         raise FileError(
-            f"cannot open {folder}: no such file or folder", error.errno, str(folder), hint=beside(folder)
+            f"cannot open {folder}: no such file or folder", error.errno, str(folder), hint=suggest_path(folder)
         ) from error
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error

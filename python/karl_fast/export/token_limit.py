@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._extras import missing_extra
 from karl_fast._safe_text import counted
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.errors import FileError, TemplateError, UsageError
 from karl_fast.log.field_hints import STAMP
 
@@ -43,7 +43,9 @@ def length_judge(settings: Settings) -> RowJudge | None:
 
 def _load_tokenizer(path: str) -> Any:
     if not Path(path).is_dir():
-        raise FileError(f"cannot load a tokenizer from {path}: no such folder", 2, path, hint=beside(path, Path.is_dir))
+        raise FileError(
+            f"cannot load a tokenizer from {path}: no such folder", 2, path, hint=suggest_path(path, Path.is_dir)
+        )
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
         from transformers import AutoTokenizer

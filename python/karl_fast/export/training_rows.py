@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.errors import DataSetError, FileError, NothingToTrainError
 from karl_fast.reward.validate import parse_reward
 
@@ -64,7 +64,7 @@ def open_source(path: str | Path) -> Source:
     if folder.is_file():
         raise _file_error(folder)
     if not folder.is_dir():
-        raise FileError(f"cannot open {folder}: no such folder", 2, str(folder), hint=beside(folder, Path.is_dir))
+        raise FileError(f"cannot open {folder}: no such folder", 2, str(folder), hint=suggest_path(folder, Path.is_dir))
     files = [folder / f"{split}.jsonl" for split in SPLITS]
     if not any(file.is_file() for file in files):
         raise DataSetError(f"{folder} is not a data set: it has no train.jsonl, valid.jsonl or test.jsonl")

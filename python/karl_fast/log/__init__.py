@@ -98,9 +98,9 @@ def _folder_guard(settings: Settings) -> Callable[[], contextlib.AbstractContext
     """Return to this folder, which paths are relative to, in case a function of a file changes it."""
     if not settings.functions:
         return contextlib.nullcontext
-    from karl_fast._user_code import here, within  # with hashlib, which logs without functions do without
+    from karl_fast._user_code import return_to, working_folder  # with hashlib, which logs without functions do without
 
-    return partial(within, here())
+    return partial(return_to, working_folder())
 
 
 def _scorers(settings: Settings) -> Scorers | None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from karl_fast._safe_text import counted
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.foreign_files import foreign_error, foreign_kind, saved_data_set
 from karl_fast.log.parquet_out import require_pyarrow
@@ -167,7 +167,7 @@ def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
         return _expand_matches(matches, suffixes)
     if glob.has_magic(log):
         raise UsageError(f"no file matches {log}")
-    raise FileError(f"cannot open {log}: no such file or folder", 2, log, hint=beside(log))
+    raise FileError(f"cannot open {log}: no such file or folder", 2, log, hint=suggest_path(log))
 
 
 def _exists(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from karl_fast._suggest import nearest, question
+from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import BadRowError, UsageError
 from karl_fast.log.record_fields import top_key
 from karl_fast.settings.values import parse_half_life
@@ -40,7 +40,7 @@ def _order_error(file: _core.InputFacts, field: str) -> BadRowError:
     problem = f"is {bad['value']}" if bad and "value" in bad else "is missing" if bad else "is not there"
     error = BadRowError(f"{file['path']}{place}: {field} {problem}, wanted a number or an RFC 3339 time")
     near = [] if top_key(field) in file["keys"] else nearest(field, file["keys"])
-    error.hint = question(f"--order-by {shlex.quote(name)}" for name in near) or _rename_hint(field)
+    error.hint = ask_whether(f"--order-by {shlex.quote(name)}" for name in near) or _rename_hint(field)
     return error
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from karl_fast import _core
 from karl_fast._safe_text import counted
-from karl_fast._user_code import here, within
+from karl_fast._user_code import return_to, working_folder
 from karl_fast.errors import RewardError, UsageError
 from karl_fast.reward.composite import weigh_components
 from karl_fast.reward.functions import Function, try_scoring
@@ -65,12 +65,12 @@ def load_functions(settings: Settings) -> Scorers:
     Raises:
         RewardError: there is no such function, or its file cannot be run.
     """
-    by_name, wants, facts, began = {}, {}, {}, here()
+    by_name, wants, facts, began = {}, {}, {}, working_folder()
     _refuse_stored(settings)
     _refuse_groupwise(settings)
     for name, fn in settings.functions.items():
         try:
-            with within(began):
+            with return_to(began):
                 by_name[name] = Function.of(fn)
             wants[name] = by_name[name].wants()
         except UsageError as error:

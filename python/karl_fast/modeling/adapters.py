@@ -6,7 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.errors import KarlError, ModelError
 from karl_fast.modeling.parameters import flatten_tree, read_tensors, truncation
 
@@ -223,7 +223,7 @@ def load_tensors(file: Path, kind: type[KarlError] = ModelError) -> dict[str, mx
     """Read a file of safetensors that is whole; raise the error where it is not."""
     if not file.is_file():
         problem = "it is a folder, wanted a file" if file.is_dir() else "there is no such file"
-        raise _error(kind, f"cannot load {file}: {problem}", beside(file) or WHOLE)
+        raise _error(kind, f"cannot load {file}: {problem}", suggest_path(file) or WHOLE)
     try:
         if wrong := truncation(file):
             raise _error(kind, f"cannot load {file}: {wrong}", WHOLE)

@@ -93,17 +93,17 @@ class Checkpoints:
         """Write a checkpoint atomically, then the files of the adapter; older checkpoints are removed after both."""
         place = self.path / FOLDER / f"{state.step:07d}"
         weights = flatten_tree(model.trainable_parameters())
-        with _atomic.folder(place) as draft:
-            _atomic.write(draft / ADAPTERS, _tensor_writer(weights))
-            _atomic.write(draft / MOMENTS, _tensor_writer(flatten_tree(optimizer.state)))
-            _atomic.write(draft / CONFIG, _json_writer(self.config))
-            _atomic.write(draft / STATE, _json_writer(asdict(state)))
+        with _atomic.write_folder(place) as draft:
+            _atomic.write_file(draft / ADAPTERS, _tensor_writer(weights))
+            _atomic.write_file(draft / MOMENTS, _tensor_writer(flatten_tree(optimizer.state)))
+            _atomic.write_file(draft / CONFIG, _json_writer(self.config))
+            _atomic.write_file(draft / STATE, _json_writer(asdict(state)))
         self._follow(state)
         return place
 
     def _follow(self, state: TrainingState) -> None:
         """Make the adapter that of a checkpoint, and remove older checkpoints."""
-        _atomic.write(self.path / CONFIG, _json_writer(self.config))
+        _atomic.write_file(self.path / CONFIG, _json_writer(self.config))
         self.copy_to_adapter(state.step)
         self._forget(state.best)
 
@@ -113,7 +113,7 @@ class Checkpoints:
         # A run that was killed while it removed a checkpoint left a part of it.
         for path in [*old, *self._folders(complete=False)]:
             with contextlib.suppress(OSError):
-                _atomic.remove(path, FILES)
+                _atomic.remove_files(path, FILES)
 
     def folders(self) -> list[Path]:
         """Return the complete checkpoints, the oldest first."""
@@ -126,17 +126,17 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove the adapter of another run and its checkpoints; other files stay."""
-        with _atomic.refused(self.path):
+        with _atomic.name_file_errors(self.path):
             (self.path / ADAPTERS).unlink(missing_ok=True)
             for old in self.folders():
-                _atomic.remove(old, FILES)
-            _atomic.sweep(self.path / FOLDER)
+                _atomic.remove_files(old, FILES)
+            _atomic.remove_unfinished(self.path / FOLDER)
 
     def copy_to_adapter(self, step: int) -> bool:
         """Copy the weights of a checkpoint to the adapter, and return whether there is such a checkpoint."""
         weights = self.path / FOLDER / f"{step:07d}" / ADAPTERS
         if weights.is_file():
-            _atomic.write(self.path / ADAPTERS, lambda file: file.write(weights.read_bytes()))
+            _atomic.write_file(self.path / ADAPTERS, lambda file: file.write(weights.read_bytes()))
         return weights.is_file()
 
     def settings(self) -> dict[str, Any]:
@@ -238,13 +238,13 @@ class JsonLines:
         if path.is_file():
             lines = [line for line in _complete_lines(path) if line["step"] <= upto]
             text = "".join(map(_metrics_line, lines))
-            _atomic.write(path, lambda file: file.write(text.encode()))
-        with _atomic.refused(path):
+            _atomic.write_file(path, lambda file: file.write(text.encode()))
+        with _atomic.name_file_errors(path):
             self._file = path.open("a", encoding="utf-8")
 
     def log(self, values: dict[str, Any]) -> None:
         """Append and flush."""
-        with _atomic.refused(self.path):
+        with _atomic.name_file_errors(self.path):
             self._file.write(_metrics_line(values))
             self._file.flush()
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hin
 
 from karl_fast._extras import require_mlx
 from karl_fast._safe_text import clean
-from karl_fast._suggest import beside, nearest, question
+from karl_fast._suggest import ask_whether, nearest, suggest_path
 from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.adapters import attach_adapter, linear_keys
 
@@ -157,7 +157,7 @@ def require_adapter(path: str, *words: str) -> None:
         return
     exists = Path(path).is_dir()
     error = ModelError(f"cannot load an adapter from {path}: {f'it has no {ADAPTERS}' if exists else 'no such folder'}")
-    near = question(nearest(path, words)) or beside(path, lambda folder: (folder / ADAPTERS).is_file())
+    near = ask_whether(nearest(path, words)) or suggest_path(path, lambda folder: (folder / ADAPTERS).is_file())
     usage = "--adapter-path takes a folder that karl-fast train or mlx_lm lora wrote, and so does --against"
     error.hint = usage if exists else near or usage
     raise error
@@ -177,7 +177,7 @@ def _load_error(path: str, error: Exception) -> ModelError:
 def _missing_error(path: str, why: str) -> ModelError:
     """Return the error for a missing model, with folders of models with similar names."""
     error = ModelError(f"cannot load a model from {path}: {why}")
-    if meant := beside(path, lambda folder: (folder / "config.json").is_file(), most=3):
+    if meant := suggest_path(path, lambda folder: (folder / "config.json").is_file(), most=3):
         error.hint = meant
     return error
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from karl_fast._safe_text import counted
 from karl_fast._signals import Stopped
-from karl_fast._suggest import nearest, question
-from karl_fast._user_code import function, raised
+from karl_fast._suggest import ask_whether, nearest
+from karl_fast._user_code import describe_user_error, load_function
 from karl_fast.errors import ArgumentError, RewardError, UsageError
 from karl_fast.reward.signals import BY_NAME
 from karl_fast.reward.validate import DEFECTS, LENGTH, NAN, RAISED, NoReward, as_row_values, parse_reward
@@ -80,9 +80,9 @@ class Function:
             if ".py:" not in named:
                 raise UsageError(
                     f"fn is {named!r}, wanted 'file.py:name' or the name of a signal",
-                    hint=question(nearest(named, BY_NAME)) or f"the signals are {', '.join(BY_NAME)}",
+                    hint=ask_whether(nearest(named, BY_NAME)) or f"the signals are {', '.join(BY_NAME)}",
                 )
-            return cls(function(named, folder), str(Path(folder, named)))
+            return cls(load_function(named, folder), str(Path(folder, named)))
         if not callable(named):
             raise UsageError(f"fn is {named!r}, wanted a function, 'file.py:name' or the name of a signal")
         code = getattr(named, "__code__", None)
@@ -148,7 +148,7 @@ def call_for_rewards(
     except interrupts:
         raise
     except BaseException as error:  # even SystemExit: the function raised it
-        return [NoReward(RAISED, raised(error))] * count
+        return [NoReward(RAISED, describe_user_error(error))] * count
 
 
 def as_numbers(place: str, rewards: Sequence[Reward]) -> NDArray[np.float64]:

@@ -135,10 +135,10 @@ def ablate(
 def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tuple[float, str | None]:
 
     folder = out / name / str(seed)
-    with _atomic.refused(folder):
+    with _atomic.name_file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     text = to_toml(arm)
-    _atomic.write(out / name / "recipe.toml", lambda file: file.write(text.encode()))
+    _atomic.write_file(out / name / "recipe.toml", lambda file: file.write(text.encode()))
     own = replace(
         settings,
         out=str(folder),

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast._safe_text import told
-from karl_fast._user_code import raised
+from karl_fast._safe_text import describe_exception
+from karl_fast._user_code import describe_user_error
 from karl_fast.reward.validate import DEFECTS, LENGTH, NoReward, parse_reward, show_value
 from karl_fast.rl.rollout import is_message, no_text
 
@@ -126,7 +126,7 @@ class GuardedEnvironment:
 
     def fail_template(self, error: Exception) -> None:
         """Record that an observation does not fit the chat template."""
-        problem = f"the chat template does not take what {self.guard.name} gave: {told(error)}"
+        problem = f"the chat template does not take what {self.guard.name} gave: {describe_exception(error)}"
         self.failure = self.failure or CallError(BAD_TEMPLATE, problem)
 
 
@@ -193,7 +193,7 @@ class Guard:
             return value
         if isinstance(error, CallError):
             return error
-        failure = CallError("raised", f"{self.name} raised {raised(error)}")
+        failure = CallError("raised", f"{self.name} raised {describe_user_error(error)}")
         failure.__cause__ = error
         return failure
 

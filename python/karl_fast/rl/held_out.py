@@ -156,13 +156,13 @@ class HeldOut:
     def write(self, out: Path) -> None:
         """Write the curve into the folder of the run."""
         text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.curve)
-        _atomic.write(out / FILE, lambda file: file.write(text.encode()))
+        _atomic.write_file(out / FILE, lambda file: file.write(text.encode()))
 
 
 def keep_best(folder: Path, model: Any, config: dict[str, Any]) -> None:
     """Write the present weights as the best adapter of a run."""
-    with _atomic.refused(folder):
+    with _atomic.name_file_errors(folder):
         folder.mkdir(exist_ok=True)
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
-    _atomic.write(folder / CONFIG, lambda file: file.write(text.encode()))
-    _atomic.write(folder / ADAPTERS, lambda file: write_tensors(flatten_tree(model.trainable_parameters()), file))
+    _atomic.write_file(folder / CONFIG, lambda file: file.write(text.encode()))
+    _atomic.write_file(folder / ADAPTERS, lambda file: write_tensors(flatten_tree(model.trainable_parameters()), file))

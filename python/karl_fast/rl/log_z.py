@@ -151,7 +151,7 @@ class Partition:
         """Write the head and its optimizer, whole."""
         module: Any = self.head
         arrays: Any = dict(tree_flatten({"head": module.parameters(), "optimizer": self.optimizer.state}))
-        _atomic.write(path, lambda file: mx.save_safetensors(file, arrays))
+        _atomic.write_file(path, lambda file: mx.save_safetensors(file, arrays))
 
     def load(self, path: Path) -> None:
         """Load both from a file.

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import _atomic
-from karl_fast._safe_text import told
+from karl_fast._safe_text import describe_exception
 from karl_fast.errors import CheckpointError, FileError, OutputExistsError
 from karl_fast.rl.compiled import round_size
 
@@ -200,7 +200,7 @@ def no_text(value: Any) -> str | None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        return told(error)
+        return describe_exception(error)
     return None
 
 
@@ -319,7 +319,7 @@ class RolloutLog:
     def __init__(self, path: Path, size: int) -> None:
         """Open the log, truncated to so many bytes."""
         self.path = path
-        with _atomic.refused(path):
+        with _atomic.name_file_errors(path):
             self._file = path.open("ab")
             self._lock()
             if self._file.tell() < size:
@@ -338,7 +338,7 @@ class RolloutLog:
 
     def write(self, lines: Iterable[str]) -> None:
         """Append and flush."""
-        with _atomic.refused(self.path):
+        with _atomic.name_file_errors(self.path):
             self._file.write("".join(f"{text}\n" for text in lines).encode(*ENCODING))
             self._file.flush()
 
@@ -349,7 +349,7 @@ class RolloutLog:
 
     def finish(self) -> None:
         """Close the file."""
-        with _atomic.refused(self.path):
+        with _atomic.name_file_errors(self.path):
             self._file.close()
 
 
@@ -357,7 +357,7 @@ def is_written(path: Path) -> bool:
     """Return whether a run is writing to a file; False on a disk without locks."""
     if not path.is_file():
         return False
-    with _atomic.refused(path), path.open("rb") as file:
+    with _atomic.name_file_errors(path), path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -415,7 +415,7 @@ class FinishedRollouts:
         self.path, self._lock = path, Lock()
         self._head = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest().encode() + b"\n"
         self.rollouts: dict[str, Rollout] = {}
-        with _atomic.refused(path):
+        with _atomic.name_file_errors(path):
             self._file = path.open("a+b")
             self._file.seek(0)
             size = self._read(self._file.read().splitlines(keepends=True), prompts)
@@ -453,7 +453,7 @@ class FinishedRollouts:
         """Append rollouts, from any thread."""
         # The round is in the log of rewarded rollouts; here the id suffices.
         lines = [rollout_line(rollout, 0, entropy=True)(rollout.logp, learned=False) for rollout in rollouts]
-        with self._lock, _atomic.refused(self.path):
+        with self._lock, _atomic.name_file_errors(self.path):
             self._append("".join(f"{line}\n" for line in lines).encode(*ENCODING))
 
     def _append(self, content: bytes) -> None:
@@ -463,12 +463,12 @@ class FinishedRollouts:
     def clear(self) -> None:
         """Forget the rollouts: a checkpoint has what was learned from them."""
         self.rollouts.clear()
-        with _atomic.refused(self.path):
+        with _atomic.name_file_errors(self.path):
             self._file.truncate(len(self._head))
 
     def finish(self) -> None:
         """Close the file, and remove it where it has no rollout."""
-        with _atomic.refused(self.path):
+        with _atomic.name_file_errors(self.path):
             self._file.close()
             if self.path.stat().st_size == len(self._head):
                 self.path.unlink(missing_ok=True)

@@ -89,12 +89,12 @@ class Progress:
 def save_progress(out: Path, progress: Progress, partition: Partition | None) -> None:
     """Write it whole."""
     folder = out / ROUNDS_FOLDER
-    with _atomic.refused(folder):
+    with _atomic.name_file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if partition is not None:
         partition.save(folder / f"{progress.round:07d}.safetensors")
     text = json.dumps(asdict(progress), indent=1, sort_keys=True) + "\n"
-    _atomic.write(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
+    _atomic.write_file(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
 
 
 def load_progress(out: Path, round: int, partition: Partition | None) -> Progress:
@@ -184,15 +184,15 @@ def remove_run(out: Path) -> None:
     """
     if is_written(out / ROLLOUTS_FILE):
         raise busy_error(out / ROLLOUTS_FILE)
-    with _atomic.refused(out):
+    with _atomic.name_file_errors(out):
         for place in list(_checkpoints(out)):
-            _atomic.remove(place, checkpoint.FILES)
+            _atomic.remove_files(place, checkpoint.FILES)
         for folder in (out, out / checkpoint.FOLDER, out / ROUNDS_FOLDER):
-            _atomic.sweep(folder)
+            _atomic.remove_unfinished(folder)
         remove_old_progress(out, set())
         if (out / held_out.BEST).is_dir():
-            _atomic.sweep(out / held_out.BEST)
-            _atomic.remove(out / held_out.BEST, BEST_FILES)
+            _atomic.remove_unfinished(out / held_out.BEST)
+            _atomic.remove_files(out / held_out.BEST, BEST_FILES)
         for name in RUN_FILES:
             (out / name).unlink(missing_ok=True)
     for name in (checkpoint.FOLDER, ROUNDS_FOLDER):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from karl_fast._suggest import beside, nearest, question
+from karl_fast._suggest import ask_whether, nearest, suggest_path
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings import values
 from karl_fast.settings.schema import (
@@ -387,7 +387,7 @@ def _read_text(file: Path) -> str:
             f"cannot open {file}: {error.strerror}",
             error.errno,
             str(file),
-            hint=(None if file.exists() else beside(file)),
+            hint=(None if file.exists() else suggest_path(file)),
         ) from error
 
 
@@ -410,7 +410,7 @@ def load_recipe(name: str) -> Recipe:
         raise UsageError(
             f"recipe is {name!r}, wanted a .toml file or one of {', '.join(available)}",
             "recipe",
-            hint=question(nearest(name.lower().replace("_", "-"), available)),
+            hint=ask_whether(nearest(name.lower().replace("_", "-"), available)),
         ) from error
 
 

@@ -17,8 +17,8 @@ import mlx.core as mx
 import numpy as np
 
 from karl_fast import _atomic, _seen_hashes
-from karl_fast._safe_text import told
-from karl_fast._user_code import function, here, within
+from karl_fast._safe_text import describe_exception
+from karl_fast._user_code import load_function, return_to, working_folder
 from karl_fast.errors import CheckpointError, TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
@@ -160,7 +160,7 @@ class OnlineRun:
     def seen_hashes(self) -> _seen_hashes.Seen:
         """Hashes of the prompts that it learns from or chooses on, and of those of the adapter that it starts from."""
         prompts = [*self.prompt_set.prompts, *(self.held_out.prompts if self.held_out else [])]
-        hashes = _seen_hashes.of(
+        hashes = _seen_hashes.hash_prompts(
             (prompt.messages for prompt in prompts), (prompt.columns.get("group") for prompt in prompts)
         )
         return hashes | self.seen_before
@@ -168,7 +168,7 @@ class OnlineRun:
     def keep_best(self) -> None:
         """Write the present weights as the best adapter by held-out prompts."""
         held_out.keep_best(self.out / held_out.BEST, self.policy.model, self.checkpoints.config)
-        _seen_hashes.write(self.out / held_out.BEST, self.seen_hashes)
+        _seen_hashes.write_seen(self.out / held_out.BEST, self.seen_hashes)
 
     def close(self) -> None:
         """Close all files, even if one fails."""
@@ -179,7 +179,7 @@ class OnlineRun:
                 stack.callback(self._finish, tracker)
 
     def _finish(self, tracker: Tracker) -> None:
-        with _atomic.refused(self.out / METRICS_FILE):
+        with _atomic.name_file_errors(self.out / METRICS_FILE):
             tracker.finish()
 
     def save(self) -> None:
@@ -205,10 +205,10 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         KarlError: whatever of it is not there or does not fit; nothing is written before all is known to.
     """
     _refuse_missing_settings(settings)
-    began, recipe, prompts = here(), build_recipe(settings), read_prompts(settings.prompts)
+    began, recipe, prompts = working_folder(), build_recipe(settings), read_prompts(settings.prompts)
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
     make, reward_functions = build_environment(settings, began), build_reward_functions(settings, began)
-    with within(began):  # paths are relative to it, even if a user's file has changed the working directory
+    with return_to(began):  # paths are relative to it, even if a user's file has changed the working directory
         check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = load_policy(settings)
         start_remark = describe_start(settings, config)
@@ -227,7 +227,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     settings, need = _plan_memory(settings, recipe, policy, config, sizes)
     decoder, sampling = build_decoder(settings, policy, training_prompts.prompts), build_sampling(settings)
     collector = Collector(decoder, reward_functions, sampling, make)
-    with within(began):
+    with return_to(began):
         identity, seen_before = run_identity(settings, recipe), read_seen_hashes(settings)
     learner = build_learner(settings, recipe, policy)
     run = OnlineRun(
@@ -308,12 +308,12 @@ def _open_files(run: OnlineRun, *, anew: bool) -> None:
     external = [ExternalTracker(library, settings.training, out) for library in settings.training.report_to or ()]
     if anew:
         remove_run(out)  # last, after every check of the new run
-    with _atomic.refused(out):
+    with _atomic.name_file_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     # The journal locks the folder: a second run is refused here.
     run.journal = RolloutLog(out / ROLLOUTS_FILE, now.rollouts_bytes)
-    _seen_hashes.write(out, run.seen_hashes)
-    with _atomic.refused(out / METRICS_FILE), (out / METRICS_FILE).open("ab") as file:
+    _seen_hashes.write_seen(out, run.seen_hashes)
+    with _atomic.name_file_errors(out / METRICS_FILE), (out / METRICS_FILE).open("ab") as file:
         if file.tell() < now.metrics_bytes:
             run.journal.finish()
             raise CheckpointError(f"{out / METRICS_FILE} is shorter than when the checkpoint was made")
@@ -363,8 +363,8 @@ def build_environment(settings: Online, began: Path) -> Callable[[], Environment
 
 def _load_function(place: str, began: Path) -> Callable[..., Any]:
     """Load a function by its name, relative to where the run began: user code may have changed the folder."""
-    with within(began):
-        return function(place)
+    with return_to(began):
+        return load_function(place)
 
 
 def build_reward_functions(settings: Online, began: Path) -> RewardFunctions:
@@ -395,7 +395,7 @@ def _load_scorer(name: str, began: Path) -> Scorer:
         UsageError: it names neither.
     """
     try:
-        with within(began):
+        with return_to(began):
             return Function.of(name).call
     except UsageError as error:
         raise UsageError(f"rewards: {error}", "rewards", hint=error.hint) from error
@@ -415,7 +415,7 @@ def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
             raise UsageError(f"{settings.model} makes its own weights: adapter needs a model of mlx-lm", "adapter")
         if settings.kv_cache != "full":
             raise UsageError(f"{settings.model} makes its own caches: kv_cache needs a model of mlx-lm", "kv_cache")
-        own = function(settings.model)(seed=settings.training.seed)
+        own = load_function(settings.model)(seed=settings.training.seed)
         own.model.eval()
         mx.eval(own.model.parameters())
         return own, {"fine_tune_type": "full", "model": settings.model}
@@ -450,7 +450,7 @@ def describe_start(settings: Online, config: dict[str, Any]) -> str | None:
 
 def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
     """Return the hashes of what the adapter that a run starts from was trained on."""
-    return (_seen_hashes.read(Path(settings.adapter)) if settings.adapter else None) or _seen_hashes.Seen()
+    return (_seen_hashes.read_seen(Path(settings.adapter)) if settings.adapter else None) or _seen_hashes.Seen()
 
 
 def load_evaluated_policy(settings: Online, adapter: str | None) -> Policy:
@@ -461,7 +461,7 @@ def load_evaluated_policy(settings: Online, adapter: str | None) -> Policy:
         loaded.model.eval()
         return LanguageModel(loaded)
     mx.random.seed(settings.training.seed)
-    own: Policy = function(settings.model)(seed=settings.training.seed)
+    own: Policy = load_function(settings.model)(seed=settings.training.seed)
     if adapter is not None:
         attach_adapter(own.model, Path(adapter))
     own.model.eval()
@@ -478,7 +478,9 @@ def prompt_length(policy: Policy, prompt: Prompt) -> int:
     try:
         return len(policy.encode(prompt.messages))
     except Exception as error:  # of a template
-        raise TemplateError(f"the chat template does not take the prompt {prompt.id}: {told(error)}") from error
+        raise TemplateError(
+            f"the chat template does not take the prompt {prompt.id}: {describe_exception(error)}"
+        ) from error
 
 
 def build_learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:

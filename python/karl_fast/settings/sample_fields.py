@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from karl_fast._core import formats
-from karl_fast._suggest import nearest, question
+from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import UsageError
 from karl_fast.settings import values
 from karl_fast.settings.schema import (
@@ -258,7 +258,7 @@ class SampleFields:
         """
         known = [declared.name for declared in fields(self)]
         for name in sorted(changes.keys() - {*known}):
-            raise UsageError(f"there is no setting {name}", hint=question(nearest(name, known)))
+            raise UsageError(f"there is no setting {name}", hint=ask_whether(nearest(name, known)))
         kept = {name: origin for name, origin in self.origins.items() if name not in changes}
         arguments: dict[str, Any] = {"origins": kept, **changes}
         return replace(self, **arguments)

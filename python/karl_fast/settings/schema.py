@@ -26,7 +26,7 @@ from typing import (
     get_type_hints,
 )
 
-from karl_fast._suggest import nearest, question
+from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class Setting:
         return UsageError(
             f"{key or self.name} is {shorten(value)}, wanted {wanted or self.wanted}",
             self.name,
-            hint=question(nearest(value, self.words)),
+            hint=ask_whether(nearest(value, self.words)),
         )
 
 
@@ -464,5 +464,5 @@ def _unknown_key_error(kind: Any, key: str, name: str, also: tuple[str, ...], ne
     error = UsageError(f"the key {key} is unknown, wanted the name of an option")
     known = [*schema(kind), *(declared.key for declared in schema(kind).values()), *also]
     meant = [f"[{table}]" for table in near] or nearest(name, known)
-    error.hint = question(meant) or f"karl-fast {command_of(kind)} --help lists the options"
+    error.hint = ask_whether(meant) or f"karl-fast {command_of(kind)} --help lists the options"
     return error

@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._suggest import beside
+from karl_fast._suggest import suggest_path
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings.sample_fields import SampleFields
 from karl_fast.settings.schema import Signal, Stored, check_keys, schema, shorten
@@ -120,7 +120,7 @@ def read_config_text(file: Path) -> str:
         return file.read_text("utf-8-sig")
     except FileNotFoundError as error:
         raise FileError(
-            f"cannot open {file}: no such file or folder", error.errno, str(file), hint=beside(file)
+            f"cannot open {file}: no such file or folder", error.errno, str(file), hint=suggest_path(file)
         ) from error
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._core import formats
-from karl_fast._suggest import nearest, question
+from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import UsageError
 from karl_fast.settings.schema import STARTED_AT, Signal, is_a, validate, weight_of
 from karl_fast.settings.values import parse_half_life
@@ -228,14 +228,14 @@ def _check_strata(settings: SampleFields) -> None:
     [(field_, deal)] = settings.per.items()
     if field_ not in STRATA:
         error = UsageError(f"per names {field_!r}, wanted {' or '.join(STRATA)}", "per")
-        near = question(f"--per {name}={deal}" for name in nearest(field_, STRATA))
+        near = ask_whether(f"--per {name}={deal}" for name in nearest(field_, STRATA))
         error.hint = near or f"name the path of the field with --{STRATA[0]}"
         raise error
     if deal not in DEALS:
         raise UsageError(
             f"per has {deal!r}, wanted {', '.join(DEALS)}",
             "per",
-            hint=question(f"--per {field_}={name}" for name in nearest(deal, DEALS)),
+            hint=ask_whether(f"--per {field_}={name}" for name in nearest(deal, DEALS)),
         )
 
 
@@ -253,7 +253,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Raise UsageError for a value of a setting that is none of its words, with the nearest of them."""
     if value not in choices:
         raise UsageError(
-            f"{name} is {value!r}, wanted {', '.join(choices)}", name, hint=question(nearest(value, choices))
+            f"{name} is {value!r}, wanted {', '.join(choices)}", name, hint=ask_whether(nearest(value, choices))
         )
 
 

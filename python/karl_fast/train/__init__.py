@@ -151,7 +151,7 @@ def train(
     mx.reset_peak_memory()
     text = dump_training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:
-        _atomic.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(text.encode()))
+        _atomic.write_file(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(text.encode()))
         with (
             checkpoint_layers(run.learner.model, settings.grad_checkpoint),
             limit_memory(run.need.total - run.need.weights),

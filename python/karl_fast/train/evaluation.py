@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast._suggest import nearest, question
+from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import ModelError, NothingToTrainError, UsageError
 from karl_fast.export.training_rows import empty_split, open_source
 from karl_fast.log.record_fields import paths
@@ -311,7 +311,7 @@ def _unknown_field_error(by: str, rows: list[dict[str, Any]], file: Path) -> Usa
     error = UsageError(f"by is {by}, a field that no row of {file} has", "by")
     fields = sorted({path for row in rows for path in paths(row)})
     last = [path for path in fields if path.rpartition(".")[2] == by]
-    error.hint = question(nearest(by, fields) or last)
+    error.hint = ask_whether(nearest(by, fields) or last)
     return error
 
 

@@ -16,7 +16,9 @@ def adapter(folder: Path, learned: Iterable[str] = (), groups: Iterable[str] = (
     """A folder that passes as an adapter, with the hashes of the prompts it learned from."""
     folder.mkdir(parents=True)
     (folder / "adapters.safetensors").write_bytes(folder.name.encode())
-    _seen_hashes.write(folder, _seen_hashes.of(([{"role": "user", "content": text}] for text in learned), groups))
+    _seen_hashes.write_seen(
+        folder, _seen_hashes.hash_prompts(([{"role": "user", "content": text}] for text in learned), groups)
+    )
     return folder
 
 

@@ -323,7 +323,7 @@ def test_karls_split_leaks_and_the_gate_refuses_it(runs: Path) -> None:
     (runs / "set").mkdir()
     (runs / "set" / "valid.jsonl").write_text("".join(json.dumps(one) + "\n" for one in valid))
     trained = adapter(runs / "karl")
-    _seen_hashes.write(trained, _seen_hashes.of_rows(train))
+    _seen_hashes.write_seen(trained, _seen_hashes.hash_rows(train))
     leaked = {one["group"] for one in train} & {one["group"] for one in valid}
     held = {one["group"] for one in valid}
     assert leaked
@@ -332,7 +332,7 @@ def test_karls_split_leaks_and_the_gate_refuses_it(runs: Path) -> None:
         OverlapError, match=rf"{len(leaked)} of {len(held)} prompts .* {len(leaked)} of {len(held)} groups"
     ):
         promote(trained, **how)
-    _seen_hashes.write(trained, _seen_hashes.of_rows(one for one in rows if one["group"] not in held))
+    _seen_hashes.write_seen(trained, _seen_hashes.hash_rows(one for one in rows if one["group"] not in held))
     with pytest.raises(KarlError, match="model") as refused:  # past the check of overlap
         promote(trained, **how)
     assert not isinstance(refused.value, OverlapError)

@@ -41,20 +41,20 @@ def test_ids_parts_and_greetings_make_no_other_prompt() -> None:
 def test_rows_of_every_shape_have_the_same_prompt() -> None:
     messages = [{"role": "user", "content": "add"}, {"role": "assistant", "content": "2"}]
     rows = [{"messages": messages}, {"prompt": "add", "completion": "2"}, {"prompt": messages[:1]}, {"text": "add"}]
-    assert len(_seen_hashes.of_rows(rows).prompts) == 1
+    assert len(_seen_hashes.hash_rows(rows).prompts) == 1
 
 
 def test_groups_named_by_numbers_are_left_out() -> None:
     rows = [{"text": "a", "karl_fast": {"group": "17"}}, {"text": "b", "karl_fast": {"group": "django-17"}}]
-    assert _seen_hashes.of_rows(rows).groups == {_seen_hashes.group_hash("django-17")}
+    assert _seen_hashes.hash_rows(rows).groups == {_seen_hashes.group_hash("django-17")}
     assert _seen_hashes.group_hash(None) is None
 
 
 def test_written_hashes_come_back(tmp_path: Path) -> None:
-    found = _seen_hashes.of_rows([{"text": str(number), "group": f"g{number % 3}"} for number in range(9)])
-    assert _seen_hashes.read(tmp_path) is None
-    _seen_hashes.write(tmp_path, found)
-    assert _seen_hashes.read(tmp_path) == found
+    found = _seen_hashes.hash_rows([{"text": str(number), "group": f"g{number % 3}"} for number in range(9)])
+    assert _seen_hashes.read_seen(tmp_path) is None
+    _seen_hashes.write_seen(tmp_path, found)
+    assert _seen_hashes.read_seen(tmp_path) == found
     assert (len(found.prompts), len(found.groups)) == (9, 3)
 
 
@@ -62,4 +62,4 @@ def test_written_hashes_come_back(tmp_path: Path) -> None:
 def test_a_damaged_line_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / _seen_hashes.FILE).write_text(text)
     with pytest.raises(DataSetError, match="line 1"):
-        _seen_hashes.read(tmp_path)
+        _seen_hashes.read_seen(tmp_path)

@@ -112,12 +112,12 @@ def test_a_curve_of_other_prompts_is_not_continued() -> None:
 def test_a_run_keeps_the_hashes_of_what_it_learned_from_and_chose_on(online: Callable[..., Online], held: str) -> None:
     given = online(eval_prompts=held, rounds=1)
     done = rl(given)
-    seen = _seen_hashes.read(done.out)
+    seen = _seen_hashes.read_seen(done.out)
     assert seen is not None
     from karl_fast.rl.settings import read_prompts
 
-    wanted = _seen_hashes.of(one.messages for path in (given.prompts, held) for one in read_prompts(path))
-    assert seen == wanted == _seen_hashes.read(done.out / BEST)
+    wanted = _seen_hashes.hash_prompts(one.messages for path in (given.prompts, held) for one in read_prompts(path))
+    assert seen == wanted == _seen_hashes.read_seen(done.out / BEST)
 
 
 def test_a_new_run_in_its_place_removes_what_the_old_one_held_out(online: Callable[..., Online], held: str) -> None:

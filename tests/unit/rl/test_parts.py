@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast._user_code import function
+from karl_fast._user_code import load_function
 from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
 from karl_fast.objective.axes import filter as filters
 from karl_fast.rl import load
@@ -336,12 +336,12 @@ def test_a_setting_that_makes_no_sense_is_named(tmp_path: Path, line: str, said:
 def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("here = 1\ndef one(): pass\n")
     (tmp_path / "bad.py").write_text("import nothing_of_that_name\n")
-    assert function(f"{tmp_path / 'a.py'}:one").__name__ == "one"
+    assert load_function(f"{tmp_path / 'a.py'}:one").__name__ == "one"
     for place, said in (("a.py:two", "no function two"), ("a.py:here", "no function"), ("bad.py:x", "does not run")):
         with pytest.raises(UsageError, match=said):
-            function(str(tmp_path / place))
+            load_function(str(tmp_path / place))
     with pytest.raises(UsageError, match="there is no file"):
-        function(str(tmp_path / "c.py:x"))
+        load_function(str(tmp_path / "c.py:x"))
 
 
 @pytest.mark.parametrize(

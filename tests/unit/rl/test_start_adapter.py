@@ -176,8 +176,8 @@ def test_offline_and_online_go_on_from_each_other(
     offline = tmp_path / "offline"
     train(tmp_path / "data", tiny_model, offline, Training(**SMALL, iters=1), resume_adapter_file=Path(start) / WEIGHTS)
     rl(asked("third", adapter=str(offline)))
-    seen = _seen_hashes.read(tmp_path / "third")
-    before = _seen_hashes.read(offline)
+    seen = _seen_hashes.read_seen(tmp_path / "third")
+    before = _seen_hashes.read_seen(offline)
     assert seen is not None
     assert before is not None
     assert before.prompts

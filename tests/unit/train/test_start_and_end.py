@@ -146,7 +146,7 @@ def test_a_run_that_diverged_is_an_error(data: Path, tiny_model: Path, tmp_path:
 def test_full_disk_leaves_a_resumable_run(
     data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    adapter, write = tmp_path / "adapter", _atomic.write
+    adapter, write = tmp_path / "adapter", _atomic.write_file
     train(data, tiny_model, adapter, Training(**QUICK))
     before = files(adapter)
 
@@ -156,7 +156,7 @@ def test_full_disk_leaves_a_resumable_run(
 
         write(path, none_left if str(path).endswith(place) else fill)
 
-    monkeypatch.setattr(_atomic, "write", refused)
+    monkeypatch.setattr(_atomic, "write_file", refused)
     with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
         train(data, tiny_model, adapter, Training(**QUICK | {"iters": 4}), resume=True)
     now = files(adapter)

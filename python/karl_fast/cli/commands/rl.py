@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karl_fast._safe_text import clean, counted, pictured
+from karl_fast._safe_text import clean, clean_one_to_one, counted
 from karl_fast.cli import options
 from karl_fast.cli.app import COMMANDS, app
 from karl_fast.cli.signals import describe_written, handle_signals
@@ -149,6 +149,8 @@ def _describe_rollout(line: Mapping[str, Any]) -> Iterator[str]:
 def _describe_message(message: Mapping[str, Any]) -> Iterator[str]:
     content = message.get("content")
     yield f"[{clean(str(message['role']))}]"
-    yield from (pictured(text) for text in (content if isinstance(content, str) else str(content or "")).split("\n"))
+    yield from (
+        clean_one_to_one(text) for text in (content if isinstance(content, str) else str(content or "")).split("\n")
+    )
     if calls := message.get("tool_calls"):
-        yield pictured(f"tool_calls: {calls}")
+        yield clean_one_to_one(f"tool_calls: {calls}")

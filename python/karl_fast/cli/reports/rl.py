@@ -9,7 +9,7 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._safe_text import clean, counted, decimal, in_gigabytes, pictured
+from karl_fast._safe_text import clean, clean_one_to_one, counted, decimal, in_gigabytes
 from karl_fast.cli.signals import handle_signals
 from karl_fast.filter import differ
 from karl_fast.modeling.checkpoint import METRICS_FILE
@@ -280,4 +280,4 @@ def describe_sample_rollout(rollout: Rollout) -> str:
     """Return a rollout as text without control characters."""
     said = " | ".join(f"{one['role']}: {one.get('content') or ''}" for one in rollout.messages)
     reward = "missing" if math.isnan(rollout.outcome) else f"{rollout.outcome:.3g}"
-    return f"{clean(rollout.prompt.id)} [{reward}] {pictured(said)[:SEEN]}"
+    return f"{clean(rollout.prompt.id)} [{reward}] {clean_one_to_one(said)[:SEEN]}"

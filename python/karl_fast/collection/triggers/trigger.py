@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karl_fast._atomic import write
+from karl_fast._atomic import write_file
 from karl_fast.collection.places import VARIABLES, archive_folder
 from karl_fast.errors import FileError
 
@@ -117,7 +117,7 @@ def write_text(path: Path, text: str) -> None:
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
         mode = real.stat().st_mode & 0o7777 if real.exists() else None
-        write(real, lambda file: file.write(text.encode("utf-8")))
+        write_file(real, lambda file: file.write(text.encode("utf-8")))
         if mode is not None:
             real.chmod(mode)
     except FileError:
