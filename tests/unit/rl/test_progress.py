@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli.reports.rl import RoundLines, Silent, Table, curve, describe_sample_rollout
+from karl_fast.cli.reports.rl import RoundLines, Silent, Table, describe_sample_rollout, draw_curve
 from tests.unit.rl.test_parts import asked, metrics, rollout
 
 
@@ -110,7 +110,7 @@ def test_table_shows_history_in_full_width(width: int) -> None:
     [([0.0, 1.0], "▁█"), ([2.0], "▁"), ([1.0, 1.0], "▁▁"), ([0, 0, 4, 4, 8, 8, 4, 4], "▁▅█▅"), ([-1e308, 1e308], "▁▁")],
 )
 def test_a_curve_is_bars_of_means(values: list[float], wanted: str) -> None:
-    assert curve(values, 4) == wanted
+    assert draw_curve(values, 4) == wanted
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_curve_is_bars_of_means(values: list[float], wanted: str) -> None:
 )
 def test_stopped_run_reports_its_position(saved: list[str], wanted: str) -> None:
     viewer = Silent()
-    assert viewer.stopped("interrupted") == "interrupted before the first round"
+    assert viewer.describe_stop("interrupted") == "interrupted before the first round"
     run: Any = SimpleNamespace(
         progress=SimpleNamespace(round=7),
         settings=SimpleNamespace(rounds=9),
@@ -130,7 +130,7 @@ def test_stopped_run_reports_its_position(saved: list[str], wanted: str) -> None
     )
 
     viewer.run = run
-    assert viewer.stopped("terminated") == wanted
+    assert viewer.describe_stop("terminated") == wanted
 
 
 def test_one_seed_has_no_interval() -> None:

@@ -233,11 +233,11 @@ def test_interrupted_run_without_checkpoint_reports_it(data: Path, tiny_model: P
                 raise SystemExit(130)
 
     viewer = Stopped()
-    before = viewer.stopped("interrupted")
+    before = viewer.describe_stop("interrupted")
     with pytest.raises(SystemExit):
         train(data, tiny_model, tmp_path, Training(**QUICK), viewer=viewer)
     assert before == "interrupted before the first step"
-    assert viewer.stopped("terminated") == "terminated at step 1; nothing saved yet"
+    assert viewer.describe_stop("terminated") == "terminated at step 1; nothing saved yet"
 
 
 def test_a_second_run_into_one_folder_is_refused(data: Path, tiny_model: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from karl_fast._safe_text import counted, decimal, in_time
-from karl_fast.cli.reports.rl import describe_missing, sum_failures
+from karl_fast.cli.reports.rl import describe_failures, describe_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Chunks:
 
     def __call__(self, log: str, done: int, prompts: int, failures: list[str]) -> None:
         """Print the progress, and each failure once."""
-        for sentence in sum_failures(failures):
+        for sentence in describe_failures(failures):
             sys.stderr.write(sentence + "\n")
         if log != self.log:
             self.log = log

@@ -50,7 +50,7 @@ class Silent:
     def on_message(self, remark: str) -> None:
         """Do nothing."""
 
-    def stopped(self, word: str) -> str:
+    def describe_stop(self, word: str) -> str:
         """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
             return f"{word} before the first round"
@@ -66,7 +66,7 @@ class RoundLines(Silent):
     def __init__(self) -> None:
         self.rounds = 0
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line."""
         sys.stderr.write(line + "\n")
 
@@ -75,31 +75,31 @@ class RoundLines(Silent):
         super().on_start(run)
         self.rounds = run.settings.rounds
         for line in describe_start(run):
-            self.say(line)
+            self.print_line(line)
 
     def on_round(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Print a round."""
-        self.say(describe_round(metrics))
-        self._remarked(metrics, rollouts, failures)
+        self.print_line(describe_round(metrics))
+        self._print_remarks(metrics, rollouts, failures)
 
     def on_evaluation(self, line: dict[str, Any], failures: Sequence[str]) -> None:
         """Print an evaluation of held-out prompts."""
-        for sentence in sum_failures(failures):
-            self.say(sentence)
-        self.say(describe_held_out(line))
+        for sentence in describe_failures(failures):
+            self.print_line(sentence)
+        self.print_line(describe_held_out(line))
 
     def on_message(self, remark: str) -> None:
         """Print a remark."""
-        self.say(f"warning   {remark}")
+        self.print_line(f"warning   {remark}")
 
-    def _remarked(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+    def _print_remarks(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Print the remarks on a round beside its numbers."""
-        for sentence in sum_failures(failures):
-            self.say(sentence)
-        if metrics["round"] == 0 and (note := alike(rollouts)):
-            self.say(note)
+        for sentence in describe_failures(failures):
+            self.print_line(sentence)
+        if metrics["round"] == 0 and (note := describe_equal_rewards(rollouts)):
+            self.print_line(note)
         if not metrics["learned"]:
-            self.say(f"note      {nothing_learned(metrics)}")
+            self.print_line(f"note      {describe_no_step(metrics)}")
 
 
 class Table(RoundLines):
@@ -110,7 +110,7 @@ class Table(RoundLines):
         self.live, self.show = live, show
         self.history: list[dict[str, Any]] = []
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line above the table."""
         self.live.console.print(line, highlight=False, markup=False)
 
@@ -122,11 +122,11 @@ class Table(RoundLines):
 
     def on_round(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Redraw the table; failures stay above it."""
-        self._remarked(metrics, rollouts, failures)
+        self._print_remarks(metrics, rollouts, failures)
         self.history.append(metrics)
-        self.live.update(self._table(metrics, rollouts))
+        self.live.update(self._draw_table(metrics, rollouts))
 
-    def _table(self, metrics: dict[str, Any], rollouts: Sequence[Rollout]) -> Any:
+    def _draw_table(self, metrics: dict[str, Any], rollouts: Sequence[Rollout]) -> Any:
         from rich.console import Group
         from rich.table import Column
         from rich.table import Table as Grid
@@ -139,9 +139,9 @@ class Table(RoundLines):
         # What the names, the numbers and the lines of the grid leave of the width.
         width = max(8, self.live.console.width - max(map(len, map(clean, names)), default=0) - 3 * 10 - 16)
         for name in names:
-            values = [one[name] for one in self.history if name in one]
+            values = [metrics_of_round[name] for metrics_of_round in self.history if name in metrics_of_round]
             numbers = (f"{value:.4g}" for value in (metrics[name], min(values), max(values)))
-            grid.add_row(clean(name), *numbers, curve(values, width))
+            grid.add_row(clean(name), *numbers, draw_curve(values, width))
         if missing := sum(metrics["missing"].values()):
             grid.add_row("missing", f"{missing} of {metrics['rollouts']}")
         return Group(Text(head), grid, *(Text(describe_sample_rollout(rollout)) for rollout in rollouts[: self.show]))
@@ -150,7 +150,7 @@ class Table(RoundLines):
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def curve(values: Sequence[float], width: int) -> str:
+def draw_curve(values: Sequence[float], width: int) -> str:
     """Return numbers as a row of bars from the least to the most; of more than fit, the mean of each part."""
     parts = min(width, len(values))
     bounds = [len(values) * part // parts for part in range(parts + 1)]
@@ -164,13 +164,13 @@ def curve(values: Sequence[float], width: int) -> str:
 @contextlib.contextmanager
 def watch_rounds(show: int, quiet: bool) -> Iterator[Silent]:
     """Yield the viewer: silent, lines, or a table at a terminal; a signal that ends the run prints how far it got."""
-    with _viewer(show, quiet) as viewer:
-        handle_signals(viewer.stopped)
+    with _open_viewer(show, quiet) as viewer:
+        handle_signals(viewer.describe_stop)
         yield viewer
 
 
 @contextlib.contextmanager
-def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
+def _open_viewer(show: int, quiet: bool) -> Iterator[Silent]:
     if quiet or not sys.stderr.isatty():
         yield Silent() if quiet else RoundLines()
         return
@@ -228,11 +228,11 @@ def describe_held_out(line: dict[str, Any]) -> str:
 
 def describe_components(metrics: dict[str, Any]) -> list[str]:
     """Return the names of rewards by component, if there are several."""
-    found = [name for name in metrics if name.startswith("reward.")]
-    return found if len(found) > 1 else []
+    names = [name for name in metrics if name.startswith("reward.")]
+    return names if len(names) > 1 else []
 
 
-def sum_failures(failures: Sequence[str]) -> Iterator[str]:
+def describe_failures(failures: Sequence[str]) -> Iterator[str]:
     """Yield each failure once, with its count."""
     for sentence in dict.fromkeys(failures):
         times = failures.count(sentence)
@@ -244,7 +244,7 @@ def describe_missing(missing: Mapping[str, int]) -> str:
     return ", ".join(f"{clean(why)} {count:,}" for why, count in missing.items())
 
 
-def nothing_learned(metrics: dict[str, Any]) -> str:
+def describe_no_step(metrics: dict[str, Any]) -> str:
     """Return why no step of a round had a rollout in its loss."""
     if sum(metrics["missing"].values()) == metrics["rollouts"]:
         return "every reward of this round is missing: no step was made"
@@ -257,27 +257,29 @@ FEW_STEPS = 0.25
 """Share of rounds without a step from which the report of a run warns of them."""
 
 
-def describe_idle(done: RunResult) -> tuple[str, str] | None:
+def describe_idle(result: RunResult) -> tuple[str, str] | None:
     """Return a sentence on the rounds of a run that made no step, and what to change; None where they are few."""
-    if not done.idle_rounds or done.idle_rounds < FEW_STEPS * done.rounds:
+    if not result.idle_rounds or result.idle_rounds < FEW_STEPS * result.rounds:
         return None
-    of = f"{done.idle_rounds:,} of {counted(done.rounds, 'round')} made no step"
-    names = sorted(done.dropped, key=lambda name: -done.dropped[name])
-    why = ", ".join(f"{name} dropped {counted(done.dropped[name], 'rollout')} of them" for name in names)
-    return f"{of}: {why}" if why else of, filter_hint(done.dropped)
+    of = f"{result.idle_rounds:,} of {counted(result.rounds, 'round')} made no step"
+    names = sorted(result.dropped, key=lambda name: -result.dropped[name])
+    why = ", ".join(f"{name} dropped {counted(result.dropped[name], 'rollout')} of them" for name in names)
+    return f"{of}: {why}" if why else of, filter_hint(result.dropped)
 
 
-def alike(rollouts: Sequence[Rollout]) -> str | None:
+def describe_equal_rewards(rollouts: Sequence[Rollout]) -> str | None:
     """Return a note if all rewards of a round are equal, which may be intended: a task may be too hard at first."""
     rewards = [rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome)]
     if len(rewards) < 2 or differ(min(rewards), max(rewards)):
         return None
-    told = f"all {len(rewards):,} rewards of this round are {rewards[0]:.4g}, and nothing is learned where none differ"
-    return f"note      {told}: rollouts.jsonl has what was said, and what each reward function gave"
+    sentence = (
+        f"all {len(rewards):,} rewards of this round are {rewards[0]:.4g}, and nothing is learned where none differ"
+    )
+    return f"note      {sentence}: rollouts.jsonl has what was said, and what each reward function gave"
 
 
 def describe_sample_rollout(rollout: Rollout) -> str:
     """Return a rollout as text without control characters."""
-    said = " | ".join(f"{one['role']}: {one.get('content') or ''}" for one in rollout.messages)
+    text = " | ".join(f"{message['role']}: {message.get('content') or ''}" for message in rollout.messages)
     reward = "missing" if math.isnan(rollout.outcome) else f"{rollout.outcome:.3g}"
-    return f"{clean(rollout.prompt.id)} [{reward}] {clean_one_to_one(said)[:SEEN]}"
+    return f"{clean(rollout.prompt.id)} [{reward}] {clean_one_to_one(text)[:SEEN]}"

@@ -23,12 +23,12 @@ def describe_start(run: OfflineRun) -> Iterator[str]:
     """Yield the lines printed before the first step."""
     for split, account in run.accounts.items():
         if account.rows:
-            yield f"{split:<9} {_account(account)}"
+            yield f"{split:<9} {_describe_account(account)}"
     for split, account in run.accounts.items():
         yield from (f"warning   {remark}" for remark in account.remarks(split))
     longest = max(run.order.lengths)
-    yield from _budget(run.budget)
-    yield from _left_out(run)
+    yield from _describe_budget(run.budget)
+    yield from _describe_left_out(run)
     batches = counted(len(run.order.batches(0)), "batch", "batches")
     yield f"lengths   longest row {longest:,} tokens of {run.settings.limit_tokens:,}; an epoch is {batches}"
     if (length := run.settings.segment_tokens) and length < longest:
@@ -39,7 +39,7 @@ def describe_start(run: OfflineRun) -> Iterator[str]:
     yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
 
 
-def _budget(budget: LengthBudget | None) -> Iterator[str]:
+def _describe_budget(budget: LengthBudget | None) -> Iterator[str]:
     """Yield the reason for a length limit that was chosen automatically, where it is below the longest row."""
     if budget is None or budget.beyond is None:
         return
@@ -48,7 +48,7 @@ def _budget(budget: LengthBudget | None) -> Iterator[str]:
     yield f"budget    {counted(budget.tokens, 'token')} a row: {why}"
 
 
-def _left_out(run: OfflineRun) -> Iterator[str]:
+def _describe_left_out(run: OfflineRun) -> Iterator[str]:
     """Yield what to change so that no token of a row is left out."""
     if not any(account.left_out for account in run.accounts.values()):
         return
@@ -59,15 +59,15 @@ def _left_out(run: OfflineRun) -> Iterator[str]:
     yield f"hint      rows beyond {run.settings.limit_tokens:,} tokens are not whole: {what}"
 
 
-def _account(account: Any) -> str:
+def _describe_account(account: Any) -> str:
     dropped = "".join(f", {name.replace('_', ' ')} {count:,}" for name, count in sorted(account.dropped.items()))
-    cut = f"cut to their tail ({account.cut / max(1, account.rows):.0%})"
-    notes = {cut: account.cut, "more windows": account.windows, "with turns apart": account.unrolled}
+    cut_rows = f"cut to their tail ({account.cut / max(1, account.rows):.0%})"
+    notes = {cut_rows: account.cut, "more windows": account.windows, "with turns apart": account.unrolled}
     noted = "".join(f", {count:,} {name}" for name, count in notes.items() if count)
-    said = f"{counted(account.rows, 'row')}, {account.kept:,} kept{noted}"
-    said += f"; dropped: {dropped[2:]}" if dropped else ""
+    text = f"{counted(account.rows, 'row')}, {account.kept:,} kept{noted}"
+    text += f"; dropped: {dropped[2:]}" if dropped else ""
     share = f"{account.left_out / max(1, account.tokens):.0%} of {account.tokens:,} tokens"
-    return said + (f"; too long: {share}" if account.left_out else "")
+    return text + (f"; too long: {share}" if account.left_out else "")
 
 
 def describe_metrics(values: dict[str, Any]) -> str:
@@ -80,17 +80,18 @@ def describe_metrics(values: dict[str, Any]) -> str:
 
 def describe_training(result: Trained) -> str:
     """Return the lines printed at the end of a run."""
-    made, wanted = result.steps
-    early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
+    steps, wanted = result.steps
+    early_end = f" of {wanted:,}, for nothing got better" if steps < wanted else ""
     best = f"; least held-out loss {decimal(result.best[0])} at step {result.best[1]:,}" if result.best else ""
-    of = _of(result) if early else ""
+    adapter_step = _describe_adapter_step(result) if early_end else ""
     return (
-        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}{of}\n"
+        f"trained   {counted(steps, 'step')}{early_end}, {counted(result.learned_tokens, 'token')} learned"
+        f"{best}{adapter_step}\n"
         f"written   {clean(str(result.adapter_path))}"
     )
 
 
-def _of(result: Trained) -> str:
+def _describe_adapter_step(result: Trained) -> str:
     """Return a phrase with the step of the adapter's weights, after an early end."""
     left, best = result.adapter_step, result.best
     why = f", for step {best[1]:,} has no checkpoint" if best and best[1] != left else ""
@@ -102,7 +103,7 @@ class Silent:
 
     run: OfflineRun | None = None
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line, broken where it is long."""
         sys.stderr.write(join_lines([line]) + "\n")
 
@@ -119,12 +120,12 @@ class Silent:
     def on_message(self, remark: str) -> None:
         """Do nothing."""
 
-    def stopped(self, word: str) -> str:
+    def describe_stop(self, word: str) -> str:
         """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
             return f"{word} before the first step"
-        found = self.run.checkpoints.folders()
-        left = f"--resume goes on from step {int(found[-1].name)}" if found else "nothing saved yet"
+        checkpoints = self.run.checkpoints.folders()
+        left = f"--resume goes on from step {int(checkpoints[-1].name)}" if checkpoints else "nothing saved yet"
         return f"{word} at step {self.run.state.step}; {left}"
 
 
@@ -139,22 +140,22 @@ class StepLines(Silent):
         super().on_start(run)
         self.steps = run.steps
         for line in describe_start(run):
-            self.say(line)
+            self.print_line(line)
 
     def on_metrics(self, values: dict[str, Any]) -> None:
         """Print a validation, or a step that is due for a report."""
         step = values["step"]
         if "val_loss" in values:
             loss = values["val_loss"]
-            self.say(f"step {step:>6}  held-out loss {'not finite' if loss is None else format(loss, '.4f')}")
+            self.print_line(f"step {step:>6}  held-out loss {'not finite' if loss is None else format(loss, '.4f')}")
         elif values["skipped"]:
-            self.say(f"step {step:>6}  skipped: its gradient is not finite")
+            self.print_line(f"step {step:>6}  skipped: its gradient is not finite")
         elif step % self.every == 0 or step == self.steps:
-            self.say(describe_metrics(values))
+            self.print_line(describe_metrics(values))
 
     def on_message(self, remark: str) -> None:
         """Print a remark."""
-        self.say(f"warning   {remark}")
+        self.print_line(f"warning   {remark}")
 
 
 class Bar(StepLines):
@@ -164,7 +165,7 @@ class Bar(StepLines):
         super().__init__(every)
         self.bar, self.task = bar, bar.add_task("training", total=None, now="")
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line above the bar."""
         self.bar.console.print(join_lines([line]), highlight=False, markup=False)
 
@@ -184,13 +185,13 @@ class Bar(StepLines):
 @contextlib.contextmanager
 def watch_training(settings: Training, quiet: bool) -> Iterator[Silent]:
     """Yield the viewer; a signal that ends the run prints how far it got."""
-    with _looking(settings, quiet) as viewer:
-        handle_signals(viewer.stopped)
+    with _open_viewer(settings, quiet) as viewer:
+        handle_signals(viewer.describe_stop)
         yield viewer
 
 
 @contextlib.contextmanager
-def _looking(settings: Training, quiet: bool) -> Iterator[Silent]:
+def _open_viewer(settings: Training, quiet: bool) -> Iterator[Silent]:
     """Yield a viewer: silent, lines, or a bar at a terminal."""
     if quiet or not sys.stderr.isatty():
         yield Silent() if quiet else StepLines(settings.steps_per_report)
