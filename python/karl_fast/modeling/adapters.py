@@ -274,19 +274,21 @@ def _check_recorded(file: Path, parameters: dict[str, Any]) -> None:
 def _agree(file: Path, config: dict[str, Any], depth: int) -> None:
     """Raise where the configuration beside the weights is of another adapter than the run's."""
     recorded = _config(file)
-    for name, before, now in _compared(recorded, config, depth):
-        if before is not None and before != now:
-            message = f"{file} has {name} {_shown(before)}, and the run has {_shown(now)}"
-            raise _error(ModelError, message, f"--{name.replace('_', '-')} {_shown(before)} goes on with that adapter")
+    for name, recorded_value, now in _compared(recorded, config, depth):
+        if recorded_value is not None and recorded_value != now:
+            message = f"{file} has {name} {_shown(recorded_value)}, and the run has {_shown(now)}"
+            raise _error(
+                ModelError, message, f"--{name.replace('_', '-')} {_shown(recorded_value)} goes on with that adapter"
+            )
 
 
 def _compared(recorded: dict[str, Any], config: dict[str, Any], depth: int) -> list[tuple[str, Any, Any]]:
     """Return each setting of an adapter by name, as its configuration has it and as the run has it."""
     pairs = [("fine_tune_type", recorded.get("fine_tune_type", "lora"), config["fine_tune_type"])]
     pairs += [("num_layers", _layers(recorded.get("num_layers"), depth), config["num_layers"])]
-    before, now = recorded.get("lora_parameters", {}), config.get("lora_parameters", {})
+    recorded_parameters, now = recorded.get("lora_parameters", {}), config.get("lora_parameters", {})
     for name, setting in SETTINGS.items():
-        pairs.append((setting, _in_order(before.get(name)), _in_order(now.get(name))))
+        pairs.append((setting, _in_order(recorded_parameters.get(name)), _in_order(now.get(name))))
     return pairs
 
 

@@ -183,13 +183,13 @@ def _read_state(file: Path) -> TrainingState:
         raise CheckpointError(f"{file} is damaged") from error
 
 
-def _check_same_run(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+def _check_same_run(place: Path, recorded: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise if a checkpoint is of another run."""
     now = json.loads(json.dumps(now))
-    other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    other = [name for name in sorted(recorded.keys() | now.keys()) if recorded.get(name) != now.get(name)]
     if other:
         changed = [name for name in other if name != ROWS]
-        changes = [_describe_change(name, before.get(name), now.get(name)) for name in changed[:MOST_CHANGES]]
+        changes = [_describe_change(name, recorded.get(name), now.get(name)) for name in changed[:MOST_CHANGES]]
         changes += [f"and {len(changed) - MOST_CHANGES} more"] if len(changed) > MOST_CHANGES else []
         changes += ["the rows differ"] if ROWS in other else []
         raise CheckpointError(
@@ -198,10 +198,10 @@ def _check_same_run(place: Path, before: dict[str, Any], now: dict[str, Any]) ->
         )
 
 
-def _describe_change(name: str, before: object, now: object) -> str:
+def _describe_change(name: str, recorded: object, now: object) -> str:
     """Return the old and new value of a setting; for long values only that it changed."""
-    plain = max(len(str(before)), len(str(now))) <= SHORT
-    return f"its {name} was {before}, and is {now}" if plain else f"its {name} changed"
+    plain = max(len(str(recorded)), len(str(now))) <= SHORT
+    return f"its {name} was {recorded}, and is {now}" if plain else f"its {name} changed"
 
 
 def _load_tensors(place: Path, model: Any, optimizer: Any) -> None:

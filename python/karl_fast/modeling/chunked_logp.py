@@ -175,11 +175,16 @@ def _joined(chunks: dict[str, list[mx.array]]) -> Arrays:
 
 
 def _chunk(
-    head: Any, hidden: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None, steep: bool
+    head: Any,
+    hidden: mx.array,
+    targets: mx.array,
+    names: Sequence[str],
+    reference: ReferenceLogits | None,
+    with_slopes: bool,
 ) -> tuple[Arrays, Arrays]:
     logits = head(hidden[None])[0]
     values = quantities(logits, targets, names, reference)
-    if not steep:
+    if not with_slopes:
         return values, {}
     # -d logp_y / dz = exp(z_v - log sum exp z) - [v = y], pulled back through the head alone: one that is linear needs
     # nothing of its way forwards for it.

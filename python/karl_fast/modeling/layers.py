@@ -117,15 +117,15 @@ def recompute_layer(number: int, layer: Any, call: Call, *, seed: int | None = N
         starts = [(getattr(state, "offset", 0), state.rows) for state in states]
         own_seed = _own_seed(layer, seed, number)
 
-        def pure(parameters: Any, before: list[list[mx.array]], inputs: Any, more: Any) -> Any:
+        def pure(parameters: Any, earlier: list[list[mx.array]], inputs: Any, named_inputs: Any) -> Any:
             layer.update(parameters)
-            for state, arrays, start in zip(states, before, starts, strict=True):
+            for state, arrays, start in zip(states, earlier, starts, strict=True):
                 state.begin(arrays, *start)
-            return call_with_seed(own_seed, call, *inputs, **more), [state.new for state in states]
+            return call_with_seed(own_seed, call, *inputs, **named_inputs), [state.new for state in states]
 
-        before = [state.before for state in states]
-        output, new_states = recompute_in_backward(pure)(layer.trainable_parameters(), before, arguments, named)
-        for state, arrays, start, own in zip(states, before, starts, new_states, strict=True):
+        earlier = [state.before for state in states]
+        output, new_states = recompute_in_backward(pure)(layer.trainable_parameters(), earlier, arguments, named)
+        for state, arrays, start, own in zip(states, earlier, starts, new_states, strict=True):
             tokens = getattr(state, "offset", 0) - start[0]
             state.begin(arrays, *start)
             state.set_new(own, tokens)

@@ -285,11 +285,11 @@ def limit_memory(room: int) -> Iterator[None]:
     MLX allocates results ahead of the operations that are being computed, and before these have freed their arguments.
     At its memory limit it waits for them; no allocation fails by that.
     """
-    before = mx.set_memory_limit(mx.get_active_memory() + room)
+    limit = mx.set_memory_limit(mx.get_active_memory() + room)
     try:
         yield
     finally:
-        mx.set_memory_limit(before)
+        mx.set_memory_limit(limit)
 
 
 SHORT = (8, 16, 32)
@@ -395,13 +395,13 @@ class _Graph:
     @cached_property
     def _grows(self) -> bool:
         """True if the graph has separate operations for each token, like a recurrence."""
-        few, more = (self._trace(1, short)[1] for short in SHORT[:2])
-        return more > 1.1 * few
+        few, many = (self._trace(1, short)[1] for short in SHORT[:2])
+        return many > 1.1 * few
 
 
-def parabola(at: int, known: dict[int, int]) -> int:
+def parabola(at: int, points: dict[int, int]) -> int:
     """Return the value of the parabola through three points, or of a straight line if it would bend down."""
-    (x0, y0), (x1, y1), (x2, y2) = known.items()
+    (x0, y0), (x1, y1), (x2, y2) = points.items()
     first, second = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
     bend = max(0.0, (second - first) / (x2 - x0))
     return int(y2 + (at - x2) * (second + bend * (at - x1)))
@@ -446,8 +446,8 @@ class _LayerCall:
             weights = [(name, array) for (name, _), array in zip(parameters, arrays, strict=False)]
             self.module.load_weights(weights, False)
             carried = iter(arrays[len(parameters) + 1 :])
-            for state, before, offset in self.states:
-                state.begin([next(carried) for _ in before], offset)
+            for state, earlier_arrays, offset in self.states:
+                state.begin([next(carried) for _ in earlier_arrays], offset)
             output = self.call(arrays[len(parameters)], *rest, **self.named)
             return [*arrays_of(output), *(array for state, _, _ in self.states for array in state.new)]
 
@@ -489,8 +489,8 @@ class SweepMemory:
     @cached_property
     def _grows(self) -> bool:
         """True if the graph has separate operations for each token, like a recurrence."""
-        few, more = (self._traced(1, 4 * short, short)[2] for short in SHORT_SEGMENT[:2])
-        return more > 1.1 * few
+        few, many = (self._traced(1, 4 * short, short)[2] for short in SHORT_SEGMENT[:2])
+        return many > 1.1 * few
 
     def _trace(self, rows: int, tokens: int, length: int) -> tuple[int, int, int]:
         """Return the bytes of inputs and of the largest layer in the last segment, and the most operations of one."""
@@ -514,9 +514,9 @@ class SweepMemory:
         def record(_: int, layer: Any, call: Call) -> Call:
             def recorded_call(*arguments: Any, **named: Any) -> Any:
                 states = [leaf for value in (*arguments, *named.values()) for leaf in leaves(value)]
-                before = [(state, state.before, getattr(state, "offset", 0)) for state in states]
+                earlier = [(state, state.before, getattr(state, "offset", 0)) for state in states]
                 if flatten_tree(layer.trainable_parameters()):
-                    calls.append(_LayerCall(layer, call, arguments, named, before))
+                    calls.append(_LayerCall(layer, call, arguments, named, earlier))
                 return call(*arguments, **named)
 
             return recorded_call
@@ -546,8 +546,8 @@ class SweepMemory:
 def _kind(layer: _LayerCall) -> tuple[Any, ...]:
     """Return equal keys for layers that take the same memory."""
     shapes = tuple(array.shape for array in flatten_tree(layer.module.parameters()).values())
-    before = tuple(array.shape for _, arrays, _ in layer.states for array in arrays)
-    return type(layer.module), shapes, before
+    earlier = tuple(array.shape for _, arrays, _ in layer.states for array in arrays)
+    return type(layer.module), shapes, earlier
 
 
 def _shape(shape: tuple[int, ...], grows: bool, tokens: int) -> tuple[int, ...]:

@@ -349,7 +349,7 @@ class WholePass(SegmentPass):
     def _spread(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the values of places for the targets that share them. [N'] -> [N]"""
         columns = np.zeros(self._count, dtype=np.float32)
-        ends = list(accumulate(len(one.places) for one in self.segments))[:-1]
+        ends = list(accumulate(len(part.places) for part in self.segments))[:-1]
         for segment, part in zip(self.segments, np.split(values, ends), strict=True):
             columns[segment.numbers] = part[segment.which]
         return columns
@@ -696,14 +696,14 @@ class StatefulModel:
         def watch(number: int, _: Any, call: Call) -> Call:
             def watched_call(*arguments: Any, **named: Any) -> Any:
                 if number < first:
-                    untrained.update(id(leaf) for one in (*arguments, *named.values()) for leaf in leaves(one))
+                    untrained.update(id(leaf) for value in (*arguments, *named.values()) for leaf in leaves(value))
                 return call(*arguments, **named)
 
             return watched_call
 
         with replace_calls(self.model, watch):
             self.body(mx.array([[1, 2, 3]]), cache=caches)  # lazy: nothing is computed
-        return [id(leaf) not in untrained for one in caches for leaf in leaves(one)]
+        return [id(leaf) not in untrained for value in caches for leaf in leaves(value)]
 
 
 def carry_states(model: Any, body: Any, head: Any) -> StatefulModel:

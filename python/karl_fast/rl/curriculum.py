@@ -88,8 +88,8 @@ class Curriculum:
             for prompt in self.prompts:
                 if prompt.columns.get(self.stage_field) not in levels:
                     level = prompt.columns.get(self.stage_field)
-                    wanted = ", ".join(sorted(levels))
-                    raise UsageError(f"prompt {prompt.id} has the {self.stage_field} {level!r}, wanted {wanted}")
+                    expected = ", ".join(sorted(levels))
+                    raise UsageError(f"prompt {prompt.id} has the {self.stage_field} {level!r}, wanted {expected}")
 
     def choose(self, count: int, round: int, draw_number: int = 0) -> list[Prompt]:
         """Choose the prompts of a draw.

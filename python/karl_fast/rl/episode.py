@@ -143,11 +143,11 @@ class Collector:
         )
         return [_drop_empty_reward(rollout) for group in groups for rollout in group], failures + sentences
 
-    def _group(self, prompt: Prompt, group: int, known: Mapping[str, Rollout]) -> Iterator[Episode]:
+    def _group(self, prompt: Prompt, group: int, finished: Mapping[str, Rollout]) -> Iterator[Episode]:
         """Begin the rollouts of a group that are not known."""
         tokens = self.policy.encode(prompt.messages) if self.make is None else None
         for member in range(self.sampling.group_size):
-            if (id := _rollout_id(group, member)) in known:
+            if (id := _rollout_id(group, member)) in finished:
                 continue
             environment = None
             if self.make is not None:

@@ -448,8 +448,8 @@ class Prefill:
         counts = [_num_uncached(ask) for ask in asks]
         width = max(counts)
         if not width:
-            known: list[Any] = [ask.prefix and ask.prefix.logits for ask in asks]
-            return mx.concatenate(known), caches
+            cached_logits: list[Any] = [ask.prefix and ask.prefix.logits for ask in asks]
+            return mx.concatenate(cached_logits), caches
         right = [width - count for count in counts]
         tokens = mx.array(
             [[*ask.tokens[-count:], *[0] * padding] for ask, count, padding in zip(asks, counts, right, strict=True)]

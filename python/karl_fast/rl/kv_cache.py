@@ -75,8 +75,8 @@ def join(parts: Sequence[list[Any]]) -> list[Any]:
 
 
 def _join_pair(parts: Sequence[list[Any]]) -> list[Any]:
-    first, *others = parts
-    for other in others:
+    first, *rest = parts
+    for other in rest:
         for cache, new in zip(first, other, strict=True):
             cache.extend(new)
     return first
@@ -129,11 +129,11 @@ def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
     Returns:
         The caches of the first part, with the rows of all.
     """
-    first, *others = parts
-    for layer, cache in enumerate(first if others else ()):
-        _map_arrays([cache, *(part[layer] for part in others)], count, lambda rows: mx.concatenate(rows, axis=0))
+    first, *rest = parts
+    for layer, cache in enumerate(first if rest else ()):
+        _map_arrays([cache, *(part[layer] for part in rest)], count, lambda rows: mx.concatenate(rows, axis=0))
         mx.eval(list(arrays(cache)))
-        for part in others:
+        for part in rest:
             part[layer] = None
     return first
 

@@ -191,11 +191,11 @@ class RoundMemory:
         Where rows enter a running batch, its caches are copied.
         """
         copies = 2 if sizes.turns or sizes.replaced else 1
-        before, after = (
+        prefill, turns = (
             copies * int(COPIES * self.cache_bytes(sizes.drawn, tokens)) for tokens in (sizes.contexts[1], sizes.tokens)
         )
         logits = LOGITS * 4 * sizes.drawn * self.memory.shape.vocabulary
-        return logits + max(before + self.forward(*sizes.contexts), after)
+        return logits + max(prefill + self.forward(*sizes.contexts), turns)
 
     def cache_bytes(self, rows: int, tokens: int) -> int:
         """Return the bytes of caches of rollouts with so many tokens: keys and values, which grow, and states."""

@@ -96,12 +96,12 @@ def outcome_range(earlier: Sequence[float], rollouts: Sequence[Rollout]) -> list
     return [min(outcomes), max(outcomes)] if outcomes else []
 
 
-def group_metrics(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
+def group_metrics(rollouts: Sequence[Rollout], extremes: Sequence[float]) -> dict[str, float]:
     """Return the shares of groups by kind.
 
     Args:
         rollouts: of a round.
-        seen: the lowest and the highest outcome of the run, this round among it, as `span` gives them.
+        extremes: the lowest and the highest outcome of the run, this round included: `outcome_range`.
 
     Returns:
         mixed, missing (fewer than two outcomes), and of constant groups where they are: at the top or the bottom of the
@@ -111,7 +111,7 @@ def group_metrics(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[st
     for rollout in rollouts:
         by_group.setdefault(rollout.group, []).append(rollout.outcome)
     outcomes = [[value for value in values if not math.isnan(value)] for values in by_group.values()]
-    ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if seen and differ(*seen) else {}
+    ends = dict(zip(extremes, ("at_bottom", "at_top"), strict=True)) if extremes and differ(*extremes) else {}
     kinds = [_kind(values, ends) for values in outcomes]
     return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in KINDS}
 

@@ -78,11 +78,11 @@ class RewardFunctions:
         rewards_by_function = [self._call(function, groups) for function in self.functions]
         failures = [
             sentence
-            for one, rewards in zip(self.functions, rewards_by_function, strict=True)
-            for sentence in _describe_failures(one, rewards, groups)
+            for function, rewards in zip(self.functions, rewards_by_function, strict=True)
+            for sentence in _describe_failures(function, rewards, groups)
         ]
         rewarded = [
-            self._sum_components([self._add_components(*one) for one in zip(group, *rewards, strict=True)])
+            self._sum_components([self._add_components(*row) for row in zip(group, *rewards, strict=True)])
             for group, *rewards in zip(groups, *rewards_by_function, strict=True)
         ]
         return rewarded, failures + _describe_excess(rewarded)
@@ -99,11 +99,11 @@ class RewardFunctions:
 
     def _sum_components(self, group: Sequence[Rollout]) -> list[Rollout]:
         """Return rollouts with the reward that their components make."""
-        each = [
-            (weight, np.array([one.components.get(name, math.nan) for one in group]))
+        columns = [
+            (weight, np.array([rollout.components.get(name, math.nan) for rollout in group]))
             for name, weight in self._weights.items()
         ]
-        return [self._set_reward(*one) for one in zip(group, weigh_components(each).tolist(), strict=True)]
+        return [self._set_reward(*row) for row in zip(group, weigh_components(columns).tolist(), strict=True)]
 
     def _set_reward(self, rollout: Rollout, total: float) -> Rollout:
         """Return a rollout with a weighted sum as its reward, unless that, or a component, is missing."""

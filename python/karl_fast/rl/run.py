@@ -149,8 +149,8 @@ def run_rounds(run: OnlineRun, viewer: OnlineViewer) -> dict[str, Any]:
     viewer.on_start(run)
     _evaluate(run, viewer)
     while run.progress.round < run.settings.rounds and not run.stopped:
-        metrics, drawn = _run_round(run)
-        _finish_round(run, viewer, metrics, drawn)
+        metrics, rollouts = _run_round(run)
+        _finish_round(run, viewer, metrics, rollouts)
     return metrics
 
 

@@ -115,32 +115,32 @@ class _Opening:
     others: tuple[str, ...]
     turn: str
 
-    def prompts(self, asked: str) -> Iterator[str]:
+    def prompts(self, context: str) -> Iterator[str]:
         """Yield a context that ends with the generation prompt, with each other generation prompt in its place.
 
         The beginning of a turn is one of them where it differs in space alone.
         """
-        yield asked
-        if self._differs_in_space and asked.endswith(self.prompt):
-            yield asked[: len(asked) - len(self.prompt)] + self.turn
+        yield context
+        if self._differs_in_space and context.endswith(self.prompt):
+            yield context[: len(context) - len(self.prompt)] + self.turn
         for other in self.others:
             if self.prompt in other:
-                yield asked + other.partition(self.prompt)[2]
-            elif asked.endswith(tail := self.prompt[len(common := _common(self.prompt, other)) :]):
-                yield asked[: len(asked) - len(tail)] + other[len(common) :]
+                yield context + other.partition(self.prompt)[2]
+            elif context.endswith(tail := self.prompt[len(common := _common(self.prompt, other)) :]):
+                yield context[: len(context) - len(tail)] + other[len(common) :]
 
     @property
     def _differs_in_space(self) -> bool:
         begins = self.turn.startswith(self.prompt)
         return not begins and "".join(self.prompt.split()) == "".join(self.turn.split())
 
-    def shared(self, asked: str) -> str | None:
+    def shared(self, context: str) -> str | None:
         """Return a context up to where generation prompt and turn part; None if more than empty thoughts differs."""
         common = _common(self.prompt, self.turn)
         rest, tail = self.turn[len(common) :], self.prompt[len(common) :]
         opened = re.search(r"\s*<[^<>]*$|\s*<[^<>]*>\s*$", common)
         blank = not rest.strip() or EMPTY_THOUGHTS.fullmatch((opened.group() if opened else "") + rest)
-        return asked[: len(asked) - len(tail)] if blank and asked.endswith(tail) else None
+        return context[: len(context) - len(tail)] if blank and context.endswith(tail) else None
 
     @property
     def generated(self) -> str:
@@ -257,23 +257,25 @@ class Renderer:
         text = form.text if at == len(form.messages) - 1 else self._render(messages, tools)
         if text is None:
             return self._locate_within(form, at)
-        asked = self._render(messages[:-1], tools, add_generation_prompt=True)
-        text, start = self._find_start(text, asked, messages, tools)
+        prompt_text = self._render(messages[:-1], tools, add_generation_prompt=True)
+        text, start = self._find_start(text, prompt_text, messages, tools)
         return self._find_stop(text, self._past_header(text, start), form, at)
 
-    def _find_start(self, rendering: str, asked: str | None, messages: list[Message], tools: Any) -> tuple[str, int]:
+    def _find_start(
+        self, rendering: str, prompt_text: str | None, messages: list[Message], tools: Any
+    ) -> tuple[str, int]:
         """Return the text that the model saw and wrote, and where its own begins."""
         empty = not thoughts_of(messages[-1])
-        if asked is not None:
-            ends = [len(prompt) for prompt in self._opening.prompts(asked) if rendering.startswith(prompt)]
+        if prompt_text is not None:
+            ends = [len(prompt) for prompt in self._opening.prompts(prompt_text) if rendering.startswith(prompt)]
             if ends:
                 return rendering, _past_empty_thoughts(rendering, max(ends)) if empty else max(ends)
-            shared = self._opening.shared(asked)
+            shared = self._opening.shared(prompt_text)
             if shared is not None and rendering.startswith(shared):
                 return rendering, _past_empty_thoughts(rendering, len(shared)) if empty else len(shared)
-        alone = asked is None or all(message["role"] in ("system", "developer") for message in messages[:-1])
+        alone = prompt_text is None or all(message["role"] in ("system", "developer") for message in messages[:-1])
         for place in self._candidate_starts(rendering, messages, tools):
-            for context in [rendering[:place]] if alone else self._opening.prompts(asked or ""):
+            for context in [rendering[:place]] if alone else self._opening.prompts(prompt_text or ""):
                 if alone or self._shares_header(context, rendering, place):
                     text, start = context + rendering[place:], len(context)
                     return text, _past_empty_thoughts(text, start) if empty else start
@@ -321,10 +323,10 @@ class Renderer:
         start = None if other is None or other.count(TURN) != 1 else next(self._before_words(form.text, other), None)
         if other is None or start is None:
             raise _unknown_start()
-        behind = other[other.rfind(TURN) + len(TURN) :]
-        if not form.text.endswith(behind):
+        tail = other[other.rfind(TURN) + len(TURN) :]
+        if not form.text.endswith(tail):
             raise _unknown_start()
-        end = len(form.text) - len(behind)
+        end = len(form.text) - len(tail)
         run = self._run.match(form.text, end)
         stop = self._first_end(form.text, end, run.end() if run else end)
         return _Turn(form.text, start, end if stop is None else stop, stop is not None)
@@ -337,8 +339,8 @@ class Renderer:
         stop = self._first_end(text, begin, len(text))
         if stop is not None:
             return _Turn(text, start, stop, True)
-        if (behind := self._stop_after(text, form, at)) is not None:
-            return _Turn(text + behind, start, len(text + behind), True)
+        if (stop_text := self._stop_after(text, form, at)) is not None:
+            return _Turn(text + stop_text, start, len(text + stop_text), True)
         places = [place + len(token) for token in self._added if (place := text.rfind(token, begin)) >= 0]
         end = self._tokenizer.eos_token
         if not places and at == len(form.messages) - 1 and end in self._end_texts:

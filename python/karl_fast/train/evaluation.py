@@ -383,12 +383,12 @@ def mean_difference(nats: NDArray[np.float64], counts: NDArray[np.int64], cluste
     _, numbers = np.unique(np.array(clusters), return_inverse=True)
     sums: NDArray[np.float64] = np.bincount(numbers, weights=nats).astype(np.float64)
     sizes: NDArray[np.float64] = np.bincount(numbers, weights=counts).astype(np.float64)
-    found, value = len(sums), float(sums.sum() / sizes.sum())
-    if found < 2:
-        return Difference(value, None, None, found)
-    spread = float(np.square(sums - value * sizes).sum()) * found / (found - 1)
-    half = student(found - 1) * spread**0.5 / float(sizes.sum())
-    return Difference(value, value - half, value + half, found)
+    count, value = len(sums), float(sums.sum() / sizes.sum())
+    if count < 2:
+        return Difference(value, None, None, count)
+    spread = float(np.square(sums - value * sizes).sum()) * count / (count - 1)
+    half = student(count - 1) * spread**0.5 / float(sizes.sum())
+    return Difference(value, value - half, value + half, count)
 
 
 def student(freedom: int) -> float:

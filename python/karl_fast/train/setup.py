@@ -139,29 +139,29 @@ def prepare(
         run.state.began = relative_path(adapter_path, resume_adapter_file)
     with _atomic.name_file_errors(adapter_path):
         adapter_path.mkdir(parents=True, exist_ok=True)
-    seen = _seen_hashes_of(source.folder, rows, resume_adapter_file)
+    hashes = _seen_hashes_of(source.folder, rows, resume_adapter_file)
     with contextlib.ExitStack() as undo:
         undo.enter_context(run.lock)
         run.lock.enter_context(_atomic.lock_folder(adapter_path))
         _check_folder(checkpoints, resume=resume, force=force)  # another run may have ended there since
         _place_run(run, resume)
-        _seen_hashes.write_seen(adapter_path, seen)
+        _seen_hashes.write_seen(adapter_path, hashes)
         undo.pop_all()
     return run
 
 
 def _stored_lengths(settings: Training, checkpoints: Checkpoints) -> Training:
     """Return the settings of a resumed run, with the lengths of its checkpoint in place of ``auto``."""
-    before = checkpoints.settings()
-    lengths = {name: before[name] for name in LENGTHS if getattr(settings, name) == AUTO and name in before}
+    stored = checkpoints.settings()
+    lengths = {name: stored[name] for name in LENGTHS if getattr(settings, name) == AUTO and name in stored}
     return replace(settings, **lengths)
 
 
 def _seen_hashes_of(data: Path, rows: dict[str, list[dict[str, Any]]], weights: str | None) -> _seen_hashes.Seen:
     """Return the hashes of the rows that a run learns from or chooses on, and those kept with its data and weights."""
-    before = [data, *([] if weights is None else [Path(weights).parent])]
+    folders = [data, *([] if weights is None else [Path(weights).parent])]
     hashes = _seen_hashes.hash_rows(row for split_rows in rows.values() for row in split_rows)
-    for folder in before:
+    for folder in folders:
         hashes |= _seen_hashes.read_seen(folder) or _seen_hashes.Seen()
     return hashes
 

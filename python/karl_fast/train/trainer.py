@@ -61,8 +61,8 @@ def _make_steps(run: OfflineRun, viewer: Viewer) -> None:
         start = time.perf_counter()
         state.step += 1
         mx.random.seed(mix_seed(settings.seed, state.step))
-        left = run.batches - (state.step - 1) * settings.grad_accumulation_steps
-        batches = [next(run.order) for _ in range(min(settings.grad_accumulation_steps, left))]
+        remaining = run.batches - (state.step - 1) * settings.grad_accumulation_steps
+        batches = [next(run.order) for _ in range(min(settings.grad_accumulation_steps, remaining))]
         gradient = learner.gradient(batches)
         learned, total = learner.count_tokens(batches)
         if remark := learner.scorer.sharing.remark():
@@ -156,5 +156,5 @@ def _save_interrupted(run: OfflineRun, viewer: Viewer) -> None:
 
 def _diverged(run: OfflineRun, why: str) -> DivergedError:
     saved = run.checkpoints.folders()
-    left = f"the adapter is that of step {int(saved[-1].name)}" if saved else "nothing was saved"
-    return DivergedError(f"step {run.state.step}: {why}; {left}")
+    result = f"the adapter is that of step {int(saved[-1].name)}" if saved else "nothing was saved"
+    return DivergedError(f"step {run.state.step}: {why}; {result}")
