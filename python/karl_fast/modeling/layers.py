@@ -25,6 +25,7 @@ LARGEST_SEED = (1 << 31) - 1
 
 def derive_seed(seed: int, number: int) -> int:
     """Return a seed for each number. 0 <= number"""
+    # Two odd multipliers keep (seed, number) and (seed + 1, number - 1) apart.
     return ((seed ^ seed >> 31) * GOLDEN + (number + 1) * 0xD1B54A32D192ED03) % (1 << 64)
 
 

@@ -228,6 +228,7 @@ class Generation:
         has_next = np.array([not row.ask.last for row in rows])
         place, interrupted = 0, False
         while self._wasted < len(rows) and not ends.finished.all() and not interrupted:
+            # The next token starts before this one is examined; in the last place it would be in vain.
             if has_next.any() or ends.longer(place):
                 columns.append(self.decoder.follow(columns[-1][0], self._caches, keys + np.uint64(place + 1)))
             for row in ends.find(place, columns[place][0]):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FILE, BEST = "held_out.jsonl", "best"
 
-PURPOSE = 0x68656C64
+PURPOSE = 0x68656C64  # "held" in ASCII
 """Number in the seeds of held-out attempts that no round has, so that they differ from those of training."""
 
 RESAMPLES = 1999

@@ -317,6 +317,7 @@ class Preparer:
         """
         packed = pack(rollouts)
         fresh = np.array([rollout.version == version for rollout in rollouts])
+        # One step by the policy that generated the batch: its own forward pass gives logp_old, too.
         old = None if self._one_step and fresh.all() else self._pass(packed)
         reads_reference = self.passes.reference or needs_reference(self.objective)
         ref = self._pass(packed, reference=True) if reads_reference else None
