@@ -367,6 +367,7 @@ class Episode:
         """Return the finished rollout."""
         score = None if self.environment is None else self.environment.score()
         failure = None if self.environment is None else self.environment.failure
+        turn_rewards = (0.0,) * len(self.turns) if self.environment is None else tuple(self.environment.turn_rewards)
         return Rollout(
             id=self.id,
             prompt=self.prompt,
@@ -375,7 +376,7 @@ class Episode:
             spans=tuple((start, start + len(turn.tokens)) for start, turn in self.turns),
             messages=(*self.opening, *self.messages),
             states=tuple(self.states[: len(self.turns)]),
-            turn_rewards=self._turn_rewards(),
+            turn_rewards=turn_rewards,
             finish=self.finish or "failed",
             version=version,
             components={} if score is None else {ENVIRONMENT: score},
@@ -383,9 +384,6 @@ class Episode:
             logp=_concatenate([turn.logp for _, turn in self.turns]),
             entropy=_concatenate([turn.entropy for _, turn in self.turns]),
         )
-
-    def _turn_rewards(self) -> tuple[float, ...]:
-        return tuple(self.environment.turn_rewards) if self.environment is not None else (0.0,) * len(self.turns)
 
 
 def _concatenate(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:

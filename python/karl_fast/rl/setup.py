@@ -358,19 +358,18 @@ def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
 
 def build_environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
     """Return a function that makes an environment for each rollout."""
-    return None if settings.environment is None else _load_function(settings.environment, began)
-
-
-def _load_function(place: str, began: Path) -> Callable[..., Any]:
-    """Load a function by its name, relative to where the run began: user code may have changed the folder."""
-    with return_to(began):
-        return load_function(place)
+    if settings.environment is None:
+        return None
+    with return_to(began):  # the name is relative to it, even if user code has changed the folder
+        environment: Callable[[], Environment] = load_function(settings.environment)
+    return environment
 
 
 def build_reward_functions(settings: Online, began: Path) -> RewardFunctions:
     """Return the reward functions with their weights, and the environment's reward."""
     functions = [
-        Weighted(_component_name(name), _load_scorer(name, began), weight) for name, weight in settings.rewards.items()
+        Weighted(name.rpartition(":")[2], _load_scorer(name, began), weight)
+        for name, weight in settings.rewards.items()
     ]
     if not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
@@ -399,11 +398,6 @@ def _load_scorer(name: str, began: Path) -> Scorer:
             return Function.of(name).call
     except UsageError as error:
         raise UsageError(f"rewards: {error}", "rewards", hint=error.hint) from error
-
-
-def _component_name(place: str) -> str:
-    """Return the name of a component: the function's without its file, or the signal's."""
-    return place.rpartition(":")[2]
 
 
 def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
@@ -587,7 +581,8 @@ def estimate_log_z(
     """
     partition, policy, axes = learner.partition, learner.forward.policy, dict[str, Any](learner.objective.axes())
     shaped = settings.outcome is not None or settings.overlong_tokens
-    if partition is None or settings.curriculum != "paced" or shaped or not _is_intercept(learner.objective):
+    is_intercept = all(isinstance(axes.get(axis), kind) for axis, kind in INTERCEPT.items())
+    if partition is None or settings.curriculum != "paced" or shaped or not is_intercept:
         return None
 
     def estimate(prompts: Sequence[Prompt]) -> NDArray[np.float64]:
@@ -595,7 +590,3 @@ def estimate_log_z(
         return np.asarray(axes["scale"].value * log_z)
 
     return estimate
-
-
-def _is_intercept(objective: Objective) -> bool:
-    return all(isinstance(objective.axes().get(axis), kind) for axis, kind in INTERCEPT.items())
