@@ -1,6 +1,5 @@
 //! Errors of reading a log and writing a data set.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,9 +8,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Reason why a log could not be read or a data set not written. One damaged record is never an error: it is
 /// a counted [`RejectReason`](crate::rejects::RejectReason).
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Error of the operating system.
+    #[error("cannot {doing} {}: {source}", .path.display())]
     Io {
         /// Operation: `open`, `read`, `write`, ...
         doing: &'static str,
@@ -21,6 +21,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Input that cannot hold records.
+    #[error("{}: {problem}", .path.display())]
     Layout {
         /// File.
         path: PathBuf,
@@ -28,6 +29,7 @@ pub enum Error {
         problem: String,
     },
     /// Input with nothing to convert, of which the first problem is a reward.
+    #[error("{}: {problem}", .path.display())]
     Reward {
         /// File.
         path: PathBuf,
@@ -35,6 +37,7 @@ pub enum Error {
         problem: String,
     },
     /// Input that is one JSON object, neither a record nor with an array of records.
+    #[error("{}: {DOCUMENT}", .path.display())]
     Document {
         /// File.
         path: PathBuf,
@@ -42,6 +45,7 @@ pub enum Error {
         keys: Vec<String>,
     },
     /// Input that is one JSON object with the records as values.
+    #[error("{}: {}", .path.display(), by_name(.holder))]
     ByName {
         /// File.
         path: PathBuf,
@@ -49,11 +53,13 @@ pub enum Error {
         holder: String,
     },
     /// Input of a conversion that is already the output of one.
+    #[error("{} holds trajectories already", .path.display())]
     Converted {
         /// File.
         path: PathBuf,
     },
     /// Unsupported file.
+    #[error("{}: {why}", .path.display())]
     Unread {
         /// File.
         path: PathBuf,
@@ -61,6 +67,7 @@ pub enum Error {
         why: Unread,
     },
     /// Invalid dotted field path.
+    #[error("field path {path:?}: {problem}")]
     Field {
         /// Path as given.
         path: String,
@@ -68,6 +75,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// Record that changed since the log was scanned.
+    #[error("{}: the record at byte {offset} changed since it was scanned", .path.display())]
     Changed {
         /// File.
         path: PathBuf,
@@ -75,12 +83,14 @@ pub enum Error {
         offset: u64,
     },
     /// File that changed since it was opened, other than by growing.
+    #[error("{}: it changed while it was read, other than at its end", .path.display())]
     Rewritten {
         /// File.
         path: PathBuf,
     },
     /// Record to be copied unread that is not valid JSON, or spans several lines: the rows have to be
     /// validated first.
+    #[error("{}: the record at byte {offset} cannot be written as it stands", .path.display())]
     Unwritable {
         /// File.
         path: PathBuf,
@@ -88,11 +98,13 @@ pub enum Error {
         offset: u64,
     },
     /// Existing output, without the option to replace it.
+    #[error("{}: it exists", .path.display())]
     Exists {
         /// Output.
         path: PathBuf,
     },
     /// Place of the output taken by something that is not an output of this program: it is never replaced.
+    #[error("{}: it exists and {problem}", .path.display())]
     Foreign {
         /// Place.
         path: PathBuf,
@@ -100,6 +112,7 @@ pub enum Error {
         problem: String,
     },
     /// Place of the output that changed since the run began; its contents stay.
+    #[error("{}: {problem}", .path.display())]
     Taken {
         /// Place.
         path: PathBuf,
@@ -107,15 +120,19 @@ pub enum Error {
         problem: String,
     },
     /// Output path that ends in no name, but in `..` or at the root.
+    #[error("{}: the output needs a name of its own", .path.display())]
     Target {
         /// Path.
         path: PathBuf,
     },
     /// Argument that the numerics reject.
+    #[error("{0}")]
     Draw(karl_core::Error),
     /// Failure of the caller's own validation of a row.
+    #[error("a row could not be judged: {0}")]
     Judge(String),
     /// Cancellation by the caller.
+    #[error("interrupted")]
     Interrupted,
 }
 
@@ -140,39 +157,6 @@ pub fn by_name(holder: &str) -> String {
     )
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
-            Self::Layout { path, problem }
-            | Self::Reward { path, problem }
-            | Self::Taken { path, problem } => {
-                write!(f, "{}: {problem}", path.display())
-            }
-            Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
-            Self::ByName { path, holder } => write!(f, "{}: {}", path.display(), by_name(holder)),
-            Self::Unread { path, why } => write!(f, "{}: {why}", path.display()),
-            Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),
-            Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
-            Self::Changed { path, offset } => {
-                write!(f, "{}: the record at byte {offset} changed since it was scanned", path.display())
-            }
-            Self::Rewritten { path } => {
-                write!(f, "{}: it changed while it was read, other than at its end", path.display())
-            }
-            Self::Unwritable { path, offset } => {
-                write!(f, "{}: the record at byte {offset} cannot be written as it stands", path.display())
-            }
-            Self::Exists { path } => write!(f, "{}: it exists", path.display()),
-            Self::Foreign { path, problem } => write!(f, "{}: it exists and {problem}", path.display()),
-            Self::Target { path } => write!(f, "{}: the output needs a name of its own", path.display()),
-            Self::Draw(error) => error.fmt(f),
-            Self::Judge(problem) => write!(f, "a row could not be judged: {problem}"),
-            Self::Interrupted => write!(f, "interrupted"),
-        }
-    }
-}
-
 impl From<karl_core::Error> for Error {
     fn from(error: karl_core::Error) -> Self {
         Self::Draw(error)
@@ -180,34 +164,20 @@ impl From<karl_core::Error> for Error {
 }
 
 /// Reason why a file that may hold records is not supported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
     /// Compressed or archived in this format.
+    #[error("{}", packed_message(.0))]
     Packed(&'static str),
     /// Text in this encoding.
+    #[error("its text is {0}, wanted UTF-8")]
     Encoded(&'static str),
 }
 
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Packed("Parquet") => {
-                write!(f, "it is a table of Parquet, whose name has to end in .parquet")
-            }
-            Self::Packed(packer) => {
-                write!(f, "it is packed by {packer}, wanted gzip, zstd, or plain text")
-            }
-            Self::Encoded(encoding) => write!(f, "its text is {encoding}, wanted UTF-8"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
+fn packed_message(packer: &str) -> String {
+    match packer {
+        "Parquet" => "it is a table of Parquet, whose name has to end in .parquet".to_owned(),
+        packer => format!("it is packed by {packer}, wanted gzip, zstd, or plain text"),
     }
 }
 

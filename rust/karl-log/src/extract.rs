@@ -11,7 +11,7 @@ use karl_core::rng::id128;
 use memchr::memchr;
 
 use crate::columns::{PackedPlace, RowSink, ScannedRow};
-use crate::conversation::content_hash::{learned, prompt_text};
+use crate::conversation::content_hash::{hash_learned, prompt_text};
 use crate::format::{Choice, Component, Field, Fields, Transform};
 use crate::framing::record_texts::{RecordText, each_record};
 use crate::framing::{TextBatch, WholeLines, begins_array, without_return};
@@ -249,7 +249,7 @@ impl Scanner {
             partition: partition.as_deref(),
             fingerprint: self.compare.map(|compare| match compare {
                 Compare::Records => digest,
-                Compare::Content => learned(record, &self.fields),
+                Compare::Content => hash_learned(record, &self.fields),
             }),
             record,
         });
@@ -331,18 +331,18 @@ fn join_decoded<'r>(
 
 /// Slots of a field's choices.
 #[derive(Debug)]
-pub(crate) struct Slot(Vec<(usize, Transform)>);
+struct Slot(Vec<(usize, Transform)>);
 
 /// Results of the scan: the record and the position of each wanted value in it.
 #[derive(Clone, Copy)]
-pub(crate) struct FieldValues<'r> {
-    pub(crate) record: &'r [u8],
-    pub(crate) values: &'r [Option<Range<usize>>],
+struct FieldValues<'r> {
+    record: &'r [u8],
+    values: &'r [Option<Range<usize>>],
 }
 
 impl Slot {
     /// Add a field's paths to the wanted ones.
-    pub(crate) fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
+    fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
         let slot = |choice: &Choice| {
             paths.push(choice.path.clone());
             (paths.len() - 1, choice.made)
@@ -351,7 +351,7 @@ impl Slot {
     }
 
     /// Add a path without conversion.
-    pub(crate) fn plain(path: &Path, paths: &mut Vec<Path>) -> Self {
+    fn plain(path: &Path, paths: &mut Vec<Path>) -> Self {
         paths.push(path.clone());
         Self(vec![(paths.len() - 1, Transform::AsIs)])
     }
@@ -369,19 +369,19 @@ impl Slot {
     }
 
     /// Return the text of the value as written.
-    pub(crate) fn raw<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
+    fn raw<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
         self.choose(found).0
     }
 
     /// Return the name in the value of the only choice, if it needs neither unescaping nor conversion.
     #[inline]
-    pub(crate) fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
+    fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
         let [(slot, Transform::AsIs)] = self.0[..] else { return None };
         found.raw(slot).and_then(plain)
     }
 
     /// Return the name that the value yields.
-    pub(crate) fn name<'r>(&self, found: FieldValues<'r>) -> Name<'r> {
+    fn name<'r>(&self, found: FieldValues<'r>) -> Name<'r> {
         match self.choose(found) {
             (raw, Transform::Hash) => hash(raw),
             (raw, Transform::Quotient(by)) => quotient(raw, by),
@@ -397,7 +397,7 @@ impl<'r> FieldValues<'r> {
 }
 
 /// Return whether a value is present and neither null nor empty; an empty choice gives way to the next.
-pub(crate) fn holds(raw: &[u8]) -> bool {
+fn holds(raw: &[u8]) -> bool {
     !matches!(raw, b"null" | b"\"\"" | b"[]")
 }
 
@@ -425,11 +425,11 @@ fn quotient(raw: Option<&[u8]>, by: NonZeroU64) -> Name<'static> {
 }
 
 /// Separator of parts.
-pub(crate) const BETWEEN: &str = "/";
+const BETWEEN: &str = "/";
 
 /// Return a part of a joined name. A `/` in it is escaped as `\/`, and the backslashes before a `/` or at its
 /// end are doubled, so that different lists of parts never give one name; every other part is unchanged.
-pub(crate) fn escape_part(name: Cow<'_, str>) -> Cow<'_, str> {
+fn escape_part(name: Cow<'_, str>) -> Cow<'_, str> {
     if !name.contains(BETWEEN) && !name.ends_with('\\') {
         return name;
     }

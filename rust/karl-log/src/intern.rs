@@ -64,12 +64,12 @@ impl Names {
     /// Return the numeric values that names spell in several ways; `None` if there are none.
     #[must_use]
     pub fn mixed(&self) -> Option<MixedSpellings> {
-        mixed(self.iter())
+        find_mixed_spellings(self.iter())
     }
 
     /// Select and renumber names in the given order. No text is moved, because each would miss the cache.
     /// Allowed once, and after the last name was added: numbers and positions then differ.
-    pub(crate) fn numbered(self, order: Vec<u32>) -> Self {
+    pub(crate) fn renumber(self, order: Vec<u32>) -> Self {
         debug_assert!(self.places.is_empty(), "names are numbered anew once");
         if order.is_empty() { Self::default() } else { Self { places: order, ..self } }
     }
@@ -115,68 +115,6 @@ impl NameBatch {
         self.text.clear();
         self.ends.clear();
     }
-}
-
-/// Maximum number of names with a point or an exponent to examine.
-const MOST: usize = 100_000;
-
-/// Numeric values that names spell in several ways.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MixedSpellings {
-    /// Number of such values.
-    pub numbers: usize,
-    /// Spellings of the first of them.
-    pub first: Vec<String>,
-}
-
-/// Return the numeric values that some names spell in several ways; `None` if there are none.
-///
-/// Integers have one plain spelling, so only names with a point, an exponent or `-0` are stored. Cost: two
-/// passes over the names that begin like a number.
-fn mixed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<MixedSpellings> {
-    let mut spelled: BTreeMap<(bool, String, i64), BTreeSet<&str>> = BTreeMap::new();
-    for name in names.clone().filter(|name| !is_plain(name)).take(MOST) {
-        if let Some(number) = value(name) {
-            spelled.entry(number).or_default().insert(name);
-        }
-    }
-    if spelled.is_empty() {
-        return None;
-    }
-    for name in names.filter(|name| is_plain(name)) {
-        if let Some(spellings) = value(name).and_then(|number| spelled.get_mut(&number)) {
-            spellings.insert(name);
-        }
-    }
-    spelled.retain(|_, spellings| spellings.len() > 1);
-    let first = spelled.values().next()?.iter().map(|&name| name.to_owned()).collect();
-    Some(MixedSpellings { numbers: spelled.len(), first })
-}
-
-/// Return whether a name is not a number, or has no other plain spelling.
-fn is_plain(name: &str) -> bool {
-    let begins = name.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-    !begins || (name != "-0" && !name.contains(['.', 'e', 'E']))
-}
-
-/// Return a number as its sign, its digits and the power of ten of the last; `None` for a text that is not a
-/// number, or for a power out of the range of i64.
-fn value(name: &str) -> Option<(bool, String, i64)> {
-    let text = scalar::number(name.as_bytes())?;
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let negative = mantissa.starts_with('-');
-    let (whole, fraction) = mantissa.trim_start_matches('-').split_once('.').unwrap_or((mantissa, ""));
-    let whole = whole.trim_start_matches('-');
-    let digits = format!("{whole}{fraction}");
-    let short = digits.trim_end_matches('0');
-    let significant = short.trim_start_matches('0');
-    if significant.is_empty() {
-        return Some((false, String::new(), 0));
-    }
-    let exponent: i64 = exponent.trim_start_matches('+').parse().ok()?;
-    let dropped = i64::try_from(digits.len() - short.len()).ok()?;
-    let power = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?.checked_add(dropped)?;
-    Some((negative, significant.to_owned(), power))
 }
 
 /// Names with the map from a name to its number, which any number of threads use while they read.
@@ -242,12 +180,12 @@ impl SharedInterner {
     /// Return all names, and the map to their final numbers.
     pub(crate) fn finish(self) -> (Names, Renumbering) {
         let mut all = Names::default();
-        let way = self.parts.map(|part| {
+        let starts = self.parts.map(|part| {
             let start = u32::try_from(all.len()).unwrap_or(NONE);
             all.append(&part.into_inner().unwrap_or_else(PoisonError::into_inner).names);
             start
         });
-        (all, Renumbering(way))
+        (all, Renumbering(starts))
     }
 }
 
@@ -449,6 +387,68 @@ impl Short {
     }
 }
 
+/// Maximum number of names with a point or an exponent to examine.
+const MOST: usize = 100_000;
+
+/// Numeric values that names spell in several ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MixedSpellings {
+    /// Number of such values.
+    pub numbers: usize,
+    /// Spellings of the first of them.
+    pub first: Vec<String>,
+}
+
+/// Return the numeric values that some names spell in several ways; `None` if there are none.
+///
+/// Integers have one plain spelling, so only names with a point, an exponent or `-0` are stored. Cost: two
+/// passes over the names that begin like a number.
+fn find_mixed_spellings<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<MixedSpellings> {
+    let mut spelled: BTreeMap<(bool, String, i64), BTreeSet<&str>> = BTreeMap::new();
+    for name in names.clone().filter(|name| !is_plain(name)).take(MOST) {
+        if let Some(number) = value(name) {
+            spelled.entry(number).or_default().insert(name);
+        }
+    }
+    if spelled.is_empty() {
+        return None;
+    }
+    for name in names.filter(|name| is_plain(name)) {
+        if let Some(spellings) = value(name).and_then(|number| spelled.get_mut(&number)) {
+            spellings.insert(name);
+        }
+    }
+    spelled.retain(|_, spellings| spellings.len() > 1);
+    let first = spelled.values().next()?.iter().map(|&name| name.to_owned()).collect();
+    Some(MixedSpellings { numbers: spelled.len(), first })
+}
+
+/// Return whether a name is not a number, or has no other plain spelling.
+fn is_plain(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    !begins || (name != "-0" && !name.contains(['.', 'e', 'E']))
+}
+
+/// Return a number as its sign, its digits and the power of ten of the last; `None` for a text that is not a
+/// number, or for a power out of the range of i64.
+fn value(name: &str) -> Option<(bool, String, i64)> {
+    let text = scalar::number(name.as_bytes())?;
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let negative = mantissa.starts_with('-');
+    let (whole, fraction) = mantissa.trim_start_matches('-').split_once('.').unwrap_or((mantissa, ""));
+    let whole = whole.trim_start_matches('-');
+    let digits = format!("{whole}{fraction}");
+    let short = digits.trim_end_matches('0');
+    let significant = short.trim_start_matches('0');
+    if significant.is_empty() {
+        return Some((false, String::new(), 0));
+    }
+    let exponent: i64 = exponent.trim_start_matches('+').parse().ok()?;
+    let dropped = i64::try_from(digits.len() - short.len()).ok()?;
+    let power = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?.checked_add(dropped)?;
+    Some((negative, significant.to_owned(), power))
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -456,7 +456,7 @@ mod tests {
     use super::*;
 
     fn of(names: &[&str]) -> Option<MixedSpellings> {
-        mixed(names.iter().copied())
+        find_mixed_spellings(names.iter().copied())
     }
 
     #[test]
@@ -515,11 +515,11 @@ mod tests {
             others.map(|other| other.join().unwrap())
         });
         assert!(codes.iter().all(|other| *other == codes[0]));
-        let (all, way) = known.finish();
-        let back = |&code: &u32| all.get(way.code(code)).unwrap();
+        let (all, renumbering) = known.finish();
+        let back = |&code: &u32| all.get(renumbering.code(code)).unwrap();
         assert!(codes[0].iter().map(back).eq(&names));
         let distinct: std::collections::HashSet<_> = names.iter().collect();
-        assert_eq!((all.len(), way.code(NONE)), (distinct.len(), NONE));
+        assert_eq!((all.len(), renumbering.code(NONE)), (distinct.len(), NONE));
     }
 
     #[test]

@@ -68,7 +68,11 @@ impl Log {
         columns: LogColumns,
         compare: Option<Compare>,
     ) -> Result<Self> {
-        check_rows(columns.ids.len())?;
+        let (rows, wanted) = (columns.ids.len(), u32::MAX as usize);
+        if rows > wanted {
+            // A `u32` numbers the rows.
+            return Err(karl_core::Error::Length { what: "log", got: rows, wanted }.into());
+        }
         let mut accounts = vec![Account::default(); inputs.len()];
         let mut lines = vec![0; inputs.len()];
         for (input, tally) in tallies {
@@ -197,13 +201,43 @@ impl Log {
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
-}
 
-/// Check that a `u32` can number all rows.
-fn check_rows(rows: usize) -> Result<()> {
-    let wanted = u32::MAX as usize;
-    let refused = karl_core::Error::Length { what: "log", got: rows, wanted };
-    if rows > wanted { Err(refused.into()) } else { Ok(()) }
+    /// Replace the reward by these components, and by a reward beside them.
+    ///
+    /// # Errors
+    /// [`Error::Draw`](crate::Error::Draw) for a column of another length.
+    pub fn with_components(mut self, components: Vec<Vec<f64>>, reward: Option<Vec<f64>>) -> Result<Self> {
+        components.iter().chain(&reward).try_for_each(|column| self.check("reward", column.len()))?;
+        self.shared.clear();
+        self.components = components;
+        self.reward = reward;
+        Ok(self)
+    }
+
+    /// Replace the groups.
+    ///
+    /// # Errors
+    /// As [`Log::with_components`].
+    pub fn with_group(mut self, group: Category) -> Result<Self> {
+        self.check("group", group.codes().len())?;
+        self.group = group;
+        Ok(self)
+    }
+
+    /// Replace the domains.
+    ///
+    /// # Errors
+    /// As [`Log::with_components`].
+    pub fn with_domain(mut self, domain: Category) -> Result<Self> {
+        self.check("domain", domain.codes().len())?;
+        self.domain = domain;
+        Ok(self)
+    }
+
+    fn check(&self, what: &'static str, got: usize) -> Result<()> {
+        let wanted = self.len();
+        if got == wanted { Ok(()) } else { Err(karl_core::Error::Length { what, got, wanted }.into()) }
+    }
 }
 
 /// Return smallest, median, ninetieth percentile and largest.
@@ -295,45 +329,6 @@ pub struct Streamed {
     pub domains: NameCounts,
     /// Records without a group.
     pub ungrouped: u64,
-}
-
-impl Log {
-    /// Replace the reward by these components, and by a reward beside them.
-    ///
-    /// # Errors
-    /// [`Error::Draw`](crate::Error::Draw) for a column of another length.
-    pub fn with_components(mut self, components: Vec<Vec<f64>>, reward: Option<Vec<f64>>) -> Result<Self> {
-        components.iter().chain(&reward).try_for_each(|column| self.check("reward", column.len()))?;
-        self.shared.clear();
-        self.components = components;
-        self.reward = reward;
-        Ok(self)
-    }
-
-    /// Replace the groups.
-    ///
-    /// # Errors
-    /// As [`Log::with_components`].
-    pub fn with_group(mut self, group: Category) -> Result<Self> {
-        self.check("group", group.codes().len())?;
-        self.group = group;
-        Ok(self)
-    }
-
-    /// Replace the domains.
-    ///
-    /// # Errors
-    /// As [`Log::with_components`].
-    pub fn with_domain(mut self, domain: Category) -> Result<Self> {
-        self.check("domain", domain.codes().len())?;
-        self.domain = domain;
-        Ok(self)
-    }
-
-    fn check(&self, what: &'static str, got: usize) -> Result<()> {
-        let wanted = self.len();
-        if got == wanted { Ok(()) } else { Err(karl_core::Error::Length { what, got, wanted }.into()) }
-    }
 }
 
 #[cfg(test)]

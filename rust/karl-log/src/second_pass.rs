@@ -48,7 +48,7 @@ pub fn fetch_each<R: Send>(
     watch: &Watch,
     one: impl Fn(u32, Vec<u8>) -> R + Sync,
 ) -> Result<Vec<R>> {
-    let mut wanted = all_wanted(log, rows, threads)?;
+    let mut wanted = look_up_all(log, rows, threads)?;
     wanted.sort_unstable_by_key(|wanted| (wanted.place.input, wanted.place.offset));
     let mut made: Vec<Option<R>> = rows.iter().map(|_| None).collect();
     let source = |share: &[WantedRecord]| &log.inputs[share[0].place.input].source;
@@ -84,17 +84,17 @@ struct WantedRecord {
     digest: u64,
 }
 
-fn wanted(log: &Log, at: usize, row: u32) -> Result<WantedRecord> {
+fn look_up(log: &Log, at: usize, row: u32) -> Result<WantedRecord> {
     let refused = || karl_core::Error::Row { index: at, row: i64::from(row), count: log.len() };
     let (place, digest) = log.record(row).ok_or_else(refused)?;
     Ok(WantedRecord { at, row, place, digest })
 }
 
 /// Look up every row, in parallel because the look-ups miss the cache.
-fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<WantedRecord>> {
+fn look_up_all(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<WantedRecord>> {
     let parts = rows.chunks(LOOKED_UP).enumerate().collect();
     let part = |(part, rows): (usize, &[u32])| {
-        (part * LOOKED_UP..).zip(rows).map(|(at, &row)| wanted(log, at, row)).collect::<Result<Vec<_>>>()
+        (part * LOOKED_UP..).zip(rows).map(|(at, &row)| look_up(log, at, row)).collect::<Result<Vec<_>>>()
     };
     let mut all = Vec::with_capacity(rows.len());
     for part in map(parts, threads, part) {
@@ -130,7 +130,7 @@ fn fetch_share<R>(
         let record = again.take().map_or_else(|| reader.record(place), Ok);
         watch.advance(0)?;
         let record = record.map_err(|error| source.lost("read", place.offset, error))?;
-        unchanged(source, place, digest, &record)?;
+        check_unchanged(source, place, digest, &record)?;
         watch.advance(u64::from(place.length))?;
         again = share.get(index + 1).is_some_and(|next| next.row == row).then(|| record.clone());
         made.push((at, one(row, record)));
@@ -175,7 +175,7 @@ impl<'a> RecordAtRest<'a> {
 
     /// Reject bytes that differ from those scanned, or that are not a row.
     fn check(&self, record: &[u8]) -> Result<()> {
-        unchanged(self.source, self.place, self.digest, record)?;
+        check_unchanged(self.source, self.place, self.digest, record)?;
         if self.unread && !is_row(record) { Err(self.source.unwritable(self.place.offset)) } else { Ok(()) }
     }
 }
@@ -201,7 +201,7 @@ pub(crate) fn fetch_into(mut records: Vec<(RecordAtRest<'_>, &mut [u8])>) -> Res
 }
 
 /// Reject a record that differs from the one scanned.
-fn unchanged(source: &Source, place: Place, digest: u64, record: &[u8]) -> Result<()> {
+fn check_unchanged(source: &Source, place: Place, digest: u64, record: &[u8]) -> Result<()> {
     if upper(id128(record)) == digest { Ok(()) } else { Err(source.changed(place.offset)) }
 }
 

@@ -79,8 +79,8 @@ impl Identity {
         let new = after.keys().find(|name| !before.contains_key(*name));
         let gone = before.keys().find(|name| !after.contains_key(*name));
         let changed = before.keys().find(|name| before.get(*name) != after.get(*name));
-        let said = [(new, "was added to it"), (gone, "was removed from it"), (changed, "in it was changed")];
-        said.into_iter().find_map(|(name, said)| Some(format!("{} {said}", name?.to_string_lossy())))
+        let kinds = [(new, "was added to it"), (gone, "was removed from it"), (changed, "in it was changed")];
+        kinds.into_iter().find_map(|(name, change)| Some(format!("{} {change}", name?.to_string_lossy())))
     }
 
     /// Remove these files, and nothing that was added or changed since.

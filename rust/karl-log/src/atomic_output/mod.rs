@@ -15,7 +15,5 @@ mod identity;
 mod rename;
 mod target;
 
-pub use target::OutputTarget;
 pub(crate) use target::Parents;
-pub use target::{OutputKind, PARQUET};
-pub use target::{is_absent, sync};
+pub use target::{OutputKind, OutputTarget, PARQUET, is_absent, sync};

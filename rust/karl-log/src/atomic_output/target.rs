@@ -20,14 +20,14 @@ const NAME_KEPT: usize = 50;
 #[derive(Debug)]
 pub struct OutputTarget {
     /// Path as given, for messages.
-    pub(super) shown: PathBuf,
+    shown: PathBuf,
     /// Absolute path, independent of the working directory.
-    pub(super) path: PathBuf,
-    pub(super) found: Present,
+    path: PathBuf,
+    found: Present,
 }
 
 #[derive(Debug)]
-pub(super) enum Present {
+enum Present {
     Nothing,
     /// Empty directory.
     Empty(Identity),
@@ -126,7 +126,7 @@ impl OutputTarget {
         self.taken(&format!("{what} was made there"))
     }
 
-    pub(super) fn taken(&self, change: &str) -> Error {
+    fn taken(&self, change: &str) -> Error {
         let problem =
             format!("{change} while this run was at work; it is left as it is, and nothing was written");
         Error::Taken { path: self.shown.clone(), problem }
@@ -196,7 +196,7 @@ impl OutputTarget {
         sync(self.folder()).map_err(|error| Error::io("sync the folder of", &self.shown, error))
     }
 
-    pub(super) fn place(&self, new: &Hidden) -> Result<()> {
+    fn place(&self, new: &Hidden) -> Result<()> {
         rename_new(&new.path, &self.path).map_err(|error| self.not_placed(error))
     }
 
@@ -211,14 +211,12 @@ impl OutputTarget {
         }
     }
 
-    pub(super) fn not_renamed(&self, error: io::Error) -> Error {
+    fn not_renamed(&self, error: io::Error) -> Error {
         Error::io("rename to", &self.shown, error)
     }
-}
 
-impl OutputTarget {
     /// Swap the new output with the old one; remove the old one if it is unchanged since the first look.
-    pub(super) fn replace(&self, new: &Hidden, old: &Identity) -> Result<()> {
+    fn replace(&self, new: &Hidden, old: &Identity) -> Result<()> {
         match exchange(&new.path, &self.path) {
             Ok(true) => {}
             Ok(false) => return self.replace_by_two_renames(new, old),
@@ -227,7 +225,7 @@ impl OutputTarget {
         }
         let Err(error) = self.is_old(old, &new.path) else { return remove(old, &new.path) };
         let back = exchange(&new.path, &self.path).is_ok_and(|swapped| swapped);
-        Err(if back && new.print.stands_at(&new.path) { error } else { self.kept(&new.path) })
+        Err(if back && new.print.stands_at(&new.path) { error } else { self.kept_error(&new.path) })
     }
 
     /// Do the same on file systems that cannot swap: for a moment nothing is there, never half an output.
@@ -239,7 +237,7 @@ impl OutputTarget {
         match self.is_old(old, &aside).and_then(|()| self.place(new)) {
             Ok(()) => remove(old, &aside),
             Err(error) if rename_new(&aside, &self.path).is_ok() => Err(error),
-            Err(_) => Err(self.kept(&aside)),
+            Err(_) => Err(self.kept_error(&aside)),
         }
     }
 
@@ -250,7 +248,7 @@ impl OutputTarget {
     }
 
     /// Return the error for an old output that could not be moved back, with its path.
-    fn kept(&self, path: &Path) -> Error {
+    fn kept_error(&self, path: &Path) -> Error {
         let problem = format!(
             "something else was put there while this run was at work; what was there before is now {}",
             path.display()
@@ -298,7 +296,7 @@ fn is_parquet(path: &Path) -> Result<bool> {
 
 /// Return why something cannot be of a kind: a link, a file instead of a directory or the reverse, a
 /// directory with other contents.
-pub(super) fn foreign(kind: &OutputKind, print: &Identity) -> Option<String> {
+fn foreign(kind: &OutputKind, print: &Identity) -> Option<String> {
     let Some(names) = kind.names else {
         return (!print.is_file()).then(|| kind.foreign.to_owned());
     };
@@ -344,14 +342,14 @@ impl Drop for Parents {
 const TURNS: (usize, Duration) = (500, Duration::from_millis(10));
 
 /// Lock that orders the runs that put their results into one folder.
-pub(super) struct FolderLock {
+struct FolderLock {
     _locked: Option<File>,
 }
 
 impl FolderLock {
     /// Wait a while for others. A folder that cannot be locked or listed has no lock: each run then relies on
     /// its own checks.
-    pub(super) fn take(folder: &Path) -> Self {
+    fn take(folder: &Path) -> Self {
         let Ok(file) = File::open(folder) else { return Self { _locked: None } };
         for _ in 0..TURNS.0 {
             match file.try_lock() {
@@ -370,7 +368,7 @@ pub fn is_absent(error: &io::Error) -> bool {
 }
 
 /// Return the mode of a directory that its owner can write to.
-pub(super) fn mode(path: &Path) -> Option<u32> {
+fn mode(path: &Path) -> Option<u32> {
     let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
     Some(facts.permissions().mode() & 0o7777).filter(|mode| mode & 0o700 == 0o700)
 }
@@ -388,9 +386,9 @@ pub fn sync(folder: &Path) -> io::Result<()> {
 }
 
 /// Finished output under its hidden name; removed on drop if it is still there.
-pub(super) struct Hidden {
-    pub(super) path: PathBuf,
-    pub(super) print: Identity,
+struct Hidden {
+    path: PathBuf,
+    print: Identity,
 }
 
 impl Drop for Hidden {

@@ -6,6 +6,34 @@ use super::chunked_vec::ChunkedVec;
 use super::place::{Locations, PackedPlace};
 use crate::intern::{CachedInterner, NONE, NameBatch, SharedInterner};
 
+/// Result of scanning one record.
+#[derive(Debug)]
+pub struct ScannedRow<'a> {
+    /// Hash of its id, or of its bytes where it has none.
+    pub id: u128,
+    /// Hash of its bytes.
+    pub digest: u64,
+    /// File and offset.
+    pub spot: PackedPlace,
+    /// Length in bytes.
+    pub length: u32,
+    /// Components of the reward; NaN if missing.
+    pub rewards: &'a [f64],
+    /// Names, in UTF-8.
+    pub group: Option<&'a [u8]>,
+    pub(crate) domain: Option<&'a [u8]>,
+    pub(crate) partition: Option<&'a [u8]>,
+    pub(crate) fingerprint: Option<u128>,
+    /// Bytes of the record.
+    pub record: &'a [u8],
+}
+
+/// Consumer of scanned rows.
+pub trait RowSink {
+    /// Take the next row.
+    fn push(&mut self, row: &ScannedRow<'_>);
+}
+
 /// Number of bits of an id that select its bin.
 pub(super) const BIN_BITS: u32 = 5;
 
@@ -169,32 +197,4 @@ pub(super) struct BinPart<'a> {
     pub(super) records: &'a Locations,
     /// Index of the first of them among the rows of all threads.
     pub(super) first: u32,
-}
-
-/// Result of scanning one record.
-#[derive(Debug)]
-pub struct ScannedRow<'a> {
-    /// Hash of its id, or of its bytes where it has none.
-    pub id: u128,
-    /// Hash of its bytes.
-    pub digest: u64,
-    /// File and offset.
-    pub spot: PackedPlace,
-    /// Length in bytes.
-    pub length: u32,
-    /// Components of the reward; NaN if missing.
-    pub rewards: &'a [f64],
-    /// Names, in UTF-8.
-    pub group: Option<&'a [u8]>,
-    pub(crate) domain: Option<&'a [u8]>,
-    pub(crate) partition: Option<&'a [u8]>,
-    pub(crate) fingerprint: Option<u128>,
-    /// Bytes of the record.
-    pub record: &'a [u8],
-}
-
-/// Consumer of scanned rows.
-pub trait RowSink {
-    /// Take the next row.
-    fn push(&mut self, row: &ScannedRow<'_>);
 }

@@ -30,8 +30,8 @@ impl Builder {
     /// Return the column.
     #[must_use]
     pub fn finish(self) -> Category {
-        let (names, way) = self.known.finish();
-        let codes: Vec<u32> = self.codes.into_iter().map(|code| way.code(code)).collect();
+        let (names, renumbering) = self.known.finish();
+        let codes: Vec<u32> = self.codes.into_iter().map(|code| renumbering.code(code)).collect();
         let rows = codes.len();
         Category::new(codes, rows, names, 1)
     }
@@ -71,7 +71,7 @@ impl Category {
                 *code = fresh.get(*code as usize).copied().unwrap_or(NONE);
             }
         });
-        Self { codes, rows, names: names.numbered(order) }
+        Self { codes, rows, names: names.renumber(order) }
     }
 
     /// Return one code per row; [`NONE`] for a record without a name.

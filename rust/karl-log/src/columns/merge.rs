@@ -30,9 +30,9 @@ pub(crate) fn columns(
     let (groups, group) = vocabulary.groups.finish();
     let (domains, domain) = vocabulary.domains.finish();
     let (partitions, partition) = vocabulary.partitions.finish();
-    let ways = Renumberings { group, domain, partition };
+    let renumberings = Renumberings { group, domain, partition };
     let records = RowLocations::new(parts.iter_mut().map(|read| std::mem::take(&mut read.records)).collect());
-    let bins: Vec<Vec<Bin>> = across(parts);
+    let bins: Vec<Vec<Bin>> = transpose(parts);
     let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.ids.len()).sum()).collect();
     let mut codes = RowCodes::default();
     let mut all = LogColumns::default();
@@ -40,7 +40,7 @@ pub(crate) fn columns(
     let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
     let fill = |(slots, bins): (ColumnSlices, Vec<Bin>)| {
         let part = |(bin, (records, first))| BinPart { bin, records, first };
-        slots.fill(&bins.into_iter().zip(records.parts()).map(part).collect::<Vec<_>>(), &ways);
+        slots.fill(&bins.into_iter().zip(records.parts()).map(part).collect::<Vec<_>>(), &renumberings);
     };
     map(slots.into_iter().zip(bins).collect(), threads, fill);
     all.records = records.with_order(codes.record);
@@ -52,7 +52,7 @@ pub(crate) fn columns(
 }
 
 /// Transpose the bins of all threads, to bin by bin.
-fn across(parts: Vec<ThreadRows>) -> Vec<Vec<Bin>> {
+fn transpose(parts: Vec<ThreadRows>) -> Vec<Vec<Bin>> {
     let mut bins: Vec<Vec<Bin>> = Vec::new();
     for read in parts {
         bins.resize_with(read.bins.len(), Vec::new);
@@ -134,42 +134,42 @@ impl<'a> ColumnSlices<'a> {
 
     /// Write the rows of a bin. Reads are sequential and writes are scattered, because waiting for a read
     /// takes longer.
-    fn fill(mut self, parts: &[BinPart<'_>], ways: &Renumberings) {
+    fn fill(mut self, parts: &[BinPart<'_>], renumberings: &Renumberings) {
         let ranks = ranks(parts);
         let mut ranks = ranks.as_slice();
         for part in parts {
             let (own, later) = ranks.split_at(part.bin.ids.len().min(ranks.len()));
-            self.lay(part, own, ways);
+            self.scatter(part, own, renumberings);
             ranks = later;
         }
     }
 
-    fn lay(&mut self, part: &BinPart<'_>, ranks: &[u32], ways: &Renumberings) {
+    fn scatter(&mut self, part: &BinPart<'_>, ranks: &[u32], renumberings: &Renumberings) {
         let Bin { ids, rows, extras } = &part.bin;
-        lay(self.ids, ranks, ids.iter());
-        lay(self.record, ranks, rows.iter().map(|row| part.first + row.record));
-        lay(self.group, ranks, rows.iter().map(|row| ways.group.code(row.group)));
+        scatter(self.ids, ranks, ids.iter());
+        scatter(self.record, ranks, rows.iter().map(|row| part.first + row.record));
+        scatter(self.group, ranks, rows.iter().map(|row| renumberings.group.code(row.group)));
         let mut components = self.components.iter_mut();
         components
             .next()
             .into_iter()
-            .for_each(|column| lay(column, ranks, rows.iter().map(|row| row.reward)));
+            .for_each(|column| scatter(column, ranks, rows.iter().map(|row| row.reward)));
         for (column, component) in components.zip(&extras.components) {
-            lay(column, ranks, component.iter());
+            scatter(column, ranks, component.iter());
         }
-        lay(self.domain, ranks, named(&extras.domain, &ways.domain));
-        lay(self.partition, ranks, named(&extras.partition, &ways.partition));
-        lay(self.fingerprints, ranks, extras.fingerprint.iter());
+        scatter(self.domain, ranks, renumber(&extras.domain, &renumberings.domain));
+        scatter(self.partition, ranks, renumber(&extras.partition, &renumberings.partition));
+        scatter(self.fingerprints, ranks, extras.fingerprint.iter());
     }
 }
 
 /// Iterate over the renumbered codes of a column; rows after its end have none.
-fn named<'a>(column: &'a ChunkedVec<u32>, way: &'a Renumbering) -> impl Iterator<Item = u32> {
-    column.iter().map(|code| way.code(code)).chain(std::iter::repeat(NONE))
+fn renumber<'a>(column: &'a ChunkedVec<u32>, renumbering: &'a Renumbering) -> impl Iterator<Item = u32> {
+    column.iter().map(|code| renumbering.code(code)).chain(std::iter::repeat(NONE))
 }
 
 /// Write each value at its rank; nothing to an absent column.
-fn lay<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
+fn scatter<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
     if column.is_empty() {
         return;
     }
@@ -178,9 +178,9 @@ fn lay<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
 
 /// Return the rank of each row of a bin, part after part. Rows with equal ids and digests are equal records:
 /// their place makes the order independent of threads.
-pub(super) fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
+fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
     let ids = parts.iter().flat_map(|part| part.bin.ids.iter());
-    let mut keys = sorted(&(0..).zip(ids).map(|(row, id)| key(id, row)).collect::<Vec<_>>());
+    let mut keys = sort_keys(&(0..).zip(ids).map(|(row, id)| key(id, row)).collect::<Vec<_>>());
     let alike = |&a: &u64, &b: &u64| a >> u32::BITS == b >> u32::BITS;
     let starts = starts(parts.iter().map(|part| part.bin.ids.len()));
     let tie = |key: u64| {
@@ -192,13 +192,8 @@ pub(super) fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
     for same in keys.chunk_by_mut(alike).filter(|same| same.len() > 1) {
         same.sort_by_cached_key(|&key| tie(key));
     }
-    inverse(&keys)
-}
-
-/// Return the position of each row among the keys.
-fn inverse(keys: &[u64]) -> Vec<u32> {
     let mut ranks = vec![0; keys.len()];
-    for (rank, &key) in (0..).zip(keys) {
+    for (rank, &key) in (0..).zip(&keys) {
         ranks[row(key) as usize] = rank;
     }
     ranks
@@ -219,7 +214,7 @@ fn row(key: u64) -> u32 {
 
 /// Sort keys, first into buckets by their leading bits, with one or two keys per bucket. Ids are hashes;
 /// crafted ids that share a bucket are sorted by comparison.
-fn sorted(keys: &[u64]) -> Vec<u64> {
+fn sort_keys(keys: &[u64]) -> Vec<u64> {
     let bits = keys.len().max(2).ilog2().min(u32::BITS);
     let share = |key: u64| usize::try_from(key >> (u64::BITS - bits)).unwrap_or(0);
     let (mut sorted, ends) = counting_sort(keys, 1 << bits, |&key| share(key));
@@ -294,7 +289,7 @@ mod tests {
             for alike in [0, 8, 20, 32, 128] {
                 let id = |at: u32| id128(&at.to_le_bytes()).checked_shr(BIN_BITS + alike).unwrap_or(0);
                 let mut keys: Vec<u64> = (0..count).map(|at| key(id(at), at)).collect();
-                let found = sorted(&keys);
+                let found = sort_keys(&keys);
                 keys.sort_unstable();
                 assert_eq!(found, keys, "{count} {alike}");
             }

@@ -14,6 +14,5 @@ mod place;
 pub(crate) use bins::{NameTables, RowBins, ThreadRows};
 pub use bins::{RowSink, ScannedRow};
 pub(crate) use merge::{LogColumns, columns};
-pub use place::PackedPlace;
-pub use place::Place;
 pub(crate) use place::RowLocations;
+pub use place::{PackedPlace, Place};

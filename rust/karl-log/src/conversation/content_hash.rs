@@ -20,9 +20,9 @@ const PARSED: usize = 8 << 20;
 ///
 /// A prompt and a completion as texts equal two messages with those texts. Messages are compared by what is
 /// learned of them ([`Compared::Learned`]).
-pub(crate) fn learned(record: &[u8], fields: &Fields) -> u128 {
+pub(crate) fn hash_learned(record: &[u8], fields: &Fields) -> u128 {
     let short = record.len() <= PARSED;
-    let example = short.then(|| parsed(record, fields)).flatten();
+    let example = short.then(|| parse_example(record, fields)).flatten();
     example.map_or_else(|| id128(record), |example| hash(&example))
 }
 
@@ -30,24 +30,24 @@ pub(crate) fn learned(record: &[u8], fields: &Fields) -> u128 {
 /// first learned assistant turn that answers something. Without such a turn, return the hash of [`learned`],
 /// so that equal records go to one split. Secrets are replaced first, unless they are allowed.
 pub(crate) fn prompt(record: &[u8], fields: &Fields, allow_secrets: bool) -> u128 {
-    parsed(record, fields).map_or_else(|| id128(record), |example| prompt_of(&example, allow_secrets))
+    parse_example(record, fields).map_or_else(|| id128(record), |example| prompt_of(&example, allow_secrets))
 }
 
 /// Return the same for an example.
 pub(crate) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
     let asked = match example {
         Example::Chat { messages, .. } => before_answer(messages),
-        Example::Completion { prompt, .. } if !prompt.is_empty() => Some(vec![said("user", prompt)]),
+        Example::Completion { prompt, .. } if !prompt.is_empty() => Some(vec![message("user", prompt)]),
         _ => None,
     };
     let Some(asked) = asked else { return hash(example) };
-    let asked = asked.iter().map(|message| compared(message, Compared::Asked)).collect();
-    let asked = if allow_secrets { asked } else { cleaned(asked) };
-    written(|out| sorted(&asked, out))
+    let asked = asked.iter().map(|message| comparable_message(message, Compared::Asked)).collect();
+    let asked = if allow_secrets { asked } else { redact_value(asked) };
+    hash_written(|out| write_sorted(&asked, out))
 }
 
 /// Return a value without the secrets in its strings, like in a written row.
-fn cleaned(value: Value) -> Value {
+fn redact_value(value: Value) -> Value {
     let clean = redact(&value.to_string(), &mut SecretCounts::new());
     clean.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(value)
 }
@@ -58,7 +58,7 @@ pub(crate) fn prompt_text(value: &Value) -> Option<String> {
     let messages = value.as_array().filter(|messages| !messages.is_empty())?;
     let all = messages.iter().map(|message| {
         let message = openai::message(message.clone());
-        message.get("role")?.is_string().then(|| compared(&message, Compared::Asked))
+        message.get("role")?.is_string().then(|| comparable_message(&message, Compared::Asked))
     });
     let all = all.collect::<Option<Vec<_>>>()?;
     match &all[..] {
@@ -69,7 +69,7 @@ pub(crate) fn prompt_text(value: &Value) -> Option<String> {
     }
 }
 
-fn parsed(record: &[u8], fields: &Fields) -> Option<Example> {
+fn parse_example(record: &[u8], fields: &Fields) -> Option<Example> {
     Some(example(reference_parser::parse_rollout(record).ok()?, fields).ok()?.example)
 }
 
@@ -96,18 +96,18 @@ enum Compared {
 
 /// Return what is compared of a message. Ids, times, usage, names, null and empty keys, and parts of text
 /// instead of text make no difference; content that is not understood counts as it is.
-fn compared(message: &Value, purpose: Compared) -> Value {
+fn comparable_message(message: &Value, purpose: Compared) -> Value {
     let get = |key: &str| message.get(key).filter(|value| says(value));
     let mut fields = Map::new();
     let named = message["role"].as_str().unwrap_or_default().to_ascii_lowercase();
     fields.insert("role".to_owned(), json!(openai::role(&named).unwrap_or(&named)));
     let content = message.get("content").map_or_else(String::new, |content| match content {
         Value::Null => String::new(),
-        content => text_of(content).unwrap_or_else(|| written_sorted(content)),
+        content => text_of(content).unwrap_or_else(|| to_sorted_text(content)),
     });
     fields.insert("content".to_owned(), json!(content));
     if let Some(Value::Array(calls)) = get("tool_calls") {
-        let calls: Vec<Value> = calls.iter().map(|call| compared_call(call, purpose)).collect();
+        let calls: Vec<Value> = calls.iter().map(|call| comparable_call(call, purpose)).collect();
         fields.insert("tool_calls".to_owned(), Value::Array(calls));
     }
     if purpose == Compared::Learned {
@@ -119,12 +119,12 @@ fn compared(message: &Value, purpose: Compared) -> Value {
     Value::Object(fields)
 }
 
-fn compared_call(call: &Value, purpose: Compared) -> Value {
+fn comparable_call(call: &Value, purpose: Compared) -> Value {
     let Some(mut call) = openai::call(call.clone()) else { return call.clone() };
     openai::expand_arguments(&mut call);
     let function = &call["function"];
     let arguments = match purpose {
-        Compared::Asked => json!(written_sorted(&function["arguments"])),
+        Compared::Asked => json!(to_sorted_text(&function["arguments"])),
         Compared::Learned => function["arguments"].clone(),
     };
     // `json!` converts values in it, and fails for numbers that are not finite.
@@ -133,42 +133,42 @@ fn compared_call(call: &Value, purpose: Compared) -> Value {
     Value::Object(Map::from_iter([("function".to_owned(), Value::Object(function))]))
 }
 
-fn written_sorted(value: &Value) -> String {
+fn to_sorted_text(value: &Value) -> String {
     let mut out = Vec::new();
-    sorted(value, &mut out);
+    write_sorted(value, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn said(role: &str, content: &str) -> Value {
+fn message(role: &str, content: &str) -> Value {
     json!({"role": role, "content": content})
 }
 
 /// Return the hash of what is learned of an example.
 pub(crate) fn hash(example: &Example) -> u128 {
-    written(|out| match example {
+    hash_written(|out| match example {
         Example::Chat { messages, tools } => {
             let messages: Vec<Value> =
-                messages.iter().map(|message| compared(message, Compared::Learned)).collect();
-            sorted_all(&messages, out);
+                messages.iter().map(|message| comparable_message(message, Compared::Learned)).collect();
+            write_sorted_all(&messages, out);
             if let Some(tools) = tools {
                 plain(tools, out);
             }
         }
         Example::Completion { prompt, completion } => {
-            sorted_all(&[said("user", prompt), said("assistant", completion)], out);
+            write_sorted_all(&[message("user", prompt), message("assistant", completion)], out);
         }
         Example::Text(text) => plain(&json!(text), out),
     })
 }
 
-fn written(write: impl FnOnce(&mut Vec<u8>)) -> u128 {
+fn hash_written(write: impl FnOnce(&mut Vec<u8>)) -> u128 {
     let mut out = Vec::new();
     write(&mut out);
     id128(&out)
 }
 
 /// Write a value with the keys of its objects sorted, except those of arguments.
-fn sorted(value: &Value, out: &mut Vec<u8>) {
+fn write_sorted(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(fields) => {
             let mut keys: Vec<&String> = fields.keys().collect();
@@ -176,22 +176,22 @@ fn sorted(value: &Value, out: &mut Vec<u8>) {
             out.push(b'{');
             for key in keys {
                 plain(&json!(key), out);
-                if key == "arguments" { plain(&fields[key], out) } else { sorted(&fields[key], out) }
+                if key == "arguments" { plain(&fields[key], out) } else { write_sorted(&fields[key], out) }
             }
             out.push(b'}');
         }
         Value::Array(values) => {
             out.push(b'[');
-            sorted_all(values, out);
+            write_sorted_all(values, out);
             out.push(b']');
         }
         value => plain(value, out),
     }
 }
 
-fn sorted_all(values: &[Value], out: &mut Vec<u8>) {
+fn write_sorted_all(values: &[Value], out: &mut Vec<u8>) {
     for value in values {
-        sorted(value, out);
+        write_sorted(value, out);
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn of(record: &str) -> u128 {
-        learned(record.as_bytes(), &fields(None))
+        hash_learned(record.as_bytes(), &fields(None))
     }
 
     fn chat(last: &str) -> String {
@@ -269,7 +269,7 @@ mod tests {
     fn a_conversation_is_found_where_the_caller_says_it_is() {
         let record =
             |said: &str| format!(r#"{{"messages":1,"x":[{{"role":"assistant","content":"{said}"}}]}}"#);
-        let of = |record: String| learned(record.as_bytes(), &fields(Some("x")));
+        let of = |record: String| hash_learned(record.as_bytes(), &fields(Some("x")));
         assert_ne!(of(record("a")), of(record("b")));
         assert_eq!(of(record("a")), of(record("a") + " "));
     }
@@ -315,7 +315,11 @@ mod tests {
             json!({"from": "human", "value": "q", "name": "alice"}),
         ] {
             let other = of(&same, &answer(r#","id":"m2","refusal":null,"reasoning":"","weight":1"#));
-            assert_eq!(learned(one.as_bytes(), &fields), learned(other.as_bytes(), &fields), "{same}");
+            assert_eq!(
+                hash_learned(one.as_bytes(), &fields),
+                hash_learned(other.as_bytes(), &fields),
+                "{same}"
+            );
             assert_eq!(
                 prompt(one.as_bytes(), &fields, true),
                 prompt(other.as_bytes(), &fields, true),
@@ -324,9 +328,9 @@ mod tests {
             assert_eq!(prompt_text(&json!([same])).as_deref(), Some("q"));
         }
         let thought = of(&plain, &answer(r#","reasoning_content":"t""#));
-        assert_ne!(learned(one.as_bytes(), &fields), learned(thought.as_bytes(), &fields));
+        assert_ne!(hash_learned(one.as_bytes(), &fields), hash_learned(thought.as_bytes(), &fields));
         let call = |call: &str| of(&plain, &format!(r#"{{"role":"assistant","tool_calls":[{call}]}}"#));
-        let called = |text: &str| learned(call(text).as_bytes(), &fields);
+        let called = |text: &str| hash_learned(call(text).as_bytes(), &fields);
         let form = r#"{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}"#;
         assert_eq!(called(form), called(r#"{"name":"f","arguments":{"a":1},"id":"c2","index":0}"#));
         assert_ne!(called(form), called(r#"{"name":"f","arguments":{"a":2}}"#));

@@ -56,7 +56,12 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<TrimmedExample, Fla
         RecordedTrajectory::Chat { system, messages, tools } => {
             chat(turns(system, messages, fields.reasoning)?, tools)
         }
-        RecordedTrajectory::Completion { prompt, completion } => completion_example(prompt, completion),
+        RecordedTrajectory::Completion { completion, .. } if completion.trim().is_empty() => {
+            Err(Flaw::NoAssistantTurn)
+        }
+        RecordedTrajectory::Completion { prompt, completion } => {
+            Ok(untrimmed(Example::Completion { prompt, completion }))
+        }
         RecordedTrajectory::Text(text) => Ok(untrimmed(Example::Text(text))),
     }
 }
@@ -210,13 +215,6 @@ fn untrimmed(example: Example) -> TrimmedExample {
     TrimmedExample { example, trimmed: 0 }
 }
 
-fn completion_example(prompt: String, completion: String) -> Result<TrimmedExample, Flaw> {
-    if completion.trim().is_empty() {
-        return Err(Flaw::NoAssistantTurn);
-    }
-    Ok(untrimmed(Example::Completion { prompt, completion }))
-}
-
 /// Return whether a value may be an answer: a text, messages or an object of them.
 fn is_answer(value: &Value) -> bool {
     (value.is_string() || value.is_array() || value.is_object()) && says(value)
@@ -250,7 +248,7 @@ fn join_messages(prompt: Value, completion: Value) -> Vec<Value> {
 fn says_same(one: &Value, other: &Value) -> bool {
     let text = |message: &Value| message.get("content").or_else(|| message.get("value")).and_then(text_of);
     speaker(one).is_some_and(|role| speaker(other) == Some(role))
-        && text(one).is_some_and(|said| text(other) == Some(said))
+        && text(one).is_some_and(|content| text(other) == Some(content))
 }
 
 /// Return a list of messages unchanged, and a message, or that of a response of `OpenAI`, as a list; any other
@@ -376,7 +374,9 @@ fn step(call: &Value) -> Option<String> {
     let name = call.get("tool_name").or_else(|| call.get("tool"))?.as_str()?;
     Some(match (call.get("key_params"), call.get("input_preview")) {
         (Some(Value::Object(arguments)), _) if !arguments.is_empty() => {
-            let argument = |(key, value): (&String, &Value)| format!("{key}={}", word(value));
+            let argument = |(key, value): (&String, &Value)| {
+                format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            };
             format!("{name}({})", arguments.iter().map(argument).collect::<Vec<_>>().join(", "))
         }
         (_, Some(Value::String(preview))) if !preview.is_empty() => format!("{name}({preview})"),
@@ -384,15 +384,11 @@ fn step(call: &Value) -> Option<String> {
     })
 }
 
-fn word(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 /// Return a record as the input of a reward function: prompt, completion and the whole record.
 pub(crate) fn reward_input(bytes: &[u8], fields: &Fields) -> Option<String> {
     let record = reference_parser::parse_rollout(bytes).ok()?;
     let (prompt, completion) = example(record.clone(), fields)
-        .map_or_else(|_| nothing(&record, fields), |read| halves(read.example));
+        .map_or_else(|_| empty_halves(&record, fields), |read| halves(read.example));
     serde_json::to_string(&(prompt, completion, record)).ok()
 }
 
@@ -409,7 +405,7 @@ fn halves(example: Example) -> (Value, Value) {
 }
 
 /// Return an empty prompt and an empty completion, in the form of the record.
-fn nothing(record: &Value, fields: &Fields) -> (Value, Value) {
+fn empty_halves(record: &Value, fields: &Fields) -> (Value, Value) {
     let choices = fields.completion.iter().flat_map(Field::choices);
     let text = choices.filter_map(|choice| lookup(record, &choice.path)).any(Value::is_string);
     if text { (json!(""), json!("")) } else { (json!([]), json!([{"role": "assistant", "content": ""}])) }
@@ -447,12 +443,12 @@ mod tests {
 
     #[test]
     fn what_is_no_example_has_empty_halves_and_damage_is_nothing() {
-        let told = |record: &str| reward_input(record.as_bytes(), &fields()).unwrap();
+        let input = |record: &str| reward_input(record.as_bytes(), &fields()).unwrap();
         let empty = r#"[[],[{"role":"assistant","content":""}],"#;
         let big = r#"{"id":1,"big":12345678901234567890123}"#;
-        assert_eq!(told(big), format!("{empty}{big}]"));
+        assert_eq!(input(big), format!("{empty}{big}]"));
         let unanswered = r#"{"prompt":"a","completion":""}"#;
-        assert_eq!(told(unanswered), format!(r#"["","",{unanswered}]"#));
+        assert_eq!(input(unanswered), format!(r#"["","",{unanswered}]"#));
         assert_eq!(reward_input(br#"{"id": 1, "x": "\ud800"}"#, &fields()), None);
     }
 }

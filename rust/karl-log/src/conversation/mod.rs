@@ -9,6 +9,5 @@ pub mod results;
 pub mod turn;
 
 pub(crate) use example::reward_input;
-pub use example::{Example, TrimmedExample, example};
-pub use example::{RecordedTrajectory, held, offered};
+pub use example::{Example, RecordedTrajectory, TrimmedExample, example, held, offered};
 pub use flaw::Flaw;

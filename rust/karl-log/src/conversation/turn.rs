@@ -77,9 +77,9 @@ impl Turn {
         let Value::Object(mut message) = openai::message(message) else { return Err(Flaw::BadMessage) };
         let named = message.get("role").and_then(Value::as_str).ok_or(Flaw::BadMessage)?;
         let role = openai::role(&named.to_ascii_lowercase()).ok_or(Flaw::UnknownRole)?;
-        let learned = role == "assistant" && weighs(&mut message)?;
+        let learned = role == "assistant" && take_weight(&mut message)?;
         message.insert("role".to_owned(), json!(role));
-        let message = understood(&mut message, role, reasoning).map(|()| message);
+        let message = normalize(&mut message, role, reasoning).map(|()| message);
         Ok(Self { role, learned, message })
     }
 
@@ -95,9 +95,9 @@ impl Turn {
 /// # Errors
 /// As `Turn::read`; [`Flaw::UnknownRole`] for an exit that is not the end.
 pub fn turns(system: Option<String>, messages: Vec<Value>, reasoning: &str) -> Result<Vec<Turn>, Flaw> {
-    let said = messages.into_iter().map(|message| Turn::read(message, reasoning));
+    let read = messages.into_iter().map(|message| Turn::read(message, reasoning));
     let turns: Vec<Turn> =
-        system.map(|text| Ok(Turn::system(&text))).into_iter().chain(said).collect::<Result<_, _>>()?;
+        system.map(|text| Ok(Turn::system(&text))).into_iter().chain(read).collect::<Result<_, _>>()?;
     let exit = turns.iter().position(|turn| turn.role == openai::EXIT).unwrap_or(turns.len());
     let goes_on = turns[exit..].iter().any(|turn| turn.role == "assistant");
     if goes_on { Err(Flaw::UnknownRole) } else { Ok(turns) }
@@ -134,7 +134,7 @@ const FLAGS: [&str; 6] = ["train", "training", "trainable", "learnable", "loss",
 
 /// Return whether the model's message is trained on, by its weight as in `OpenAI`'s fine-tuning format. Flags
 /// of other trainers are converted to a weight.
-fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
+fn take_weight(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
     match message.get("weight").filter(|weight| !weight.is_null()).map(Value::as_f64) {
         Some(Some(1.0)) => return Ok(true),
         Some(Some(0.0)) => return Ok(false),
@@ -154,7 +154,7 @@ fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
 }
 
 /// Convert a message to the form of chat templates.
-fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> Result<(), Flaw> {
+fn normalize(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> Result<(), Flaw> {
     let is_unread = UNREAD.iter().any(|key| message.get(*key).is_some_and(says));
     if is_unread || is_elsewhere(message) || media_of(message).is_some() {
         return Err(Flaw::BadMessage);
@@ -164,7 +164,7 @@ fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> 
         add_other_thoughts(message);
     }
     if role == "tool" {
-        tell_error(message);
+        add_error_text(message);
     }
     let calls = calls(message)?;
     if calls && role != "assistant" {
@@ -174,7 +174,7 @@ fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> 
 }
 
 /// Give a result without a text the text of its error.
-fn tell_error(message: &mut Map<String, Value>) {
+fn add_error_text(message: &mut Map<String, Value>) {
     let error = message.get("error").and_then(error_of);
     if let Some(error) = error.filter(|_| !message.get("content").is_some_and(says)) {
         message.insert("content".to_owned(), Value::String(error));
@@ -252,13 +252,13 @@ pub fn says(value: &Value) -> bool {
 /// Return whether a message is in a channel of Harmony other than the answer or goes to a tool, or has its
 /// calls in `LangChain`'s `additional_kwargs`.
 fn is_elsewhere(message: &Map<String, Value>) -> bool {
-    let told = |key: &str, plain: &[&str]| {
+    let is_plain = |key: &str, plain: &[&str]| {
         message.get(key).is_some_and(|value| says(value) && !plain.iter().any(|plain| value == plain))
     };
     let kwargs = message.get("additional_kwargs");
     let called = kwargs.is_some_and(|kwargs| KWARGS.iter().any(|key| kwargs.get(key).is_some_and(says)));
-    told("channel", &["final"])
-        || told("recipient", &["all", "assistant", "user"])
+    is_plain("channel", &["final"])
+        || is_plain("recipient", &["all", "assistant", "user"])
         || (called && !message.get("tool_calls").is_some_and(says))
 }
 
@@ -294,17 +294,13 @@ fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Re
     };
     if text.trim().is_empty()
         && !calls
-        && is_models(message)
+        && message.get("role").is_some_and(|role| role == "assistant")
         && !THOUGHTS.iter().any(|key| message.get(*key).is_some_and(says))
     {
         return Err(Flaw::EmptyMessage);
     }
     message.insert("content".to_owned(), Value::String(text));
     Ok(())
-}
-
-fn is_models(message: &Map<String, Value>) -> bool {
-    message.get("role").is_some_and(|role| role == "assistant")
 }
 
 /// Return the text of a message without content; `None` if there is none.

@@ -217,7 +217,7 @@ pub(super) fn num_bytes(lines: &[FileLine<'_>]) -> u64 {
 ///
 /// # Errors
 /// [`Error::Io`] if it exists or cannot be written; as [`fetch`](crate::second_pass::fetch); [`Error::Unwritable`].
-pub(super) fn write_file(
+fn write_file(
     path: &Path,
     target: &Path,
     lines: &[FileLine<'_>],

@@ -58,7 +58,7 @@ pub fn draft(
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
-    let settings = ExportSettings { prepared: settings.preparing(judge.is_some()), ..settings };
+    let settings = ExportSettings { prepared: settings.preparation(judge.is_some()), ..settings };
     let work = RowFill::new(RowMaker::new(log, facts, settings), judge);
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
@@ -155,7 +155,7 @@ impl<'a> RowFill<'a> {
         let part = |rows: &[u32]| rows.iter().partition(|&&row| self.maker.is_left(row));
         let parts: Vec<(Vec<u32>, Vec<u32>)> = map(rows.chunks(LOOKED_UP).collect(), threads, part);
         let (left, others): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        self.made.extend(left.into_iter().flatten().map(|row| (row, RowText::standing())));
+        self.made.extend(left.into_iter().flatten().map(|row| (row, RowText::unchanged())));
         self.shape = self.shape.or((!self.made.is_empty()).then_some(Shape::Raw));
         Cow::Owned(others.concat())
     }
@@ -196,7 +196,7 @@ impl<'a> RowFill<'a> {
         self.made.reserve(lines.len());
         for (row, line) in lines {
             watch.advance(0)?;
-            match self.judged(line)? {
+            match self.judge_row(line)? {
                 Ok(line) => drop(self.made.insert(row, line)),
                 Err(flaw) => drop(self.flaws.insert(row, flaw)),
             }
@@ -204,7 +204,7 @@ impl<'a> RowFill<'a> {
         Ok(())
     }
 
-    fn judged(&self, line: RowResult) -> Result<RowResult> {
+    fn judge_row(&self, line: RowResult) -> Result<RowResult> {
         let (Ok(RowText { text: Some(text), .. }), Some(judge)) = (&line, self.judge) else {
             return Ok(line);
         };

@@ -46,7 +46,7 @@ enum Admission {
 }
 
 impl Drawn {
-    fn meet(&mut self, row: u32, limits: &Limits<'_>) -> Admission {
+    fn admit(&mut self, row: u32, limits: &Limits<'_>) -> Admission {
         let stratum = limits.strata.as_ref().map(|strata| (strata.of(row), &strata.budgets));
         let room = |&(at, budgets): &(usize, &Vec<u64>)| {
             self.strata.get(&at).copied().unwrap_or(0) < budgets.get(at).copied().unwrap_or(0)
@@ -107,7 +107,7 @@ pub(super) fn walk(
                 walked.flawed.extend(drawing.then_some(row));
                 continue;
             }
-            match had.meet(row, limits) {
+            match had.admit(row, limits) {
                 Admission::OverCap => walked.over_cap += u64::from(drawing),
                 Admission::OverBudget => {}
                 Admission::Drawn if drawing => walked.rows.push(row),

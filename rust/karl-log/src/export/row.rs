@@ -85,7 +85,7 @@ const MARK: &str = "karl_fast_trajectory";
 
 impl RowText {
     /// Return the line of a record that is copied unchanged.
-    pub(super) fn standing() -> Self {
+    pub(super) fn unchanged() -> Self {
         let secrets = SecretCounts::new();
         Self {
             text: None,
@@ -183,10 +183,10 @@ impl<'a> RowMaker<'a> {
                 let tools = fields.contains_key("tools");
                 let stamp = self.stamp(candidate.row, &candidate.id);
                 let stamp = Map::from_iter([("karl_fast".to_owned(), Value::Object(stamp))]);
-                let text = self.clean(written(&fields)?, &mut secrets);
+                let text = self.clean(to_line(&fields)?, &mut secrets);
                 // A secret in an id is not a secret of the training text: replaced, not counted.
-                let stamp = self.clean(written(&stamp)?, &mut SecretCounts::new());
-                (Some(self.pseudonymous(beside(&text, &stamp))), read.trimmed as u64, tools, content)
+                let stamp = self.clean(to_line(&stamp)?, &mut SecretCounts::new());
+                (Some(self.pseudonymous(append_stamp(&text, &stamp))), read.trimmed as u64, tools, content)
             }
         };
         Ok(RowText { text, trimmed, secrets, tools, prompt, session, doubled, content })
@@ -197,7 +197,7 @@ impl<'a> RowMaker<'a> {
     fn raw(&self, row: u32, bytes: Vec<u8>, secrets: &mut SecretCounts) -> Result<Option<String>, Flaw> {
         let broken = is_broken(&bytes);
         let safe = !self.settings.protects() && !broken;
-        if safe && self.stands(row) {
+        if safe && self.is_read_again(row) {
             return Ok(None);
         }
         let text = String::from_utf8(bytes).map_err(|_| Flaw::Unparsable)?;
@@ -212,9 +212,9 @@ impl<'a> RowMaker<'a> {
             return Err(Flaw::PrivateTokens);
         }
         if private || broken {
-            return written(&fields).map(|text| Some(self.pseudonymous(self.clean(text, secrets))));
+            return to_line(&fields).map(|text| Some(self.pseudonymous(self.clean(text, secrets))));
         }
-        Ok((!self.stands(row)).then_some(text))
+        Ok((!self.is_read_again(row)).then_some(text))
     }
 
     /// Return whether something in a record is replaced.
@@ -225,7 +225,7 @@ impl<'a> RowMaker<'a> {
     }
 
     /// Return whether a record that is copied unchanged is read again.
-    pub(super) fn stands(&self, row: u32) -> bool {
+    pub(super) fn is_read_again(&self, row: u32) -> bool {
         let long = |place: Place| place.length >= LONG && self.lasts[place.input];
         self.settings.prepared != Prepared::Held && self.log.place(row).is_some_and(long)
     }
@@ -234,7 +234,7 @@ impl<'a> RowMaker<'a> {
     /// lines.
     pub(super) fn is_left(&self, row: u32) -> bool {
         let line = |place: Place| self.log.inputs[place.input].layout == FileLayout::Lines;
-        self.stands(row)
+        self.is_read_again(row)
             && !self.needs_prompt(row)
             && !self.needs_session(row)
             && self.log.place(row).is_some_and(line)
@@ -337,13 +337,13 @@ fn has_doubled_arguments(value: &Value) -> bool {
 }
 
 /// Merge two objects, both with fields.
-fn beside(text: &str, stamp: &str) -> String {
+fn append_stamp(text: &str, stamp: &str) -> String {
     let comma = if text.len() > "{}".len() { "," } else { "" };
     [&text[..text.len() - 1], comma, &stamp[1..]].concat()
 }
 
 /// Return a row as JSON text, which every parsed row has.
-fn written(fields: &Map<String, Value>) -> Result<String, Flaw> {
+fn to_line(fields: &Map<String, Value>) -> Result<String, Flaw> {
     serde_json::to_string(fields).map_err(|_| Flaw::Unparsable)
 }
 

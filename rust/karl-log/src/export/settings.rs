@@ -95,7 +95,7 @@ impl ExportSettings<'_> {
 
     /// Return the preparation of records: a judge of the caller needs held texts; any shape but raw, and the
     /// search for secrets and personal data, need at least validation.
-    pub(super) fn preparing(&self, judge: bool) -> Prepared {
+    pub(super) fn preparation(&self, judge: bool) -> Prepared {
         match self.prepared {
             _ if judge => Prepared::Held,
             prepared if self.shape != Shape::Raw || self.protects() => prepared.judged(),

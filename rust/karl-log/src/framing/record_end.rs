@@ -21,7 +21,7 @@ pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64)
     }
     match grammar(window, limit, |_| false, true)? {
         Fed::End(length) if length <= limit => Ok(ValueEnd::Kept(length)),
-        Fed::Wrong => damaged(window, limit, column),
+        Fed::Wrong => find_damaged_end(window, limit, column),
         // Too long, or truncated by the end of the stream.
         _ => window.value(limit),
     }
@@ -132,7 +132,7 @@ fn grammar<R: Read>(
 }
 
 /// Find the end of a damaged value line by line.
-fn damaged<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<ValueEnd> {
+fn find_damaged_end<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<ValueEnd> {
     let mut skipper = Skipper::default();
     let mut at = 0;
     loop {

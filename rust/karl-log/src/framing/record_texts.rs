@@ -48,7 +48,7 @@ pub fn each_record(
                 at = skip_space(bytes, at + end);
                 records += 1;
             }
-            Err(fault) => match instead(text, at, records, fault) {
+            Err(fault) => match not_a_record(text, at, records, fault) {
                 NotARecord::Space(end) => at = skip_space(bytes, end),
                 NotARecord::Open => {
                     open = Some(place);
@@ -79,7 +79,7 @@ enum NotARecord {
 /// array was cut; a record over several lines begins at the start of its line, or a part of a damaged one
 /// could be taken for another.
 #[cold]
-fn instead(text: RecordText<'_>, at: usize, records: u64, fault: ScanFault) -> NotARecord {
+fn not_a_record(text: RecordText<'_>, at: usize, records: u64, fault: ScanFault) -> NotARecord {
     let rest = &text.bytes[at..];
     let begins = records > 0 || at == 0 || text.bytes[..at] == *MARK;
     match rest[0] {

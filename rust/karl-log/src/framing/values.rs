@@ -19,6 +19,32 @@ pub(crate) enum Until {
     Line,
 }
 
+/// Elements of an array, or values of a stream of values.
+#[derive(Debug)]
+pub struct Elements<R> {
+    window: Window<R>,
+    limit: usize,
+    values: Values,
+}
+
+impl<R: Read> Elements<R> {
+    /// Return the elements from the window's position on, inside `open` arrays.
+    pub(crate) fn new(window: Window<R>, limit: usize, until: Until, open: usize) -> Self {
+        let values = Values::new(until, open, window.offset());
+        Self { window, limit, values }
+    }
+
+    /// Return the next element.
+    ///
+    /// # Errors
+    /// Errors of the reader.
+    #[expect(clippy::should_implement_trait, reason = "a piece borrows from the stream")]
+    pub fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+        let next = self.values.next(&mut self.window, self.limit)?;
+        Ok(next.piece(&mut self.window))
+    }
+}
+
 /// Progress through a stream of values. An array of objects or arrays is entered: its elements are values as
 /// well.
 #[derive(Debug)]
@@ -108,15 +134,15 @@ impl Values {
             // Skipped bytes are no longer in the buffer: their lines are not counted.
             ValueEnd::Passed => NextValue::TooLong(offset),
             // A stray bracket or colon is a value of its own, so that the reader always advances.
-            ValueEnd::Kept(length) => self.found(window, length.max(1), true),
+            ValueEnd::Kept(length) => self.text_value(window, length.max(1), true),
             ValueEnd::Torn(length) => {
                 (self.open, self.until) = (0, Until::Stream);
-                self.found(window, length, false)
+                self.text_value(window, length, false)
             }
         })
     }
 
-    fn found<R: Read>(&mut self, window: &Window<R>, length: usize, ended: bool) -> NextValue {
+    fn text_value<R: Read>(&mut self, window: &Window<R>, length: usize, ended: bool) -> NextValue {
         self.pass(window, length);
         NextValue::Value(window.offset(), length, ended)
     }
@@ -177,32 +203,6 @@ impl NextValue {
                 Piece::Text { offset, bytes: window.take(length, length), ended }
             }
         })
-    }
-}
-
-/// Elements of an array, or values of a stream of values.
-#[derive(Debug)]
-pub struct Elements<R> {
-    window: Window<R>,
-    limit: usize,
-    values: Values,
-}
-
-impl<R: Read> Elements<R> {
-    /// Return the elements from the window's position on, inside `open` arrays.
-    pub(crate) fn new(window: Window<R>, limit: usize, until: Until, open: usize) -> Self {
-        let values = Values::new(until, open, window.offset());
-        Self { window, limit, values }
-    }
-
-    /// Return the next element.
-    ///
-    /// # Errors
-    /// Errors of the reader.
-    #[expect(clippy::should_implement_trait, reason = "a piece borrows from the stream")]
-    pub fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
-        let next = self.values.next(&mut self.window, self.limit)?;
-        Ok(next.piece(&mut self.window))
     }
 }
 

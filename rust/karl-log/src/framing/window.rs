@@ -246,7 +246,7 @@ impl Skipper {
         if std::mem::take(&mut self.escaped) {
             at += 1;
         }
-        while let Some(found) = bytes.get(at..).and_then(|rest| self.telling(rest)) {
+        while let Some(found) = bytes.get(at..).and_then(|rest| self.find_end_byte(rest)) {
             at += found + 1;
             match bytes[at - 1] {
                 b'"' => {
@@ -266,7 +266,7 @@ impl Skipper {
     }
 
     /// Return the first byte inside a string that may affect its end.
-    fn telling(&self, bytes: &[u8]) -> Option<usize> {
+    fn find_end_byte(&self, bytes: &[u8]) -> Option<usize> {
         if self.line == LineEnd::Stops {
             memchr3(b'"', b'\\', b'\n', bytes)
         } else {

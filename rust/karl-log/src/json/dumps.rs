@@ -50,7 +50,8 @@ impl Dumper {
         self.out.clear();
         self.members.clear();
         let (out, members) = (&mut self.out, &mut self.members);
-        let (from, end) = Walk::new(text, out, members).whole()?;
+        let mut walk = Walk { text, bytes: text.as_bytes(), at: 0, copied: 0, depth: 0, out, members };
+        let (from, end) = walk.whole()?;
         let text = if self.out.is_empty() { &text.as_bytes()[from..end] } else { &self.out };
         Ok(Dumped { text, members: &self.members })
     }
@@ -94,11 +95,7 @@ struct Walk<'a, 's> {
     members: &'s mut Vec<ObjectMember>,
 }
 
-impl<'a, 's> Walk<'a, 's> {
-    fn new(text: &'a str, out: &'s mut Vec<u8>, members: &'s mut Vec<ObjectMember>) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0, copied: 0, depth: 0, out, members }
-    }
-
+impl Walk<'_, '_> {
     /// Walk over an object and what surrounds it; return the bytes that are its form if nothing was written anew.
     fn whole(&mut self) -> DumpsResult<(usize, usize)> {
         self.tight();
@@ -294,11 +291,11 @@ impl Walk<'_, '_> {
             self.flush();
         }
         let key_end = self.here();
-        Ok(ObjectMember { key, key_end, value: 0, end: 0, tail: tail(self.written(key, key_end)) })
+        Ok(ObjectMember { key, key_end, value: 0, end: 0, tail: tail(self.output(key, key_end)) })
     }
 
     /// Return what the text becomes between two places; all of it is written, or nothing.
-    fn written(&self, start: usize, end: usize) -> &[u8] {
+    fn output(&self, start: usize, end: usize) -> &[u8] {
         match start.checked_sub(self.out.len()) {
             Some(ahead) => &self.bytes[self.copied + ahead..self.copied + ahead + end - start],
             None => &self.out[start..end],
@@ -306,7 +303,7 @@ impl Walk<'_, '_> {
     }
 
     fn key_of(&self, member: &ObjectMember) -> &[u8] {
-        self.written(member.key, member.key_end)
+        self.output(member.key, member.key_end)
     }
 
     /// Return whether a key of the innermost object occurs twice.
@@ -377,7 +374,7 @@ impl Walk<'_, '_> {
                     return Ok(());
                 }
                 Some(b'\\') => self.escape()?,
-                Some(0x7f..) => self.beyond(),
+                Some(0x7f..) => self.escape_char(),
                 _ => return Err(Refused::Invalid),
             }
         }
@@ -396,13 +393,13 @@ impl Walk<'_, '_> {
     /// Walk over `\uXXXX`. The second half of a pair is the next one, and is written alike.
     fn unit(&mut self) -> DumpsResult {
         let unit = unit(self.bytes, self.at + 1).ok_or(Refused::Invalid)?;
-        let (bytes, length) = written(unit);
+        let (bytes, length) = escape_unit(unit);
         self.put(self.at + 6, &bytes[..length]);
         Ok(())
     }
 
     /// Walk over a character that is not ASCII, or is the delete character.
-    fn beyond(&mut self) {
+    fn escape_char(&mut self) {
         let Some(char) = self.text.get(self.at..).and_then(|rest| rest.chars().next()) else { return };
         let end = self.at + char.len_utf8();
         let mut escaped = [0; 12];
@@ -417,7 +414,7 @@ impl Walk<'_, '_> {
 
 /// Return the bytes of a code unit in a string, and their number.
 #[allow(clippy::cast_possible_truncation, reason = "the unit is ASCII")]
-fn written(unit: u32) -> ([u8; 6], usize) {
+fn escape_unit(unit: u32) -> ([u8; 6], usize) {
     let short = |letter| ([b'\\', letter, 0, 0, 0, 0], 2);
     match unit {
         0x08 => short(b'b'),

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::reference_parser::standard;
+use super::reference_parser::standardize;
 
 /// Maximum bytes of a path in a message.
 const SHOWN: usize = 200;
@@ -16,7 +16,7 @@ const SHOWN: usize = 200;
 #[must_use]
 pub fn find_duplicate_key(record: &[u8]) -> Option<String> {
     let (mut path, mut found) = (Vec::new(), None);
-    let text = standard(record);
+    let text = standardize(record);
     let seek = DuplicateSearch { path: &mut path, found: &mut found };
     seek.deserialize(&mut serde_json::Deserializer::from_slice(&text)).ok()?;
     found
@@ -34,7 +34,7 @@ struct DuplicateSearch<'s> {
 }
 
 impl DuplicateSearch<'_> {
-    fn inside(&mut self) -> DuplicateSearch<'_> {
+    fn nested(&mut self) -> DuplicateSearch<'_> {
         DuplicateSearch { path: self.path, found: self.found }
     }
 }
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for DuplicateSearch<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<(), A::Error> {
         self.path.push(PathStep::Element(0));
-        while values.next_element_seed(self.inside())?.is_some() {
+        while values.next_element_seed(self.nested())?.is_some() {
             if let Some(PathStep::Element(at)) = self.path.last_mut() {
                 *at += 1;
             }
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for DuplicateSearch<'_> {
             if !seen.insert(key.into_owned()) && self.found.is_none() {
                 *self.found = Some(render(self.path));
             }
-            members.next_value_seed(self.inside())?;
+            members.next_value_seed(self.nested())?;
             self.path.pop();
         }
         Ok(())

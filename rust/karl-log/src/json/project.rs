@@ -67,7 +67,7 @@ impl Scan {
         bytes: &[u8],
         values: &mut [Option<Range<usize>>],
     ) -> std::result::Result<Scanned, ScanFault> {
-        self.keys.restart();
+        self.keys.next = 0;
         walk(bytes, &self.wanted, &mut self.keys, values)
     }
 }
@@ -260,11 +260,6 @@ struct ExpectedKey {
 }
 
 impl KeyOrder {
-    /// Begin a record.
-    fn restart(&mut self) {
-        self.next = 0;
-    }
-
     /// Return the next expected key if the text matches it.
     #[inline(always)]
     fn follow(&mut self, bytes: &[u8], place: usize) -> Option<&ExpectedKey> {
@@ -349,7 +344,7 @@ impl SimdKernel for Object<'_, '_, '_, '_> {
         let mut first = true;
         while let Some(child) = cursor.next(node, first)? {
             match node.children.get(child) {
-                Some((_, child)) => cursor.wanted(child, values, lanes)?,
+                Some((_, child)) => cursor.read_wanted(child, values, lanes)?,
                 None => cursor.at = value(cursor.bytes, cursor.at, lanes)?,
             }
             first = false;
@@ -402,7 +397,7 @@ impl Cursor<'_, '_> {
     }
 
     #[inline(always)]
-    fn wanted(
+    fn read_wanted(
         &mut self,
         node: &Node,
         values: &mut [Option<Range<usize>>],
@@ -431,21 +426,16 @@ impl Cursor<'_, '_> {
         let start = self.at;
         let (end, escaped) = string(self.bytes, start)?;
         self.at = end;
-        self.expect(b':')?;
+        if self.peek()? != b':' {
+            return Err(ScanFault::Malformed(self.at));
+        }
+        self.at += 1;
         self.peek()?;
         Ok(if escaped {
             unescape(&self.bytes[start..end]).map_or(NONE, |key| node.child(key.as_bytes()))
         } else {
             node.child(&self.bytes[start + 1..end - 1])
         })
-    }
-
-    fn expect(&mut self, byte: u8) -> ScanResult<()> {
-        if self.peek()? != byte {
-            return Err(ScanFault::Malformed(self.at));
-        }
-        self.at += 1;
-        Ok(())
     }
 
     /// Return the next byte that is not white space.

@@ -18,7 +18,7 @@ use serde_json::{Map, Number, Value};
 use super::project::{Path, skip_space, skip_string};
 use super::scalar::number;
 use super::unescape::unescape;
-use super::validate::sound;
+use super::validate::is_valid;
 
 /// Parse the whole record: the last duplicate key wins, nesting of up to 127 levels.
 ///
@@ -108,7 +108,7 @@ fn is_non_finite(value: &Value) -> bool {
 /// # Errors
 /// As [`parse`].
 pub fn check(record: &[u8]) -> Result<(), serde_json::Error> {
-    if sound(record) { Ok(()) } else { read::<Checked>(record).map(|_| ()) }
+    if is_valid(record) { Ok(()) } else { read::<Checked>(record).map(|_| ()) }
 }
 
 /// Return whether a record can be copied unchanged to a file of lines: valid as in [`check`], and on one
@@ -135,7 +135,7 @@ fn read<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
     if reserved(record) {
         return Err(serde::de::Error::custom("a key that serde_json reserves"));
     }
-    serde_json::from_slice(record).or_else(|error| match standard(record) {
+    serde_json::from_slice(record).or_else(|error| match standardize(record) {
         Cow::Borrowed(_) => Err(error),
         Cow::Owned(rewritten) => serde_json::from_slice(&rewritten),
     })
@@ -264,7 +264,7 @@ fn reserved(record: &[u8]) -> bool {
 }
 
 /// Return the text with Python's words for non-finite numbers, outside strings, replaced by null.
-pub(crate) fn standard(record: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn standardize(record: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut at, mut copied) = (0, 0);
     while let Some(&byte) = record.get(at) {
@@ -298,7 +298,7 @@ static MARK: LazyLock<String> = LazyLock::new(|| {
 /// Return the record with each number that `serde_json` would respell (it writes `1E5` and `1e5` as `1e+5`) replaced
 /// by a marked string, which becomes a number again in the value ([`unmark`]), and with `words` also Python's words for numbers that are not finite. `None` if there is no such number, or if one
 /// is a key: the parser then rejects the unchanged record.
-pub(crate) fn mark_numbers(record: &[u8], words: bool) -> Option<Vec<u8>> {
+fn mark_numbers(record: &[u8], words: bool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut at, mut copied) = (0, 0);
     while let Some(&byte) = record.get(at) {
@@ -308,7 +308,7 @@ pub(crate) fn mark_numbers(record: &[u8], words: bool) -> Option<Vec<u8>> {
                 let word = non_finite(&record[at..]);
                 let token = word.unwrap_or_else(|| token(&record[at..]));
                 if is_respelled(token) || (words && word.is_some()) {
-                    if is_key(&record[at + token.len()..]) {
+                    if record[at + token.len()..].trim_ascii_start().first() == Some(&b':') {
                         return None;
                     }
                     out.extend_from_slice(&record[copied..at]);
@@ -331,7 +331,7 @@ pub(crate) fn mark_numbers(record: &[u8], words: bool) -> Option<Vec<u8>> {
 }
 
 /// Turn marked strings back into numbers.
-pub(crate) fn unmark(value: &mut Value) {
+fn unmark(value: &mut Value) {
     match value {
         Value::String(text) => {
             if let Some(number) = text.strip_prefix(MARK.as_str()) {
@@ -350,11 +350,6 @@ fn token(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.iter().position(ends).unwrap_or(bytes.len())]
 }
 
-/// Return whether the text after a token makes the token a key.
-fn is_key(rest: &[u8]) -> bool {
-    rest.trim_ascii_start().first() == Some(&b':')
-}
-
 /// Return whether a token is a number with an unsigned exponent or a capital `E`.
 fn is_respelled(token: &[u8]) -> bool {
     let exponent = token.iter().position(|byte| matches!(byte, b'e' | b'E'));
@@ -363,7 +358,7 @@ fn is_respelled(token: &[u8]) -> bool {
 }
 
 /// Return Python's word for a number that is not finite at the start of a text.
-pub(super) fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
+fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
     [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| bytes.starts_with(word))
 }
 

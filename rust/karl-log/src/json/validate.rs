@@ -21,7 +21,7 @@ const SIGNS: [u8; 6] = *b"{}[]:,";
 const ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
 
 /// Return whether a text is one value of standard JSON without a key that `serde_json` may reserve.
-pub(crate) fn sound(text: &[u8]) -> bool {
+pub(crate) fn is_valid(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && simd::run(Document(text)).is_some()
 }
 
@@ -244,7 +244,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::json::reference_parser::parse;
-    use crate::json::validate::sound;
+    use crate::json::validate::is_valid;
 
     /// Return a strategy for any standard JSON value; keys begin with a letter.
     fn value() -> impl Strategy<Value = Value> {
@@ -278,11 +278,11 @@ mod tests {
             ]),
         ) {
             let text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
-            prop_assert!(sound(text.as_bytes()), "{text}");
+            prop_assert!(is_valid(text.as_bytes()), "{text}");
             let mut other = text.into_bytes();
             let at = at.index(other.len());
             other.splice(at..other.len().min(at + cut), put.bytes());
-            prop_assert!(!sound(&other) || parse(&other).is_ok(), "{}", String::from_utf8_lossy(&other));
+            prop_assert!(!is_valid(&other) || parse(&other).is_ok(), "{}", String::from_utf8_lossy(&other));
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
         for (piece, before) in pieces.flat_map(|piece| (0..140).map(move |before| (piece, before))) {
             for after in [0, 1, 62, 63, 64, 130] {
                 let text = format!("\"{}{piece}{piece}{}\"", "a".repeat(before), "b".repeat(after));
-                assert_eq!(sound(text.as_bytes()), parse(text.as_bytes()).is_ok(), "{text}");
+                assert_eq!(is_valid(text.as_bytes()), parse(text.as_bytes()).is_ok(), "{text}");
             }
         }
     }
@@ -351,16 +351,16 @@ mod tests {
             texts.into_iter().flat_map(|text| [0, 1, 58, 60, 62, 63, 64, 126].map(|at| (text, at)))
         {
             let text = format!("{}{text}", " ".repeat(before));
-            assert!(!sound(text.as_bytes()), "{text:?}");
+            assert!(!is_valid(text.as_bytes()), "{text:?}");
         }
     }
 
     #[test]
     fn nothing_is_said_of_what_only_the_trusted_path_can_tell() {
         for text in ["NaN", "[-Infinity]", r#"{"$serde_json::private::Number":"1"}"#, r#"{"\u0024":1}"#] {
-            assert!(!sound(text.as_bytes()), "{text}");
+            assert!(!is_valid(text.as_bytes()), "{text}");
         }
         let nested = |depth| [vec![b'['; depth], vec![b']'; depth]].concat();
-        assert!(sound(&nested(127)) && !sound(&nested(128)));
+        assert!(is_valid(&nested(127)) && !is_valid(&nested(128)));
     }
 }

@@ -16,6 +16,21 @@ use crate::json::dumps::{Dumped, Dumper, Refused, push_float};
 use crate::json::unescape::unescape;
 use crate::parallel;
 
+/// Settings of a backfill.
+#[derive(Clone, Copy, Debug)]
+pub struct Backfill<'a> {
+    /// Version of the reward.
+    pub version: Version,
+    /// Weights of v1: outcome, process, efficiency.
+    pub weights: [f64; 3],
+    /// True to score the records that have a reward, too.
+    pub force: bool,
+    /// Baseline and scale of each domain with rewards.
+    pub baselines: &'a HashMap<String, (f64, f64)>,
+    /// For each of the first lines, 1 if it is a record with a reward.
+    pub rewarded: &'a [u8],
+}
+
 /// Counts of a backfill, without the lines that Python decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backfilled {
@@ -125,24 +140,9 @@ const GLOBAL: &str = "_global";
 /// Baseline and scale of a domain without rewards.
 const NEUTRAL: (f64, f64) = (0.5, 1.0);
 
-/// Settings of a backfill.
-#[derive(Clone, Copy, Debug)]
-pub struct Backfill<'a> {
-    /// Version of the reward.
-    pub version: Version,
-    /// Weights of v1: outcome, process, efficiency.
-    pub weights: [f64; 3],
-    /// True to score the records that have a reward, too.
-    pub force: bool,
-    /// Baseline and scale of each domain with rewards.
-    pub baselines: &'a HashMap<String, (f64, f64)>,
-    /// For each of the first lines, 1 if it is a record with a reward.
-    pub rewarded: &'a [u8],
-}
-
 /// Outcome of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LineOutcome {
+enum LineOutcome {
     /// Has a reward already.
     Skipped,
     /// Has no reward: Python raises on it.
@@ -154,7 +154,7 @@ pub(super) enum LineOutcome {
 }
 
 /// Writer of rewards into one record after the other.
-pub(super) struct Annotator<'s> {
+struct Annotator<'s> {
     settings: &'s Backfill<'s>,
     dumper: Dumper,
     scorer: FastScorer,
@@ -162,7 +162,7 @@ pub(super) struct Annotator<'s> {
 }
 
 impl<'s> Annotator<'s> {
-    pub(super) fn new(settings: &'s Backfill<'s>) -> Self {
+    fn new(settings: &'s Backfill<'s>) -> Self {
         Self {
             settings,
             dumper: Dumper::default(),
@@ -172,7 +172,7 @@ impl<'s> Annotator<'s> {
     }
 
     /// Append the record of a line with its reward; nothing is appended unless it is scored.
-    pub(super) fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> LineOutcome {
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> LineOutcome {
         let record = match self.dumper.object(line) {
             Ok(record) => record,
             Err(Refused::Invalid) => return LineOutcome::Refused,
@@ -243,7 +243,7 @@ fn push(record: &Dumped<'_>, fields: &KarlFields, out: &mut Vec<u8>) {
 
 /// Fields in KARL's order, each with its text; memory for one record after the other.
 #[derive(Debug, Default)]
-pub(super) struct KarlFields {
+struct KarlFields {
     text: Vec<u8>,
     /// Name of each field, and where its text ends.
     ends: Vec<(&'static str, usize)>,
@@ -251,7 +251,7 @@ pub(super) struct KarlFields {
 
 impl KarlFields {
     /// Take the fields of a reward and its advantage.
-    pub(super) fn fill(&mut self, reward: &Reward, advantage: f64) {
+    fn fill(&mut self, reward: &Reward, advantage: f64) {
         self.text.clear();
         self.ends.clear();
         self.float("reward_score", reward.score);
@@ -287,7 +287,7 @@ impl KarlFields {
 
     /// Append an outcome with the fields: each in the place that it has there, or after the others. An outcome that the
     /// record does not have is empty.
-    pub(super) fn push(&self, outcome: &[u8], out: &mut Vec<u8>) {
+    fn push(&self, outcome: &[u8], out: &mut Vec<u8>) {
         let mut placed = [false; 16];
         let mut separator: &[u8] = b"{";
         let mut push = |key: &[u8], value: &[u8]| {

@@ -130,14 +130,14 @@ impl Calls {
 
     /// Read the record's counts of tools, each tool once; if v2 finds none, use those of the calls.
     pub(super) fn count(&mut self, counts: Option<Raw<'_>>, version: Version) -> Option<()> {
-        let given = counts.map_or(Some(()), |counts| self.given(counts));
+        let given = counts.map_or(Some(()), |counts| self.add_counts(counts));
         if version == Version::V2 && self.tools.counts().is_empty() {
-            self.made();
+            self.count_tools();
         }
         given
     }
 
-    fn given(&mut self, counts: Raw<'_>) -> Option<()> {
+    fn add_counts(&mut self, counts: Raw<'_>) -> Option<()> {
         if !counts.is_object() {
             return None;
         }
@@ -150,7 +150,7 @@ impl Calls {
         (read.is_ok() && self.counted.len() == self.tools.counts().len()).then_some(())
     }
 
-    fn made(&mut self) {
+    fn count_tools(&mut self) {
         let unknown = KNOWN + self.names.number(UNKNOWN);
         let tool = |call: &Call| if call.kind == ToolKind::Unnamed { unknown } else { call.tool };
         self.tools.count(self.all.iter().map(|call| (tool(call), call.kind.changes())));

@@ -82,20 +82,20 @@ impl FastScorer {
         self.read.clear();
         self.calls(events, calls)?;
         self.read.count(counts, self.version)?;
-        let mut total = self.said(total).ok()?;
+        let mut total = self.count_of(total).ok()?;
         if self.version == Version::V2 {
             // v2 treats a total of 0 as missing.
             let some = |total: Option<u32>| total.filter(|total| *total > 0);
-            total = some(total).or(some(self.said(count).ok()?));
+            total = some(total).or(some(self.count_of(count).ok()?));
         }
         let numbers = Numbers {
             calls: &self.read.all,
             counts: self.read.tools.counts(),
             flags: [answer(no).ok()?, answer(redo).ok()?, answer(build).ok()?, answer(continued).ok()?],
             total,
-            successes: self.said(good).ok()?,
-            failures: self.said(bad).ok()?,
-            bash_errors: self.said(errors).ok()?,
+            successes: self.count_of(good).ok()?,
+            failures: self.count_of(bad).ok()?,
+            bash_errors: self.count_of(errors).ok()?,
             seconds: seconds_of(seconds)?,
         };
         self.ledger.hold(self.read.files.len());
@@ -127,7 +127,7 @@ impl FastScorer {
     }
 
     /// Return a count of the record; in v1, which counts nothing itself, a missing one is 0.
-    fn said(&self, count: Option<Raw<'_>>) -> Result<Option<u32>, Fault> {
+    fn count_of(&self, count: Option<Raw<'_>>) -> Result<Option<u32>, Fault> {
         match count {
             None => Ok((self.version == Version::V1).then_some(0)),
             Some(Raw(b"null")) if self.version == Version::V2 => Ok(None),

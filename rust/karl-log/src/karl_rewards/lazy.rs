@@ -209,12 +209,12 @@ pub fn within<'a, const N: usize>(text: &str, keys: [&str; N]) -> Result<Option<
     }
     let mut values = [const { Value::Absent }; N];
     for (value, field) in values.iter_mut().zip(Raw(inner.as_bytes()).fields(keys)?) {
-        *value = field.map_or(Ok(Value::Absent), |field| field.value().map(owned))?;
+        *value = field.map_or(Ok(Value::Absent), |field| field.value().map(into_owned))?;
     }
     Ok(Some(values))
 }
 
-fn owned<'a>(value: Value<'_>) -> Value<'a> {
+fn into_owned<'a>(value: Value<'_>) -> Value<'a> {
     match value {
         Value::Absent => Value::Absent,
         Value::Null => Value::Null,

@@ -6,8 +6,6 @@ mod fast_path;
 mod lazy;
 mod rewards;
 
-pub use backfill::Backfill;
-pub use backfill::{Backfilled, backfill};
+pub use backfill::{Backfill, Backfilled, backfill};
 pub use lazy::{Raw, within};
-pub use rewards::{Stored, StoredReward, stored, stored_rewards};
-pub use rewards::{rewards, rewards_in};
+pub use rewards::{Stored, StoredReward, rewards, rewards_in, stored, stored_rewards};

@@ -53,18 +53,19 @@ pub fn rewards_in(
 /// depend on their number. Cost: one pass over the text, and another over the events.
 #[must_use]
 pub fn rewards(text: &[u8], version: Version, weights: [f64; 3], threads: usize) -> Vec<f64> {
-    parallel::map(pieces(text, PIECE), threads, |piece| of(piece, version, weights)).concat()
+    parallel::map(pieces(text, PIECE), threads, |piece| score_piece(piece, version, weights)).concat()
 }
 
-fn of(text: &[u8], version: Version, weights: [f64; 3]) -> Vec<f64> {
+fn score_piece(text: &[u8], version: Version, weights: [f64; 3]) -> Vec<f64> {
     let mut usual = FastScorer::new(version);
     let lines = lines(text).filter(|line| !line.trim_ascii().is_empty());
-    let mut reward = |line| usual.score(line, weights).unwrap_or_else(|| odd(line, version, weights));
+    let mut reward =
+        |line| usual.score(line, weights).unwrap_or_else(|| score_unusual(line, version, weights));
     lines.map(&mut reward).collect()
 }
 
 /// Compute the reward of a line of unusual shape.
-fn odd(line: &[u8], version: Version, weights: [f64; 3]) -> f64 {
+fn score_unusual(line: &[u8], version: Version, weights: [f64; 3]) -> f64 {
     let reward = Raw::of(line).and_then(|record| score(&record, version, weights));
     reward.map_or(f64::NAN, |reward| reward.score)
 }
@@ -133,14 +134,12 @@ pub fn stored_rewards(
 ) -> Result<()> {
     let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
     blocks(file, BLOCK, path, watch, |text| {
-        let found = parallel::map(pieces(text, SHARE), threads, |piece| rewards_of(piece, version));
+        let found = parallel::map(pieces(text, SHARE), threads, |piece| {
+            let mut scan = scan(&PATHS.map(str::to_owned));
+            lines(piece).map(|line| (line, stored_reward(line, version, &mut scan))).collect::<Vec<_>>()
+        });
         found.into_iter().try_for_each(&mut visit)
     })
-}
-
-fn rewards_of(text: &[u8], version: Version) -> Vec<(&[u8], StoredReward)> {
-    let mut scan = scan(&PATHS.map(str::to_owned));
-    lines(text).map(|line| (line, stored_reward(line, version, &mut scan))).collect()
 }
 
 fn stored_reward(line: &[u8], version: Version, scan: &mut Scan) -> StoredReward {
@@ -166,7 +165,7 @@ fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
 }
 
 fn facts(line: &[u8], end: usize, slots: Slots, version: Version) -> Option<Stored> {
-    let [reward, within, beside, channel, outcome, skill] = slots.map(|slot| Raw::at(line, slot));
+    let [reward, skill_domain, own_domain, channel, outcome, skill] = slots.map(|slot| Raw::at(line, slot));
     if end != line.len()
         || outcome.is_some_and(|raw| !raw.is_object())
         || reference_parser::check(line).is_err()
@@ -177,7 +176,7 @@ fn facts(line: &[u8], end: usize, slots: Slots, version: Version) -> Option<Stor
     if !named && skill.is_some_and(|raw| !raw.is_object()) {
         return None;
     }
-    let domain = if named || version == Version::V2 { beside } else { within };
+    let domain = if named || version == Version::V2 { own_domain } else { skill_domain };
     let domain = name(domain.filter(|raw| raw.0 != b"null")).ok()?;
     let (channel, reward) = (name(channel).ok()?, reward_of(reward).ok()?);
     Some(Stored { channel, domain: domain.filter(|domain| !domain.is_empty()), reward })
