@@ -191,13 +191,18 @@ def powers(count: int) -> list[int]:
     return powers_of_two if count < 2 or powers_of_two[-1:] == [count] else [*powers_of_two, count]
 
 
+SHARES = ("solved", "solved_once", "distinct")
+"""Measures between 0 and 1, beside ``pass@k``."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """A mean over prompts.
 
     Attributes:
         value: the mean.
-        low, high: its bootstrap interval over prompts; None with fewer than two prompts.
+        low, high: its interval over prompts: of the bootstrap; of Clopper and Pearson for a share that is 0 or 1 at every
+            prompt. None with fewer than two prompts, and where all values of another measure are equal.
         prompts: number of prompts with the measure.
     """
 
@@ -210,11 +215,15 @@ class Measure:
 def measure(
     columns: Mapping[str, Column], *, level: float = 0.95, resamples: int = 9999, seed: int = 0
 ) -> dict[str, Measure]:
-    """Compute the mean of each measure over prompts, with its bootstrap interval.
+    """Compute the mean of each measure over prompts, with its interval.
 
     ```text
     value = mean over prompts;   prompts are drawn with replacement, attempts stay with their prompt
     ```
+
+    Resamples of equal values are equal, so the bootstrap would give an interval of width 0. If a share is 0 at all P
+    prompts, its mean m has P(all are 0) <= (1 - m)^P, whatever its distribution in 0..1, and the interval of Clopper
+    and Pearson holds with the prompts as trials: 0 to 1 - (tail)^(1/P). Likewise for 1.
 
     Args:
         columns: values by measure, such as `Attempts.columns` gives; NaN is left out. [P] each
@@ -228,15 +237,25 @@ def measure(
     Raises:
         ArgumentError: a level outside 0 to 1, or no resample.
 
-    Reference: `bootstrap_mean`.
+    Reference: `bootstrap_mean`; Clopper, Pearson 1934 (doi:10.1093/biomet/26.4.404).
     """
     by_name = {}
     for name, column in columns.items():
         values = np.ascontiguousarray(column[~np.isnan(column)])
         if len(values):
             low, high = bootstrap_mean(values, level=level, resamples=resamples, seed=seed)
+            if len(values) > 1 and np.ptp(values) == 0:
+                low, high = _interval_of_equal_values(name, float(values[0]), len(values), (1 - level) / 2)
             by_name[name] = Measure(float(values.mean()), finite(low), finite(high), len(values))
     return by_name
+
+
+def _interval_of_equal_values(name: str, value: float, prompts: int, tail: float) -> tuple[float, float]:
+    """Return the exact interval of a share that is 0 or 1 at every prompt; NaN for any other measure."""
+    if not (name in SHARES or name.startswith("pass@")) or value not in (0, 1):
+        return np.nan, np.nan
+    width = 1 - tail ** (1 / prompts)
+    return (0.0, width) if value == 0 else (1 - width, 1.0)
 
 
 def finite(value: float) -> float | None:

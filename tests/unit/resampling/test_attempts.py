@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import ArgumentError
-from karl_fast.resampling import Attempts, measure, paired_differences, powers
+from karl_fast.resampling import Attempts, bootstrap_mean, measure, paired_differences, powers
 
 
 def attempts(*groups: list[float]) -> Attempts:
@@ -52,6 +52,17 @@ def test_missing_rewards_are_attempts_that_were_not_made() -> None:
     measured = measure(columns)
     assert (measured["reward"].prompts, measured["pass@4"].prompts) == (2, 1)
     assert measured["pass@4"].low is None
+
+
+def test_equal_shares_have_the_exact_interval() -> None:
+    column = np.zeros(40)
+    measured = measure({"solved": column, "pass@8": column + 1, "reward": column, "solved_once": np.eye(1, 40)[0]})
+    limit = 0.08809730  # binom.test(0, 40) of R
+    assert (measured["solved"].low, measured["solved"].high) == pytest.approx((0, limit), abs=1e-8)
+    assert (measured["pass@8"].low, measured["pass@8"].high) == pytest.approx((1 - limit, 1), abs=1e-8)
+    assert measured["reward"].low is None
+    low, high = bootstrap_mean(np.eye(1, 40)[0])
+    assert (measured["solved_once"].low, measured["solved_once"].high) == (low, high)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,10 @@ def _describe_measures(evaluation: RolloutEvaluation) -> Iterator[str]:
 
 
 def _describe_measure(name: str, measure: Measure, other: Measure | None, difference: PairedDifference | None) -> str:
-    line = f"{name:12}{decimal(measure.value):>10}{_describe_interval(measure.low, measure.high):>22}"
+    interval = _describe_interval(measure.low, measure.high)
+    if measure.low is None and measure.prompts > 1:
+        interval = "all values are equal"
+    line = f"{name:12}{decimal(measure.value):>10}{interval:>22}"
     if other is None or difference is None:
         return line
     columns = f"{decimal(difference.value, sign='+'):>12}{_describe_interval(difference.low, difference.high, '+'):>22}"
