@@ -201,8 +201,8 @@ class Measure:
 
     Attributes:
         value: the mean.
-        low, high: its interval over prompts: of the bootstrap; of Clopper and Pearson for a share that is 0 or 1 at every
-            prompt. None with fewer than two prompts, and where all values of another measure are equal.
+        low, high: its interval over prompts: of the bootstrap; of Clopper and Pearson for a share that is 0 or 1 at
+            every prompt. None with fewer than two prompts, and where all values of another measure are equal.
         prompts: number of prompts with the measure.
     """
 

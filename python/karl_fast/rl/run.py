@@ -199,7 +199,7 @@ def _finish_round(run: OnlineRun, viewer: OnlineViewer, metrics: dict[str, Any],
         alarm = error  # raised below, after the round is saved
     _evaluate(run, viewer)
     last = alarm is not None or run.stopped or run.progress.round == run.settings.rounds
-    if last or run.progress.round % run.settings.save_every == 0:
+    if last or run.is_save_due():
         run.save()
     if alarm is not None:
         raise alarm

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -106,6 +107,13 @@ class PromptSet:
     longest: int
 
 
+LONGEST_LOSS = 60.0
+"""Seconds of work after which a round ends with a checkpoint."""
+
+SAVE_SHARE = 0.05
+"""Maximum share of the time that such checkpoints take; whole weights may take minutes to write."""
+
+
 @dataclass
 class OnlineRun:
     """A run between two rounds.
@@ -132,6 +140,8 @@ class OnlineRun:
     trackers: list[Tracker] = field(init=False)
     journal: RolloutLog = field(init=False)
     finished: FinishedRollouts = field(init=False)
+    saved_at: float = field(default_factory=time.monotonic)
+    save_seconds: float = 0.0
 
     @property
     def policy(self) -> Policy:
@@ -182,8 +192,16 @@ class OnlineRun:
         with _atomic.name_file_errors(self.out / METRICS_FILE):
             tracker.finish()
 
+    def is_save_due(self) -> bool:
+        """Return whether a checkpoint is due: by `save_every`, or because a kill would lose minutes."""
+        waited = time.monotonic() - self.saved_at
+        return self.progress.round % self.settings.save_every == 0 or waited >= max(
+            LONGEST_LOSS, self.save_seconds / SAVE_SHARE
+        )
+
     def save(self) -> None:
         """Write the state of the run, then its checkpoint."""
+        start = time.monotonic()
         out, now = self.out, self.progress
         now.flat, now.skipped, now.idle = self.monitor.flat, self.monitor.skipped, self.monitor.idle
         now.metrics_bytes, now.rollouts_bytes = (out / METRICS_FILE).stat().st_size, self.journal.size
@@ -196,6 +214,8 @@ class OnlineRun:
         )
         self.finished.clear()
         remove_old_progress(out, {int(place.name) for place in self.checkpoints.folders()})
+        self.saved_at = time.monotonic()
+        self.save_seconds = self.saved_at - start
 
 
 def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> OnlineRun:

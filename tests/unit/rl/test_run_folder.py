@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from karl_fast.errors import CheckpointError, OutputExistsError, OutputForeignError
-from karl_fast.rl import ablate, rl
+from karl_fast.rl import ablate, rl, setup
 from tests.unit.rl.test_run import left
 
 if TYPE_CHECKING:
@@ -49,6 +50,21 @@ def test_run_killed_in_first_round_restarts(online: Callable[..., Online], tmp_p
     rl(online(**place), resume=resume)
     assert left(tmp_path / "out") == left(tmp_path / "whole")
     assert names(tmp_path / "out") == names(tmp_path / "whole")
+
+
+def test_long_rounds_are_saved_before_save_every(
+    online: Callable[..., Online], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = {"rounds": 4, "save_every": 10}
+    rl(online(**place, out=str(tmp_path / "whole")))
+    monkeypatch.setattr(setup, "LONGEST_LOSS", 0.0)
+    monkeypatch.setattr(setup, "SAVE_SHARE", np.inf)
+    with pytest.raises(KeyboardInterrupt):
+        rl(online(**place), viewer=Killer(3))
+    assert {"0000001", "0000002"} >= {path.name for path in (tmp_path / "out" / "checkpoints").iterdir()} >= {"0000002"}
+    monkeypatch.undo()
+    rl(online(**place), resume=True)
+    assert left(tmp_path / "out") == left(tmp_path / "whole")
 
 
 def test_rollouts_are_somebodys_loss(online: Callable[..., Online], tmp_path: Path) -> None:
