@@ -40,6 +40,7 @@ HINTS = {
     "none": "give every rollout a component that has something to say of it",
     "tokens": "raise max_context, or ask shorter prompts",
     "entropy": "raise temperature or the upper bound of the clip (DAPO's 0.28), add a KL term, or lower learning_rate",
+    "step_kl": "lower learning_rate (3e-5 in the place of 1e-4), add warmup, or take fewer epochs and minibatches",
     "kl": "lower learning_rate or epochs, or raise the coefficient of the KL term",
     "flat": "where all are right, this task is learned; else ask prompts of another difficulty (curriculum, draws), "
     "take a larger group_size, or give a reward with partial credit",
@@ -281,6 +282,13 @@ def _check_kl(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     return f"the KL is {kl:.4f} nats a token, above {ceiling}"
 
 
+def _check_step_kl(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
+    kl, ceiling = metrics.get("kl_old"), monitor.alarms.step_kl_ceiling
+    if kl is None or not 0 < ceiling < kl:
+        return None
+    return f"the steps of this round moved the policy by {kl:.4f} nats a token, more than {ceiling}"
+
+
 def _check_flat(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     fires = 0 < monitor.alarms.flat_rounds <= monitor.flat
     rounds = f"in {monitor.flat} rounds in a row" if monitor.flat > 1 else "in this round"
@@ -319,6 +327,7 @@ ALARMS: dict[str, Callable[[AlarmMonitor, Mapping[str, Any]], str | None]] = {
     "missing": _check_missing,
     "entropy": _check_entropy,
     "kl": _check_kl,
+    "step_kl": _check_step_kl,
     "flat": _check_flat,
     "idle": _check_idle,
 }

@@ -76,6 +76,12 @@ class Alarms:
         "Maximum k3 to the reference a token, in nats; costs a forward pass of the reference a round.",
         bounds=FROM_ZERO,
     )
+    step_kl_ceiling: float = setting(
+        0.5,
+        ALARMS,
+        "Maximum KL, in nats a token, of the policy that drew a round from that of its last step; 0 for none.",
+        bounds=FROM_ZERO,
+    )
     flat_rounds: int = setting(
         10, ALARMS, "Maximum consecutive rounds without a group with different rewards.", bounds=FROM_ZERO
     )

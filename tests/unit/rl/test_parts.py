@@ -222,6 +222,7 @@ def metrics(**over: Any) -> dict[str, Any]:
     [
         (Alarms(entropy_floor=0.5), [{"entropy": 0.4}]),
         (Alarms(kl_ceiling=0.2), [{"kl": 0.3}]),
+        (Alarms(step_kl_ceiling=0.5), [{"kl_old": 0.68}]),
         (Alarms(flat_rounds=3), [{"groups_mixed": 0.0}] * 3),
         (Alarms(idle_rounds=3), [{"learned": 0, "dropped": {"DropTruncated": 8}}] * 3),
         (Alarms(skipped_steps=3), [{"skipped": 1}, {"skipped": 2}]),
@@ -235,7 +236,7 @@ def test_alarm_fires_exactly_at_its_bound(alarms: Alarms, rounds: list[dict[str,
     with pytest.raises(AlarmError) as raised:
         monitor.check(metrics(**rounds[-1]))
     assert raised.value.hint
-    quiet = AlarmMonitor(Alarms(flat_rounds=0, idle_rounds=0, skipped_steps=0, missing_share=1.0))
+    quiet = AlarmMonitor(Alarms(step_kl_ceiling=0, flat_rounds=0, idle_rounds=0, skipped_steps=0, missing_share=1.0))
     for over in rounds * 20:
         quiet.check(metrics(**over))
 

@@ -213,6 +213,7 @@ def test_dynamic_sampling_stays_within_its_budget(online: Callable[..., Online],
 ALARMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "entropy": ({"entropy_floor": 50.0}, {}, "entropy"),
     "kl": ({"kl_ceiling": 1e-9}, {"training": {"learning_rate": 0.1}}, "KL"),
+    "step_kl": ({"step_kl_ceiling": 0.01}, {"training": {"learning_rate": 0.1}, "minibatches": 2}, "moved the policy"),
     "flat": ({"flat_rounds": 2}, {"rewards": "same"}, "no group"),
     "missing": ({"missing_share": 0.2}, {"rewards": "bad"}, "bad: raised"),
 }
