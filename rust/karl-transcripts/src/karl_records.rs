@@ -30,7 +30,7 @@ use serde_json::{Map, Value, json};
 
 use crate::convert::output::target_of;
 use crate::convert::{ConvertSettings, Rate, RecordCounts, Report, convert_to};
-use crate::outcomes::next_turn::{NextTurn, TurnVerdict, is_written_by_tool, judge, matches, next_turns};
+use crate::outcomes::next_turn::{NextTurn, Verdict, is_written_by_tool, judge, matches, next_turns};
 use crate::outcomes::{Outcome, checks};
 use crate::tool_calls::calls;
 use crate::tool_calls::edits::edits;
@@ -168,7 +168,7 @@ impl Annotation {
     fn by(prompt: &str, next: Option<&NextTurn>) -> Self {
         let Some(next) = next else { return Self::default() };
         let verdict = judge(&next.text, &next.before).map(|judgement| judgement.verdict);
-        let corrects = verdict.map(|verdict| verdict == TurnVerdict::Corrects);
+        let corrects = verdict.map(|verdict| verdict == Verdict::Corrects);
         let again = words(prompt) == words(&next.text);
         let undoes = || matches(&next.text, &next.before).iter().any(|rule| rule.name == UNDO);
         let redo = match corrects {

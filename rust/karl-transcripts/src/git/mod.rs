@@ -2,7 +2,6 @@
 //!
 //! The command does the work: it follows moved and copied lines (`blame -w -M -C`), which no library in Rust does.
 
-pub(crate) mod blame;
 pub(crate) mod history;
 pub(crate) mod patch;
 pub(crate) mod repository;

@@ -136,7 +136,7 @@ impl Paths {
 
 /// Return a path as it is: git puts one with odd characters in quotes, with the escapes of C; behind one
 /// with spaces it puts a tab.
-pub(super) fn unquote(text: &[u8]) -> Vec<u8> {
+pub(crate) fn unquote(text: &[u8]) -> Vec<u8> {
     let text = text.strip_suffix(b"\t").unwrap_or(text);
     let Some(inner) = text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
         return text.to_vec();

@@ -14,7 +14,7 @@ use karl_core::rng::id128;
 use karl_log::cancel::Watch;
 use karl_log::input::source::Source;
 use karl_transcripts::convert::{self, ConvertSettings, Rate, convert};
-use karl_transcripts::outcomes::next_turn::{NextTurn, RULES, TurnVerdict, judge, matches, next_turns};
+use karl_transcripts::outcomes::next_turn::{NextTurn, RULES, Verdict, judge, matches, next_turns};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -97,13 +97,13 @@ fn count(turn: &NextTurn, label: Option<u8>, counts: &mut Counts) {
         assert_eq!(verdict, None, "a turn that a tool wrote is not judged");
         return;
     };
-    let is = |verdict: TurnVerdict| (verdict == TurnVerdict::Corrects) == (label == 1);
+    let is = |verdict: Verdict| (verdict == Verdict::Corrects) == (label == 1);
     for rule in matches(&turn.text, &turn.before) {
         add(rule.name, is(rule.verdict));
     }
     match verdict {
-        Some(TurnVerdict::Corrects) => add("corrects", label == 1),
-        Some(TurnVerdict::GoesOn) => add("goes_on", label == 0),
+        Some(Verdict::Corrects) => add("corrects", label == 1),
+        Some(Verdict::GoesOn) => add("goes_on", label == 0),
         None => {}
     }
     // All turns, and those that correct.

@@ -1,11 +1,14 @@
-//! Survival of the lines of a commit, by `git blame -w -M -C` at the commit and at its horizon.
+//! What became of a commit: its lines at a later commit, as `git blame` follows them, and the commits that take it back,
+//! by their message or as an inverse patch.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
 
-use super::comparison::Comparison;
-use crate::git::blame::{Place, blame};
-use crate::git::history::At;
-use crate::git::patch::{FileChange, LineHash, is_generated};
+use regex::Regex;
+
+use super::comparison::{Comparison, patches_of};
+use crate::git::history::{At, History, pull_request};
+use crate::git::patch::{FileChange, LineHash, is_generated, unquote};
 use crate::git::repository::{Refusal, Repository};
 
 /// Lines of one commit at its horizon.
@@ -31,7 +34,7 @@ struct Search<'c> {
 }
 
 /// Find out which lines of a commit exist at its horizon; `None` if the time has not passed.
-pub(super) fn fate(
+pub(super) fn find_fate(
     repository: &Repository<'_>,
     all: &Comparison<'_>,
     at: At,
@@ -169,5 +172,184 @@ impl Search<'_> {
             files.extend(others.map(|(&file, _)| file));
         }
         files
+    }
+}
+
+/// Commit that takes another one back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Revert {
+    /// Commit.
+    pub(super) by: At,
+    /// Reason in words.
+    pub(super) why: &'static str,
+}
+
+/// Reverts of commits, by the number of the commit taken back.
+#[derive(Debug, Default)]
+pub(super) struct Reverts {
+    of: HashMap<At, Vec<Revert>>,
+}
+
+impl Reverts {
+    /// Find the reverts of commits, and the reverts of those.
+    pub(super) fn find(
+        repository: &Repository<'_>,
+        all: &mut Comparison<'_>,
+        commits: &HashSet<At>,
+        threads: usize,
+    ) -> Result<Self, Refusal> {
+        let mut of = by_message(&all.history);
+        let alike = same_files(&all.history, commits);
+        let missing =
+            alike.iter().flatten().copied().filter(|at| !all.patches.contains_key(at)).collect::<Vec<At>>();
+        all.patches.extend(patches_of(repository, &all.history, &missing, threads)?);
+        for (&by, &at) in
+            alike.iter().flat_map(|group| group.iter().flat_map(|by| group.iter().map(move |at| (by, at))))
+        {
+            if by < at && inverse(all, by, at) {
+                of.entry(at).or_default().push(Revert { by, why: "an inverse patch" });
+            }
+        }
+        Ok(Self { of })
+    }
+
+    /// Return the commit that took another one back, if nothing took that back in turn.
+    pub(super) fn of(&self, history: &History, at: At) -> Option<Revert> {
+        let reverts = self.of.get(&at)?.iter().copied();
+        // A revert on a branch that was never merged takes nothing back on the trunk.
+        let counts = |revert: &Revert| {
+            revert.by < at
+                && (history.commits[revert.by].landed.is_some() || history.commits[at].landed.is_none())
+        };
+        reverts.filter(counts).find(|revert| self.of(history, revert.by).is_none())
+    }
+}
+
+/// Return the commits that change the same files as one of these, grouped by their files.
+fn same_files(history: &History, commits: &HashSet<At>) -> Vec<Vec<At>> {
+    let mut groups: HashMap<&[u32], Vec<At>> =
+        commits.iter().map(|&at| (&*history.commits[at].files, Vec::new())).collect();
+    for at in (0..history.commits.len()).filter(|&at| history.is_readable(at)) {
+        if let Some(group) = groups.get_mut(&*history.commits[at].files) {
+            group.push(at);
+        }
+    }
+    groups.into_values().filter(|group| group.len() > 1).collect()
+}
+
+fn inverse(all: &Comparison<'_>, by: At, of: At) -> bool {
+    all.patches.get(&by).zip(all.patches.get(&of)).is_some_and(|(by, of)| by.is_inverse_of(of))
+}
+
+/// Sentences in messages: of git, and of GitHub's pull requests.
+static COMMIT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"This reverts commit ([0-9a-f]{7,64})").ok());
+static REQUEST: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?m)^Reverts (?:\S+)?#(\d+)").ok());
+
+/// Return the reverts that messages name.
+fn by_message(history: &History) -> HashMap<At, Vec<Revert>> {
+    let mut requests: HashMap<u64, Vec<At>> = HashMap::new();
+    let mut landed: HashMap<At, Vec<At>> = HashMap::new();
+    for at in 0..history.commits.len() {
+        if let Some(number) = pull_request(history, at) {
+            requests.entry(number).or_default().push(at);
+        }
+        if let Some(merge) = history.commits[at].landed.filter(|&merge| merge != at) {
+            landed.entry(merge).or_default().push(at);
+        }
+    }
+    let mut of: HashMap<At, Vec<Revert>> = HashMap::new();
+    for (by, commit) in
+        history.commits.iter().enumerate().filter(|(_, commit)| commit.message.contains("everts "))
+    {
+        let texts = |pattern: &'static LazyLock<Option<Regex>>| {
+            pattern
+                .as_ref()
+                .into_iter()
+                .flat_map(|pattern| pattern.captures_iter(&commit.message))
+                .map(|found| found[1].to_owned())
+        };
+        for at in texts(&COMMIT).filter_map(|hash| history.find(&hash)) {
+            // The revert of a merge takes back what the merge brought.
+            let brought = landed.get(&at).into_iter().flatten().copied();
+            for at in brought.chain([at]) {
+                of.entry(at).or_default().push(Revert { by, why: "its message names the commit" });
+            }
+        }
+        for at in texts(&REQUEST).filter_map(|number| requests.get(&number.parse().ok()?)).flatten() {
+            of.entry(*at).or_default().push(Revert { by, why: "its message names the pull request" });
+        }
+    }
+    of
+}
+
+/// Place of a line in a commit: path and number.
+pub(crate) type Place = (Vec<u8>, usize);
+
+/// Find the lines of a file, as it is in commit `seen`, that commit `origin` wrote; `None` if the file is not there.
+/// They are those of `git blame -w -M -C`: white space does not count, and lines are followed over moves and copies
+/// within a file and between the files of one commit, both after `origin` and by `origin` itself.
+pub(crate) fn blame(
+    repository: &Repository<'_>,
+    history: &History,
+    (origin, seen): (At, At),
+    path: &[u8],
+) -> Result<Option<Vec<Place>>, Refusal> {
+    let (origin, seen) = (&history.commits[origin], &history.commits[seen].hash);
+    // Blame stops at the parent: what the commit found there is not its own, whoever wrote it.
+    let range = origin.parents.first().map_or_else(|| seen.clone(), |parent| format!("{parent}..{seen}"));
+    let mut arguments = ["blame", "-w", "-M", "-C", "--porcelain", "--no-textconv"].map(text).to_vec();
+    arguments.extend([text(&range), text("--"), os(path)]);
+    match repository.git.run(&arguments, b"") {
+        Err(refusal) if refusal.detail.contains("no such path") => Ok(None),
+        output => Ok(Some(parse(&output?, &origin.hash))),
+    }
+}
+
+fn text(text: &str) -> &std::ffi::OsStr {
+    std::ffi::OsStr::new(text)
+}
+
+#[cfg(unix)]
+fn os(path: &[u8]) -> &std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(path)
+}
+
+#[cfg(not(unix))]
+fn os(path: &[u8]) -> &std::ffi::OsStr {
+    text(std::str::from_utf8(path).unwrap_or_default())
+}
+
+/// Parse the porcelain output: a header of each line, facts of its commit where they are new, and the text
+/// behind a tab.
+fn parse(output: &[u8], origin: &str) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut path = Vec::new();
+    let mut number = None;
+    for line in output.split(|&byte| byte == b'\n') {
+        if line.starts_with(b"\t") {
+            places.extend(number.take().map(|number| (path.clone(), number)));
+        } else if let Some(rest) = line.strip_prefix(origin.as_bytes()) {
+            number = std::str::from_utf8(rest).ok().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        } else if let (Some(name), Some(_)) = (line.strip_prefix(b"filename "), number) {
+            path = unquote(name);
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_one_commit_with_their_places() {
+        let (ours, other) = ("1".repeat(40), "2".repeat(40));
+        let output = format!(
+            "{ours} 3 1 2\nauthor A\nfilename \"a\\nb\"\n\tfirst line\n{ours} 4 2\n\t\n{other} 1 3 1\nfilename c\n\tx\n\
+             {ours} 9 4 1\nfilename d\n\tlast line\n"
+        );
+        let found = parse(output.as_bytes(), &ours);
+        assert_eq!(found, [(b"a\nb".to_vec(), 3), (b"a\nb".to_vec(), 4), (b"d".to_vec(), 9)]);
     }
 }
