@@ -96,7 +96,7 @@ def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(re
 
     policy = reversal.policy(seed=1)
     partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
-    prompts = [SimpleNamespace(messages=({"role": "user", "content": text},)) for text in ("012", "3")]
+    prompts = [SimpleNamespace(messages=({"role": "user", "content": text},)) for text in ("0 1 2", "3")]
 
     def of(name: str = "paced", **choices: Any) -> Any:
         objective, forward = recipe(name).objective, SimpleNamespace(policy=policy)
