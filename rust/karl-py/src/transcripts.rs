@@ -11,7 +11,7 @@ use karl_log::log::Account;
 use karl_reward::Version;
 use karl_transcripts::archive::{AgentFile, Collected, FileForm};
 use karl_transcripts::convert::report::{CountsByName, Mistyped};
-use karl_transcripts::convert::settings::{ConvertSettings, Rate};
+use karl_transcripts::convert::{ConvertSettings, Rate};
 use karl_transcripts::convert::{Report, TranscriptKind};
 use karl_transcripts::karl_records::convert_to_karl;
 use karl_transcripts::outcomes::outcome::weight;

@@ -22,7 +22,7 @@ use karl_log::log::Account;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::convert::output::Output;
+use crate::convert::run::Output;
 use crate::convert::{ConvertSettings, Made, Report, run};
 use crate::git::{Commit, CommitLog, Refusal, Why};
 

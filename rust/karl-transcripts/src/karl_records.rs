@@ -28,7 +28,7 @@ use karl_reward::{SCORES, Version, round4, score};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::convert::output::target_of;
+use crate::convert::run::target_of;
 use crate::convert::{ConvertSettings, Rate, RecordCounts, Report, convert_to};
 use crate::outcomes::next_turn::{NextTurn, Verdict, is_written_by_tool, judge, matches, next_turns};
 use crate::outcomes::{Outcome, checks};

@@ -32,8 +32,8 @@ use karl_redact::secrets::{SecretCounts, add};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::convert::output::Output;
 use crate::convert::report::CountsByName;
+use crate::convert::run::Output;
 use crate::convert::{self, ConvertSettings, Rate, Report, TranscriptKind, convert};
 
 /// Settings of a search for pairs.

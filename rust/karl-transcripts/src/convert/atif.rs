@@ -13,11 +13,11 @@ use karl_log::json::reference_parser;
 use serde_json::{Map, Value};
 
 use super::json::escaped;
-use super::json_type::{FLAG, JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
+use super::json::{FLAG, JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
+use super::json::{arguments, kept, list, quoted, source, text, words};
 use super::message::{Conversation, Role};
-use super::record::{Head, Tokens};
 use super::report::Made;
-use super::text_parts::{arguments, kept, list, quoted, source, text, words};
+use super::run::{Head, Tokens};
 
 /// Paths of a document with the expected types.
 const WANTED: [(&str, JsonTypes); 39] = [
@@ -78,7 +78,7 @@ pub(super) fn identity(document: &Value) -> Option<String> {
 
 /// Read the trajectories of a document, its own first; `digest` is the hash of its bytes.
 pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> Vec<(Head, Conversation)> {
-    let trial = Trial::look(Path::new(file));
+    let trial = Trial::read(Path::new(file));
     let id = ["trajectory_id", "session_id"].iter().find_map(|key| text(document, key));
     let (mut head, talk) = trajectory(document, file, made);
     head.id = id.map_or_else(|| format!("{digest:032x}"), str::to_owned);
@@ -293,7 +293,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn look(file: &Path) -> Self {
+    fn read(file: &Path) -> Self {
         let beside = file.parent().and_then(Path::parent).map(|trial| trial.join("result.json"));
         let read = |path| reference_parser::parse(&read_sidecar(path).ok()?).ok();
         let Some(whole) = beside.as_deref().and_then(read) else { return Self::default() };

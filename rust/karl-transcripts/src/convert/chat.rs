@@ -10,11 +10,11 @@ use karl_log::conversation::{RecordedTrajectory, offered};
 use karl_log::json::reference_parser;
 use serde_json::Value;
 
+use super::json::{JsonTypes, LIST, OBJECT, TEXT, WORDS, check_at};
+use super::json::{arguments, list, quoted, text};
 use super::json::{escaped, join};
-use super::json_type::{JsonTypes, LIST, OBJECT, TEXT, WORDS, check_at};
 use super::message::{Conversation, Role};
 use super::report::Made;
-use super::text_parts::{arguments, list, quoted, text};
 
 /// Paths of a message with the expected types.
 const WANTED: [(&str, JsonTypes); 6] = [
@@ -44,7 +44,7 @@ impl ChatMessages {
     ///
     /// # Errors
     /// Flaw for which `sample` drops the record too.
-    pub(super) fn hear(
+    pub(super) fn add_facts(
         &mut self,
         held: RecordedTrajectory,
         reasoning: &str,

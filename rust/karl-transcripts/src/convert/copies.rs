@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::json::mended;
 use super::lineage::hash;
+use super::lineage::hash_of;
 use super::report::Made;
-use super::value_hash::hash_of;
 
 /// One record of a log.
 #[derive(Clone, Copy, Debug)]

@@ -30,12 +30,12 @@ impl EntireMetadata {
     pub(crate) const NAME: &str = "metadata.json";
 
     /// Look beside a transcript.
-    pub(super) fn look(transcript: &Source) -> Option<Self> {
-        Self::beside(Path::new(&*transcript.name))
+    pub(super) fn of_transcript(transcript: &Source) -> Option<Self> {
+        Self::next_to(Path::new(&*transcript.name))
     }
 
     /// Look beside a file; standard input has no such place.
-    pub(crate) fn beside(file: &Path) -> Option<Self> {
+    pub(crate) fn next_to(file: &Path) -> Option<Self> {
         let text =
             read_sidecar(&Some(file).filter(|file| *file != Path::new("-"))?.with_file_name(Self::NAME))
                 .ok()?;

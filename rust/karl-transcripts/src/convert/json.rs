@@ -1,13 +1,22 @@
-//! JSON text copied unchanged from a transcript to a trajectory, without parsing it into values.
+//! JSON of transcripts: text copied unchanged from a transcript to a trajectory without parsing it into values, parsed
+//! values as the text of messages, and the expected types of values.
 //!
-//! Buys, with the rest of `convert`, 385 MB/s on one thread (`benches/record/convert.json`).
+//! Copying buys, with the rest of `convert`, 385 MB/s on one thread (`benches/record/convert.json`). A tool that writes
+//! a number in place of a text costs only that value: the values around it are read, and the place is reported.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
+use karl_log::framing::record_texts::each_record;
+use karl_log::framing::{Batch, Pieces, StreamError, TextBatch};
+use karl_log::input::source::Stream;
 use karl_log::json::duplicate_keys::find_duplicate_key;
+use karl_log::json::project::{Path, PathTree, Scan, ScanFault};
 use karl_log::json::reference_parser;
+use karl_log::rejects::FileTally;
+use serde_json::{Map, Value};
 
-use super::report::Made;
+use super::report::{DAMAGED, Made, NO_TEXT};
 
 /// Separator of joined texts.
 const LINE_BREAK: &[u8] = b"\\n";
@@ -102,9 +111,276 @@ fn half(text: &str) -> Option<u32> {
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }
 
+/// Return the text under a key; `None` if it is not a text.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// Return the text under a key as the content of a JSON string; empty if absent.
+pub(super) fn quoted(value: &Value, key: &str) -> Vec<u8> {
+    text(value, key).map(escaped).unwrap_or_default()
+}
+
+/// Return the elements under a key; none if it is not an array.
+pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Return the arguments of a call as JSON text: the text itself, or that of any other value; an empty object
+/// if absent.
+pub(super) fn arguments(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "{}".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Kinds of parts with a text.
+const TEXTS: [&str; 6] = ["text", "input_text", "output_text", "summary_text", "reasoning_text", ""];
+
+/// Return the text of a message: a text, or its text parts on lines of their own; other parts are counted by
+/// kind and left out. None if the parts contain no text.
+pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut lost = false;
+    match content {
+        Some(Value::String(text)) => all = escaped(text),
+        Some(Value::Array(parts)) => {
+            for part in parts {
+                let kind = text(part, "type").unwrap_or_default();
+                if let Some(words) = text(part, "text").filter(|_| TEXTS.contains(&kind)) {
+                    join(&mut all, &escaped(words));
+                } else {
+                    made.leave_out(NO_TEXT, kind.as_bytes());
+                    lost = true;
+                }
+            }
+        }
+        _ => {}
+    }
+    (!lost || !all.is_empty()).then_some(all)
+}
+
+/// Return the non-empty fields of a value under the same names.
+pub(super) fn kept(value: &Value, keys: &[&str]) -> Map<String, Value> {
+    let field = |key: &&str| {
+        let value = value.get(*key).filter(|value| !value.is_null())?;
+        Some(((*key).to_owned(), value.clone()))
+    };
+    keys.iter().filter_map(field).collect()
+}
+
+/// Return the origin of a trajectory: its format, its file, and further facts.
+pub(super) fn source(format: &str, file: &str, more: Map<String, Value>) -> Map<String, Value> {
+    let mut source = Map::new();
+    source.insert("format".to_owned(), format.into());
+    source.insert("files".to_owned(), vec![Value::from(file)].into());
+    source.extend(more);
+    source
+}
+
+/// Types of JSON values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JsonType {
+    Nothing,
+    Flag,
+    Number,
+    Text,
+    List,
+    Object,
+}
+
+/// Allowed types of a value; an absent one is always allowed.
+pub(super) type JsonTypes = &'static [JsonType];
+
+pub(super) const FLAG: JsonTypes = &[JsonType::Flag];
+pub(super) const NUMBER: JsonTypes = &[JsonType::Number];
+pub(super) const TEXT: JsonTypes = &[JsonType::Text];
+pub(super) const LIST: JsonTypes = &[JsonType::List];
+pub(super) const OBJECT: JsonTypes = &[JsonType::Object];
+/// Text, or parts with an optional text each.
+pub(super) const WORDS: JsonTypes = &[JsonType::Text, JsonType::List];
+
+impl JsonType {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Flag => "true or false",
+            Self::Number => "a number",
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Nothing,
+            Value::Bool(_) => Self::Flag,
+            Value::Number(_) => Self::Number,
+            Value::String(_) => Self::Text,
+            Value::Array(_) => Self::List,
+            Value::Object(_) => Self::Object,
+        }
+    }
+
+    /// Return the type of a raw value.
+    fn of_raw(raw: &[u8]) -> Self {
+        match raw.first() {
+            None | Some(b'n' | b'N') => Self::Nothing,
+            Some(b't' | b'f') => Self::Flag,
+            Some(b'"') => Self::Text,
+            Some(b'[') => Self::List,
+            Some(b'{') => Self::Object,
+            Some(_) => Self::Number,
+        }
+    }
+}
+
+/// Count a value that is present with an unexpected type.
+pub(super) fn expect(raw: Option<&[u8]>, wanted: JsonTypes, field: &str, made: &mut Made) {
+    if let Some(raw) = raw {
+        judge(JsonType::of_raw(raw), wanted, field, made);
+    }
+}
+
+/// Count a missing required value; return the reason to leave out its line.
+pub(super) fn absent(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
+    made.mistyped(field.to_owned(), JsonType::Nothing.name(), named(wanted));
+    DAMAGED
+}
+
+/// Count a value with invalid JSON inside, which the quick check of its line skipped; return the reason to
+/// leave out the line.
+pub(super) fn damaged(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
+    made.mistyped(field.to_owned(), "no JSON", named(wanted));
+    DAMAGED
+}
+
+/// Count each value of an unexpected type, given paths with the expected types. In a path a dot precedes a
+/// key, and `[]` is every element of a list.
+pub(super) fn check(value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
+    check_at(String::new(), value, wanted, made);
+}
+
+/// Check a value at `place` in its record, as [`check`] does.
+pub(super) fn check_at(mut place: String, value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
+    for (path, wanted) in wanted {
+        follow(value, path, wanted, &mut place, made);
+    }
+}
+
+/// Count a value that is present with an unexpected type; return whether it is.
+pub(super) fn is_mistyped(value: Option<&Value>, wanted: JsonTypes, field: &str, made: &mut Made) -> bool {
+    value.is_some_and(|value| judge(JsonType::of(value), wanted, field, made))
+}
+
+/// Follow a path from a value at `place`.
+fn follow(value: &Value, path: &str, wanted: JsonTypes, place: &mut String, made: &mut Made) {
+    let before = place.len();
+    if path.is_empty() {
+        judge(JsonType::of(value), wanted, place, made);
+        return;
+    }
+    if let Some(rest) = path.strip_prefix("[]") {
+        for (at, element) in value.as_array().into_iter().flatten().enumerate() {
+            place.extend(["[", &at.to_string(), "]"]);
+            follow(element, rest, wanted, place, made);
+            place.truncate(before);
+        }
+        return;
+    }
+    let path = path.strip_prefix('.').unwrap_or(path);
+    let (key, rest) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
+    if let Some(inner) = value.get(key) {
+        place.push_str(if before == 0 { "" } else { "." });
+        place.push_str(key);
+        follow(inner, rest, wanted, place, made);
+        place.truncate(before);
+    }
+}
+
+fn judge(came: JsonType, wanted: JsonTypes, field: &str, made: &mut Made) -> bool {
+    let wrong = came != JsonType::Nothing && !wanted.contains(&came);
+    if wrong {
+        made.mistyped(field.to_owned(), came.name(), named(wanted));
+    }
+    wrong
+}
+
+fn named(wanted: JsonTypes) -> String {
+    wanted.iter().map(|sort| sort.name()).collect::<Vec<_>>().join(" or ")
+}
+
+/// Pass each record of a stream with its place to `take`, which returns its end.
+///
+/// # Errors
+/// Errors of the reader, and those of `advance`, which counts bytes.
+pub(super) fn each(
+    mut pieces: Pieces<Stream<'_>>,
+    tally: &mut FileTally,
+    advance: impl Fn(u64) -> karl_log::error::Result<()>,
+    mut take: impl FnMut(&[u8], u64) -> std::result::Result<usize, ScanFault>,
+) -> std::result::Result<(), StreamError> {
+    while let Some(Batch { texts, passed }) = pieces.next_alone().map_err(StreamError::Read)? {
+        if matches!(texts, TextBatch::Beyond) {
+            return Err(StreamError::Beyond);
+        }
+        tally.lines += passed;
+        let length = texts.num_bytes() as u64;
+        let open = texts.one(tally).and_then(|text| {
+            each_record(text, tally, |bytes, offset, tally| {
+                let end = take(bytes, offset)?;
+                tally.rows += 1;
+                Ok(end)
+            })
+        });
+        pieces.open(open);
+        advance(length).map_err(StreamError::Other)?;
+    }
+    advance(0).map_err(StreamError::Other)
+}
+
+/// Raw values of some keys.
+type KeyValues<'r, const N: usize> = [Option<&'r [u8]>; N];
+
+/// Keys of objects, looked up together.
+pub(super) struct ObjectKeys {
+    scan: Scan,
+    values: Vec<Option<Range<usize>>>,
+}
+
+impl ObjectKeys {
+    pub(super) fn new(paths: &[&str]) -> Self {
+        let paths: Vec<Path> = paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
+        let values = vec![None; paths.len()];
+        Self { scan: Scan::new(PathTree::new(&paths)), values }
+    }
+
+    /// Return the values of the keys in their given order, and the end of the object.
+    pub(super) fn first<'r, const N: usize>(
+        &mut self,
+        bytes: &'r [u8],
+    ) -> std::result::Result<(KeyValues<'r, N>, usize), ScanFault> {
+        let end = self.scan.object(bytes, &mut self.values)?.end;
+        let mut found = [None; N];
+        for (slot, range) in found.iter_mut().zip(&self.values) {
+            *slot = range.clone().and_then(|range| bytes.get(range));
+        }
+        Ok((found, end))
+    }
+
+    /// Return the same for a text that is one object; None if it is not.
+    pub(super) fn of<'r, const N: usize>(&mut self, object: &'r [u8]) -> Option<KeyValues<'r, N>> {
+        self.first(object).ok().map(|(found, _)| found)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_text_in_a_string_reads_back() {
@@ -126,5 +402,41 @@ mod tests {
             assert_eq!(sound(raw.as_bytes()).as_deref(), wanted.map(str::as_bytes), "{raw}");
         }
         assert_eq!(sound(b"\"a\xff\"").unwrap(), "\"a\u{fffd}\"".as_bytes());
+    }
+
+    #[test]
+    fn each_value_of_another_sort_is_told_with_its_path() {
+        let value =
+            json!({"a": 1, "steps": [{"say": "x"}, {"say": 3}, 4, {"say": null, "of": [{"id": {}}]}]});
+        let wanted = [
+            ("a", TEXT),
+            ("steps", LIST),
+            ("steps[]", OBJECT),
+            ("steps[].say", WORDS),
+            ("steps[].of[].id", TEXT),
+        ];
+        let mut made = Made::default();
+        check(&value, &wanted, &mut made);
+        made.locate("f", 7);
+        let told: Vec<_> =
+            made.mistyped.iter().map(|odd| (&odd.field[..], odd.came, &odd.wanted[..])).collect();
+        assert_eq!(
+            told,
+            [
+                ("a", "a number", "a text"),
+                ("steps[1].say", "a number", "a text or a list"),
+                ("steps[2]", "a number", "an object"),
+                ("steps[3].of[0].id", "an object", "a text"),
+            ]
+        );
+        assert!(made.mistyped.iter().all(|odd| odd.offset == 7) && made.notes["wrong_type"] == 4);
+    }
+
+    #[test]
+    fn texts_and_values_have_the_same_sorts() {
+        for text in ["null", "true", "false", "-1.5", "\"a\"", "[1]", "{\"a\":1}"] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(JsonType::of_raw(text.as_bytes()), JsonType::of(&value), "{text}");
+        }
     }
 }

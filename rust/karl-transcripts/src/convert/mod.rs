@@ -19,25 +19,15 @@ mod codex;
 mod copies;
 mod entire_metadata;
 mod json;
-mod json_type;
 mod lineage;
-mod lines;
 mod message;
 mod one_file;
-pub(crate) mod output;
-mod record;
 pub mod report;
-mod rollout_fields;
 mod rollouts;
-mod run;
+pub(crate) mod run;
 mod select_transcripts;
-pub mod settings;
 mod swe_agent;
-mod swe_bench;
-mod text_parts;
 pub mod tool_kind;
-mod unpack;
-mod value_hash;
 
 use karl_log::atomic_output::OutputTarget;
 use karl_log::cancel::Watch;
@@ -48,14 +38,13 @@ use karl_log::rejects::RejectReason;
 use self::claude::Transcripts;
 pub(crate) use self::entire_metadata::EntireMetadata;
 use self::one_file::Documents;
-use self::output::Output;
-pub use self::output::target;
 pub(crate) use self::report::RecordCounts;
 pub use self::report::{Made, Report};
 use self::rollouts::RolloutLogs;
+use self::run::Output;
+pub use self::run::{ConvertSettings, Rate, target};
 pub(crate) use self::run::{Reshape, run};
-use self::select_transcripts::sorted;
-pub use self::settings::{ConvertSettings, Rate};
+use self::select_transcripts::partition_sources;
 pub use self::tool_kind::TranscriptKind;
 
 /// Convert files to one file of trajectories, completely or not at all.
@@ -88,15 +77,15 @@ pub(crate) fn convert_to(
     watch: &Watch,
 ) -> Result<Report> {
     let mut report = Report::default();
-    let sorted = sorted(sources, settings, &mut report, watch)?;
-    let opened = sorted.sources().map(|source| Ok((source.clone(), source.ends()?)));
-    let opened = opened.collect::<Result<Vec<_>>>()?;
-    watch.expect(sorted.sources().map(|source| source.size).sum());
-    let (sorted, _kept) = sorted.unpacked(settings.threads, &mut report, watch)?;
-    report.bytes = sorted.sources().map(|source| source.size).sum();
-    let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
-    let mut rollouts = RolloutLogs::look(sorted.logs, settings, watch)?;
-    let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
+    let classes = partition_sources(sources, settings, &mut report, watch)?;
+    let source_ends = classes.sources().map(|source| Ok((source.clone(), source.ends()?)));
+    let source_ends = source_ends.collect::<Result<Vec<_>>>()?;
+    watch.expect(classes.sources().map(|source| source.size).sum());
+    let (classes, _kept) = classes.unpack(settings.threads, &mut report, watch)?;
+    report.bytes = classes.sources().map(|source| source.size).sum();
+    let transcripts = Transcripts::read(&classes.sessions, settings, &mut report, watch)?;
+    let mut rollouts = RolloutLogs::open(classes.logs, settings, watch)?;
+    let documents = Documents::open(&classes.alone, settings, &mut report, watch)?;
     let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
     let (output, made) = loop {
         let output = Output::create(target, settings.protection.clone())?;
@@ -109,7 +98,7 @@ pub(crate) fn convert_to(
             break (output, made);
         }
     };
-    opened.iter().try_for_each(|(source, ends)| source.unchanged(ends))?;
+    source_ends.iter().try_for_each(|(source, ends)| source.unchanged(ends))?;
     report.made.add(made);
     rollouts.account(&mut report.made);
     report.made.files.sort_by(|a, b| a.0.cmp(&b.0));

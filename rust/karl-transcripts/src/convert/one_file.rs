@@ -19,17 +19,17 @@ use super::codex::{
     HistoryEnd, Inheritance, ItemTrail, LinePlace, REPEATED, Rollout, RolloutHistory, inherit,
 };
 use super::entire_metadata::EntireMetadata;
+use super::json::{OBJECT, damaged};
+use super::json::{ObjectKeys, each};
 use super::json::{inside, mended};
-use super::json_type::{OBJECT, damaged};
+use super::lineage::hash_of;
 use super::lineage::{Lineage, Trace, hash, units};
-use super::lines::{ObjectKeys, each};
 use super::message::{Conversation, Message};
-use super::record::{Head, write};
 use super::report::{EMPTY, Made, NO_CONVERSATION, OTHER_BRANCH, Report, count_type};
-use super::settings::ConvertSettings;
-use super::swe_bench::SweBenchReports;
+use super::run::ConvertSettings;
+use super::run::{Head, write};
+use super::swe_agent::SweBenchReports;
 use super::tool_kind::{Alone, TranscriptKind};
-use super::value_hash::hash_of;
 use super::{atif, swe_agent};
 
 /// Type under which a document is counted.
@@ -52,13 +52,13 @@ impl<'a> Documents<'a> {
     ///
     /// # Errors
     /// As [`convert`](super::convert).
-    pub(super) fn look(
+    pub(super) fn open(
         files: &'a [(Alone, Source)],
         settings: &ConvertSettings,
         report: &mut Report,
         watch: &Watch,
     ) -> Result<Self> {
-        let besides: Vec<_> = files.iter().map(|(_, source)| EntireMetadata::look(source)).collect();
+        let besides: Vec<_> = files.iter().map(|(_, source)| EntireMetadata::of_transcript(source)).collect();
         let one = |(kind, source): &(Alone, Source)| trace(*kind, source, settings, watch);
         let paths = match files {
             [_] => vec![(Trace::default(), Some(RolloutHistory::default()))],

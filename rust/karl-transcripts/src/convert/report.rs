@@ -246,7 +246,7 @@ impl Made {
     }
 
     /// Keep the first by file and place, independent of threads.
-    fn tell(&mut self, more: Vec<Mistyped>) {
+    fn classify(&mut self, more: Vec<Mistyped>) {
         self.mistyped.extend(more);
         self.mistyped.sort();
         self.mistyped.truncate(MISTYPED_TOLD);

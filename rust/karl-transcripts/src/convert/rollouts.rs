@@ -13,25 +13,24 @@ use karl_log::detect::{Input, Wishes, probe};
 use karl_log::error::Result;
 use karl_log::extract::{self, Scanner};
 use karl_log::format::preset::GENERIC;
-use karl_log::format::{Format, Overrides};
+use karl_log::format::{Field, Fields, Format, Overrides, Transform};
 use karl_log::framing::lines::{RANGE, RangeTask};
 use karl_log::input::source::Source;
-use karl_log::json::reference_parser::{self, forget_non_finite, may_be_non_finite, restore_non_finite};
+use karl_log::json::project::Path;
+use karl_log::json::reference_parser::{
+    self, forget_non_finite, lookup, may_be_non_finite, restore_non_finite,
+};
 use karl_log::log::Account;
 use karl_log::parallel::map;
 use karl_log::read::{end, pieces, read_again, scan_all, tasks_of};
 use karl_log::rejects::FileTally;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
-use super::chat::ChatMessages;
-use super::copies::{Copyable, SourceRecords, copies};
-use super::json::mended;
-use super::json_type::{OBJECT, damaged};
-use super::record::write;
+use super::chat::{self, ChatMessages};
+use super::copies::{Copyable, SourceRecords, copies, id};
+use super::json::{JsonType, LIST, OBJECT, TEXT, WORDS, absent, damaged, is_mistyped, mended, source};
 use super::report::{EMPTY, Made, count_type};
-use super::rollout_fields::{expect, head, missing, rest};
-use super::settings::ConvertSettings;
-use super::text_parts::source;
+use super::run::{ConvertSettings, Head, Tokens, write};
 use super::tool_kind::{MESSAGES, TranscriptKind};
 
 /// Keys of the rejected answer in preference sets: it stays in the record and is reported.
@@ -57,7 +56,7 @@ impl RolloutLogs {
     ///
     /// # Errors
     /// As [`convert`](super::convert).
-    pub(super) fn look(
+    pub(super) fn open(
         logs: Vec<(&'static Format, Source)>,
         settings: &ConvertSettings,
         watch: &Watch,
@@ -236,4 +235,79 @@ impl Writer<'_> {
         write(head, &spoken.talk.messages, self.settings.rate, &mut self.out, made);
         Ok(())
     }
+}
+
+/// Return the fields of a record besides its messages.
+pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) -> Head {
+    let format = input.format;
+    let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
+    let version = at(format.policy_version);
+    let wanted = &[JsonType::Number, JsonType::Text];
+    let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
+    let model = at(format.model);
+    is_mistyped(model, TEXT, format.model, made);
+    // A tool without token counts writes 0.
+    let count = |path: &str| at(path).and_then(Value::as_u64).filter(|&count| count > 0);
+    Head {
+        id: id(record, &input.fields).unwrap_or_else(|| format!("{:032x}", row.id)),
+        group: row.group.map(|group| String::from_utf8_lossy(group).into_owned()),
+        reward: row.rewards.first().copied(),
+        policy_version: version,
+        model: model.and_then(Value::as_str).map(str::to_owned),
+        tokens: Tokens {
+            input: count(format.input_tokens),
+            output: count(format.output_tokens),
+            ..Tokens::default()
+        },
+        ..Head::default()
+    }
+}
+
+/// Count the parts of a trajectory with unexpected types; return whether there are any. Values beside a
+/// conversation are ignored, and so is a text beside a prompt and its completion.
+pub(super) fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
+    let chat = [(&fields.messages, LIST)];
+    let halves = [(&fields.prompt, WORDS), (&fields.completion, WORDS)];
+    let text = [(&fields.text, TEXT)];
+    for parts in [&chat[..], &halves, &text] {
+        let mut found = false;
+        let mut wrong = false;
+        for (field, wanted) in parts {
+            for choice in field.iter().flat_map(Field::choices) {
+                let wanted = if choice.made == Transform::Json { WORDS } else { wanted };
+                let (held, place) = (lookup(record, &choice.path), choice.path.to_string());
+                found |= held.is_some_and(|value| !value.is_null());
+                wrong |= is_mistyped(held, wanted, &place, made);
+                if let Some(messages) = held.filter(|held| held.is_array() || choice.made == Transform::Json)
+                {
+                    chat::expect(messages, &place, made);
+                }
+            }
+        }
+        if found {
+            return wrong;
+        }
+    }
+    false
+}
+
+/// Count a record without a trajectory, under the name of its preferred field.
+pub(super) fn missing(fields: &Fields, made: &mut Made) {
+    let Some(first) = fields.trajectory().flat_map(Field::choices).next() else { return };
+    let list = fields.messages.is_some() && first.made != Transform::Json;
+    absent(if list { LIST } else { WORDS }, &first.path.to_string(), made);
+}
+
+/// Return the rest of a record: the values that are kept nowhere else.
+pub(super) fn rest(record: Value, format: &Format, head: &Head) -> Value {
+    let taken = [
+        (format.id, true),
+        (format.group, head.group.is_some()),
+        (format.reward, head.reward.is_some()),
+        (format.policy_version, head.policy_version.is_some()),
+        (format.model, head.model.is_some()),
+    ];
+    let Value::Object(mut fields) = record else { return Value::Null };
+    fields.retain(|key, value| !value.is_null() && !taken.contains(&(&key[..], true)));
+    Value::Object(fields)
 }

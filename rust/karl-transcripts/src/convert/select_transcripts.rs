@@ -1,17 +1,20 @@
-//! Selection of transcripts among the files, by content.
+//! Selection of transcripts among the files, by content, with temporary unpacked copies of packed ones: the second pass
+//! reads lines in any order.
 
 use std::path::PathBuf;
+use std::{fs, io};
 
 use karl_log::cancel::Watch;
-use karl_log::error::{Error, Result};
+use karl_log::error::{Error, Result, without_path};
 use karl_log::format::Format;
+use karl_log::input::codec::{Codec, is_damage};
 use karl_log::input::source::Source;
-use tempfile::TempPath;
+use karl_log::parallel::map;
+use tempfile::{NamedTempFile, TempPath};
 
 use super::report::Report;
-use super::settings::ConvertSettings;
-use super::tool_kind::{Alone, Classified, TranscriptKind, tell};
-use super::unpack::unpacked;
+use super::run::ConvertSettings;
+use super::tool_kind::{Alone, Classified, TranscriptKind, classify};
 
 /// Files by content, each list sorted by name.
 #[derive(Default)]
@@ -35,16 +38,16 @@ impl Classes {
     /// guards.
     ///
     /// # Errors
-    /// As [`unpacked`].
-    pub(super) fn unpacked(
+    /// As [`unpack_sources`].
+    pub(super) fn unpack(
         self,
         threads: usize,
         report: &mut Report,
         watch: &Watch,
     ) -> Result<(Self, Vec<TempPath>)> {
-        let (sessions, mut kept) = unpacked(self.sessions, threads, report, watch)?;
+        let (sessions, mut kept) = unpack_sources(self.sessions, threads, report, watch)?;
         let (formats, logs): (Vec<_>, Vec<_>) = self.logs.into_iter().unzip();
-        let (logs, more) = unpacked(logs, threads, report, watch)?;
+        let (logs, more) = unpack_sources(logs, threads, report, watch)?;
         kept.extend(more);
         Ok((Self { sessions, alone: self.alone, logs: formats.into_iter().zip(logs).collect() }, kept))
     }
@@ -59,7 +62,7 @@ const EMPTY: &str = "it is empty";
 ///
 /// # Errors
 /// [`Error::Layout`], [`Error::Unread`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
-pub(super) fn sorted(
+pub(super) fn partition_sources(
     sources: Vec<Source>,
     settings: &ConvertSettings,
     report: &mut Report,
@@ -76,7 +79,7 @@ pub(super) fn sorted(
         }
         let told = match settings.kind {
             Some(kind) => Classified::Transcript(kind),
-            None => tell(&source, settings.max_line_bytes, watch)?,
+            None => classify(&source, settings.max_line_bytes, watch)?,
         };
         watch.advance(0)?;
         let (path, nothing) = (PathBuf::from(&source.name), if source.size == 0 { EMPTY } else { NOTHING });
@@ -101,4 +104,90 @@ pub(super) fn sorted(
     sorted.alone.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     sorted.logs.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     Ok(sorted)
+}
+
+/// Reason to reject a file with damaged packed bytes; the part before the damage is read.
+const DAMAGED: &str = "its packed bytes are damaged: lines behind the damage are lost, and those before it \
+    may be other than they were";
+
+/// Replace packed files by temporary unpacked ones, which exist as long as the returned guards.
+///
+/// # Errors
+/// [`Error::Io`](karl_log::Error::Io), [`Error::Interrupted`](karl_log::Error::Interrupted).
+pub(super) fn unpack_sources(
+    sources: Vec<Source>,
+    threads: usize,
+    report: &mut Report,
+    watch: &Watch,
+) -> Result<(Vec<Source>, Vec<TempPath>)> {
+    let (mut all, mut kept) = (Vec::new(), Vec::new());
+    for done in map(sources, threads, |source| unpack(source, watch)) {
+        let (source, path, damaged) = done?;
+        if damaged {
+            report.refused.push((source.name.clone().into(), DAMAGED.to_owned()));
+        }
+        all.push(source);
+        kept.extend(path);
+    }
+    watch.advance(0)?;
+    Ok((all, kept))
+}
+
+fn unpack(source: Source, watch: &Watch) -> Result<(Source, Option<TempPath>, bool)> {
+    if source.codec == Codec::Plain {
+        return Ok((source, None, false));
+    }
+    let io = |error| source.failed("unpack", without_path(error));
+    let mut copy = NamedTempFile::with_prefix("karl-fast-").map_err(io)?;
+    let copied = io::copy(&mut source.reader(watch)?, &mut copy);
+    let damaged = copied.as_ref().is_err_and(is_damage);
+    if !damaged {
+        copied.map_err(io)?;
+    }
+    let path = copy.into_temp_path();
+    let size = fs::metadata(&path).map_err(io)?.len();
+    let plain = Source { path: path.to_path_buf(), codec: Codec::Plain, size, ..source };
+    Ok((plain, Some(path), damaged))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::convert::claude::Transcripts;
+    use crate::convert::rollouts::RolloutLogs;
+    use crate::convert::run::{ConvertSettings, Rate};
+    use karl_log::error::Error;
+    use karl_log::format::preset::GENERIC;
+    use std::io::Write;
+    use std::path::Path;
+
+    const LINE: &str = r#"{"type": "user", "sessionId": "s", "uuid": "u", "message": {"content": "a"}}"#;
+
+    #[test]
+    fn of_a_copy_that_is_gone_the_file_that_was_given_is_told() {
+        let (mut packed, watch, mut report) =
+            (NamedTempFile::new().unwrap(), Watch::new(), Report::default());
+        let mut writer = flate2::write::GzEncoder::new(&mut packed, flate2::Compression::fast());
+        writeln!(writer, "{LINE}").unwrap();
+        writer.finish().unwrap();
+        let source = Source::open(packed.path(), "given.jsonl.gz").unwrap();
+        let settings = ConvertSettings {
+            kind: None,
+            rate: Rate::Log,
+            max_line_bytes: 1 << 20,
+            threads: 1,
+            abandoned: false,
+            protection: karl_redact::Protection::default(),
+        };
+        let (copies, kept) = unpack_sources(vec![source], 1, &mut report, &watch).unwrap();
+        let transcripts = Transcripts::read(&copies, &settings, &mut report, &watch).unwrap();
+        drop(kept);
+        let changed = transcripts.make(0, &watch).map(drop).unwrap_err();
+        assert!(matches!(changed, Error::Changed { path, .. } if path == Path::new("given.jsonl.gz")));
+        let read = Transcripts::read(&copies, &settings, &mut report, &watch).map(drop);
+        let looked = RolloutLogs::open(vec![(&GENERIC, copies[0].clone())], &settings, &watch).map(drop);
+        for gone in [read, looked] {
+            assert!(gone.unwrap_err().to_string().contains(" given.jsonl.gz: "));
+        }
+    }
 }

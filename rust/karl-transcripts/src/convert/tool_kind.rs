@@ -174,7 +174,7 @@ const DOCUMENTS: [(&[&str], Classified); 8] = [
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(crate) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
+pub(crate) fn classify(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     for look in [by_lines, document] {
         match look(source, limit, watch)? {
             Classified::Nothing => {}

@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
 use super::outcome::Outcome;
-use crate::convert::output::Output;
+use crate::convert::run::Output;
 
 /// Account of each file.
 pub(super) type Accounts = Vec<(PathBuf, Account)>;

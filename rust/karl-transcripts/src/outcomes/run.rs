@@ -17,8 +17,8 @@ use super::groups::{Families, OutcomeRow, Request, TrajectoryGroups, asked_again
 use super::outcome::{Evidence, Outcome, Report, Settings, reward};
 use super::records::{FOREIGN_OUTCOME, OutcomeWriter, Rating, Records};
 use super::transcript_outcome::{GraderVerdicts, TranscriptOutcome, judge};
-use crate::convert::output::Output;
-use crate::convert::tool_kind::{Classified, tell};
+use crate::convert::run::Output;
+use crate::convert::tool_kind::{Classified, classify};
 use crate::convert::{self, ConvertSettings, EntireMetadata, Rate, convert};
 use crate::git::{PullRequest, Refusal, Why, shared_directory};
 use crate::tool_calls::{SessionWork, calls, collect_work, trajectory};
@@ -86,7 +86,7 @@ fn partition_sources(
         let is_converted = settings.kind.is_none()
             && !settings.rate
             && source.readable(watch).is_ok()
-            && tell(&source, settings.max_line_bytes, watch)? == Classified::Converted;
+            && classify(&source, settings.max_line_bytes, watch)? == Classified::Converted;
         if is_converted { trajectories.push(source) } else { others.push(source) }
     }
     trajectories.sort_by(|a, b| a.name.cmp(&b.name));
@@ -162,7 +162,7 @@ pub(super) fn apply_entire_metadata(
     outcome: &mut Outcome,
 ) {
     let all: Vec<_> =
-        files.iter().filter_map(|file| Some((file, EntireMetadata::beside(Path::new(file))?))).collect();
+        files.iter().filter_map(|file| Some((file, EntireMetadata::next_to(Path::new(file))?))).collect();
     let ours = || all.iter().filter(|(_, metadata)| metadata.is_of(session));
     work.trailers.extend(ours().map(|(_, metadata)| metadata.checkpoint.clone()));
     let last = ours()

@@ -3,18 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use karl_log::json::project::elements;
+use karl_log::json::reference_parser;
+use serde_json::{Map, Value};
 
-use super::line::ClaudeLine;
-use super::queue::{PromptQueue, sender};
-use super::row::{LeftOut, Row, hash};
-use super::server_tools;
-use super::user_text::{COMMAND, is_caveat, is_expanded, said, words_of};
-use crate::convert::json::{inside, join};
-use crate::convert::json_type::{FLAG, NUMBER, TEXT, WORDS, expect};
-use crate::convert::lines::ObjectKeys;
+use super::row::{ClaudeLine, LeftOut, Row, hash};
+use super::user_text::{COMMAND, PromptQueue, is_caveat, is_expanded, said, sender, words_of};
+use crate::convert::json::{FLAG, NUMBER, ObjectKeys, TEXT, WORDS, escape, expect, inside, join};
 use crate::convert::message::{Conversation, Following, Role};
-use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, OTHER_BRANCH, UNKNOWN_BLOCK};
+use crate::convert::run::Tokens;
 
 /// Tools that call sub-agents, under all their names.
 const CALLERS: [&[u8]; 2] = [b"Task", b"Agent"];
@@ -90,7 +87,7 @@ impl ClaudeConversation {
         row: &Row,
         line: &ClaudeLine<'_>,
         made: &mut Made,
-    ) -> Result<(), &'static str> {
+    ) -> std::result::Result<(), &'static str> {
         let message = line.message(made)?;
         let [content, model, stop_reason, counts @ ..]: [Option<&[u8]>; 7] =
             self.message.of(message).ok_or(DAMAGED)?;
@@ -187,7 +184,7 @@ impl ClaudeConversation {
                 let at = self.turn(speech, true);
                 self.call(at, of(id), &of(name), input.unwrap_or_default(), made);
             }
-            Some(kind) if server_tools::is_result(kind) && call.is_some() => {
+            Some(kind) if is_result(kind) && call.is_some() => {
                 self.server_result(
                     speech,
                     call.unwrap_or_default(),
@@ -217,7 +214,7 @@ impl ClaudeConversation {
         if !self.conversation.waits(inside(call)) {
             return made.note(ORPHAN);
         }
-        let (text, success) = (server_tools::text(content, made), server_tools::success(content, is_error));
+        let (text, success) = (text(content, made), success(content, is_error));
         self.conversation.answer(inside(call), &text, success, speech.timestamp, made);
         self.conversation.close(speech.key);
     }
@@ -237,7 +234,7 @@ impl ClaudeConversation {
         line: &ClaudeLine<'_>,
         on_branch: bool,
         made: &mut Made,
-    ) -> Result<(), &'static str> {
+    ) -> std::result::Result<(), &'static str> {
         let message = line.message(made)?;
         let content = self.content(message, made)?;
         self.expands &= !on_branch;
@@ -255,7 +252,7 @@ impl ClaudeConversation {
         line: &ClaudeLine<'_>,
         on_branch: bool,
         made: &mut Made,
-    ) -> Result<(), &'static str> {
+    ) -> std::result::Result<(), &'static str> {
         let mut fate = Err(if on_branch { EMPTY } else { OTHER_BRANCH });
         let mut text = Vec::new();
         for block in elements(content) {
@@ -284,13 +281,22 @@ impl ClaudeConversation {
         Ok(())
     }
 
-    fn content<'m>(&mut self, message: &'m [u8], made: &mut Made) -> Result<&'m [u8], &'static str> {
+    fn content<'m>(
+        &mut self,
+        message: &'m [u8],
+        made: &mut Made,
+    ) -> std::result::Result<&'m [u8], &'static str> {
         let [content, ..]: [Option<&[u8]>; 7] = self.message.of(message).ok_or(DAMAGED)?;
         expect(content, WORDS, "message.content", made);
         content.ok_or(EMPTY)
     }
 
-    fn prompt(&mut self, text: &[u8], quoted: &[u8], line: &ClaudeLine<'_>) -> Result<(), &'static str> {
+    fn prompt(
+        &mut self,
+        text: &[u8],
+        quoted: &[u8],
+        line: &ClaudeLine<'_>,
+    ) -> std::result::Result<(), &'static str> {
         let why = said(quoted);
         self.note(why, quoted);
         if let Some(reason) = why {
@@ -302,7 +308,11 @@ impl ClaudeConversation {
 
     /// Read a line that the tool inserted: what a command of the user was expanded to, or input through a channel.
     /// Return the reason if it is neither.
-    pub(super) fn inserted(&mut self, line: &ClaudeLine<'_>, made: &mut Made) -> Result<(), &'static str> {
+    pub(super) fn inserted(
+        &mut self,
+        line: &ClaudeLine<'_>,
+        made: &mut Made,
+    ) -> std::result::Result<(), &'static str> {
         let message = line.message(made)?;
         let content = self.content(message, made)?;
         let mut text = Vec::new();
@@ -406,5 +416,120 @@ fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
         (_, Some(text)) if text.starts_with(b"\"Error") => Some(false),
         (Some(b"false"), _) | (_, Some([b'{' | b'[', ..])) => Some(true),
         _ => None,
+    }
+}
+
+/// End of the kinds of such blocks: `web_search_tool_result`, `mcp_tool_result`.
+const KIND: &[u8] = b"_tool_result";
+
+/// Start of keys with content that only the provider can read.
+const ENCRYPTED: &str = "encrypted_";
+
+/// Return whether a block of the model's message is the result of a tool.
+pub(super) fn is_result(kind: &[u8]) -> bool {
+    kind.ends_with(KIND)
+}
+
+/// Return the text of a result as the content of a JSON string: its text blocks, and everything else as JSON.
+pub(super) fn text(content: &[u8], made: &mut Made) -> Vec<u8> {
+    if content.first() != Some(&b'[') {
+        return part(content, made);
+    }
+    let mut text = Vec::new();
+    elements(content).for_each(|element| join(&mut text, &part(element, made)));
+    text
+}
+
+/// Return whether a tool succeeded, as its result says.
+pub(super) fn success_server_tools(content: &[u8], is_error: Option<&[u8]>) -> Option<bool> {
+    match is_error {
+        Some(b"true") => return Some(false),
+        Some(b"false") => return Some(true),
+        _ => {}
+    }
+    match reference_parser::parse(content).ok()? {
+        Value::Object(result) if kind_of(&result).ends_with("_error") => Some(false),
+        Value::Object(result) => Some(result.get("return_code").is_none_or(|code| code == 0)),
+        Value::Array(_) => Some(true),
+        _ => None,
+    }
+}
+
+fn kind_of(object: &Map<String, Value>) -> &str {
+    object.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn part(raw: &[u8], made: &mut Made) -> Vec<u8> {
+    if raw.first() == Some(&b'"') {
+        return inside(raw).to_vec();
+    }
+    let Ok(mut value) = reference_parser::parse(raw) else { return Vec::new() };
+    let mut out = Vec::new();
+    match &value {
+        Value::Null => return out,
+        Value::Object(block) if kind_of(block) == "text" && block.contains_key("text") => {
+            escape(block["text"].as_str().unwrap_or_default().as_bytes(), &mut out);
+            return out;
+        }
+        _ => {}
+    }
+    remove_unreadable(&mut value, made);
+    escape(value.to_string().as_bytes(), &mut out);
+    out
+}
+
+/// Remove what is not text: encrypted content, and bytes of files in base64.
+fn remove_unreadable(value: &mut Value, made: &mut Made) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(|value| remove_unreadable(value, made)),
+        Value::Object(object) => {
+            object.retain(|key, _| !key.starts_with(ENCRYPTED));
+            if kind_of(object) == "base64" && object.remove("data").is_some() {
+                made.leave_out(NO_TEXT, b"base64");
+            }
+            object.values_mut().for_each(|value| remove_unreadable(value, made));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(content: &str) -> String {
+        String::from_utf8(text(content.as_bytes(), &mut Made::default())).unwrap()
+    }
+
+    #[test]
+    fn what_only_the_provider_can_read_is_left_out() {
+        let results =
+            r#"[{"type": "web_search_result", "title": "K", "url": "u", "encrypted_content": "x"}]"#;
+        assert_eq!(texts(results), r#"{\"type\":\"web_search_result\",\"title\":\"K\",\"url\":\"u\"}"#);
+        assert_eq!(texts(r#"[{"type": "text", "text": "a\nb"}, {"type": "text", "text": "c"}]"#), r"a\nb\nc");
+        assert_eq!(
+            (texts(r#""a\n""#), texts("null"), texts("[]")),
+            (r"a\n".into(), String::new(), String::new())
+        );
+        let file = r#"{"source": {"type": "base64", "data": "AAAA"}}"#;
+        assert_eq!(texts(file), r#"{\"source\":{\"type\":\"base64\"}}"#);
+    }
+
+    #[test]
+    fn a_result_says_whether_the_tool_succeeded() {
+        for (content, is_error, wanted) in [
+            (
+                r#"{"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}"#,
+                None,
+                Some(false),
+            ),
+            (r#"{"type": "code_execution_result", "return_code": 1}"#, None, Some(false)),
+            (r#"{"type": "code_execution_result", "return_code": 0}"#, None, Some(true)),
+            ("[]", None, Some(true)),
+            ("[]", Some(&b"true"[..]), Some(false)),
+            (r#""text""#, None, None),
+        ] {
+            assert_eq!(success_server_tools(content.as_bytes(), is_error), wanted, "{content}");
+        }
     }
 }

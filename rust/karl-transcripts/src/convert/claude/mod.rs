@@ -16,14 +16,8 @@
 
 mod content;
 mod index;
-mod line;
-mod merge;
-mod queue;
-mod resumed;
 mod row;
-mod server_tools;
 mod session;
-mod stream_json;
 mod user_text;
 
 use std::collections::{BTreeSet, HashSet};
@@ -34,15 +28,12 @@ use karl_log::input::source::Source;
 use karl_log::log::Account;
 
 use self::content::ClaudeConversation;
-use self::line::{ClaudeLine, LineReader, SessionFiles};
-use self::merge::{abandoned, counted, live, threads};
-use self::resumed::{Kin, kin};
-use self::row::{LeftOut, LineKind, Row};
+use self::index::{Kin, abandoned, counted, kin, live, threads};
+use self::row::{ClaudeLine, LeftOut, LineKind, LineReader, Row, SessionFiles};
 use self::session::{Caller, Callers, SessionMeta, called_by_sidecar};
 use super::entire_metadata::EntireMetadata;
-use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, OTHER_BRANCH, Report};
-use super::settings::{ConvertSettings, Rate};
+use super::run::{ConvertSettings, Head, Rate, write};
 
 /// Transcripts that were read, before their trajectories are made.
 pub(super) struct Transcripts<'a> {
@@ -74,7 +65,7 @@ impl<'a> Transcripts<'a> {
             (source.name.clone().into(), super::TranscriptKind::ClaudeCode.name(), account)
         }));
         let sessions = index::sessions(rows, &mut report.made);
-        let besides = sources.iter().map(EntireMetadata::look).collect();
+        let besides = sources.iter().map(EntireMetadata::of_transcript).collect();
         let sidecars = sources.iter().map(called_by_sidecar).collect();
         let kin = kin(&sessions, &origins);
         let (rate, abandoned) = (settings.rate, settings.abandoned);
@@ -166,7 +157,7 @@ impl<'a> Transcripts<'a> {
         {
             let mut told = SessionMeta::default();
             if let Some(line) = reader.read(row, files.line(row)?) {
-                told.hear(&line.facts, row);
+                told.add_facts(&line.facts, row);
             }
             if !told.session.is_empty() {
                 let beside = EntireMetadata::last(self.besides.iter().flatten(), &told.session);
@@ -214,7 +205,7 @@ impl<'a> Transcripts<'a> {
             } else {
                 let text = files.line(row)?;
                 let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
-                told.hear(&line.facts, row);
+                told.add_facts(&line.facts, row);
                 line.expect(made);
                 let fate = match row.kind {
                     _ if is_inserted => talk.inserted(&line, made),

@@ -4,16 +4,19 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+use karl_log::conversation::offered;
 use karl_log::detect::read_sidecar;
 use karl_log::input::source::Source;
 use karl_log::json::reference_parser;
 use karl_log::json::unescape::unescape;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::content::ClaudeConversation;
-use super::line::LineFacts;
-use super::row::{Row, hash};
+use super::row::{LineFacts, Row, hash};
 use crate::convert::TranscriptKind;
+use crate::convert::json::{LIST, NUMBER, ObjectKeys, expect};
+use crate::convert::report::Made;
+use crate::convert::run::Rate;
 
 /// Facts about a thread, as text.
 #[derive(Default)]
@@ -32,7 +35,7 @@ pub(super) struct SessionMeta {
 
 impl SessionMeta {
     /// Take facts from a line, if still unknown.
-    pub(super) fn hear(&mut self, facts: &LineFacts<'_>, row: &Row) {
+    pub(super) fn add_facts(&mut self, facts: &LineFacts<'_>, row: &Row) {
         let text = |inside: &[u8]| unescape(&[b"\"", inside, b"\""].concat()).map(Cow::into_owned);
         for (mine, theirs) in [
             (&mut self.session, facts.session),
@@ -150,4 +153,50 @@ pub(super) fn called_by_sidecar(transcript: &Source) -> Option<String> {
     let text = read_sidecar(&path.with_file_name(format!("{agent}.meta.json"))).ok()?;
     let call = reference_parser::parse(&text).ok()?.get("toolUseId")?.as_str()?.to_owned();
     Some(call).filter(|call| agent.starts_with("agent-") && !call.is_empty())
+}
+
+/// Key of the cost of a run.
+const COST: &str = "total_cost_usd";
+
+impl SessionMeta {
+    /// Read the first line of a run: the tools offered to the model.
+    pub(super) fn start(&mut self, line: &[u8], made: &mut Made) {
+        let Some([tools]) = ObjectKeys::new(&["tools"]).of(line) else { return };
+        expect(tools, LIST, "tools", made);
+        let Some(Value::Array(tools)) = tools.and_then(|tools| reference_parser::parse(tools).ok()) else {
+            return;
+        };
+        match offered(tools.into_iter().map(tool).collect()) {
+            Ok(tools) => self.tools = tools.or(self.tools.take()),
+            Err(flaw) => made.note(flaw.name()),
+        }
+    }
+
+    /// Read the last line of a run: its cost, and its reward if that is the result of the run.
+    pub(super) fn end(&mut self, line: &[u8], rate: Rate, made: &mut Made) {
+        let Some([subtype, is_error, cost]) = ObjectKeys::new(&["subtype", "is_error", COST]).of(line) else {
+            return;
+        };
+        expect(cost, NUMBER, COST, made);
+        if let Some(cost @ Value::Number(_)) = cost.and_then(|cost| reference_parser::parse(cost).ok()) {
+            self.source.insert(COST.to_owned(), cost);
+        }
+        if rate == Rate::Result {
+            self.reward = subtype.map(|subtype| rate_end(subtype, is_error));
+        }
+    }
+}
+
+/// Return 1 if the run ended without an error, else 0.
+fn rate_end(subtype: &[u8], is_error: Option<&[u8]>) -> f64 {
+    let well = subtype == b"\"success\"" && is_error != Some(b"true");
+    f64::from(u8::from(well))
+}
+
+/// Return a tool with only its name, in the form of chat templates.
+fn tool(tool: Value) -> Value {
+    match tool {
+        Value::String(name) => json!({"type": "function", "function": {"name": name}}),
+        tool => tool,
+    }
 }

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashSet};
 use karl_log::time::milliseconds;
 use serde_json::Value;
 
+use crate::convert::json::{kept, text};
+use crate::convert::lineage::hash_of;
 use crate::convert::lineage::{Trace, hash};
 use crate::convert::report::INTERRUPTION;
-use crate::convert::text_parts::{kept, text};
-use crate::convert::value_hash::hash_of;
 
 /// Content keys of an item; a session that is written again has new timestamps and may have new item ids.
 const SAID: [&str; 10] =

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 pub(super) use self::items::{HistoryEnd, Inheritance, ItemTrail, LinePlace, RolloutHistory, inherit};
 use self::items::{META, SeenItems, item, own_content, parent, takes_back};
+use crate::convert::json::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
+use crate::convert::json::{arguments, kept, list, quoted, source, text, words};
 use crate::convert::json::{escaped, join};
-use crate::convert::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
 use crate::convert::message::{Conversation, Message, Role};
-use crate::convert::record::{Head, Tokens};
 use crate::convert::report::{EMPTY, INTERRUPTION, Made, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH};
-use crate::convert::text_parts::{arguments, kept, list, quoted, source, text, words};
+use crate::convert::run::{Head, Tokens};
 
 /// Reason for a message of an unknown role.
 const UNKNOWN_ROLE: &str = "unknown_role";
