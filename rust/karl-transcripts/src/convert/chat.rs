@@ -44,7 +44,7 @@ impl ChatMessages {
     ///
     /// # Errors
     /// Flaw for which `sample` drops the record too.
-    pub(super) fn add_facts(
+    pub(super) fn add_message(
         &mut self,
         held: RecordedTrajectory,
         reasoning: &str,

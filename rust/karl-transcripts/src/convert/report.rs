@@ -176,7 +176,7 @@ impl Made {
         self.used += other.used;
         self.duplicates += other.duplicates;
         self.tallies.extend(other.tallies);
-        self.tell(other.mistyped);
+        self.add_mistyped(other.mistyped);
         let pairs = [
             (&mut self.messages, other.messages),
             (&mut self.calls, other.calls),
@@ -241,12 +241,14 @@ impl Made {
     pub(super) fn locate(&mut self, path: &str, offset: u64) {
         if !self.met.is_empty() {
             let met = std::mem::take(&mut self.met);
-            self.tell(met.into_iter().map(|met| Mistyped { path: path.into(), offset, ..met }).collect());
+            self.add_mistyped(
+                met.into_iter().map(|met| Mistyped { path: path.into(), offset, ..met }).collect(),
+            );
         }
     }
 
     /// Keep the first by file and place, independent of threads.
-    fn classify(&mut self, more: Vec<Mistyped>) {
+    fn add_mistyped(&mut self, more: Vec<Mistyped>) {
         self.mistyped.extend(more);
         self.mistyped.sort();
         self.mistyped.truncate(MISTYPED_TOLD);

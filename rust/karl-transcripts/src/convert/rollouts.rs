@@ -219,7 +219,7 @@ impl Writer<'_> {
             flaw.name()
         })?;
         let mut spoken = ChatMessages::default();
-        head.tools = spoken.hear(found, fields.reasoning, made).map_err(Flaw::name)?;
+        head.tools = spoken.add_message(found, fields.reasoning, made).map_err(Flaw::name)?;
         if spoken.talk.messages.is_empty() {
             return Err(EMPTY);
         }

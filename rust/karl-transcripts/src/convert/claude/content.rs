@@ -214,7 +214,7 @@ impl ClaudeConversation {
         if !self.conversation.waits(inside(call)) {
             return made.note(ORPHAN);
         }
-        let (text, success) = (text(content, made), success(content, is_error));
+        let (text, success) = (text(content, made), server_tool_success(content, is_error));
         self.conversation.answer(inside(call), &text, success, speech.timestamp, made);
         self.conversation.close(speech.key);
     }
@@ -441,7 +441,7 @@ pub(super) fn text(content: &[u8], made: &mut Made) -> Vec<u8> {
 }
 
 /// Return whether a tool succeeded, as its result says.
-pub(super) fn success_server_tools(content: &[u8], is_error: Option<&[u8]>) -> Option<bool> {
+pub(super) fn server_tool_success(content: &[u8], is_error: Option<&[u8]>) -> Option<bool> {
     match is_error {
         Some(b"true") => return Some(false),
         Some(b"false") => return Some(true),
@@ -529,7 +529,7 @@ mod tests {
             ("[]", Some(&b"true"[..]), Some(false)),
             (r#""text""#, None, None),
         ] {
-            assert_eq!(success_server_tools(content.as_bytes(), is_error), wanted, "{content}");
+            assert_eq!(server_tool_success(content.as_bytes(), is_error), wanted, "{content}");
         }
     }
 }

@@ -392,7 +392,7 @@ const OWN: [&str; 15] = [
 ];
 
 /// Paths of the fields of a relayed message in a line.
-const LINE_RELAYED: [&str; 15] = [
+const RELAYED_LINE: [&str; 15] = [
     "data.message.uuid",
     "data.message.timestamp",
     "sessionId",
@@ -418,7 +418,7 @@ pub(super) struct LineReader {
 
 impl LineReader {
     pub(super) fn new() -> Self {
-        Self { own: ObjectKeys::new(&OWN), relayed: ObjectKeys::new(&LINE_RELAYED) }
+        Self { own: ObjectKeys::new(&OWN), relayed: ObjectKeys::new(&RELAYED_LINE) }
     }
 
     /// Parse the fields of a row's line; None if the line has changed.
