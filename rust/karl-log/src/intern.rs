@@ -1,13 +1,11 @@
 //! Distinct names by number, and the map from a name to its number while a log is read.
-//!
-//! No record isolates the map: numbers of groups by name take 0.22 s of 1.07 s for 3 million records
-//! (`benches/README.md`, "What is promised, and what it costs").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use twox_hash::XxHash3_128;
 
 use crate::counting_sort::counting_sort;
@@ -164,7 +162,6 @@ impl SharedInterner {
             let start = at.checked_sub(1).map_or(0, |before| ends[before as usize] as usize);
             let own = &order[start..ends[at as usize] as usize];
             let mut part = self.part(at);
-            black_box(own.iter().fold(0, |all, &name| all ^ part.touch(&names[name].0)));
             for &place in own {
                 let (entry, name) = names[place];
                 codes[place] = number(at, part.code(entry, name));
@@ -210,27 +207,19 @@ impl Renumbering {
     }
 }
 
+/// Names of one part of the map, and their numbers by hash: 96 bits stand for a name, as two names with equal ones are
+/// not expected in any log.
 #[derive(Debug, Default)]
 struct Table {
     names: Names,
-    /// Cache lines, a power of two, at most three quarters full. An entry is in the line that the low bits of
-    /// its hash select, or in the first later one with a free slot: a general table reads two places for one
-    /// name, and cache misses dominate a look-up.
-    lines: Vec<CacheLine>,
+    entries: HashTable<TableEntry>,
 }
-
-/// One cache line of entries, filled from the front.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct CacheLine([TableEntry; WIDTH]);
-
-const WIDTH: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct TableEntry {
     low: u64,
     high: u32,
-    /// Number; [`NONE`] in a free slot.
+    /// Number of the name; [`NONE`] before it has one.
     code: u32,
 }
 
@@ -248,85 +237,17 @@ impl TableEntry {
     }
 }
 
-impl CacheLine {
-    const FREE: Self = Self([TableEntry { low: 0, high: 0, code: NONE }; WIDTH]);
-
-    /// Return the code of an entry. Its slot is unpredictable, so there is one branch on all slots together.
-    #[inline]
-    fn find(&self, entry: &TableEntry) -> Option<u32> {
-        let one = |at: usize| u32::from(self.0[at].is(entry)) << at;
-        let found = one(0) | one(1) | one(2) | one(3);
-        self.0.get(found.trailing_zeros() as usize).map(|found| found.code).filter(|&code| code != NONE)
-    }
-
-    fn free(&mut self) -> Option<&mut TableEntry> {
-        self.0.iter_mut().find(|entry| entry.code == NONE)
-    }
-
-    fn is_full(&self) -> bool {
-        self.0[WIDTH - 1].code != NONE
-    }
-}
-
 impl Table {
     /// Return the number of an entry's name; a new one for a new name.
     #[inline]
     fn code(&mut self, entry: TableEntry, name: &[u8]) -> u32 {
-        self.find(&entry).unwrap_or_else(|| self.learn(entry, name))
-    }
-
-    #[inline]
-    fn find(&self, entry: &TableEntry) -> Option<u32> {
-        let mut at = self.start(entry);
-        loop {
-            let line = self.lines.get(at)?;
-            let found = line.find(entry);
-            if found.is_some() || !line.is_full() {
-                return found;
+        match self.entries.entry(entry.low, |known| known.is(&entry), |known| known.low) {
+            Entry::Occupied(known) => known.get().code,
+            Entry::Vacant(place) => {
+                let code = self.names.push(&String::from_utf8_lossy(name));
+                place.insert(TableEntry { code, ..entry });
+                code
             }
-            at = self.after(at);
-        }
-    }
-
-    #[cold]
-    fn learn(&mut self, entry: TableEntry, name: &[u8]) -> u32 {
-        if 4 * self.names.len() >= 3 * WIDTH * self.lines.len() {
-            self.grow();
-        }
-        let entry = TableEntry { code: self.names.push(&String::from_utf8_lossy(name)), ..entry };
-        self.put(entry);
-        entry.code
-    }
-
-    /// Load the cache line of an entry.
-    fn touch(&self, entry: &TableEntry) -> u32 {
-        self.lines.get(self.start(entry)).map_or(NONE, |line| line.0[0].code)
-    }
-
-    fn start(&self, entry: &TableEntry) -> usize {
-        let last = self.lines.len().saturating_sub(1);
-        usize::try_from(entry.low & last as u64).unwrap_or(last)
-    }
-
-    fn after(&self, line: usize) -> usize {
-        (line + 1) & (self.lines.len() - 1)
-    }
-
-    /// Insert an entry that is not in the table.
-    fn put(&mut self, entry: TableEntry) {
-        let mut at = self.start(&entry);
-        loop {
-            if let Some(free) = self.lines[at].free() {
-                break *free = entry;
-            }
-            at = self.after(at);
-        }
-    }
-
-    fn grow(&mut self) {
-        let lines = vec![CacheLine::FREE; (2 * self.lines.len()).max(4)];
-        for line in std::mem::replace(&mut self.lines, lines) {
-            line.0.into_iter().filter(|entry| entry.code != NONE).for_each(|entry| self.put(entry));
         }
     }
 }

@@ -2,9 +2,7 @@
 
 use super::bins::{BIN_BITS, Bin, BinPart, NameTables, ThreadRows};
 use super::category::Category;
-use super::chunked_vec::ChunkedVec;
 use super::place::{RowLocations, starts};
-use crate::counting_sort::counting_sort;
 use crate::intern::{NONE, Renumbering};
 use crate::parallel::map;
 
@@ -146,7 +144,7 @@ impl<'a> ColumnSlices<'a> {
 
     fn scatter(&mut self, part: &BinPart<'_>, ranks: &[u32], renumberings: &Renumberings) {
         let Bin { ids, rows, extras } = &part.bin;
-        scatter(self.ids, ranks, ids.iter());
+        scatter(self.ids, ranks, ids.iter().copied());
         scatter(self.record, ranks, rows.iter().map(|row| part.first + row.record));
         scatter(self.group, ranks, rows.iter().map(|row| renumberings.group.code(row.group)));
         let mut components = self.components.iter_mut();
@@ -155,17 +153,17 @@ impl<'a> ColumnSlices<'a> {
             .into_iter()
             .for_each(|column| scatter(column, ranks, rows.iter().map(|row| row.reward)));
         for (column, component) in components.zip(&extras.components) {
-            scatter(column, ranks, component.iter());
+            scatter(column, ranks, component.iter().copied());
         }
         scatter(self.domain, ranks, renumber(&extras.domain, &renumberings.domain));
         scatter(self.partition, ranks, renumber(&extras.partition, &renumberings.partition));
-        scatter(self.fingerprints, ranks, extras.fingerprint.iter());
+        scatter(self.fingerprints, ranks, extras.fingerprint.iter().copied());
     }
 }
 
 /// Iterate over the renumbered codes of a column; rows after its end have none.
-fn renumber<'a>(column: &'a ChunkedVec<u32>, renumbering: &'a Renumbering) -> impl Iterator<Item = u32> {
-    column.iter().map(|code| renumbering.code(code)).chain(std::iter::repeat(NONE))
+fn renumber<'a>(column: &'a [u32], renumbering: &'a Renumbering) -> impl Iterator<Item = u32> {
+    column.iter().map(|&code| renumbering.code(code)).chain(std::iter::repeat(NONE))
 }
 
 /// Write each value at its rank; nothing to an absent column.
@@ -180,7 +178,8 @@ fn scatter<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) 
 /// their place makes the order independent of threads.
 fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
     let ids = parts.iter().flat_map(|part| part.bin.ids.iter());
-    let mut keys = sort_keys(&(0..).zip(ids).map(|(row, id)| key(id, row)).collect::<Vec<_>>());
+    let mut keys: Vec<u64> = (0..).zip(ids).map(|(row, &id)| key(id, row)).collect();
+    keys.sort_unstable();
     let alike = |&a: &u64, &b: &u64| a >> u32::BITS == b >> u32::BITS;
     let starts = starts(parts.iter().map(|part| part.bin.ids.len()));
     let tie = |key: u64| {
@@ -210,19 +209,6 @@ fn key(id: u128, row: u32) -> u64 {
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is meant")]
 fn row(key: u64) -> u32 {
     key as u32
-}
-
-/// Sort keys, first into buckets by their leading bits, with one or two keys per bucket. Ids are hashes;
-/// crafted ids that share a bucket are sorted by comparison.
-fn sort_keys(keys: &[u64]) -> Vec<u64> {
-    let bits = keys.len().max(2).ilog2().min(u32::BITS);
-    let share = |key: u64| usize::try_from(key >> (u64::BITS - bits)).unwrap_or(0);
-    let (mut sorted, ends) = counting_sort(keys, 1 << bits, |&key| share(key));
-    let mut begin = 0;
-    for end in ends {
-        sorted[std::mem::replace(&mut begin, end as usize)..end as usize].sort_unstable();
-    }
-    sorted
 }
 
 #[cfg(test)]
@@ -280,19 +266,6 @@ mod tests {
                 assert_eq!(all.partition.name(row), Some(partition), "{threads}");
             }
             assert!(all.records.place(500).is_none() && all.records.digest(500) == 0);
-        }
-    }
-
-    #[test]
-    fn keys_are_sorted_however_alike_they_are() {
-        for count in [0, 1, 2, 7, 8, 9, 1000] {
-            for alike in [0, 8, 20, 32, 128] {
-                let id = |at: u32| id128(&at.to_le_bytes()).checked_shr(BIN_BITS + alike).unwrap_or(0);
-                let mut keys: Vec<u64> = (0..count).map(|at| key(id(at), at)).collect();
-                let found = sort_keys(&keys);
-                keys.sort_unstable();
-                assert_eq!(found, keys, "{count} {alike}");
-            }
         }
     }
 }

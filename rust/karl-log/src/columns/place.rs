@@ -1,9 +1,5 @@
 //! Place of a record in its file, and of the records of all rows.
 
-use bytemuck::{Pod, Zeroable};
-
-use super::chunked_vec::ChunkedVec;
-
 /// Number of bits for the offset: 16 TiB per file, and a million files.
 const OFFSET_BITS: u32 = 44;
 
@@ -19,7 +15,7 @@ pub struct Place {
 }
 
 /// File and offset in one word, which sorts as they do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct PackedPlace(pub(crate) u64);
 
@@ -46,7 +42,7 @@ impl PackedPlace {
 
 /// Location of one record and hash of its bytes. Side by side, because they are read together and so miss the
 /// cache once; packed, because there are millions.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 struct Location {
     spot: PackedPlace,
@@ -56,7 +52,7 @@ struct Location {
 
 /// Records of one thread, in reading order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Locations(ChunkedVec<Location>);
+pub(crate) struct Locations(Vec<Location>);
 
 impl Locations {
     /// Add a record; return its number.
@@ -76,8 +72,6 @@ impl Locations {
 ///
 /// A location stays where it was stored when the record was read, in any later order of rows: to move it would cost
 /// more than all queries, because every move of millions of rows misses the cache.
-///
-/// No record isolates it; see [`super::chunked_vec`] for the time of all columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowLocations {
     parts: Vec<Locations>,
@@ -108,7 +102,7 @@ impl RowLocations {
     fn record(&self, row: usize) -> Option<Location> {
         let number = *self.order.get(row)?;
         let part = self.starts.partition_point(|&start| start <= number).checked_sub(1)?;
-        self.parts[part].0.get((number - self.starts[part]) as usize)
+        self.parts[part].0.get((number - self.starts[part]) as usize).copied()
     }
 
     /// Return the place of a row's record; `None` for a row out of range.
