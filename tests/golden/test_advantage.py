@@ -56,7 +56,7 @@ ROUNDED = read("torch_float32_advantages")["cases"]
 
 @pytest.mark.parametrize("name", ["trl", "verl", "openrlhf", "tinker"])
 @pytest.mark.parametrize("case", ROUNDED, ids=lambda case: case["id"])
-def test_a_convention_of_float32_rewards_has_the_bits_of_torch(case: Any, name: Any) -> None:
+def test_float32_conventions_have_the_bits_of_torch(case: Any, name: Any) -> None:
     table = np.array(case["rewards"], dtype=np.float32)
     offsets = np.arange(0, table.size + 1, table.shape[1])
     found = advantage.by_convention(name, table.ravel(), offsets=offsets)
@@ -68,7 +68,7 @@ def test_a_convention_of_float32_rewards_has_the_bits_of_torch(case: Any, name: 
 
 
 @pytest.mark.parametrize("size", [*range(2, 70), 127, 128, 300, 1000, 2048, 5000, 20_000])
-def test_a_float32_mean_has_the_bits_of_torch_at_any_length(size: int) -> None:
+def test_float32_mean_has_the_bits_of_torch(size: int) -> None:
     torch = pytest.importorskip("torch")
     rewards = np.random.default_rng(size).choice([0.1, 0.3, 0.7, 1.0], size).astype(np.float32)
     tensor = torch.from_numpy(rewards)
@@ -81,7 +81,7 @@ def test_trl_gives_an_unscorable_row_advantage_zero() -> None:
     np.testing.assert_allclose(found, CASES["trl_unscorable_nan"]["outputs"]["adv"], rtol=GOLDEN)
 
 
-def test_a_deviation_over_the_batch_equals_trl_scale_rewards_batch() -> None:
+def test_batch_deviation_equals_trl_scale_rewards_batch() -> None:
     case = CASES["trl_scale_rewards_batch"]
     rewards = np.ravel(case["rewards"]).astype(np.float64)
     found = advantage.zscore(rewards, offsets=np.array([0, 4, 8]), ddof=1, eps=1e-4, scope="batch")
@@ -161,7 +161,7 @@ def test_gigpo_over_steps_equals_arlarena(norm: Any, key: str, weight: float) ->
     np.testing.assert_allclose(found.joint, wanted, rtol=SINGLE, atol=SINGLE)
 
 
-def test_gigpo_over_trajectories_equals_the_paper_and_not_arlarenas_default() -> None:
+def test_gigpo_over_trajectories_equals_the_paper() -> None:
     found, outputs = Shop.run(), Shop.file["outputs"]
     np.testing.assert_allclose(found.joint, outputs[PAPER], rtol=SINGLE)
     np.testing.assert_allclose(found.episode, outputs[PER_TRAJECTORY], rtol=SINGLE)
@@ -177,7 +177,7 @@ def test_empg_equals_arlarena() -> None:
     assert np.abs(advantage.empg(before, means, offsets, eps=0.0) / found - 1.0).max() > GOLDEN
 
 
-def test_an_ema_baseline_is_the_skill_weight_of_karl_less_one_half() -> None:
+def test_ema_baseline_is_karl_skill_weight_minus_half() -> None:
     trace = read("karl_reward_v1")["ema_trace_from_1.0"]
     rewards = np.array([step["mean_reward"] for step in trace])
     ids = np.zeros(len(rewards), dtype=np.int64)

@@ -23,7 +23,7 @@ def test_mixed_group_probability(key: str) -> None:
     assert math.isclose(value, MIXED["outputs"][key], rel_tol=GOLDEN)
 
 
-def test_the_soft_value_is_no_success_rate_and_the_mean_is() -> None:
+def test_only_the_mean_is_a_success_rate() -> None:
     """At temperature 0.05 a prompt solved once in eight has soft value 0.9: far from its rate."""
     cases = [case for case in PARTITION["soft_value_vs_accuracy"] if case["beta_temperature"] == 0.05]
     accuracy = np.array([case["outputs"]["accuracy_p"] for case in cases])

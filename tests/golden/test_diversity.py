@@ -32,13 +32,13 @@ def test_pass_at_k_is_the_unbiased_estimator(case: Any) -> None:
 
 
 @pytest.mark.parametrize("case", GIVEN["best_at_k"])
-def test_best_at_k_is_the_expected_largest_of_k(case: Any) -> None:
+def test_best_at_k_is_the_expected_largest(case: Any) -> None:
     found = diversity.best_at_k(np.array(case["rewards"]), np.zeros(5, dtype=np.int64), k=case["k"])
     assert math.isclose(found[0], case["E_max_of_k_without_replacement"], rel_tol=GOLDEN)
 
 
 @pytest.mark.parametrize("case", GIVEN["vendi"], ids=lambda case: case["id"])
-def test_vendi_of_a_similarity_and_of_vectors_that_have_it(case: Any) -> None:
+def test_vendi_of_similarity_equals_vendi_of_vectors(case: Any) -> None:
     kernel = np.array(case["K"], dtype=np.float64)
     values, directions = np.linalg.eigh(kernel)
     vectors = directions * np.sqrt(values.clip(0))

@@ -77,7 +77,7 @@ def test_zscore_equals_each_surveyed_estimator(case: Any, name: str) -> None:
         ("EXECUTED_verl_rloo", karl_fast.leave_one_out),
     ],
 )
-def test_centre_and_leave_one_out_equal_dr_grpo_and_rloo(case: Any, name: str, score: Any) -> None:
+def test_centre_equals_dr_grpo_leave_one_out_rloo(case: Any, name: str, score: Any) -> None:
     rewards = np.array(case["rewards"], dtype=np.float64)
     check(score(rewards, np.zeros(len(rewards), dtype=np.int64)), case["outputs"][name], rewards)
 
@@ -92,7 +92,7 @@ def test_a_binary_group_has_the_closed_form(ones: int, ddof: int) -> None:
         assert math.isclose(found[-1], outputs["Aminus_ddof0"], rel_tol=GOLDEN)
 
 
-def test_a_missing_reward_is_left_out_of_its_group_and_stays_missing() -> None:
+def test_missing_reward_stays_missing_outside_its_group() -> None:
     """TRL trains on an unscorable row with advantage 0; here it has no advantage, so that nobody draws it."""
     case = CASES["trl_unscorable_nan"]
     rewards = np.array([number(reward) for reward in case["rewards"]])
@@ -101,7 +101,7 @@ def test_a_missing_reward_is_left_out_of_its_group_and_stays_missing() -> None:
     np.testing.assert_allclose(np.delete(found, 2), np.delete(case["outputs"]["adv"], 2), rtol=GOLDEN)
 
 
-def test_centre_over_the_deviation_of_the_batch_equals_trl_scale_rewards_batch() -> None:
+def test_centre_over_batch_deviation_equals_trl() -> None:
     case = CASES["trl_scale_rewards_batch"]
     rewards, groups = np.array(case["rewards"]).ravel(), np.repeat(np.arange(2), 4)
     found = karl_fast.centre(rewards, groups) / (rewards.std(ddof=1) + 1e-4)
@@ -118,7 +118,7 @@ def test_a_composite_is_summed_before_it_is_normalised() -> None:
     assert np.abs(found - case["outputs"]["gdpo_adv"]).max() > 0.1
 
 
-def test_the_estimators_differ_so_that_one_cannot_pass_for_another() -> None:
+def test_estimators_differ_from_each_other() -> None:
     case = CASES["binary_8_one_right"]
     rewards, group = np.array(case["rewards"], dtype=np.float64), np.zeros(8, dtype=np.int64)
     found = {name: karl_fast.zscore(rewards, group, **how)[0] for name, how in ESTIMATORS.items()}
@@ -159,7 +159,7 @@ def test_keys_stand_in_log_space_where_exp_overflows(case: Any) -> None:
     np.testing.assert_allclose(weights, case["p_log_space"], rtol=1e-9, atol=1e-300)
 
 
-def test_gumbel_keys_order_rows_as_efraimidis_and_spirakis_do() -> None:
+def test_gumbel_keys_order_as_efraimidis_spirakis() -> None:
     case = SAMPLING["key_equivalence"]
     found = _core.top(np.array(case["gumbel_key_ln(w)-ln(E)"]), 6).tolist()
     assert found == _core.top(np.array(case["log_key_ln(u)/w"]), 6).tolist() == case["order_all_three(descending key)"]

@@ -20,7 +20,7 @@ def test_the_soft_overlong_penalty_equals_each_trainer(form: str, key: str) -> N
     np.testing.assert_allclose(found, [case[key] for case in PENALTIES], rtol=GOLDEN)
 
 
-def test_the_forms_differ_beyond_the_limit_and_by_their_factor() -> None:
+def test_forms_differ_beyond_the_limit_by_their_factor() -> None:
     lengths = np.array([90, 130], dtype=np.int64)
     limits = {"max_tokens": 100, "cache_tokens": 20}
     assert filter.soft_overlong_penalty(lengths, **limits, form="verl", factor=2.0).tolist() == [-1.0, -5.0]
@@ -28,7 +28,7 @@ def test_the_forms_differ_beyond_the_limit_and_by_their_factor() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_low_ratio_negatives_equal_the_sequence_mask_of_sampo(dtype: type) -> None:
+def test_low_ratio_negatives_equal_the_sampo_mask(dtype: type) -> None:
     inputs, derived = SAMPO["inputs"], SAMPO["derived"]
     mask = np.array(inputs["mask"]) > 0
     tokens = [np.array(inputs[name], dtype=dtype)[mask] for name in ("new", "old")]

@@ -29,7 +29,7 @@ def by_logits(slopes: Any, drawn: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["k1", "k2", "k3"])
-def test_each_token_has_the_value_and_the_slope_of_verl(name: Any) -> None:
+def test_token_value_and_slope_equal_verl(name: Any) -> None:
     logp, logp_ref = np.array(TOKENS["logp"]), np.array(TOKENS["ref_logp"])
     wanted = TOKENS["estimators"][name]
     near(kl.estimate(logp, logp_ref, estimator=name), wanted["value"])
@@ -52,7 +52,7 @@ def test_what_each_gradient_is() -> None:
     near(found["k3"], EXACT["grad_forward_KL_logits"])
 
 
-def test_k3_through_the_ratio_is_the_reverse_divergence_off_policy() -> None:
+def test_k3_through_ratio_is_reverse_kl_off_policy() -> None:
     wanted = EXACT["k3_times_ratio_off_policy(ratio differentiable)"]
     tokens = {"estimator": "k3", "logp_old": np.log(MU)}
     near(MU @ kl.estimate(np.log(P), np.log(Q), **tokens), wanted["E_value"])
@@ -69,7 +69,7 @@ def test_k2_off_policy_needs_its_ratio() -> None:
     near(by_logits(kl.gradient(np.log(P), np.log(Q), **tokens), MU), detached["E_grad"])
 
 
-def test_k1_in_the_reward_has_the_gradient_of_the_reverse_divergence() -> None:
+def test_k1_in_reward_has_the_reverse_kl_gradient() -> None:
     """The score function of one-token rollouts, with the penalised reward held constant."""
     offsets = np.arange(4, dtype=np.int64)
     penalty = -kl.in_reward(np.zeros(3), np.log(P), np.log(Q), offsets, kl_coef=1.0)

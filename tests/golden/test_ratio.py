@@ -99,7 +99,7 @@ SAMPO_BATCH = Batch(SAMPO["inputs"], "new", "old", "adv")
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("form", [Batch.padded, Batch.packed])
-def test_losses_and_gradients_equal_those_of_verl_and_trl(name: str, form: Any) -> None:
+def test_losses_and_gradients_equal_verl_and_trl(name: str, form: Any) -> None:
     loss, coefficient = form(BATCH, **RULES[name])
     wanted = CASES[name]["outputs"]
     assert loss == pytest.approx(wanted["loss"], rel=TOLERANCE[name])
@@ -110,7 +110,7 @@ def test_losses_and_gradients_equal_those_of_verl_and_trl(name: str, form: Any) 
 @pytest.mark.parametrize(
     ("name", "through_ratio"), [("trl_grpo_beta0.04", False), ("trl_grpo_beta0.04_bias_corrTrue", True)]
 )
-def test_a_penalty_of_k3_summed_with_the_weights_of_tokens_is_that_of_trl(name: str, through_ratio: bool) -> None:
+def test_weighted_k3_penalty_equals_trl(name: str, through_ratio: bool) -> None:
     """The bias correction of TRL multiplies k3 by the ratio, which its gradient goes through."""
     loss, coefficient = BATCH.padded(clip=PPO, aggregate=SequenceMean())
     reference, keep = np.array(LOSSES["inputs"]["ref_logp"]).ravel(), BATCH.keep.ravel()
@@ -138,7 +138,7 @@ def test_no_rule_passes_for_another() -> None:
                 assert max(off, abs(loss - case["outputs"]["loss"])) > 1e-6, (name, other)
 
 
-def test_gspo_token_has_the_loss_and_the_gradient_of_gspo() -> None:
+def test_gspo_token_equals_gspo() -> None:
     rule = {"clip": Clip(3e-4, 4e-4), "aggregate": SequenceMean()}
     loss, coefficient = BATCH.padded(level="sequence-token", **rule)
     wanted = CASES["trl_grpo_levelsequence_eps_low0.0003_eps_high0.0004"]["outputs"]
@@ -156,7 +156,7 @@ def test_ratios_equal_the_derived_ones() -> None:
         np.testing.assert_allclose(np.exp(found), derived[name], rtol=GOLDEN)
 
 
-def test_a_cap_given_as_a_distance_from_one_is_refused() -> None:
+def test_cap_as_a_distance_is_refused() -> None:
     """TRL takes 0.28 there, and gives every token of every sequence the weight 0.28."""
     with pytest.raises(ArgumentError, match=r"^ceiling is 0\.28, wanted a number in \[1, inf\]$"):
         Cap(0.28)
@@ -166,7 +166,7 @@ def test_a_cap_given_as_a_distance_from_one_is_refused() -> None:
 
 @pytest.mark.parametrize("aggregate", [SequenceMean(), TokenMean(), SequenceSum(), ConstantLength(4)])
 @pytest.mark.parametrize("level", ["token", "sequence"])
-def test_the_grpo_of_mlx_lm_lora_as_released_is_none_of_these(aggregate: Any, level: Any) -> None:
+def test_grpo_of_mlx_lm_lora_differs_from_all(aggregate: Any, level: Any) -> None:
     wanted = CASES["mlx_lm_lora_as_released_beta0.1_eps1e-4"]["outputs"]
     loss, coefficient = BATCH.padded(clip=Clip(1e-4, 1e-4), aggregate=aggregate, level=level)
     assert abs(loss - wanted["loss"]) > 1e-2
@@ -181,9 +181,7 @@ def test_the_grpo_of_mlx_lm_lora_as_released_is_none_of_these(aggregate: Any, le
         ("repo_final_script_default_0.2_seq-mean-token-mean", Clip(0.2, 0.2), SequenceMean()),
     ],
 )
-def test_sampo_is_the_sequence_level_with_an_asymmetric_clip_and_a_token_mean(
-    name: str, clip: Any, aggregate: Any
-) -> None:
+def test_sampo_is_sequence_level_asymmetric_clip_token_mean(name: str, clip: Any, aggregate: Any) -> None:
     wanted = SAMPO_CASES[name]["outputs"]
     loss, coefficient = SAMPO_BATCH.padded(level="sequence", clip=clip, aggregate=aggregate)
     assert loss == pytest.approx(wanted["loss"], rel=GOLDEN)
@@ -194,7 +192,7 @@ def test_sampo_is_the_sequence_level_with_an_asymmetric_clip_and_a_token_mean(
         assert abs(SAMPO_BATCH.padded(**point)[0] - wanted["loss"]) > 1e-4
 
 
-def test_a_sequence_mask_of_sampo_is_a_zero_advantage_and_leaves_the_denominator() -> None:
+def test_sampo_mask_zeroes_advantage_and_keeps_denominator() -> None:
     wanted = SAMPO_CASES["with_sequence_mask_0.223"]["outputs"]
     kept = Batch(SAMPO["inputs"], "new", "old", "adv")
     kept.advantages = kept.advantages * SAMPO["derived"]["kept_by_seq_mask_0.223"]

@@ -15,7 +15,7 @@ CASES = {case["id"]: case for case in golden("update_rules")["cases"]}
 
 
 @pytest.mark.parametrize("name", ["dg_eta1.0", "dg_eta0.5"])
-def test_delight_and_its_gate_equal_the_delightful_policy_gradient(name: str) -> None:
+def test_delight_equals_the_delightful_policy_gradient(name: str) -> None:
     inputs, outputs = CASES[name]["inputs"], CASES[name]["outputs"]
     logp, advantages = np.array(inputs["logp"]), np.array(inputs["advantage"])
     surprisals = replay.surprisal(logp, np.arange(len(logp) + 1, dtype=np.int64))

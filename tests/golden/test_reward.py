@@ -16,7 +16,7 @@ ADVANTAGE = "advantage_default_baseline_0.5"
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-def test_a_record_has_the_reward_that_karl_gave_it(case: dict[str, Any]) -> None:
+def test_record_has_the_reward_of_karl(case: dict[str, Any]) -> None:
     wanted = {key: value for key, value in case["outputs"].items() if key != ADVANTAGE}
     found = reward.compute_reward(case["record"])
     assert found == wanted == naive.reward(case["record"], "v1")

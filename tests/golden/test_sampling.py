@@ -20,7 +20,7 @@ SEEDS = 10_000
 
 
 @pytest.mark.parametrize("case", SAMPLING["plackett_luce_without_replacement"])
-def test_inclusion_is_that_of_plackett_luce_and_of_no_neighbour(case: Any) -> None:
+def test_inclusion_is_plackett_luce_only(case: Any) -> None:
     weights, k = np.array(case["w"]), case["k"]
     found = sampling.inclusion(np.log(weights), k)
     np.testing.assert_allclose(found, case["inclusion"], rtol=GOLDEN)
@@ -30,7 +30,7 @@ def test_inclusion_is_that_of_plackett_luce_and_of_no_neighbour(case: Any) -> No
 
 
 @pytest.mark.parametrize("case", SAMPLING["plackett_luce_without_replacement"][:1])
-def test_a_merged_state_draws_in_the_orders_of_plackett_luce(case: Any) -> None:
+def test_merged_state_draws_in_plackett_luce_order(case: Any) -> None:
     logs, k = np.log(np.array(case["w"])), case["k"]
     keys = np.zeros((len(logs), 3), dtype=np.uint64)
     keys[:, 0] = np.arange(len(logs))

@@ -34,7 +34,7 @@ def test_the_soft_value_is_that_of_oapl(case: Any) -> None:
     np.testing.assert_allclose(rewards - value, case["outputs"]["advantage_r_minus_V"], rtol=GOLDEN)
 
 
-def test_the_soft_value_is_that_of_a_star_po() -> None:
+def test_soft_value_equals_a_star_po() -> None:
     case = CASES["astarpo_b1_0.5_b2_1e-3"]
     rewards = np.array(case["inputs"]["rewards(ref samples, also used as r here)"])
     value = target.soft_value(rewards, one_group(4), temperature=case["inputs"]["beta1"])
@@ -93,7 +93,7 @@ def test_the_target_is_that_of_target_policy_optimization(case: Any) -> None:
 
 
 @pytest.mark.parametrize("case", STREAMING["online_lse"], ids=lambda case: str(len(case["x"])))
-def test_a_stream_ends_on_the_same_log_sum_exp(case: Any) -> None:
+def test_stream_ends_on_the_same_log_sum_exp(case: Any) -> None:
     state = target.LogSumExp()
     for x in case["x"]:
         state.update(np.array([number(x)]))

@@ -51,7 +51,7 @@ def test_its_commands_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", [".jsonl", "~/.claude/projects", "rewards", "LoRA"])
-def test_its_description_names_what_a_user_has_and_wants(word: str) -> None:
+def test_description_names_what_a_user_wants(word: str) -> None:
     head = SKILL.read_text("utf-8").split("---")[1]
     [description] = re.findall(r"^description: (.*)$", head, re.MULTILINE)
     assert word in description

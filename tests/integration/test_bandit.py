@@ -36,7 +36,7 @@ def ends(bandit: Any) -> dict[str, Any]:
     }
 
 
-def test_a_trajectory_balance_reaches_the_boltzmann_target_on_every_seed(bandit: Any, ends: Any) -> None:
+def test_trajectory_balance_reaches_the_boltzmann_target(bandit: Any, ends: Any) -> None:
     np.testing.assert_allclose(bandit.TARGET, [0.46695, 0.46695, 0.04236, 0.02325], atol=5e-4)
     np.testing.assert_allclose(ends["trajectory balance"], np.tile(bandit.TARGET, (5, 1)), atol=1e-3)
 
@@ -53,7 +53,7 @@ def test_grpo_without_its_penalty_splits_equal_arms_arbitrarily(ends: Any) -> No
     assert np.ptp(first) > 0.2
 
 
-def test_a_learned_log_z_finds_the_target_and_the_normaliser(bandit: Any) -> None:
+def test_learned_log_z_reaches_target_and_normaliser(bandit: Any) -> None:
     """One number for the one prompt, learned beside the logits: log sum of exp(3 r) over four equal arms."""
     objective = replace(bandit.BALANCE, log_z=type(bandit.recipe("flowrl").objective.log_z)())
     draw, model = np.random.default_rng(0), {"logits": mx.zeros(4), "log_z": mx.zeros(1)}

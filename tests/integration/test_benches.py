@@ -18,9 +18,7 @@ def targets(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("targets")
 
 
-def test_a_peer_that_does_not_compile_is_left_out_with_what_the_compiler_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_peer_that_does_not_compile_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(BENCHES))
     contenders, compiled = (importlib.import_module(name) for name in ("contenders", "compiled"))
     says = "import sys; sys.exit('In file included from x.cpp:\\nx.cpp:1:2: error: no such member\\nerror: more')"
@@ -45,7 +43,7 @@ def test_a_missed_target_says_who_else_worked(targets: Any, others: float, end: 
     assert memory.endswith(")")  # it does not depend on who else works
 
 
-def test_threads_are_judged_with_what_a_process_costs_to_start_and_without(targets: Any) -> None:
+def test_threads_are_timed_with_and_without_startup(targets: Any) -> None:
     times = {"karl-fast@2": 1.0, "karl-fast@1": 1.6}
     log = {"kind": "small", "packing": "plain", "records": 100, "groups": 10, "record_bytes": 300.0, "k": 1}
     result = targets.Result(

@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_run_and_print_what_the_page_says(
+def test_python_blocks_print_what_the_page_shows(
     page: Path, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(place)
@@ -156,7 +156,7 @@ def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> N
             assert not missing(after, said), f"{page.name}, line {after.line}: not printed: {missing(after, said)}"
 
 
-def test_a_page_does_not_stumble_over_what_the_front_page_wrote() -> None:
+def test_page_runs_after_the_front_page() -> None:
     """Who followed the README has its outputs: the example of a page has names of its own, or replaces them."""
     words = [pairwise(command) for block in blocks(README) for command in commands(block)]
     there = {name for pair in words for option, name in pair if option in ("-o", "--out", "--adapter-path")}
@@ -179,14 +179,14 @@ def test_a_call_over_two_lines_stumbles_too() -> None:
     assert [bool(stumbles(call, {"data"})) for call in calls] == [True, False, False]
 
 
-def test_the_language_model_on_the_front_page_is_that_of_the_examples() -> None:
+def test_front_page_model_is_that_of_the_examples() -> None:
     page, maths = README.read_text("utf-8"), EXAMPLES / "rl" / "maths"
     assert f"```toml\n{maths.with_suffix('.toml').read_text('utf-8')}```" in page
     [shown] = [block.text for block in blocks(README) if "def correct(" in block.text]
     assert all(part.strip() in maths.with_suffix(".py").read_text("utf-8") for part in shown.split("\n\n\n"))
 
 
-def test_the_smallest_log_in_the_guide_is_the_file() -> None:
+def test_smallest_log_in_the_guide_is_current() -> None:
     log = (ROOT / "examples" / "smallest-log.jsonl").read_text("utf-8")
     assert f"```json\n{log}```" in (ROOT / "docs" / "guides" / "own_logs.md").read_text("utf-8")
 

@@ -60,7 +60,7 @@ def test_a_wrong_group_is_seen(rollouts: Rollouts) -> None:
     assert np.abs(found - rollouts.logged)[rollouts.full].max() > 0.1
 
 
-def test_constant_groups_are_exactly_zero_where_the_log_has_float_noise(rollouts: Rollouts) -> None:
+def test_constant_groups_are_zero_despite_float_noise(rollouts: Rollouts) -> None:
     centred = karl_fast.centre(rollouts.rewards, rollouts.groups)
     scaled = karl_fast.zscore(rollouts.rewards, rollouts.groups)
     noisy = constant = 0
@@ -76,7 +76,7 @@ def test_constant_groups_are_exactly_zero_where_the_log_has_float_noise(rollouts
     assert noisy > 0
 
 
-def test_read_and_scored_end_to_end_the_log_says_what_the_trainer_said(shared_data: Path, tmp_path: Path) -> None:
+def test_scores_of_the_log_equal_the_trainers(shared_data: Path, tmp_path: Path) -> None:
     """From the files to the rows of a data set, with the number of rollouts from the file beside each."""
     logs = sorted((shared_data / "prime-rl-security-verifiers").glob("*/*/results.jsonl"))
     logged, sizes = {}, Counter[str]()
@@ -98,7 +98,7 @@ def test_read_and_scored_end_to_end_the_log_says_what_the_trainer_said(shared_da
             assert all(member["score"] == 0.0 for member in members)
 
 
-def test_every_word_of_the_model_is_in_its_row(shared_data: Path, tmp_path: Path) -> None:
+def test_every_model_turn_is_in_its_row(shared_data: Path, tmp_path: Path) -> None:
     logs = sorted((shared_data / "prime-rl-security-verifiers").glob("*/*/results.jsonl"))
     records = [json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines()]
     by_id = {f"{row['run_id']}/{row['step']}/{row['sample_id']}": row for row in records}

@@ -26,7 +26,7 @@ def test_every_public_module_has_one_page() -> None:
 
 
 @pytest.mark.parametrize(("family", "name"), NAMES, ids=lambda part: part)
-def test_every_public_name_says_all_there_is_to_say(family: str, name: str) -> None:
+def test_every_public_name_is_documented(family: str, name: str) -> None:
     thing = getattr(importlib.import_module(f"karl_fast.{family}"), name)
     assert lacking(thing) == []
 

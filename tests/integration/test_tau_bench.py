@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_log_is_recognised_and_every_row_is_kept(tau_bench: Path) -> None:
+def test_log_is_recognised_and_kept_whole(tau_bench: Path) -> None:
     report = karl_fast.inspect(tau_bench).report
     assert report["inputs"][0]["format"] == "tau-bench"
     assert report["accounting"]["rows_read"] == report["accounting"]["rows_kept"] == 200
@@ -20,13 +20,13 @@ def test_the_log_is_recognised_and_every_row_is_kept(tau_bench: Path) -> None:
     assert abs(report["reward"]["before"]["mean"] - 0.42) < 1e-12
 
 
-def test_half_of_the_groups_are_constant_and_say_nothing(tau_bench: Path) -> None:
+def test_half_of_the_groups_are_constant(tau_bench: Path) -> None:
     groups = karl_fast.inspect(tau_bench).report["groups"]
     assert (groups["count"], groups["constant"]) == (50, 24)
     assert groups["constant_by"] == {"at_top": 10, "at_bottom": 14, "other": 0}
 
 
-def test_rows_of_constant_groups_have_a_zscore_of_exactly_zero(tau_bench: Path) -> None:
+def test_constant_groups_have_a_zscore_of_zero(tau_bench: Path) -> None:
     log = karl_fast.read(tau_bench)
     scores = karl_fast.zscore(log.rewards, log.groups)
     zeros = sum(1 for score in scores if score == 0.0)
@@ -39,9 +39,7 @@ def test_dropping_constant_groups_leaves_the_other_104_rows(tau_bench: Path) -> 
     assert log["rows_kept"] == 104
 
 
-def test_every_written_row_ends_with_an_assistant_turn_and_what_followed_it_is_counted(
-    tau_bench: Path, tmp_path: Path
-) -> None:
+def test_written_rows_end_with_an_assistant_turn(tau_bench: Path, tmp_path: Path) -> None:
     out = tmp_path / "data"
     manifest = karl_fast.sample(tau_bench, out, k=60, seed=7).manifest
     source = {f"{row['task_id']}/{row['trial']}": row for row in json.loads(tau_bench.read_text("utf-8"))}

@@ -90,7 +90,7 @@ def test_best_at_k_is_the_mean_over_sets(rows: Any, k: int, dtype: str) -> None:
 
 
 @given(st.integers(1, 12), st.data())
-def test_best_at_k_of_bits_is_pass_at_k(n: int, data: Any) -> None:
+def test_best_at_k_of_bits_is_pass(n: int, data: Any) -> None:
     successes = data.draw(st.integers(0, n))
     rewards = np.array([1.0] * successes + [0.0] * (n - successes))
     for k in range(1, n + 1):

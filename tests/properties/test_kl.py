@@ -108,7 +108,7 @@ def test_the_exact_divergence_equals_its_twin(data: Any) -> None:
 
 
 @given(tables(), st.sampled_from(["reverse", "forward"]))
-def test_the_gradient_is_the_slope_and_sums_to_zero(data: Any, direction: Any) -> None:
+def test_gradient_is_the_slope_with_sum_zero(data: Any, direction: Any) -> None:
     logits, reference = data
     found = kl.categorical_gradient(logits, reference, direction=direction)
     np.testing.assert_allclose(found.sum(axis=1), 0.0, atol=1e-12)

@@ -99,7 +99,7 @@ def test_an_export_leaves_out_broken_rows(tmp_path: Path) -> None:
     assert len(rows.lines(tmp_path / "out")) == sum(manifest["export"]["splits"].values()) == 34
 
 
-def test_if_all_rows_are_broken_the_first_is_named(tmp_path: Path) -> None:
+def test_first_of_all_broken_rows_is_named(tmp_path: Path) -> None:
     log = log_of(tmp_path, 26)
     kept = [line for line in log.read_text().splitlines() if r"\q" in line]
     log.write_text("\n".join(kept))

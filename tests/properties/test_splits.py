@@ -91,7 +91,7 @@ def test_non_conversations_are_dealt_by_content(tmp_path: Path) -> None:
     assert quotas(karl_fast.sample(log, None, k=80, shape="raw").manifest)["valid"] == (8.0, 8, 8)
 
 
-def test_few_groups_have_a_valid_split_for_every_seed(tmp_path: Path) -> None:
+def test_few_groups_split_validly_for_every_seed(tmp_path: Path) -> None:
     """By a coin for each group seven of twelve seeds had none, and one had 17 rows."""
     log = rows.write(tmp_path / "log.jsonl", rows.records(160, groups=16))
     for seed in range(12):

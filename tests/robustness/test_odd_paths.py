@@ -107,7 +107,7 @@ def test_1_where_the_output_name_is_too_long(folder: Path, command: str) -> None
     assert refused(done, 1).endswith(os.strerror(errno.ENAMETOOLONG))
 
 
-def test_an_odd_manifest_is_foreign_and_does_not_hang(folder: Path) -> None:
+def test_odd_manifest_is_foreign_without_hanging(folder: Path) -> None:
     for name, make in MANIFESTS.items():
         home = folder / name
         home.mkdir()

@@ -70,7 +70,7 @@ def test_a_line_of_a_gibibyte_is_passed_over(tmp_path: Path, head: bytes) -> Non
 
 
 @pytest.mark.slow  # takes 3 GiB of memory
-def test_a_line_of_a_gibibyte_may_be_a_record(tmp_path: Path) -> None:
+def test_line_of_a_gibibyte_may_be_a_record(tmp_path: Path) -> None:
     sparse(tmp_path / "log.jsonl", b'{"id": 1, "reward": 1, "x": "', 1 << 30, b'"}\n')
     wide = run("inspect", "log.jsonl", "--json", "--max-line-bytes", 2 << 30, folder=tmp_path)
     assert bounded(wide, 4500, 120) == {}

@@ -68,7 +68,7 @@ def test_a_gain_below_the_margin_is_refused(runs: Path) -> None:
     assert by_rewards(runs, margin=0.3).promoted
 
 
-def test_an_adapter_that_learned_held_out_prompts_is_refused(runs: Path) -> None:
+def test_adapter_trained_on_held_out_prompts_is_refused(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     adapter(runs / "leaks", ["learned 0", "held out 3", "  held   out 5\n"], ["held out 7"])
     with pytest.raises(OverlapError, match=r"2 of 24 prompts \(8%\) and 1 of 24 groups \(4%\)"):
@@ -96,7 +96,7 @@ def of_mlx_lm(runs: Path, name: str, learned: list[str], chosen: list[str] = (),
     return folder
 
 
-def test_an_adapter_of_mlx_lm_learned_its_data_set(runs: Path) -> None:
+def test_mlx_lm_adapter_counts_its_data_set(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     of_mlx_lm(runs, "leaks", ["learned 0", "held out 3"], ["held out 5"])
     with pytest.raises(OverlapError, match=r"2 of 24 prompts \(8%\) and 2 of 24 groups \(8%\)"):
@@ -105,7 +105,7 @@ def test_an_adapter_of_mlx_lm_learned_its_data_set(runs: Path) -> None:
     assert by_rewards(runs, "clean").promoted
 
 
-def test_an_adapter_of_mlx_lm_learned_its_predecessors_data(runs: Path) -> None:
+def test_mlx_lm_adapter_counts_its_predecessors_data(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     start = of_mlx_lm(runs, "start", ["held out 3"])
     of_mlx_lm(runs, "next", ["learned 0"], resume_adapter_file=str(start / "adapters.safetensors"))
@@ -113,7 +113,7 @@ def test_an_adapter_of_mlx_lm_learned_its_predecessors_data(runs: Path) -> None:
         by_rewards(runs, "next")
 
 
-def test_missing_or_replaced_data_of_mlx_lm_are_unknown(runs: Path) -> None:
+def test_missing_mlx_lm_data_are_unknown(runs: Path) -> None:
     logs(runs / "data", BETTER, WORSE)
     of_mlx_lm(runs, "gone", [], data=str(runs / "nowhere"))
     of_mlx_lm(runs, "replaced", ["learned 0"])
@@ -275,7 +275,7 @@ def test_a_look_killed_unread_is_not_spent(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_a_killed_rollback_is_finished_by_the_next_command(runs: Path, place: int) -> None:
+def test_killed_rollback_is_finished_by_the_next(runs: Path, place: int) -> None:
     logs(runs / "data", BETTER, WORSE)
     by_rewards(runs)
     done = subprocess.run([sys.executable, "-c", KILLED, str(runs), str(place), "rollback"], check=False)

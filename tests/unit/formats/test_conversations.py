@@ -65,7 +65,7 @@ def test_arguments_that_are_no_object_cost_their_row(tmp_path: Path, arguments: 
     assert sampled(tmp_path, chat(called(arguments))) == ([], {"bad_arguments": 1})
 
 
-def test_non_finite_numbers_stay_in_arguments_and_raw_rows(tmp_path: Path) -> None:
+def test_non_finite_numbers_stay_in_raw_rows(tmp_path: Path) -> None:
     inside = '{"x":NaN,"y":[Infinity,-Infinity]}'
     record = json.dumps(chat(called("HERE"), content=None)).replace('"HERE"', inside)
     [line], failed = sampled(tmp_path, record)

@@ -39,7 +39,7 @@ def test_centre_is_the_advantage_over_the_domain_mean(store: Path) -> None:
         assert np.allclose(found, log.rewards[members] - log.rewards[members].mean()), name
 
 
-def test_a_tap_teaches_its_plan_an_extract_its_response(store: Path, tmp_path: Path) -> None:
+def test_tap_learns_its_plan_extract_its_response(store: Path, tmp_path: Path) -> None:
     karl_fast.sample(store, tmp_path / "out", k=16, shape="prompt-completion")
     written = {row["karl_fast"]["id"]: (row["prompt"], row["completion"]) for row in rows.lines(tmp_path / "out")}
     plan = "1. Read(file_path=/src/3.py)\n2. Bash(command=make, description=builds)\n3. TodoWrite"

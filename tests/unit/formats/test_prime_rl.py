@@ -31,7 +31,7 @@ def run_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_problem_twice_in_a_step_is_two_groups(run_folder: Path) -> None:
+def test_problem_twice_in_a_step_makes_groups(run_folder: Path) -> None:
     log = karl_fast.read(run_folder / "results.jsonl")
     sizes = {name: int(np.sum(log.groups == at)) for at, name in enumerate(log.group_names)}
     assert sizes == {"run/3/0/0": 8, "run/3/0/1": 8, "run/3/1/2": 3}
@@ -102,7 +102,7 @@ def test_standard_input_has_nothing_beside_it(run_folder: Path) -> None:
     assert "standard input has no file beside it" in " ".join(done.stdout.split())
 
 
-def test_a_non_numeric_sample_id_is_a_bad_group(run_folder: Path) -> None:
+def test_non_numeric_sample_id_is_bad_group(run_folder: Path) -> None:
     records = [builders.prime_rl(0, 0, 1.0, sample_id="first"), *(builders.prime_rl(n, 0, 1.0) for n in range(1, 8))]
     account = karl_fast.inspect(rows.write(run_folder / "results.jsonl", records)).report["accounting"]
     assert account["dropped"] == {"bad_group": 1}

@@ -22,7 +22,7 @@ def attempts(*groups: list[float]) -> Attempts:
     )
 
 
-def test_pass_at_k_and_best_at_k_equal_enumeration() -> None:
+def test_pass_and_best_at_k_equal_enumeration() -> None:
     for n in range(1, 6):
         groups = [list(map(float, case)) for case in product((0, 1), repeat=n)]
         columns = attempts(*groups).columns()

@@ -243,7 +243,7 @@ def test_other_rows_continue_during_an_answer(monkeypatch: pytest.MonkeyPatch) -
         assert np.abs(turn.logp - forward(own, list(ask.tokens), turn)).max() < 1e-4
 
 
-def test_a_conversation_that_overlaps_says_what_a_fixed_one_says(language: Any) -> None:
+def test_overlapped_conversation_equals_the_fixed_one(language: Any) -> None:
     """But for rounding, which decides nothing here."""
     for one, other in zip(collected(language), collected(language, overlap=True, rows=5), strict=True):
         assert one.tokens.tolist() == other.tokens.tolist()
@@ -251,9 +251,7 @@ def test_a_conversation_that_overlaps_says_what_a_fixed_one_says(language: Any) 
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen3_next"])
-def test_contexts_that_are_computed_apart_are_those_computed_together(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contexts_computed_apart_equal_those_together(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     own, asked = policy(kind), contexts(8, longest=9)
     together = generate_turns(own, asked, [4] * 8, temperature=1.0, rows=16, seed=1)
     monkeypatch.setattr("karl_fast.rl.generate.PREFILL", 16)

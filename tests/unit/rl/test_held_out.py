@@ -28,9 +28,7 @@ def held(tmp_path: Path, reversal: Any) -> str:
     return str(tmp_path / "held-out.jsonl")
 
 
-def test_a_run_with_held_out_prompts_has_the_bytes_of_one_without(
-    online: Callable[..., Online], held: str, tmp_path: Path
-) -> None:
+def test_held_out_prompts_do_not_change_a_run(online: Callable[..., Online], held: str, tmp_path: Path) -> None:
     """The reward draws from the global generators, which an evaluation must not move."""
     (tmp_path / "noisy.py").write_text(
         "import random\nimport numpy as np\n"
@@ -54,7 +52,7 @@ def _seeded() -> None:
     np.random.seed(5)
 
 
-def test_the_curve_has_the_beginning_every_evaluation_and_the_end(online: Callable[..., Online], held: str) -> None:
+def test_curve_has_start_evaluations_and_end(online: Callable[..., Online], held: str) -> None:
     given = online(eval_prompts=held, eval_every=3, eval_attempts=2, rounds=7)
     done = rl(given)
     curve = lines(done.out / FILE)
@@ -88,9 +86,7 @@ def test_a_run_ends_when_patience_runs_out(online: Callable[..., Online], held: 
     assert again.rounds == 4
 
 
-def test_a_run_that_is_resumed_has_the_curve_of_one_that_was_not(
-    online: Callable[..., Online], held: str, tmp_path: Path
-) -> None:
+def test_resumed_run_has_the_same_curve(online: Callable[..., Online], held: str, tmp_path: Path) -> None:
     given = online(eval_prompts=held, eval_every=1, save_every=2, rounds=6)
     rl(replace(given, out=str(tmp_path / "whole")))
     rl(replace(given, out=str(tmp_path / "cut"), rounds=4))
@@ -109,7 +105,7 @@ def test_a_curve_of_other_prompts_is_not_continued() -> None:
     assert held.best is not None
 
 
-def test_a_run_keeps_the_hashes_of_what_it_learned_from_and_chose_on(online: Callable[..., Online], held: str) -> None:
+def test_run_keeps_hashes_of_training_and_held_out(online: Callable[..., Online], held: str) -> None:
     given = online(eval_prompts=held, rounds=1)
     done = rl(given)
     seen = _seen_hashes.read_seen(done.out)
@@ -120,7 +116,7 @@ def test_a_run_keeps_the_hashes_of_what_it_learned_from_and_chose_on(online: Cal
     assert seen == wanted == _seen_hashes.read_seen(done.out / BEST)
 
 
-def test_a_new_run_in_its_place_removes_what_the_old_one_held_out(online: Callable[..., Online], held: str) -> None:
+def test_new_run_removes_the_old_held_out_files(online: Callable[..., Online], held: str) -> None:
     done = rl(online(eval_prompts=held, rounds=2))
     rl(online(rounds=1), force=True)
     assert not (done.out / FILE).exists()

@@ -123,7 +123,7 @@ def test_gradients_of_micro_batches_add_up_in_float32(
     assert {str(value.dtype): float(value.max()) for value in taken.values()} == {"mlx.core.bfloat16": 272.0}
 
 
-def test_the_head_in_chunks_gives_the_gradient_of_the_whole(policy: Any, rollouts: list[Rollout]) -> None:
+def test_chunked_head_gives_the_whole_gradient(policy: Any, rollouts: list[Rollout]) -> None:
     policy.model.logits.freeze()
     policy.model.norm.freeze()
     _, _, plain = learned(policy, rollouts, "grpo")
@@ -136,9 +136,7 @@ def test_the_head_in_chunks_gives_the_gradient_of_the_whole(policy: Any, rollout
         np.testing.assert_allclose(chunks[key], value, atol=2e-6)
 
 
-def test_the_first_step_is_on_policy_and_later_ones_have_ratios_of_their_own(
-    policy: Any, rollouts: list[Rollout]
-) -> None:
+def test_only_the_first_step_is_on_policy(policy: Any, rollouts: list[Rollout]) -> None:
     prepared, found, _ = learned(policy, rollouts, "grpo", epochs=3, minibatches=2)
     assert len(found.losses) == 6
     first, last = found.drifts[0], found.drifts[-1]
@@ -151,9 +149,7 @@ def test_the_first_step_is_on_policy_and_later_ones_have_ratios_of_their_own(
     assert not apart[~prepared.mask].any()
 
 
-def test_the_old_log_probabilities_are_recomputed_and_not_those_of_the_draw(
-    policy: Any, rollouts: list[Rollout]
-) -> None:
+def test_old_log_probabilities_are_recomputed(policy: Any, rollouts: list[Rollout]) -> None:
     wrong = [replace(rollout, logp=rollout.logp - 1.0) for rollout in rollouts]
     prepared = learner(policy, "grpo", epochs=2).prepare(wrong, version=0, seed=0)
     assert np.abs(prepared.batch.need("logp_old") - prepared.packed.logp)[prepared.mask].min() > 0.9
@@ -165,7 +161,7 @@ def test_the_old_log_probabilities_are_recomputed_and_not_those_of_the_draw(
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "sampo", "cispo", "flowrl-vargrad"])
-def test_a_round_of_one_step_learns_what_one_with_recomputed_log_probabilities_does(
+def test_one_step_needs_no_recomputed_log_probabilities(
     policy: Any, rollouts: list[Rollout], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same = [replace(one, reward=1.0, outcome=1.0) if one.group == 2 else one for one in rollouts]
@@ -183,9 +179,7 @@ def test_a_round_of_one_step_learns_what_one_with_recomputed_log_probabilities_d
 
 
 @pytest.mark.parametrize("passes", [{}, {"epochs": 2, "micro_batch": 5}])
-def test_what_was_begun_before_the_rewards_is_what_is_prepared(
-    policy: Any, rollouts: list[Rollout], passes: dict[str, int]
-) -> None:
+def test_passes_started_before_rewards_are_used(policy: Any, rollouts: list[Rollout], passes: dict[str, int]) -> None:
     one, other = learner(policy, "grpo", **passes), learner(policy, "grpo", **passes)
     unrewarded = [rollout.but(reward=float("nan"), outcome=float("nan")) for rollout in rollouts]
     one.prepare.begin(unrewarded, version=0)
@@ -198,18 +192,14 @@ def test_what_was_begun_before_the_rewards_is_what_is_prepared(
     assert np.isfinite(fewer.batch.need("rewards")).all()
 
 
-def test_replayed_rollouts_and_a_second_step_have_log_probabilities_of_their_own(
-    policy: Any, rollouts: list[Rollout]
-) -> None:
+def test_replayed_rollouts_have_their_own_log_probabilities(policy: Any, rollouts: list[Rollout]) -> None:
     older = [replace(one, version=-1) if one.group == 0 else one for one in rollouts]
     assert not learner(policy, "grpo").prepare(older, version=0, seed=0).on_policy
     assert not learner(policy, "grpo", minibatches=2).prepare(rollouts, version=0, seed=0).on_policy
 
 
 @pytest.mark.parametrize("name", names())
-def test_what_is_scored_without_old_log_probabilities_does_not_look_at_them(
-    policy: Any, rollouts: list[Rollout], name: str
-) -> None:
+def test_scores_without_old_log_probabilities_ignore_them(policy: Any, rollouts: list[Rollout], name: str) -> None:
     objective = recipe(name).objective
     if reads_old_logp(objective) or name in ("PPO_CLIP", "VPO"):  # a critic, and sets of candidates: not of this loop
         return
@@ -224,7 +214,7 @@ def test_what_is_scored_without_old_log_probabilities_does_not_look_at_them(
             np.testing.assert_array_equal(np.array(value), np.array(getattr(other, field)))
 
 
-def test_scores_by_old_log_probabilities_are_known_by_name() -> None:
+def test_scores_by_old_log_probabilities_are_named() -> None:
     assert [name for name in names() if reads_old_logp(recipe(name).objective)] == [
         "RLOO",
         "KONDO",
@@ -241,7 +231,7 @@ def test_an_advantage_within_another_is_looked_at_too() -> None:
     assert reads_turns(by_turn)
 
 
-def test_tokens_that_are_not_the_policys_own_have_no_part_in_a_step(policy: Any, rollouts: list[Rollout]) -> None:
+def test_tokens_of_others_are_not_learned(policy: Any, rollouts: list[Rollout]) -> None:
     _, _, plain = learned(policy, rollouts, "grpo")
     longer = [
         replace(
@@ -316,9 +306,7 @@ def means(values: Any, mask: Any) -> Any:
 
 @pytest.mark.parametrize("term", ["entropy", "reverse", "forward"])
 @pytest.mark.parametrize("micro_batch", [18, 5])
-def test_a_further_term_adds_its_gradient_to_the_step(
-    policy: Any, rollouts: list[Rollout], term: str, micro_batch: int
-) -> None:
+def test_further_term_adds_its_gradient(policy: Any, rollouts: list[Rollout], term: str, micro_batch: int) -> None:
     """Beside the gradient of the plain formula over all logits."""
     import mlx.core as mx
     import mlx.nn as nn

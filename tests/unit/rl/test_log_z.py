@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def test_the_head_reads_the_prompt_alone_and_stops_the_gradient_where_it_is_told() -> None:
+def test_log_z_head_reads_the_prompt_alone() -> None:
     mx.random.seed(1)
     head, hidden = LogZHead(8), mx.random.normal((3, 5, 8))
     head.eval()
@@ -49,9 +49,7 @@ def test_the_head_has_three_layers_of_weights() -> None:
 
 
 @pytest.mark.parametrize("detached", [True, False])
-def test_the_gradient_of_log_z_reaches_the_prompts_hidden_states_unless_it_is_detached(
-    reversal: ModuleType, detached: bool
-) -> None:
+def test_log_z_gradient_reaches_hidden_states_unless_detached(reversal: ModuleType, detached: bool) -> None:
     """Beside the plain way: one row at a time, no padding, differentiated whole."""
     policy = reversal.policy(seed=1)
     partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3, detached=detached)
@@ -77,7 +75,7 @@ def test_the_gradient_of_log_z_reaches_the_prompts_hidden_states_unless_it_is_de
                 np.testing.assert_allclose(np.array(found[name][vector]), np.array(value), atol=1e-5)
 
 
-def test_log_z_of_prompts_is_that_of_the_trace(reversal: ModuleType) -> None:
+def test_log_z_of_prompts_equals_the_trace(reversal: ModuleType) -> None:
     policy = reversal.policy(seed=1)
     partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
     tokens = np.array([[1, 2, 8, 3, 4], [1, 2, 3, 4, 8], [5, 8, 1, 8, 0]], dtype=np.int32)
@@ -89,7 +87,7 @@ def test_log_z_of_prompts_is_that_of_the_trace(reversal: ModuleType) -> None:
     assert partition.log_z(policy, []).shape == (0,)
 
 
-def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(reversal: ModuleType) -> None:
+def test_log_z_estimates_outcomes_of_raw_rewards(reversal: ModuleType) -> None:
     from karl_fast.objective import recipe
     from karl_fast.rl import Online
     from karl_fast.rl.setup import estimate_log_z
@@ -112,7 +110,7 @@ def test_log_z_estimates_the_outcome_where_it_is_the_intercept_of_raw_rewards(re
     assert of(overlong_tokens=4) is None
 
 
-def test_a_prompt_passes_once_for_all_of_its_rollouts(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompt_passes_once_for_its_rollouts(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows 0 and 2 have one prompt; the second row has a shorter one that begins alike."""
     policy = reversal.policy(seed=1)
     partition = Partition(policy.body(mx.array([[1]])).shape[-1], learning_rate=0.1, seed=3)
@@ -132,7 +130,7 @@ def test_a_prompt_passes_once_for_all_of_its_rollouts(reversal: ModuleType, monk
         np.testing.assert_allclose(np.array(vector), np.array(sum(part["log_z"][name] for part in parts)), atol=1e-5)
 
 
-def test_the_plan_of_a_round_has_the_prompts_pass_and_the_head(reversal: ModuleType) -> None:
+def test_plan_has_prompt_pass_and_head(reversal: ModuleType) -> None:
     policy = reversal.policy(seed=1)
     size = policy.body(mx.array([[1]])).shape[-1]
     held: Any = Partition(size, learning_rate=0.1, seed=3).head

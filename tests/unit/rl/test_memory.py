@@ -45,7 +45,7 @@ QWEN = {
 """Qwen3-0.6B."""
 
 
-def test_a_limit_that_nothing_fits_into_is_an_error(online: Callable[..., Online]) -> None:
+def test_limit_that_nothing_fits_is_an_error(online: Callable[..., Online]) -> None:
     settings = online(training={"memory_limit": 0.0001})
     with pytest.raises(UsageError, match=r"a round that draws 16 .*, and there are 100\.0 kB") as error:
         rl(settings)
@@ -61,7 +61,7 @@ def test_checkpoints_of_a_policy_without_layers_are_refused(online: Callable[...
     assert not Path(settings.out).exists()
 
 
-def test_a_limit_between_asks_for_a_value_that_fits(online: Callable[..., Online]) -> None:
+def test_tight_limit_asks_for_a_fitting_value(online: Callable[..., Online]) -> None:
     """The value of the hint is taken; the next larger one is refused."""
     settings = online(max_tokens=200, training={"memory_limit": 0.02}, rounds=1)
     with pytest.raises(UsageError) as error:
@@ -77,7 +77,7 @@ def test_a_limit_between_asks_for_a_value_that_fits(online: Callable[..., Online
 PAGE_SIZES = Sizes(4, 256, 8, 512, 4096, 8, 128, turns=False)
 
 
-def test_the_run_of_the_page_fits_a_mac_of_16_gb() -> None:
+def test_run_of_the_page_fits_16_gb() -> None:
     shown = tomllib.loads(re.search(r"```toml\n(# rl\.toml.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1])  # type: ignore[index]
     groups, size, tokens = (shown[name] for name in ("prompts_per_round", "group_size", "max_tokens"))
     sizes = Sizes(shown["micro_batch"], 256, size, tokens, 4096, groups, 128, turns=False)
@@ -169,7 +169,7 @@ def test_drawing_takes_no_more_than_is_planned(groups: int, prompt: int, tokens:
     assert measured <= planned <= 4 * measured
 
 
-def test_an_environment_is_planned_up_to_the_context_that_it_may_fill(online: Callable[..., Online]) -> None:
+def test_environment_is_planned_to_its_longest_context(online: Callable[..., Online]) -> None:
     sizes = Sizes(4, 8, 4, 9, 4096, 4, 5, turns=True)
     assert sizes.tokens == 4096
     assert replace(sizes, turns=False).tokens == 14
@@ -196,7 +196,7 @@ class Echo:
         return 0.0
 
 
-def test_a_micro_batch_is_in_memory_at_a_time() -> None:
+def test_one_micro_batch_is_in_memory() -> None:
     sizes = {"rollouts_in_flight": 256, "max_tokens": 9, "max_context": 99, "groups": 4, "prompt": 5, "turns": False}
     assert Sizes(micro_batch=4, group_size=8, **sizes).learned == 4
     assert Sizes(micro_batch=99, group_size=8, **sizes).learned == 32
@@ -222,7 +222,7 @@ def test_the_plan_counts_the_logits_of_a_reference(direction: str) -> None:
     assert 12 < chunks < IN_FLIGHT_DIVERGENCE
 
 
-def test_a_divergence_needs_the_reference_beside_a_micro_batch() -> None:
+def test_divergence_needs_the_reference_in_memory() -> None:
     plain, beside = (replace(page_run(), divergence=divergence).need(PAGE_SIZES) for divergence in (False, True))
     assert plain.drawing == beside.drawing
     tokens, vocabulary, hidden = 4 * PAGE_SIZES.tokens, QWEN["vocab_size"], QWEN["hidden_size"]

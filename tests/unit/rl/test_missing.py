@@ -98,7 +98,7 @@ def numbers(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("recipe", ONLINE)
-def test_a_rollout_without_a_reward_is_not_learned_from(made: Any, tmp_path: Path, recipe: str) -> None:
+def test_rollout_without_a_reward_is_not_learned(made: Any, tmp_path: Path, recipe: str) -> None:
     rollouts = made("some", recipe=recipe)
     assert all(not one["learned"] for one in rollouts if one["reward"] is None)
     assert any(one["learned"] for one in rollouts)
