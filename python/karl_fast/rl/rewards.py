@@ -170,7 +170,7 @@ def _failure(name: str, reward: NoReward) -> str:
 
 
 def _describe_excess(groups: Sequence[Sequence[Rollout]]) -> list[str]:
-    """Return that weighted sums are no rewards, where some are not."""
+    """Return a warning if some weighted sums are not rewards."""
     wrong = [rollout for group in groups for rollout in group if (rollout.missing or "").startswith(f"{SUM}: ")]
     if not wrong:
         return []
