@@ -1,7 +1,7 @@
 //! Tells the extension module what it was built for and with. No time and no path is among it: the same source and
 //! toolchain give the same bytes.
 
-#![allow(clippy::print_stdout, reason = "it is how a build script speaks to Cargo")]
+#![allow(clippy::print_stdout, reason = "Cargo reads it")]
 
 use std::process::Command;
 

@@ -186,7 +186,7 @@ BAD: list[Any] = [
     (lambda: sampling.draw_with_inclusion(np.zeros(2), -1), "^k is -1, wanted 0 to 2"),
     (lambda: sampling.TopK(2, seed=-1), "^seed is -1, wanted 0 to 2"),
     (lambda: sampling.weighted_reservoir_of([("a", 1.0), ("b", -2.0)], 1), "weight at index 1 is -2"),
-    (lambda: sampling.weighted_reservoir_of([("a", 1.0), "b"], 1), "item at index 1 is no tuple"),
+    (lambda: sampling.weighted_reservoir_of([("a", 1.0), "b"], 1), "item at index 1 is not a tuple"),
     (lambda: sampling.threshold(np.full(3, 1e308), 2), "total of weights at index 1 is inf"),
     (lambda: sampling.draw_var_opt(np.full(3, 1e308), 2), "total of weights at index 1 is inf"),
     (lambda: sampling.TopK(2).update(table(3), np.zeros(2)), "^log_weights has length 2, wanted 3$"),

@@ -48,7 +48,7 @@ class Log:
     Rows are in the order of (hash of the id, hash of the record), independent of the order in files.
     B is the number of records.
 
-    A log is an Arrow table to whatever speaks the PyCapsule protocol: ``polars.DataFrame(log)``,
+    A log is an Arrow table for libraries with the PyCapsule protocol: ``polars.DataFrame(log)``,
     ``pyarrow.table(log)``, ``duckdb.sql("from log")``. Its columns are ``row`` (the row number), ``id_hash`` (16 bytes:
     XXH3-128 of the id), ``ordinal`` (which of the records of one id), ``group``, ``domain``, ``reward`` (null where it
     is missing), ``reward.PATH`` for each component, ``log_weight``, ``partition`` and ``trajectory_hash`` where there

@@ -149,7 +149,7 @@ fn weighed<'py>(
             (item, value)
         }
         None => item.extract().map_err(|_| {
-            ArgumentError::new_err(format!("item at index {index} is no tuple of an item and its weight"))
+            ArgumentError::new_err(format!("item at index {index} is not a tuple of an item and its weight"))
         })?,
     };
     if !(0.0..f64::INFINITY).contains(&value) {

@@ -238,14 +238,14 @@ pub(crate) fn rwr_weights<'py>(
 ///
 /// Args:
 ///     logp_old: of whole candidates under the behaviour policy, float64 or float32. [B]
-///     rewards: float64 or float32; a row with a missing one is no candidate. [B]
+///     rewards: float64 or float32; a row with a missing one is not a candidate. [B]
 ///     group_ids: int64, negative for none, or names in an Arrow column. [B]
 ///     offsets: instead of ids, where each group begins, for groups end to end. [P + 1]
 ///     temperature: above zero. The paper's is 1.
 ///     anchored: whether the target starts from the behaviour policy; without, it is a softmax of utilities alone.
 ///
 /// Returns:
-///     float64; 0 for a row that is no candidate. [B]
+///     float64; 0 for a row that is not a candidate. [B]
 ///
 /// Raises:
 ///     ArgumentError: an infinite reward, a log-probability that is NaN or plus infinity, a temperature not above zero, or

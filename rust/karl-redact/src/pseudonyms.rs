@@ -23,7 +23,7 @@ const DOMAIN: &str = "pseudonym.invalid";
 /// Domains of addresses in documentation.
 const DOCUMENTATION: [&str; 4] = ["example.com", "example.org", "example.net", DOMAIN];
 
-/// Names of users and hosts that are no person's or machine's own, and words of pseudonyms.
+/// Names of users and hosts that belong to no single person or machine, and words of pseudonyms.
 const GENERIC: [&str; 26] = [
     "root",
     "user",

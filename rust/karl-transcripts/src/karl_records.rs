@@ -427,7 +427,7 @@ fn event(call: &ToolCall<'_>, ran: &ExecutedCall<'_>, messages: &[TrajectoryMess
     Value::Object(event)
 }
 
-/// Return the exit status of a command; `None` if it is unknown, or if it is no command.
+/// Return the exit status of a command; `None` if it is unknown, or if it is not a command.
 fn exit_status(name: &str, ran: &ExecutedCall<'_>) -> Option<i64> {
     match ran.success {
         Some(true) if name == BASH => Some(0),

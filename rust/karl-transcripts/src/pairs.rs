@@ -437,11 +437,11 @@ fn words(text: &str) -> String {
 fn prompt(kept: &[Value], left: &[Value]) -> std::result::Result<usize, DropReason> {
     let common = kept.iter().zip(left).take_while(|(one, other)| one == other).count();
     let next = [kept.get(common), left.get(common)];
-    let speaks = |message: Option<&Value>| message.is_some_and(|message| message["role"] == "assistant");
+    let is_answer = |message: Option<&Value>| message.is_some_and(|message| message["role"] == "assistant");
     match next {
         _ if common == 0 => Err(DropReason::RequestChanged),
         [None, _] | [_, None] => Err(DropReason::SameAnswer),
-        _ if next.into_iter().all(speaks) => Ok(common),
+        _ if next.into_iter().all(is_answer) => Ok(common),
         // A tool's results that differ belong to answers that were alike.
         [Some(one), Some(other)] if one["role"] == "tool" && other["role"] == "tool" => kept[..common]
             .iter()

@@ -157,7 +157,7 @@ pub(crate) fn order(raw: Option<&[u8]>) -> Option<Order> {
         let (seconds, nanoseconds) = moment(unescape(raw)?.as_bytes())?;
         return Some(Order::Time(seconds as f64 + f64::from(nanoseconds) * 1e-9));
     }
-    // Adding 0.0 turns -0.0 into 0.0, which is no other order.
+    // Adding 0.0 turns -0.0 into 0.0, which keeps the order.
     let value = number(raw)?.parse::<f64>().ok()? + 0.0;
     value.is_finite().then_some(Order::Number(value))
 }

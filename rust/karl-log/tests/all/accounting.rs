@@ -15,7 +15,7 @@ fn whole() -> String {
     rows.join("\n") + "\n"
 }
 
-/// Reads bytes; a file that is no log is an error by name, and every other is accounted for.
+/// Reads bytes; a file that is not a log is an error by name, and every other is accounted for.
 fn accounted(bytes: &[u8], strict: bool) -> std::result::Result<Option<karl_log::Log>, TestCaseError> {
     let how = if strict { strictly() } else { settings() };
     match try_read(&[bytes], &ReadSettings { threads: 2, ..how }) {

@@ -44,7 +44,7 @@ pub(crate) fn column<'py, T: Element + Cell>(
     name: &str,
     object: &Bound<'py, PyAny>,
 ) -> PyResult<Column<'py, T>> {
-    if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
+    if object.cast::<PyUntypedArray>().is_err() && arrow::has_arrow_interface(object)? {
         let (chunks, kind) = arrow::chunks(name, object)?;
         return Ok(Column::Arrow(numbers(name, &chunks, &kind)?));
     }
@@ -108,7 +108,7 @@ pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Rea
         Err(DTypeError::new_err(format!("{name} {what}, wanted {wanted}")))
     };
     let Ok(array) = object.cast::<PyUntypedArray>() else {
-        if !arrow::speaks(object)? {
+        if !arrow::has_arrow_interface(object)? {
             return match converted(name, object, "float64")? {
                 Some(copy) => column(name, &copy).map(Reals::Double),
                 None => refused(format!("is a {}", object.get_type().name()?)),
@@ -197,7 +197,7 @@ fn numbered(
     object: &Bound<'_, PyAny>,
     number: fn(&[i64]) -> karl_core::error::Result<Groups<'static>>,
 ) -> PyResult<Groups<'static>> {
-    let groups = if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
+    let groups = if object.cast::<PyUntypedArray>().is_err() && arrow::has_arrow_interface(object)? {
         let (chunks, kind) = arrow::chunks(name, object)?;
         if is_text(&kind) {
             let category = category(name, &chunks, &kind)?;
@@ -212,7 +212,7 @@ fn numbered(
     groups.map_err(|error| to_python(error.into()))
 }
 
-/// Return a new array for a kernel that fills all of it: what it holds before is nothing anyone may read. It is
+/// Return a new array for a kernel that fills all of it: it is uninitialised until written. It is
 /// `NumPy` that allocates, for it asks for large pages, and no pass goes into zeros that are written over.
 pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyResult<PyReadwriteArray1<'_, T>> {
     static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

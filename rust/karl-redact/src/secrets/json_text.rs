@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Pass what follows a backslash; half of a surrogate pair is no character.
+    /// Pass what follows a backslash; half of a surrogate pair is not a character.
     fn escape(&mut self) -> Option<()> {
         let letter = self.peek()?;
         self.at += 1;

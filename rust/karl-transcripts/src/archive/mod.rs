@@ -35,7 +35,7 @@ use crate::git::{Snapshot, snapshot};
 ///
 /// # Errors
 /// [`Error::Io`] if the archive cannot be written; [`Error::Taken`] if another collection holds it for more than a
-/// minute; [`Error::Foreign`] for a folder that is no archive; [`Error::Layout`] for a damaged catalogue;
+/// minute; [`Error::Foreign`] for a folder that is not an archive; [`Error::Layout`] for a damaged catalogue;
 /// [`Error::Interrupted`]. What was collected before the error is kept.
 pub fn collect(files: &[AgentFile], archive: &Path, watch: &Watch) -> Result<Collected> {
     std::fs::create_dir_all(archive).map_err(|error| Error::io("make the folder", archive, error))?;

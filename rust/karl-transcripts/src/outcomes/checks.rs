@@ -404,7 +404,7 @@ mod tests {
         for command in changing.into_iter().chain(["git reset --hard HEAD~1", "git cherry-pick 1a2b3c4"]) {
             assert_eq!(tests(&[passed.clone(), (bash(command), "", Some(true))]), None, "{command}");
         }
-        // Prose, another branch and work of others are no edits of what was tested.
+        // Prose, another branch and work of others are not edits of what was tested.
         let keeping = ["git checkout main && git pull", "git pull --rebase", "git stash", "gh pr checkout 1"];
         for command in
             keeping.into_iter().chain(["echo x >> docs/a.md", "rm .git/x.lock", "git checkout -b a"])

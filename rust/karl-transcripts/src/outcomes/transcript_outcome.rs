@@ -39,7 +39,7 @@ const BENCHMARKS: [&str; 3] = ["swe-agent", "atif", "tau-bench"];
 /// Set `verified` from the reward of a benchmark's own log.
 pub(super) fn by_benchmark(trajectory: &Trajectory<'_>, outcome: &mut Outcome) {
     let format = trajectory.source.format.as_deref().unwrap_or_default();
-    // A reward between 0 and 1 is no verdict.
+    // A reward between 0 and 1 is not a verdict.
     let verdict = trajectory.reward.filter(|reward| [0.0, 1.0].contains(reward));
     if let (true, Some(value)) = (BENCHMARKS.contains(&format), verdict) {
         let why = format!("reward of {format} in the log");

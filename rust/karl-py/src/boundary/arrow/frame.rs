@@ -25,7 +25,7 @@ pub(crate) struct LogTable {
 impl LogTable {
     /// Take a table over, and match its rows with those of a log.
     pub(crate) fn new(object: &Bound<'_, PyAny>, log_rows: usize) -> PyResult<Self> {
-        if !super::speaks(object)? {
+        if !super::has_arrow_interface(object)? {
             let kind = object.get_type().name()?;
             let message = format!("frame is a {kind}, wanted a table with __arrow_c_stream__");
             return Err(DTypeError::new_err(message));

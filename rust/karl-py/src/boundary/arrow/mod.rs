@@ -23,7 +23,7 @@ use crate::boundary::error::{LayoutError, LogError};
 use crate::boundary::release_gil::enter;
 
 /// Return whether an object has one of the two methods of the Arrow `PyCapsule` interface.
-pub(crate) fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub(crate) fn has_arrow_interface(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.hasattr("__arrow_c_array__")? || object.hasattr("__arrow_c_stream__")?)
 }
 

@@ -260,7 +260,7 @@ fn root(row: &Row, rows: &[Row], places: &HashMap<u64, usize>) -> u64 {
 
 /// Return which lines of a thread are on the branch of its last message; reverted ones are not.
 pub(super) fn live(rows: &[Row]) -> Vec<bool> {
-    branch(rows, rows.iter().rposition(speaks))
+    branch(rows, rows.iter().rposition(is_turn))
 }
 
 /// Return the branches of a thread that were left: for each, which lines are on it. A line beside the branch that
@@ -270,11 +270,11 @@ pub(super) fn abandoned(rows: &[Row], live: &[bool]) -> Vec<Vec<bool>> {
     let answers = |at: &usize| rows[*at].kind == LineKind::Assistant && rows[*at].left_out.is_none();
     let (mut seen, mut found) = (live.to_vec(), Vec::new());
     for last in (0..rows.len()).rev() {
-        if seen[last] || !speaks(&rows[last]) {
+        if seen[last] || !is_turn(&rows[last]) {
             continue;
         }
         let on = branch(rows, Some(last));
-        let mut new = (0..rows.len()).filter(|&at| on[at] && !seen[at] && speaks(&rows[at]));
+        let mut new = (0..rows.len()).filter(|&at| on[at] && !seen[at] && is_turn(&rows[at]));
         let is_of_user = new.clone().next().is_some_and(|at| rows[at].kind != LineKind::Assistant);
         if is_of_user && new.any(|at| answers(&at)) {
             found.push(on.clone());
@@ -285,7 +285,7 @@ pub(super) fn abandoned(rows: &[Row], live: &[bool]) -> Vec<Vec<bool>> {
     found
 }
 
-fn speaks(row: &Row) -> bool {
+fn is_turn(row: &Row) -> bool {
     matches!(row.kind, LineKind::User | LineKind::Assistant | LineKind::Queued)
 }
 
@@ -316,7 +316,7 @@ fn branch(rows: &[Row], last: Option<usize>) -> Vec<bool> {
     let mut before = last.is_some();
     for (row, live) in rows.iter().zip(&mut live) {
         *live |= messages.contains(&row.message) || (row.kind == LineKind::Floating && before);
-        before = if speaks(row) { *live } else { before };
+        before = if is_turn(row) { *live } else { before };
     }
     live
 }
@@ -345,7 +345,7 @@ impl<'r> Parents<'r> {
             compactions.push(count);
             said.push(last);
             count += usize::from(row.kind == LineKind::Boundary);
-            last = if speaks(row) { Some(at) } else { last };
+            last = if is_turn(row) { Some(at) } else { last };
         }
         let places = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
         Self { rows, places, compactions, said }
@@ -427,9 +427,9 @@ pub(super) fn kin(sessions: &[Vec<Row>], origins: &Origins) -> Vec<Kin> {
 
 /// Return the ids of a session's messages; of a copy, that of the first line of which it is a copy of a copy.
 fn messages(rows: &[Row], origins: &Origins) -> impl Iterator<Item = u64> {
-    let speaks =
+    let is_message =
         |row: &&Row| matches!(row.kind, LineKind::User | LineKind::Assistant) && row.left_out.is_none();
-    rows.iter().filter(speaks).map(|row| first(row.id, origins))
+    rows.iter().filter(is_message).map(|row| first(row.id, origins))
 }
 
 fn first(mut id: u64, origins: &Origins) -> u64 {

@@ -256,7 +256,7 @@ fn kind_of(kind: &[u8], named: bool, offers_tools: bool) -> LineKind {
 }
 
 /// Return the parent of a line: after a compaction the logical one; if that is missing, the order of the file
-/// decides. A line that begins anew is no root if the tool wrote it.
+/// decides. A line that begins anew is not a root if the tool wrote it.
 fn parent(parent: Option<&[u8]>, logical: Option<&[u8]>, is_of_tool: bool) -> ParentLine {
     let id = |raw: Option<&[u8]>| raw.map(inside).filter(|id| !id.is_empty()).map(hash);
     match (id(parent).or_else(|| id(logical)), parent) {

@@ -147,7 +147,7 @@ pub(in crate::outcomes) fn targets(words: &[&str]) -> Vec<Target> {
             vec![sure(Component::Tests)]
         }
         _ if SEVERAL.contains(&program) => unique(names.iter().filter_map(|name| by_name(name))),
-        // `yarn workspace NAME test`: the name of a folder is no target.
+        // `yarn workspace NAME test`: the name of a folder is not a target.
         ["workspace", _, ..] => unique(names.iter().skip(2).take(2).filter_map(|name| by_name(name))),
         _ => unique(names.iter().take(1).filter_map(|name| by_name(name))),
     }

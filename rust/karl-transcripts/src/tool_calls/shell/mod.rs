@@ -12,7 +12,7 @@ pub(crate) use self::writes::{TreeChange, shell_edits, tree_change};
 /// Keys of a command in the arguments of a shell tool.
 const KEYS: [&str; 4] = ["command", "cmd", "script", "commands"];
 
-/// Return the command text of a shell call; `None` if it is no shell call. Codex has a list of words, mostly
+/// Return the command text of a shell call; `None` if it is not a shell call. Codex has a list of words, mostly
 /// `["bash", "-lc", "text"]`.
 pub(crate) fn command(arguments: &Value) -> Option<String> {
     let command = KEYS.iter().find_map(|key| arguments.get(key))?;

@@ -7,7 +7,7 @@ use crate::tool_calls::edits::{EditedFile, patch_edits};
 /// Commands that change the files they name.
 const CHANGING: [&str; 5] = ["mv", "cp", "patch", "truncate", "rsync"];
 
-/// Change of a working tree by git that is no edit of the session.
+/// Change of a working tree by git that is not an edit of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TreeChange {
     /// Another branch or commit, by its name.
