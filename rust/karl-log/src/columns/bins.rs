@@ -1,5 +1,8 @@
 //! Bins of rows, filled by each reading thread.
 
+use bytemuck::{Pod, Zeroable};
+
+use super::chunked_vec::ChunkedVec;
 use super::place::{Locations, PackedPlace};
 use crate::intern::{CachedInterner, NONE, NameBatch, SharedInterner};
 
@@ -36,7 +39,7 @@ pub(super) const BIN_BITS: u32 = 5;
 
 /// Columns that nearly every record has besides its id; the rest is in [`OptionalColumns`] and in
 /// [`Locations`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct BinRow {
     pub(super) reward: f64,
@@ -49,16 +52,16 @@ pub(super) struct BinRow {
 #[derive(Debug, Default)]
 pub(super) struct OptionalColumns {
     /// Components of the reward after the first.
-    pub(super) components: Vec<Vec<f64>>,
-    pub(super) domain: Vec<u32>,
-    pub(super) partition: Vec<u32>,
-    pub(super) fingerprint: Vec<u128>,
+    pub(super) components: Vec<ChunkedVec<f64>>,
+    pub(super) domain: ChunkedVec<u32>,
+    pub(super) partition: ChunkedVec<u32>,
+    pub(super) fingerprint: ChunkedVec<u128>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Bin {
-    pub(super) ids: Vec<u128>,
-    pub(super) rows: Vec<BinRow>,
+    pub(super) ids: ChunkedVec<u128>,
+    pub(super) rows: ChunkedVec<BinRow>,
     pub(super) extras: OptionalColumns,
 }
 
@@ -102,7 +105,7 @@ impl<'v> RowBins<'v> {
     /// Create empty bins for so many components of the reward.
     pub(crate) fn new(components: usize, vocabulary: &'v NameTables) -> Self {
         let extras = || OptionalColumns {
-            components: vec![Vec::new(); components.saturating_sub(1)],
+            components: vec![ChunkedVec::default(); components.saturating_sub(1)],
             ..OptionalColumns::default()
         };
         let bin = || Bin { extras: extras(), ..Bin::default() };
@@ -176,7 +179,7 @@ impl PendingGroups {
 /// Add a row's code after `before` rows; a column starts at its first name, so a column without names is
 /// empty.
 #[inline]
-fn add(column: &mut Vec<u32>, before: usize, code: u32) {
+fn add(column: &mut ChunkedVec<u32>, before: usize, code: u32) {
     if code != NONE || !column.is_empty() {
         (column.len()..before).for_each(|_| column.push(NONE));
         column.push(code);

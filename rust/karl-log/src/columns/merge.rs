@@ -2,6 +2,7 @@
 
 use super::bins::{BIN_BITS, Bin, BinPart, NameTables, ThreadRows};
 use super::category::Category;
+use super::chunked_vec::ChunkedVec;
 use super::place::{RowLocations, starts};
 use crate::intern::{NONE, Renumbering};
 use crate::parallel::map;
@@ -144,7 +145,7 @@ impl<'a> ColumnSlices<'a> {
 
     fn scatter(&mut self, part: &BinPart<'_>, ranks: &[u32], renumberings: &Renumberings) {
         let Bin { ids, rows, extras } = &part.bin;
-        scatter(self.ids, ranks, ids.iter().copied());
+        scatter(self.ids, ranks, ids.iter());
         scatter(self.record, ranks, rows.iter().map(|row| part.first + row.record));
         scatter(self.group, ranks, rows.iter().map(|row| renumberings.group.code(row.group)));
         let mut components = self.components.iter_mut();
@@ -153,17 +154,17 @@ impl<'a> ColumnSlices<'a> {
             .into_iter()
             .for_each(|column| scatter(column, ranks, rows.iter().map(|row| row.reward)));
         for (column, component) in components.zip(&extras.components) {
-            scatter(column, ranks, component.iter().copied());
+            scatter(column, ranks, component.iter());
         }
         scatter(self.domain, ranks, renumber(&extras.domain, &renumberings.domain));
         scatter(self.partition, ranks, renumber(&extras.partition, &renumberings.partition));
-        scatter(self.fingerprints, ranks, extras.fingerprint.iter().copied());
+        scatter(self.fingerprints, ranks, extras.fingerprint.iter());
     }
 }
 
 /// Iterate over the renumbered codes of a column; rows after its end have none.
-fn renumber<'a>(column: &'a [u32], renumbering: &'a Renumbering) -> impl Iterator<Item = u32> {
-    column.iter().map(|&code| renumbering.code(code)).chain(std::iter::repeat(NONE))
+fn renumber<'a>(column: &'a ChunkedVec<u32>, renumbering: &'a Renumbering) -> impl Iterator<Item = u32> {
+    column.iter().map(|code| renumbering.code(code)).chain(std::iter::repeat(NONE))
 }
 
 /// Write each value at its rank; nothing to an absent column.
@@ -178,7 +179,7 @@ fn scatter<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) 
 /// their place makes the order independent of threads.
 fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
     let ids = parts.iter().flat_map(|part| part.bin.ids.iter());
-    let mut keys: Vec<u64> = (0..).zip(ids).map(|(row, &id)| key(id, row)).collect();
+    let mut keys: Vec<u64> = (0..).zip(ids).map(|(row, id)| key(id, row)).collect();
     keys.sort_unstable();
     let alike = |&a: &u64, &b: &u64| a >> u32::BITS == b >> u32::BITS;
     let starts = starts(parts.iter().map(|part| part.bin.ids.len()));

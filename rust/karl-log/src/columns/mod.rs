@@ -3,10 +3,11 @@
 //! Each reading thread distributes its rows over bins by the first bits of their id. Ids are hashes, so the
 //! bins are even, and the order of all rows is the order of the bins and within each that of (id, digest):
 //! every bin is sorted alone (`merge`), by any free thread. A bin is freed as its rows are written to
-//! columns, so that the log is never in memory twice.
+//! columns, so that the log is never in memory twice (`chunked_vec`).
 
 mod bins;
 pub mod category;
+mod chunked_vec;
 mod merge;
 mod place;
 

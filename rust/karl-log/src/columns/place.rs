@@ -1,5 +1,9 @@
 //! Place of a record in its file, and of the records of all rows.
 
+use bytemuck::{Pod, Zeroable};
+
+use super::chunked_vec::ChunkedVec;
+
 /// Number of bits for the offset: 16 TiB per file, and a million files.
 const OFFSET_BITS: u32 = 44;
 
@@ -15,7 +19,7 @@ pub struct Place {
 }
 
 /// File and offset in one word, which sorts as they do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct PackedPlace(pub(crate) u64);
 
@@ -42,7 +46,7 @@ impl PackedPlace {
 
 /// Location of one record and hash of its bytes. Side by side, because they are read together and so miss the
 /// cache once; packed, because there are millions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, packed(4))]
 struct Location {
     spot: PackedPlace,
@@ -52,7 +56,7 @@ struct Location {
 
 /// Records of one thread, in reading order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Locations(Vec<Location>);
+pub(crate) struct Locations(ChunkedVec<Location>);
 
 impl Locations {
     /// Add a record; return its number.
@@ -102,7 +106,7 @@ impl RowLocations {
     fn record(&self, row: usize) -> Option<Location> {
         let number = *self.order.get(row)?;
         let part = self.starts.partition_point(|&start| start <= number).checked_sub(1)?;
-        self.parts[part].0.get((number - self.starts[part]) as usize).copied()
+        self.parts[part].0.get((number - self.starts[part]) as usize)
     }
 
     /// Return the place of a row's record; `None` for a row out of range.
