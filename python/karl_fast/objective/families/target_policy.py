@@ -35,7 +35,7 @@ class CandidateTarget(Point, ABC):
 
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_], logp_old: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities; 0 for rows that are not candidates. ``logp_old`` is of whole candidates. [B] -> [B]"""
+        """Return the probabilities; 0 for rows that are not candidates. ``logp_old`` is of whole ones. [B] -> [B]"""
 
 
 @dataclass(frozen=True)
