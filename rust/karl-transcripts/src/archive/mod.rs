@@ -103,7 +103,7 @@ impl<'a> Collector<'a> {
     /// Collect what is new in a file. One that cannot be read is counted.
     ///
     /// # Errors
-    /// As [`collect`](collect).
+    /// As [`collect`].
     fn collect(&mut self, file: &AgentFile) -> Result<()> {
         self.report.files += 1;
         match self.add_with_retries(file) {

@@ -151,7 +151,7 @@ pub struct TurnRule {
     pub name: &'static str,
     /// Verdict on the turns that it matches.
     pub verdict: Verdict,
-    /// True if [`judge`](judge) uses it. A rule is on if it matches at least five of the labelled turns,
+    /// True if [`judge`] uses it. A rule is on if it matches at least five of the labelled turns,
     /// and is right on at least 0.8 of them.
     pub on: bool,
     scope: PatternScope,
