@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "Compare two data sets side by side.",
     "convert": "Convert transcripts of agents to trajectories.",
     "cycle": "Run the steps of a project whose inputs have changed, from transcripts to the adapter in use.",
+    "doctor": "Check karl-fast on this machine, and report speeds, memory and failures for an issue.",
     "eval": "Evaluate a model or an adapter by its held-out loss, or by the rewards of its rollouts.",
     "inspect": "Look at logs before sampling.",
     "outcomes": "Find the outcome of the work in trajectories, from evidence.",
