@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 from pathlib import Path
 
@@ -33,6 +34,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(folder in item.path.parents for folder in folders):
             item.add_marker("mlx")
+
+
+@pytest.fixture(scope="session")
+def metal() -> None:
+    """For the tests with the marker `mac`: a GPU of Apple silicon that MLX uses."""
+    if (platform.system(), platform.machine()) != ("Darwin", "arm64"):
+        pytest.skip(f"needs Apple silicon, and this is {platform.system()} {platform.machine()}")
+    import mlx.core as mx
+
+    if not mx.metal.is_available():
+        pytest.skip("needs a GPU, and Metal is not available in this process")
 
 
 @pytest.fixture(scope="session")

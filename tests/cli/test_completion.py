@@ -38,6 +38,7 @@ COMMANDS = [
     "compare",
     "convert",
     "cycle",
+    "doctor",
     "eval",
     "inspect",
     "outcomes",

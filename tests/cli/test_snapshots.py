@@ -44,6 +44,7 @@ CASES = {
     "train-help": "train --help",
     "eval-help": "eval --help",
     "cycle-help": "cycle --help",
+    "doctor-help": "doctor --help",
     "convert-help": "convert --help",
     "convert": "convert claude-code -o out.jsonl && convert claude-code -o out.jsonl && convert nowhere -o b.jsonl",
     "convert-no-output": "convert claude-code",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
 COLUMNS = 80
 NONE = "-"
 
+UNITS = re.compile(r"(\d) (s|min|h|bytes|kB|MB|GB|million)\b")
+
 MOST_LINES = 30
 """Last lines of a traceback that are shown; the JSON has all that were kept."""
 
 SMALLEST_DIFFERENCE = 1e-4
-"""Relative difference of a kernel that is shown with its name."""
+"""Relative difference of a kernel up to which it is that of rounding, and not shown."""
 
 
 def describe_report(report: dict[str, Any]) -> str:
@@ -139,14 +142,18 @@ def _kernels(results: dict[str, Any]) -> Iterator[str]:
     operations = (results.get("kernels") or {}).get("operations") or {}
     if not operations:
         return
-    right = {name: row for name, row in operations.items() if "error" not in row}
-    worst = max(right, key=lambda name: right[name]["difference"], default=None)
-    where = "on the GPU beside the CPU" if (results.get("mlx") or {}).get("metal") else "on the CPU alone, no GPU"
-    most = f"; largest relative difference {right[worst]['difference']:.1g} ({worst})" if worst else ""
-    yield from _wrap(f"**Kernels** {where}: {len(right)} of {len(operations)} ran{most}.")
-    far = {name: row["difference"] for name, row in right.items() if row["difference"] > SMALLEST_DIFFERENCE}
-    if len(far) > 1:
-        yield from _wrap(f"Above {SMALLEST_DIFFERENCE:g}: {', '.join(f'{name} {far[name]:.1g}' for name in far)}.")
+    right = {name: row["difference"] for name, row in operations.items() if "error" not in row}
+    count = f"{len(right)} of {len(operations)} ran"
+    if not (results.get("mlx") or {}).get("metal"):
+        yield from _wrap(f"**Kernels** on the CPU, as there is no GPU: {count}.")
+        return
+    far = [f"{name} {value:.1g}" for name, value in right.items() if value > SMALLEST_DIFFERENCE]
+    most = (
+        f"relative differences above {SMALLEST_DIFFERENCE:g}: {', '.join(far)}"
+        if far
+        else f"no relative difference above {SMALLEST_DIFFERENCE:g}"
+    )
+    yield from _wrap(f"**Kernels** on the GPU beside the CPU: {count}; {most}.")
 
 
 def _training(results: dict[str, Any]) -> Iterator[str]:
@@ -155,7 +162,7 @@ def _training(results: dict[str, Any]) -> Iterator[str]:
         return
     yield "## Training: one step of LoRA, one row"
     yield ""
-    head = ("tokens", "planned", "peak", "of plan", "tokens/s", "mlx_lm peak", "mlx_lm tokens/s")
+    head = ("tokens", "planned", "peak", "of plan", "tokens/s", "mlx_lm: peak", "tokens/s")
     yield from _table(head, [_step(length, ours, theirs) for length in sorted(ours | theirs)])
     skips = [
         f"{length:,} tokens by {who}: {rows[length]['skipped']}"
@@ -167,6 +174,8 @@ def _training(results: dict[str, Any]) -> Iterator[str]:
         f"{length:,} tokens in {row['segment_tokens']:,}" for length, row in ours.items() if "segment_tokens" in row
     ]
     notes = [f"Not made: {'; '.join(skips)}."] if skips else []
+    first = [f"{rows[min(rows)]['loss']:.4f}" for rows in (ours, theirs) if rows and "loss" in rows[min(rows)]]
+    notes += [f"Loss before the first step: {', by mlx_lm '.join(first)}."] if len(first) > 1 else []
     notes += [f"In segments: {', '.join(segments)}."] if segments else []
     if notes:
         yield ""
@@ -195,11 +204,13 @@ def _rollouts(results: dict[str, Any]) -> Iterator[str]:
     sides = {"karl-fast": results.get("rollouts") or {}, "mlx_lm": results.get("rollouts by mlx_lm") or {}}
     if not any(sides.values()):
         return
-    count, tokens = next((side["rollouts"], side["tokens"]) for side in sides.values() if side)
-    yield f"## {count} rollouts of {tokens} tokens"
+    yield f"## {next(side['rollouts'] for side in sides.values() if side)} rollouts"
     yield ""
-    rows = [(name, _speed(side), _memory(side.get("peak_bytes"))) for name, side in sides.items()]
-    yield from _table(("", "tokens/s", "peak"), rows)
+    rows = [
+        (name, f"{side.get('tokens', NONE)}", _speed(side), _memory(side.get("peak_bytes")))
+        for name, side in sides.items()
+    ]
+    yield from _table(("", "tokens each", "tokens/s", "peak"), rows)
     if "texts" in (both := sides["mlx_lm"]):
         yield ""
         yield from _wrap(
@@ -248,4 +259,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
 
 
 def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(text, COLUMNS, break_on_hyphens=False)
+    """Wrap a text between words, but not between a number and its unit."""
+    joined = UNITS.sub("\\1\N{NO-BREAK SPACE}\\2", text)
+    lines = textwrap.wrap(joined, COLUMNS, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
     from karl_fast.doctor import Job, Save
 
+    Generate = Callable[[int, float], list[list[int]]]
+
 GREEDY = "greedy.json"
 """File with the likeliest tokens of karl-fast, for the comparison."""
 
 MARGIN = 10.0
 """Seconds that a check leaves of its time."""
 
-TRIAL = 2
-"""Tokens of each rollout in the first run, which compiles kernels and tells how many there is time for."""
+SHORT, LONG = 2, 6
+"""Tokens of each rollout in two runs that tell how many there is time for."""
 
 QUESTIONS = (
     "What is {a} times {b}?",
@@ -53,7 +55,7 @@ def check_rollouts(job: Job, save: Save) -> dict[str, Any]:
         turns = generate_turns(policy, contexts, budgets, temperature=temperature, rows=len(contexts), seed=1)
         return [turn.tokens.tolist() for turn in turns]
 
-    result, greedy = _measure(job, save, generate)
+    result, greedy = _measure(job, save, generate, job.sizes.tokens)
     Path(job.folder, GREEDY).write_text(json.dumps(greedy), encoding="utf-8")
     return result | {"prompt_tokens": sum(map(len, contexts))}
 
@@ -82,16 +84,16 @@ def check_mlx_lm(job: Job, save: Save) -> dict[str, Any]:
         generator.close()
         return list(turns.values())
 
-    result, greedy = _measure(job, save, generate)
     file = Path(job.folder, GREEDY)
-    if file.is_file():
-        result |= compare_texts(json.loads(file.read_text("utf-8")), greedy, loaded)
-    return result
+    ours: list[list[int]] = json.loads(file.read_text("utf-8")) if file.is_file() else []
+    result, greedy = _measure(job, save, generate, len(ours[0]) if ours else job.sizes.tokens)
+    return result | (compare_texts(ours, greedy, loaded) if ours else {})
 
 
 def compare_texts(ours: list[list[int]], theirs: list[list[int]], loaded: Any) -> dict[str, Any]:
     """Return how many rollouts have the same text, and how many tokens are the same until the first that is not."""
-    pairs = [[_before_end(tokens, loaded.ends) for tokens in pair] for pair in zip(ours, theirs, strict=True)]
+    length = min(len(ours[0]), len(theirs[0]))
+    pairs = [[_before_end(tokens[:length], loaded.ends) for tokens in pair] for pair in zip(ours, theirs, strict=True)]
     equal = [loaded.tokenizer.decode(first) == loaded.tokenizer.decode(second) for first, second in pairs]
     same = [_common_prefix(first, second) for first, second in pairs]
     return {
@@ -102,19 +104,16 @@ def compare_texts(ours: list[list[int]], theirs: list[list[int]], loaded: Any) -
     }
 
 
-def _measure(
-    job: Job, save: Save, generate: Callable[[int, float], list[list[int]]]
-) -> tuple[dict[str, Any], list[list[int]]]:
-    """Return speed and peak memory of drawn rollouts, and the likeliest tokens of each."""
+def _measure(job: Job, save: Save, generate: Generate, most: int) -> tuple[dict[str, Any], list[list[int]]]:
+    """Return speed and peak memory of rollouts of up to `most` tokens, and the likeliest tokens of each."""
     import mlx.core as mx
 
     end = time.monotonic() + job.seconds - MARGIN
-    generate(TRIAL, 1.0)
-    start = time.perf_counter()
-    generate(TRIAL, 1.0)
-    slowest = (time.perf_counter() - start) / TRIAL  # with the prompts, so that it is rather too much
-    fitting = int((end - time.monotonic()) / 2 / max(slowest, 1e-6))
-    tokens = max(TRIAL, min(job.sizes.tokens, fitting))
+    generate(SHORT, 1.0)  # which compiles kernels
+    short, long = (_timed(generate, tokens) for tokens in (SHORT, LONG))
+    step = max(1e-6, (long - short) / (LONG - SHORT))
+    fitting = LONG + int(((end - time.monotonic()) / 2 - long) / step)
+    tokens = max(SHORT, min(most, fitting))
     mx.clear_cache()
     mx.reset_peak_memory()
     start = time.perf_counter()
@@ -129,6 +128,12 @@ def _measure(
     }
     save(result)
     return result, generate(tokens, 0.0)
+
+
+def _timed(generate: Generate, tokens: int) -> float:
+    start = time.perf_counter()
+    generate(tokens, 1.0)
+    return time.perf_counter() - start
 
 
 def _contexts(job: Job, policy: Any, tokenizer: Any) -> list[list[int]]:
