@@ -132,7 +132,7 @@ def test_a_report_is_not_replaced_unasked_and_that_is_known_before_the_work(tmp_
     assert "**log** skipped: no time was left." in (tmp_path / "report.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("budget", ["0", "-3", "nan"])
+@pytest.mark.parametrize("budget", ["0", "-3", "nan", "inf"])
 def test_a_budget_is_above_zero(tmp_path: Path, budget: str) -> None:
     done = doctor(tmp_path, "--budget", budget, timeout=20)
     assert done.returncode == 2

@@ -42,8 +42,11 @@ LEAST_SECONDS = 5.0
 GRACE_SECONDS = 2.0
 """Seconds from the stack that a check prints when its time is up to its end from outside."""
 
-LINES_KEPT = 20
-"""Last lines of what a check that failed wrote to stderr."""
+FIRST_LINES, LAST_LINES = 8, 22
+"""Lines kept of what a process that was ended wrote to stderr: the message of MLX, and the stack of the main thread."""
+
+TEXTS = ("reason", "traceback", "error")
+"""Keys of an outcome with texts that are not of the doctor itself."""
 
 COMMAND = [sys.executable, "-P", "-m", "karl_fast.doctor.child"]
 """This installation; without the working directory in the path, whose files could have the names of modules."""
@@ -207,22 +210,37 @@ def _run_check(check: Check, job: Job, private: PrivateWords) -> Outcome:
     start = time.monotonic()
     order, answer = (Path(job.folder, f"{check.name}-{part}.json") for part in ("job", "outcome"))
     order.write_text(json.dumps(asdict(job) | {"function": check.function, "answer": str(answer)}), encoding="utf-8")
-    code, stderr = _call(order, job)
+    # What the check of the model has downloaded is there for the others.
+    offline = job.model is None or Path(job.model).is_dir() or check.needs is not None
+    code, stderr = _call(order, job, offline=offline)
     outcome = _read_outcome(check, answer)
     outcome.seconds = round(time.monotonic() - start, 2)
     if code != 0:
-        outcome.status, outcome.reason = FAILED, _describe_end(code, job.seconds)
-        outcome.traceback = "\n".join(stderr.splitlines()[-LINES_KEPT:])
-    if outcome.status == FAILED:
-        outcome.traceback = private.replace(outcome.traceback or "")
-    outcome.reason = outcome.reason and private.replace(outcome.reason)
-    return outcome
+        late = code is None or outcome.seconds >= job.seconds - GRACE_SECONDS
+        outcome.status, outcome.reason = FAILED, _describe_end(code, job.seconds if late else None)
+        outcome.traceback = _shorten(stderr)
+    return replace(outcome, **_without_private(private, asdict(outcome)))
 
 
-def _call(order: Path, job: Job) -> tuple[int | None, str]:
+def _shorten(stderr: str) -> str:
+    # The names of a hundred modules, which Python writes after a stack.
+    lines = [line for line in stderr.splitlines() if not line.startswith("Extension modules:")]
+    if len(lines) > FIRST_LINES + LAST_LINES:
+        lines = [*lines[:FIRST_LINES], "...", *lines[-LAST_LINES:]]
+    return "\n".join(lines)
+
+
+def _without_private(private: PrivateWords, value: Any, key: str = "") -> Any:
+    """Return an outcome whose texts by others, which may be anything, have no private words."""
+    if isinstance(value, dict):
+        return {name: _without_private(private, inner, name) for name, inner in value.items()}
+    return private.replace(value) if key in TEXTS and isinstance(value, str) else value
+
+
+def _call(order: Path, job: Job, *, offline: bool) -> tuple[int | None, str]:
     """Return the exit code of a check, None if it was ended, and what it wrote to stderr."""
     environment = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_TELEMETRY": "1", "PYTHONUNBUFFERED": "1"}
-    if job.model is None or Path(job.model).is_dir():  # nothing of it is on the hub
+    if offline:
         environment |= {"HF_HUB_OFFLINE": "1"}
     with tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(
@@ -252,12 +270,8 @@ def _read_outcome(check: Check, answer: Path) -> Outcome:
         return Outcome(check.name, FAILED)
 
 
-def _describe_end(code: int | None, seconds: float) -> str:
-    """Return why a process without an outcome ended."""
-    if code is None or code == TIME_IS_UP:
+def _describe_end(code: int | None, seconds: float | None) -> str:
+    """Return why a process without an outcome ended; `seconds` if its time was up."""
+    if code is None or seconds is not None:
         return f"not done in {seconds:.0f} s"
     return f"the process ended by signal {-code}" if code < 0 else f"the process ended with exit code {code}"
-
-
-TIME_IS_UP = 1
-"""Exit code of `faulthandler.dump_traceback_later`, by which a process prints its stack and ends."""

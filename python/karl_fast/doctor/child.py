@@ -44,7 +44,7 @@ def main(order: str) -> None:
         write(status=SKIPPED, result=result, reason=str(error))
     except MissingExtraError as error:
         write(status=NOT_INSTALLED, result=result, reason=str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # models of mlx-lm that miss a package exit
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         write(status=FAILED, result=result, reason=reason, traceback=traceback.format_exc())
     faulthandler.cancel_dump_traceback_later()

@@ -121,7 +121,7 @@ def operations() -> dict[str, tuple[Operation, Operation]]:
         pairs["mx.fast.metal_kernel"] = partial(_metal_kernel, x), lambda: [mx.exp(x)]
         arrays = _gates(normal, 128)
         pairs["gated delta of mlx-lm"] = partial(_kernel_of_mlx_lm, arrays), lambda: [gated_delta(*arrays)[0]]
-    if mx.metal.is_available() or shutil.which("g++"):
+    if mx.default_device().type == mx.DeviceType.gpu or shutil.which("g++"):
         compiled = mx.compile(_fused)
         pairs["mx.compile"] = lambda: [compiled(x)], lambda: [_fused(x)]
     return pairs

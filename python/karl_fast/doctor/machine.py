@@ -65,6 +65,7 @@ def describe_device(job: Job, save: Save) -> dict[str, Any]:
         **{name: info[name] for name in DEVICE_FACTS if name in info},
         "plan_limit_bytes": limit_bytes(Training()),
         "wired_limit_bytes": _wired_limit() if metal else None,
+        "environment": {name: value[:20] for name, value in sorted(os.environ.items()) if name.startswith("MLX_")},
         "system_wired_limit_mb": _number(_sysctl("iogpu.wired_limit_mb")),
     }
 

@@ -64,7 +64,7 @@ def load_model(job: Job) -> Loaded:
     from karl_fast.modeling.load import load
     from karl_fast.train.settings import GB, Training
 
-    if not mx.metal.is_available():
+    if mx.default_device().type != mx.DeviceType.gpu:
         mx.disable_compile()
     mx.set_cache_limit(int(Training().cache_limit * GB))  # as in a run
     return load(job.model or str(Path(job.folder, FOLDER)))
@@ -97,7 +97,7 @@ def write_model(folder: Path, sizes: Sizes) -> None:
     mx.random.seed(0)
     arguments: Any = qwen3.ModelArgs
     model: Any = qwen3.Model(arguments.from_dict(config))
-    if mx.metal.is_available():
+    if mx.default_device().type == mx.DeviceType.gpu:
         model.set_dtype(mx.bfloat16)
     mx.save_safetensors(str(folder / "model.safetensors"), flatten_tree(model.parameters()), {"format": "mlx"})
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -18,7 +18,7 @@ NONE = "-"
 
 UNITS = re.compile(r"(\d) (s|min|h|bytes|kB|MB|GB|million)\b")
 
-MOST_LINES = 30
+MOST_LINES = 31
 """Last lines of a traceback that are shown; the JSON has all that were kept."""
 
 SMALLEST_DIFFERENCE = 1e-4
@@ -72,6 +72,8 @@ def _machine(results: dict[str, Any]) -> Iterator[str]:
         rows.append(("plans stay within", in_gigabytes(device["plan_limit_bytes"])))
         if device["metal"]:
             rows.append(("wired limit", _wired(device)))
+        if device["environment"]:
+            rows.append(("environment", ", ".join(f"{name}={value}" for name, value in device["environment"].items())))
     if rows:
         width = max(len(name) for name, _ in rows)
         yield "```text"
@@ -144,7 +146,7 @@ def _kernels(results: dict[str, Any]) -> Iterator[str]:
         return
     right = {name: row["difference"] for name, row in operations.items() if "error" not in row}
     count = f"{len(right)} of {len(operations)} ran"
-    if not (results.get("mlx") or {}).get("metal"):
+    if (results.get("mlx") or {}).get("device") != "gpu":
         yield from _wrap(f"**Kernels** on the CPU, as there is no GPU: {count}.")
         return
     far = [f"{name} {value:.1g}" for name, value in right.items() if value > SMALLEST_DIFFERENCE]
@@ -228,13 +230,15 @@ def _problem(check: dict[str, Any]) -> Iterator[str]:
     yield f"## {check['name']} failed after {check['seconds']:.1f} s"
     yield ""
     yield from _wrap(check["reason"] or "")
-    if check["traceback"]:
-        yield ""
-        # A fence longer than any in the text, which may be anything.
-        fence = "`" * 3
-        while fence in check["traceback"]:
-            fence += "`"
-        yield from [f"{fence}text", *check["traceback"].splitlines()[-MOST_LINES:], fence]
+    operations = check["result"].get("operations", {}).values()
+    for text in [*(row.get("traceback") for row in operations), check["traceback"]]:
+        if text:
+            yield ""
+            # A fence longer than any in the text, which may be anything.
+            fence = "`" * 3
+            while fence in text:
+                fence += "`"
+            yield from [f"{fence}text", *text.splitlines()[-MOST_LINES:], fence]
 
 
 def _memory(size: int | None) -> str:

@@ -23,6 +23,18 @@ def raising(job: Job, save: Save) -> dict[str, Any]:
     raise ValueError(f"no file {Path.home()}/secret/log.jsonl of {os.environ['USER']}")
 
 
+def raising_inside(job: Job, save: Save) -> dict[str, Any]:
+    return {"operations": {"rope": {"error": f"in {Path.home()}", "traceback": f"by {os.environ['USER']}"}}}
+
+
+def exiting(job: Job, save: Save) -> dict[str, Any]:
+    raise SystemExit("needs ai2-olmo")
+
+
+def ending(job: Job, save: Save) -> dict[str, Any]:
+    os._exit(1)
+
+
 def aborting(job: Job, save: Save) -> dict[str, Any]:
     save({"so_far": 2})
     os.abort()

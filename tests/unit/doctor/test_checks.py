@@ -60,6 +60,25 @@ def test_a_process_that_ends_itself_leaves_what_it_measured_and_its_stack() -> N
     assert "in aborting" in failed["traceback"]
 
 
+def test_a_process_that_exits_is_a_failure_by_its_own_reason() -> None:
+    _, checks = run(bad("exiting"), bad("ending"))
+    assert checks["exiting"]["reason"] == "SystemExit: needs ai2-olmo"
+    assert checks["ending"]["reason"] == "the process ended with exit code 1"
+
+
+def test_errors_inside_a_result_have_no_private_words() -> None:
+    _, checks = run(bad("raising_inside"))
+    assert checks["raising_inside"]["result"] == {"operations": {"rope": {"error": "in ~", "traceback": "by <user>"}}}
+
+
+def test_a_long_stack_keeps_its_message_and_its_end() -> None:
+    text = "\n".join(["libc++abi: terminating", *map(str, range(100)), "Extension modules: numpy"])
+    lines = doctor._shorten(text).splitlines()
+    assert (lines[0], lines[-1]) == ("libc++abi: terminating", "99")
+    assert "..." in lines
+    assert len(lines) == 31
+
+
 def test_a_check_that_hangs_is_ended_with_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "LEAST_SECONDS", 1.0)
     _, checks = run(bad("hanging", share=0.05))

@@ -32,6 +32,7 @@ DEVICE = {
     "max_buffer_length": 38_654_705_664,
     "plan_limit_bytes": 51_539_607_552,
     "wired_limit_bytes": 0,
+    "environment": {"MLX_METAL_FAST_SYNCH": "1"},
     "system_wired_limit_mb": 0,
 }
 LOG = {
@@ -99,6 +100,7 @@ def test_a_whole_report_is_one_page_of_eighty_columns() -> None:
         "karl-fast 0.1.0 on Apple M3 Max, macOS 15.5, 2026-11-28: 9 checks in 83 s, 9 ok.",
         "chip               Apple M3 Max arm64, 16 cores (12 performance, 4 efficiency)\n",
         "wired limit        0 bytes by MLX, default by the system\n",
+        "environment        MLX_METAL_FAST_SYNCH=1\n",
         "## Log: 200.0 MB, 93,168 rows\n",
         "as everywhere.",
         "**Model:** random, made here: qwen3, 41.6 million parameters",
@@ -123,6 +125,14 @@ def test_a_named_model_and_another_draw_are_said() -> None:
     assert "Draw `000000000000`: NOT\naf526c12da1f5872df4e98f04b37d36a." in page
     assert "**Model:** `mlx-community/Qwen3-0.6B-4bit`: qwen3" in page
     assert "4 bits" in page
+
+
+def test_the_tracebacks_of_operations_are_on_the_page() -> None:
+    operations = OPERATIONS | {"rope": {"error": "RuntimeError: no kernel", "traceback": "of rope"}}
+    failed = check_of("kernels", {"operations": operations}, "failed", reason="rope", traceback="of the check")
+    page = describe_report(report_of([check_of("mlx", DEVICE), failed]))
+    assert "3 of 4 ran" in page
+    assert "```text\nof rope\n```\n\n```text\nof the check\n```\n" in page
 
 
 def test_results_until_a_failure_stay_on_the_page() -> None:

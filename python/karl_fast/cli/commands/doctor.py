@@ -21,6 +21,9 @@ from karl_fast.settings.validation import refuse_empty
 if TYPE_CHECKING:
     from karl_fast.doctor import Check, Outcome
 
+DAY = 86_400
+"""Seconds."""
+
 Model = Annotated[
     str | None,
     typer.Option(
@@ -61,8 +64,8 @@ def command(
     and nothing is sent. It takes ten minutes at most. The exit code is 1 if a check failed.
     """
     refuse_empty("a model or a file", model=model, report=report)
-    if not budget > 0:
-        raise UsageError(f"budget is {budget:g}, wanted seconds above 0", "budget")
+    if not 0 < budget <= DAY:
+        raise UsageError(f"budget is {budget:g}, wanted seconds from above 0 to {DAY:,}", "budget")
     if report is not None:
         _check_place(Path(report), force=force)
     found = examine(
