@@ -30,6 +30,12 @@ MARGIN = 10.0
 SHORT, LONG = 2, 6
 """Tokens of each rollout in two runs that tell how many there is time for."""
 
+SLOW = 5.0
+"""Seconds of the first run above which compiling kernels is little of it."""
+
+SPENT = 0.8
+"""Share of the time left that two runs may take by estimate."""
+
 QUESTIONS = (
     "What is {a} times {b}?",
     "List the numbers from {a} to {b}.",
@@ -40,6 +46,7 @@ QUESTIONS = (
 
 def check_rollouts(job: Job, save: Save) -> dict[str, Any]:
     """Draw rollouts by karl-fast."""
+    end = time.monotonic() + job.seconds - MARGIN
     loaded = load_model(job)
     from karl_fast.rl.generate import generate_turns
     from karl_fast.rl.language_model import LanguageModel
@@ -55,13 +62,15 @@ def check_rollouts(job: Job, save: Save) -> dict[str, Any]:
         turns = generate_turns(policy, contexts, budgets, temperature=temperature, rows=len(contexts), seed=1)
         return [turn.tokens.tolist() for turn in turns]
 
-    result, greedy = _measure(job, save, generate, job.sizes.tokens)
-    Path(job.folder, GREEDY).write_text(json.dumps(greedy), encoding="utf-8")
+    result, greedy = _measure(end, save, generate, job.sizes.tokens)
+    if greedy:
+        Path(job.folder, GREEDY).write_text(json.dumps(greedy), encoding="utf-8")
     return result | {"prompt_tokens": sum(map(len, contexts))}
 
 
 def check_mlx_lm(job: Job, save: Save) -> dict[str, Any]:
     """Draw the same rollouts by mlx_lm, and compare the likeliest tokens."""
+    end = time.monotonic() + job.seconds - MARGIN
     loaded = load_model(job)
     import mlx.core as mx
     from mlx_lm.generate import BatchGenerator
@@ -86,8 +95,8 @@ def check_mlx_lm(job: Job, save: Save) -> dict[str, Any]:
 
     file = Path(job.folder, GREEDY)
     ours: list[list[int]] = json.loads(file.read_text("utf-8")) if file.is_file() else []
-    result, greedy = _measure(job, save, generate, len(ours[0]) if ours else job.sizes.tokens)
-    return result | (compare_texts(ours, greedy, loaded) if ours else {})
+    result, greedy = _measure(end, save, generate, len(ours[0]) if ours else job.sizes.tokens)
+    return result | (compare_texts(ours, greedy, loaded) if ours and greedy else {})
 
 
 def compare_texts(ours: list[list[int]], theirs: list[list[int]], loaded: Any) -> dict[str, Any]:
@@ -104,15 +113,25 @@ def compare_texts(ours: list[list[int]], theirs: list[list[int]], loaded: Any) -
     }
 
 
-def _measure(job: Job, save: Save, generate: Generate, most: int) -> tuple[dict[str, Any], list[list[int]]]:
-    """Return speed and peak memory of rollouts of up to `most` tokens, and the likeliest tokens of each."""
+def _measure(end: float, save: Save, generate: Generate, most: int) -> tuple[dict[str, Any], list[list[int]]]:
+    """Return speed and peak memory of rollouts, and the likeliest tokens of each, if there is time for them.
+
+    Args:
+        end: time until which it has to be done.
+        save: keeps the speed.
+        generate: draws so many tokens of each rollout at a temperature.
+        most: tokens of each.
+    """
     import mlx.core as mx
 
-    end = time.monotonic() + job.seconds - MARGIN
-    generate(SHORT, 1.0)  # which compiles kernels
-    short, long = (_timed(generate, tokens) for tokens in (SHORT, LONG))
-    step = max(1e-6, (long - short) / (LONG - SHORT))
-    fitting = LONG + int(((end - time.monotonic()) / 2 - long) / step)
+    short = _timed(generate, SHORT)
+    if short < SLOW:
+        short = _timed(generate, SHORT)  # without compiling kernels
+    fitting = SHORT
+    if (LONG / SHORT + 2) * short < end - time.monotonic():
+        long = _timed(generate, LONG)
+        step = max(1e-6, (long - short) / (LONG - SHORT))
+        fitting = LONG + int((SPENT * (end - time.monotonic()) / 2 - long) / step)
     tokens = max(SHORT, min(most, fitting))
     mx.clear_cache()
     mx.reset_peak_memory()
@@ -127,7 +146,7 @@ def _measure(job: Job, save: Save, generate: Generate, most: int) -> tuple[dict[
         "peak_bytes": mx.get_peak_memory(),
     }
     save(result)
-    return result, generate(tokens, 0.0)
+    return result, generate(tokens, 0.0) if seconds < end - time.monotonic() else []
 
 
 def _timed(generate: Generate, tokens: int) -> float:

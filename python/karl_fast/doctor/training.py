@@ -47,7 +47,7 @@ REPEATED = 10.0
 
 def check_training(job: Job, save: Save) -> dict[str, Any]:
     """Make the steps of karl-fast; return plan, peak and speed at each length."""
-    loaded, clock = load_model(job), Clock(job)
+    clock, loaded = Clock(job), load_model(job)
     import mlx.core as mx
 
     from karl_fast.modeling.memory import choose_segments, limit_memory
@@ -86,7 +86,7 @@ def check_training(job: Job, save: Save) -> dict[str, Any]:
 
 def check_mlx_lm(job: Job, save: Save) -> dict[str, Any]:
     """Make the same steps by the trainer of mlx_lm."""
-    loaded, clock = load_model(job), Clock(job)
+    clock, loaded = Clock(job), load_model(job)
     import mlx.core as mx
     import mlx.optimizers as optim
     from mlx_lm.tuner import callbacks, trainer
