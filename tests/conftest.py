@@ -6,9 +6,13 @@ import os
 import platform
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DATA_VARIABLE = "KARL_FAST_TEST_DATA"
 MLX_FOLDERS = ("train", "rl", "objective")
@@ -45,6 +49,16 @@ def metal() -> None:
 
     if not mx.metal.is_available():
         pytest.skip("needs a GPU, and Metal is not available in this process")
+
+
+@pytest.fixture
+def compile_restored() -> Iterator[None]:
+    """For a test that turns `mx.compile` on: off again where the run wants it off."""
+    yield
+    if os.environ.get("MLX_DISABLE_COMPILE"):
+        import mlx.core as mx
+
+        mx.disable_compile()
 
 
 @pytest.fixture(scope="session")

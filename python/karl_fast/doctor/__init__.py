@@ -45,7 +45,7 @@ GRACE_SECONDS = 2.0
 FIRST_LINES, LAST_LINES = 8, 22
 """Lines kept of what a process that was ended wrote to stderr: the message of MLX, and the stack of the main thread."""
 
-TEXTS = ("reason", "traceback", "error")
+TEXTS = ("reason", "traceback", "error", "environment")
 """Keys of an outcome with texts that are not of the doctor itself."""
 
 COMMAND = [sys.executable, "-P", "-m", "karl_fast.doctor.child"]

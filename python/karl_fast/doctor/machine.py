@@ -58,14 +58,14 @@ def describe_device(job: Job, save: Save) -> dict[str, Any]:
     from karl_fast.train.settings import Training
 
     info = mx.device_info()
-    metal = mx.metal.is_available()
+    metal, variables = mx.metal.is_available(), sorted(os.environ.items())
     return {
         "device": str(mx.default_device().type).rpartition(".")[2],
         "metal": metal,
         **{name: info[name] for name in DEVICE_FACTS if name in info},
         "plan_limit_bytes": limit_bytes(Training()),
         "wired_limit_bytes": _wired_limit() if metal else None,
-        "environment": {name: value[:20] for name, value in sorted(os.environ.items()) if name.startswith("MLX_")},
+        "environment": ", ".join(f"{name}={value}" for name, value in variables if name.startswith("MLX_")),
         "system_wired_limit_mb": _number(_sysctl("iogpu.wired_limit_mb")),
     }
 

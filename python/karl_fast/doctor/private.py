@@ -45,7 +45,7 @@ class PrivateWords:
         folders = [(tempfile.gettempdir(), "<tmp>"), (sys.prefix, "<python>"), (sys.base_prefix, "<python>")]
         folders += [(str(Path.cwd()), "<folder>"), (str(Path(__file__).parents[2]), "<packages>")]
         folders += [(home, "~") for home in _homes()]
-        self.model = model
+        self.model = model and self._names_replaced(model)
         if model is not None and (Path(model).exists() or model.startswith((".", "/", "~"))):
             folders += [(str(Path(model).expanduser()), "<model>")]
             self.model = self._names_replaced(Path(model).expanduser().absolute().name)

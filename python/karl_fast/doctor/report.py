@@ -73,7 +73,7 @@ def _machine(results: dict[str, Any]) -> Iterator[str]:
         if device["metal"]:
             rows.append(("wired limit", _wired(device)))
         if device["environment"]:
-            rows.append(("environment", ", ".join(f"{name}={value}" for name, value in device["environment"].items())))
+            rows.append(("environment", device["environment"]))
     if rows:
         width = max(len(name) for name, _ in rows)
         yield "```text"

@@ -27,6 +27,10 @@ def raising_inside(job: Job, save: Save) -> dict[str, Any]:
     return {"operations": {"rope": {"error": f"in {Path.home()}", "traceback": f"by {os.environ['USER']}"}}}
 
 
+def of_the_environment(job: Job, save: Save) -> dict[str, Any]:
+    return {"environment": f"MLX_METAL_PATH={Path.home()}/mlx"}
+
+
 def exiting(job: Job, save: Save) -> dict[str, Any]:
     raise SystemExit("needs ai2-olmo")
 

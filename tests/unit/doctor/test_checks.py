@@ -67,7 +67,8 @@ def test_a_process_that_exits_is_a_failure_by_its_own_reason() -> None:
 
 
 def test_errors_inside_a_result_have_no_private_words() -> None:
-    _, checks = run(bad("raising_inside"))
+    _, checks = run(bad("raising_inside"), bad("of_the_environment"))
+    assert checks["of_the_environment"]["result"] == {"environment": "MLX_METAL_PATH=~/mlx"}
     assert checks["raising_inside"]["result"] == {"operations": {"rope": {"error": "in ~", "traceback": "by <user>"}}}
 
 

@@ -10,18 +10,9 @@ from karl_fast.doctor import QUICK, Job
 from karl_fast.doctor import kernels as part
 from karl_fast.errors import KarlError
 
-pytestmark = pytest.mark.mlx
+pytestmark = [pytest.mark.mlx, pytest.mark.usefixtures("compile_restored")]
 
-
-@pytest.fixture(autouse=True)
-def _compiling() -> Any:
-    """`mx.compile` as these tests found it, afterwards."""
-    import os
-
-    mx = pytest.importorskip("mlx.core")
-    yield
-    if os.environ.get("MLX_DISABLE_COMPILE"):
-        mx.disable_compile()
+pytest.importorskip("mlx.core")
 
 
 def test_a_wrong_kernel_is_named_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,7 @@ def test_folders_of_this_process_are_named_by_what_they_are() -> None:
         ("mlx-community/Qwen3-0.6B-4bit", "mlx-community/Qwen3-0.6B-4bit"),
         ("/Users/janedoe/models/gemma", "gemma"),
         ("./models/janedoe", "<user>"),
+        ("janedoe/Qwen3-mine", "<user>/Qwen3-mine"),
         (None, None),
     ],
 )

@@ -32,7 +32,7 @@ DEVICE = {
     "max_buffer_length": 38_654_705_664,
     "plan_limit_bytes": 51_539_607_552,
     "wired_limit_bytes": 0,
-    "environment": {"MLX_METAL_FAST_SYNCH": "1"},
+    "environment": "MLX_METAL_FAST_SYNCH=1",
     "system_wired_limit_mb": 0,
 }
 LOG = {

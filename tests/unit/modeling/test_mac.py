@@ -13,7 +13,7 @@ from karl_fast.doctor import kernels as operations_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.mac, pytest.mark.mlx, pytest.mark.usefixtures("metal")]
+pytestmark = [pytest.mark.mac, pytest.mark.mlx, pytest.mark.usefixtures("metal", "compile_restored")]
 
 OPERATIONS = (
     "rms_norm",
