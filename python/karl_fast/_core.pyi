@@ -35,6 +35,7 @@ __all__ = [
     "by_convention",
     "centre",
     "check_clip",
+    "choose_tokens",
     "collect",
     "columns_needed",
     "composite",
@@ -1151,6 +1152,9 @@ def boltzmann(
 def uniforms(
     rows: int, *, seed: int, purpose: Literal["draw", "order", "split"], keys: NDArray[np.uint64] | None = None
 ) -> NDArray[np.float64]: ...
+def choose_tokens(
+    logits: NDArray[np.float32], vocabulary: int, *, scale: float, keys: NDArray[np.uint64] | None = None
+) -> tuple[NDArray[np.uint32], NDArray[np.float32], NDArray[np.float32]]: ...
 def gumbel_keys(log_weights: Reals, *, seed: int, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def top(keys: Floats, count: int) -> NDArray[np.int64]: ...
 def draw(

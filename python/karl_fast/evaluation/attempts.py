@@ -51,7 +51,7 @@ class PolicyAttempts:
         if not self.prompts:
             shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
             raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
-        decoder = Decoder(self.policy, rollouts.temperature)
+        decoder = Decoder(self.policy, rollouts.temperature, entropy=False)
         sampling = replace(build_sampling(settings), group_size=rollouts.attempts)
         self.collector = Collector(decoder, reward_functions, sampling, make)
         self.chunks = held_out.prompt_chunks(self.collector, self.prompts)

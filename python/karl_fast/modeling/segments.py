@@ -66,11 +66,15 @@ if TYPE_CHECKING:
 
     Key = tuple[int, int, int]
 
-LEAST_TOKENS = 64
-"""Tokens of the shortest stretch that is computed by itself because rows share it."""
+LEAST_TOKENS = 8
+"""Tokens of the shortest stretch that is computed by itself: more than a convolution looks back."""
+
+LEAST_SAVED = 96
+"""Tokens that a border within a segment has to save, its own times the rows that need not compute them: about what
+another call of the model and its gradient cost (in a group of 8, 84 tokens saved gain nothing and 168 gain a tenth)."""
 
 LEAST_SHARE = 1 / 8
-"""Share of a segment's tokens that a border within it has to save: another call of the model has a cost of its own."""
+"""Share of a segment's tokens that a border within it has to save, too: attention to a prefix copies its states."""
 
 PROBE = np.array([[1, 2, 3, 1, 3, 2, 2, 1, 3, 1]], dtype=np.int32)
 """Tokens of a row that passes whole, and in three segments."""
@@ -605,8 +609,7 @@ def shares_segment(mask: NDArray[np.bool_], length: int, tokens: NDArray[np.int3
 
 def shares_prefix(mask: NDArray[np.bool_], tokens: NDArray[np.int32]) -> bool:
     """Return whether rows that pass whole have a common prefix that is worth a segment of its own."""
-    inputs = used_width(mask)
-    return len(mask) > 1 and inputs > LEAST_TOKENS and len(cut_segments(mask, inputs, tokens)[1]) > 1
+    return len(mask) > 1 and len(cut_segments(mask, used_width(mask), tokens)[1]) > 1
 
 
 class Prefixes:
@@ -646,12 +649,11 @@ class Prefixes:
 
     def border(self, rows: int, start: int, stop: int) -> int:
         """Return the end of a segment of the first rows: where most tokens are saved by it, or `stop`."""
-        least = start + min(LEAST_TOKENS, stop - start)
-        places = [end for end in np.unique(self.reach[:rows]).tolist() if least <= end < stop]
+        places = [end for end in np.unique(self.reach[:rows]).tolist() if start + LEAST_TOKENS <= end < stop]
         whole = self.distinct(rows, stop)
         saved = {end: (whole - self.distinct(rows, end)) * (end - start) for end in places}
         best = max(saved, key=saved.__getitem__, default=stop)
-        return best if saved.get(best, 0) >= LEAST_SHARE * whole * (stop - start) else stop
+        return best if saved.get(best, 0) >= max(LEAST_SAVED, LEAST_SHARE * whole * (stop - start)) else stop
 
 
 class StatefulModel:

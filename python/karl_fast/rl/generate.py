@@ -18,6 +18,9 @@ p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-
 token = argmax(log p + g)      g of Gumbel's distribution, by the key of the row and the number of its token
 ```
 
+On a GPU MLX makes it, where the logits are. On a CPU `karl_fast._core` does, with the same noise, of which it computes
+only what can win: of 262,144 tokens MLX's noise, log-probabilities and entropy take longer than a small model.
+
 With `overlap` environments answer in threads while other rows go on: when a row enters again depends on time, and so
 does what rounding decides. Policies that take rows of one length only (`Decoder.ragged` is False) get batches of one
 length, without replacement.
@@ -35,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import numpy as np
 
+from karl_fast import _core
 from karl_fast.rl import kv_cache
 from karl_fast.rl.compiled import CompiledModel
 from karl_fast.rl.kv_cache import CachedPrefix, accepts_ragged_rows, arrays
@@ -489,14 +493,23 @@ def _num_uncached(ask: TurnRequest) -> int:
 class Decoder:
     """Sampler of a token a row, with its log-probability and the entropy of its distribution."""
 
-    def __init__(self, policy: Policy, temperature: float, *, compile: bool = False, places: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        temperature: float,
+        *,
+        compile: bool = False,
+        places: bool = False,
+        entropy: bool = True,
+    ) -> None:
         """Set a temperature from 0 on; `compile` fuses each choice, and whole `places` if asked to.
 
         At 0 the likeliest token is taken, and log-probabilities are those of temperature 1. A place is traced for
-        each number of rows and of tokens before it.
+        each number of rows and of tokens before it. Without `entropy` that of each token may be NaN, which saves a
+        pass over the logits on a GPU.
         """
         self.policy, self._inverse, self._places = policy, 1 / (temperature or 1), compile and places
-        self._greedy = temperature == 0
+        self._greedy, self._entropy = temperature == 0, entropy
         self._choice = mx.compile(self._choose) if compile else self._choose
         self._compiled = CompiledModel(policy.model, on=compile)
 
@@ -518,11 +531,15 @@ class Decoder:
         return logits
 
     def choose(self, logits: mx.array, keys: NDArray[np.uint64]) -> Chosen:
-        """Start the choice of tokens on the device, without waiting. [B, V], [B] -> [B, 1] each"""
+        """Start the choice of tokens, without waiting on a GPU. [B, V], [B] -> [B, 1] each"""
+        if _runs_on_cpu():
+            return self._choose_on_cpu(logits, keys)
         return _start_together(self._choice(logits, _key_words(keys)))
 
     def follow(self, tokens: mx.array, caches: Sequence[Any], keys: NDArray[np.uint64]) -> Chosen:
         """Start the choice of tokens after some tokens, which are added to the caches. [B, 1], [B] -> [B, 1] each"""
+        if _runs_on_cpu():
+            return self.choose(self.logits(tokens, caches), keys)
         if not self._whole:
             return self.choose(self._logits_after(tokens, caches), keys)
         choice, states = self._compiled(self._compiled_step)(tokens, _cache_arrays(caches), _key_words(keys))
@@ -565,8 +582,20 @@ class Decoder:
         noisy = logp if self._greedy else logp + _gumbel_noise(keys, logp.shape[-1])
         token = mx.argmax(noisy, axis=-1)[:, None]
         chosen_logp = mx.take_along_axis(logp, token, axis=-1)
+        if not self._entropy:
+            return token, chosen_logp, mx.full(chosen_logp.shape, mx.nan)
         negentropy = (mx.exp(logp) * mx.maximum(logp, SMALLEST)).sum(axis=-1, keepdims=True)
         return token, chosen_logp, negentropy
+
+    def _choose_on_cpu(self, logits: mx.array, keys: NDArray[np.uint64]) -> Chosen:
+        rows = np.asarray(logits.astype(mx.float32).reshape(-1))
+        noise = None if self._greedy else np.ascontiguousarray(keys, dtype=np.uint64)
+        token, logp, entropy = _core.choose_tokens(rows, logits.shape[-1], scale=self._inverse, keys=noise)
+        return mx.array(token[:, None]), mx.array(logp[:, None]), mx.array(-entropy[:, None])
+
+
+def _runs_on_cpu() -> bool:
+    return bool(mx.default_device() == mx.cpu)
 
 
 def _key_words(keys: NDArray[np.uint64]) -> mx.array:

@@ -17,6 +17,7 @@ from karl_fast.modeling.chunked_logp import Traced, scatter_tokens
 from karl_fast.modeling.model_views import training_mode
 from karl_fast.modeling.optimizer import join_leaves
 from karl_fast.modeling.segments import (
+    LEAST_SAVED,
     LEAST_TOKENS,
     PrefixSharing,
     ReferenceModel,
@@ -251,8 +252,9 @@ class TargetLayout:
         return mx.array(tokens[:, : size + 1]), mx.array(places)
 
 
-def unshared_prompt_remark(micro_batch: int, prompt: int) -> str | None:
-    """Return a remark if micro-batches are too small for rollouts to share a prompt of so many tokens."""
-    if micro_batch > 1 or prompt <= LEAST_TOKENS:
+def unshared_prompt_remark(micro_batch: int, prompt: int, group_size: int) -> str | None:
+    """Return a remark if micro-batches of one are too small for a group to share a prompt of so many tokens."""
+    least = 1 + -(-LEAST_SAVED // max(1, prompt))
+    if micro_batch > 1 or prompt < LEAST_TOKENS or least > group_size:
         return None
-    return "micro_batch is 1, so that each rollout computes its prompt by itself; of 2 or more, they share it"
+    return f"micro_batch is 1, so that each rollout computes its prompt by itself; of {least} or more, they share it"

@@ -240,7 +240,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     )
     remarks = [
         positions_remark(policy, settings, sizes),
-        unshared_prompt_remark(settings.micro_batch, longest),
+        unshared_prompt_remark(settings.micro_batch, longest, settings.group_size),
         start_remark,
     ]
     remarks.append(unadapted_experts(policy, settings, config))
@@ -563,7 +563,7 @@ def build_held_out(settings: Online, collector: Collector, prompts: list[Prompt]
     """Return the evaluation of held-out prompts by the policy of a run."""
     temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
     attempts = replace(collector.sampling, group_size=settings.eval_attempts)
-    own = replace(collector, decoder=Decoder(collector.policy, temperature), sampling=attempts)
+    own = replace(collector, decoder=Decoder(collector.policy, temperature, entropy=False), sampling=attempts)
     prompt_text = json.dumps(
         [[prompt.messages, dict(prompt.columns)] for prompt in prompts], default=str, sort_keys=True
     )

@@ -95,8 +95,8 @@ mod _core {
     use super::sample::uniforms;
     #[pymodule_export]
     use super::sample::{
-        Alias, draw, draw_priority, draw_var_opt, draw_with_inclusion, gumbel_keys, inclusion, reservoir,
-        reservoir_of, threshold, top, weighted_reservoir, weighted_reservoir_of,
+        Alias, choose_tokens, draw, draw_priority, draw_var_opt, draw_with_inclusion, gumbel_keys, inclusion,
+        reservoir, reservoir_of, threshold, top, weighted_reservoir, weighted_reservoir_of,
     };
     #[pymodule_export]
     use super::selection::Selection;

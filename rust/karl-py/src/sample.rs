@@ -5,10 +5,10 @@ use crate::boundary::error::{ArgumentError, UsageError, to_python};
 use crate::boundary::release_gil::{compute, enter};
 use karl_core::rng::{Purpose, uniform};
 use karl_core::sample::{
-    self, Ranking, a_expj, algorithm_l, gumbel, inclusion as exact, pps, priority, var_opt,
+    self, Ranking, a_expj, algorithm_l, gumbel, inclusion as exact, pps, priority, token, var_opt,
 };
 use karl_core::{Copies, Error, Keys, Sampler, Weighted};
-use numpy::{IntoPyArray, PyArray1};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -35,6 +35,29 @@ pub(crate) fn gumbel_keys<'py>(
     let keys = self::keys(keys, weights.len())?;
     let out = compute(py, || sample::gumbel::keys(weights, &keys, seed))?;
     Ok(out.into_pyarray(py))
+}
+
+type TokenColumns<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<f32>>);
+
+/// Return the token that is chosen for each row of logits by its key, without keys the likeliest; its log-probability;
+/// and the entropy of its distribution.
+#[pyfunction]
+#[pyo3(signature = (logits, vocabulary, *, scale, keys=None))]
+pub(crate) fn choose_tokens<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyAny>,
+    vocabulary: usize,
+    scale: f32,
+    keys: Option<PyReadonlyArray1<'py, u64>>,
+) -> PyResult<TokenColumns<'py>> {
+    let logits = column::<f32>("logits", logits)?;
+    let logits = logits.as_slice()?;
+    let keys = keys.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
+    let found = compute(py, || token::choose_tokens(logits, vocabulary, scale, keys, threads()))?;
+    let tokens: Vec<u32> = found.iter().map(|choice| choice.token).collect();
+    let logp: Vec<f32> = found.iter().map(|choice| choice.logp).collect();
+    let entropy: Vec<f32> = found.iter().map(|choice| choice.entropy).collect();
+    Ok((tokens.into_pyarray(py), logp.into_pyarray(py), entropy.into_pyarray(py)))
 }
 
 /// Return the rows of the largest keys, largest first; rows with a key of minus infinity are left out.

@@ -145,6 +145,15 @@ def test_a_stretch_that_saves_little_is_no_segment() -> None:
         assert shares_prefix(mask, tokens) == bool(borders)
 
 
+@pytest.mark.parametrize(("rows", "common", "shared"), [(8, 25, True), (8, 12, False), (2, 90, False), (40, 5, False)])
+def test_a_prefix_is_shared_for_what_it_saves(rows: int, common: int, shared: bool) -> None:
+    """The tokens of the prefix times the rows that need not compute it count, not its length alone."""
+    tokens = np.random.default_rng(1).integers(4, 97, (rows, common + 30)).astype(np.int32)
+    tokens[:, :common] = tokens[0, :common]
+    mask = np.ones((rows, common + 29), dtype=np.bool_)
+    assert shares_prefix(mask, tokens) == shared
+
+
 @pytest.mark.parametrize("kind", ["dropout", "gemma3n"])
 def test_no_sharing_with_dropout_or_uncarried_states(batch: PaddedBatch, kind: str) -> None:
     model = adapted(built("qwen3"), Training(lora_dropout=0.1)) if kind == "dropout" else adapted(model_zoo.built(kind))

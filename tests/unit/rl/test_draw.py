@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.rl.generate import generate_turns
+from karl_fast.rl.generate import Decoder, generate_turns
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -82,3 +82,45 @@ def test_drawn_logp_equals_the_training_forward(language: Any, temperature: floa
     found = Forward(language, temperature).logp(packed)
     assert np.abs(found - packed.logp).max() < 1e-4
     assert not found[~packed.mask].any()
+
+
+@pytest.mark.parametrize("vocabulary", [1, 10, 513, 40_000])
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+def test_choice_on_a_cpu_is_that_of_mlx(
+    policy: Any, vocabulary: int, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both take the same noise by the same key, so that a seed has the same tokens on a CPU and on a GPU."""
+    import mlx.core as mx
+
+    random = np.random.default_rng(vocabulary)
+    logits = mx.array(random.normal(0, 4, (30, vocabulary)).astype(np.float32))
+    keys = random.integers(0, 2**64, 30, dtype=np.uint64)
+    found = {}
+    for on_cpu in (False, True):
+        monkeypatch.setattr("karl_fast.rl.generate._runs_on_cpu", lambda on_cpu=on_cpu: on_cpu)
+        found[on_cpu] = [np.array(part) for part in Decoder(policy, temperature).choose(logits, keys)]
+    assert (found[True][0] == found[False][0]).all()
+    for ours, wanted in zip(found[True][1:], found[False][1:], strict=True):
+        assert ours.shape == (30, 1)
+        assert np.allclose(ours, wanted, atol=1e-4)
+
+
+def test_a_cpu_computes_no_noise_that_cannot_win(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlx.core as mx
+
+    monkeypatch.setattr("karl_fast.rl.generate._runs_on_cpu", lambda: True)
+    monkeypatch.setattr("karl_fast.rl.generate._gumbel_noise", None)
+    token, logp, negentropy = Decoder(policy, 1.0).choose(mx.zeros((2, 8)), np.array([1, 2], dtype=np.uint64))
+    assert np.allclose(logp, -np.log(8))
+    assert np.allclose(negentropy, -np.log(8))
+    assert token.shape == (2, 1)
+
+
+def test_a_gpu_computes_entropy_only_where_it_is_asked_for(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlx.core as mx
+
+    monkeypatch.setattr("karl_fast.rl.generate._runs_on_cpu", lambda: False)
+    logits, keys = mx.zeros((2, 8)), np.array([1, 2], dtype=np.uint64)
+    whole, without = (Decoder(policy, 1.0, entropy=entropy).choose(logits, keys) for entropy in (True, False))
+    assert (np.array(whole[0]) == np.array(without[0])).all()
+    assert np.isnan(np.array(without[2])).all()

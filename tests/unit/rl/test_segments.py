@@ -130,9 +130,10 @@ def test_a_round_prints_why_its_rollouts_share_nothing(
 
 
 def test_micro_batch_of_one_gives_a_remark(online: Callable[..., Online]) -> None:
-    for size, prompt, remarked in ((1, 65, True), (1, 64, False), (2, 65, False)):
-        settings = online(micro_batch=size)
-        assert (unshared_prompt_remark(settings.micro_batch, prompt) is not None) == remarked
+    for size, prompt, group, least in ((1, 130, 8, 2), (1, 64, 8, 3), (1, 20, 8, 6), (1, 12, 8, 0), (2, 130, 8, 0)):
+        settings = online(micro_batch=size, group_size=group)
+        remark = unshared_prompt_remark(settings.micro_batch, prompt, settings.group_size)
+        assert (f"of {least} or more" in str(remark)) == bool(least)
 
 
 def rollout(row: int, tokens: np.ndarray, start: int, reward: float) -> Rollout:

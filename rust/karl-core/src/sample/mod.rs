@@ -15,7 +15,8 @@
 //!
 //! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`a_expj`]; many
 //! draws by one table: [`Alias`]; and samples from which totals are estimated: [`priority`], [`var_opt`] with the
-//! [`pps`] threshold. [`inclusion`] has the probabilities of a draw without replacement.
+//! [`pps`] threshold. [`inclusion`] has the probabilities of a draw without replacement, and [`token`] the choice of the
+//! next token of a language model.
 
 pub mod a_expj;
 pub mod algorithm_l;
@@ -27,6 +28,7 @@ pub mod priority;
 pub mod reservoir;
 pub mod strata;
 mod threshold_scan;
+pub mod token;
 mod top_k;
 pub mod var_opt;
 mod weighted;
