@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import mlx.core as mx
+
 from karl_fast import _atomic
 from karl_fast._safe_text import counted
 from karl_fast._user_code import working_folder
 from karl_fast.errors import UsageError
+from karl_fast.modeling.memory import cache_bytes
 from karl_fast.rl import held_out, memory
 from karl_fast.rl.episode import Collector
 from karl_fast.rl.generate import Decoder
@@ -36,14 +39,21 @@ if TYPE_CHECKING:
 class PolicyAttempts:
     """Attempts of prompt policy."""
 
-    def __init__(self, rollouts: RolloutSettings, adapter: str | None, prompts: list[Prompt], log: Path) -> None:
+    def __init__(
+        self,
+        rollouts: RolloutSettings,
+        adapter: str | None,
+        prompts: list[Prompt],
+        log: Path,
+        on_remark: Callable[[str], object] | None = None,
+    ) -> None:
         settings = rollouts.settings
         self.rollouts, self.log = rollouts, log
         make, reward_functions = (
             build_environment(settings, working_folder()),
             build_reward_functions(settings, working_folder()),
         )
-        self.policy: Policy = load_evaluated_policy(settings, adapter)
+        self.policy: Policy = load_evaluated_policy(settings, adapter, on_remark)
         lengths = [prompt_length(self.policy, prompt) for prompt in prompts]
         pairs = zip(prompts, lengths, strict=True)
         self.prompts = [prompt for prompt, length in pairs if length < settings.max_context]
@@ -62,9 +72,14 @@ class PolicyAttempts:
         settings = self.rollouts.settings
         groups = max(map(len, self.chunks))
         sizes = replace(memory.Sizes.of_run(settings, longest), group_size=self.rollouts.attempts, groups=groups)
-        memory.estimate_round(self.policy, settings, {}).check_generation(sizes, settings)
+        need = memory.estimate_round(self.policy, settings, {}).check_generation(sizes, settings)
+        mx.set_cache_limit(cache_bytes(settings.training, need.total))
 
-    def attempt(self, progress: Callable[[str, int, int, list[str]], None] | None) -> list[Rollout]:
+    def attempt(
+        self,
+        progress: Callable[[str, int, int, list[str]], None] | None,
+        on_tokens: Callable[[int, int, int], object] | None = None,
+    ) -> list[Rollout]:
         """Make the attempts that are left, and return all of them from the log."""
         collector, chunks = self.collector, self.chunks
         ends = [sum(map(len, chunks[:number])) for number in range(len(chunks) + 1)]
@@ -73,7 +88,15 @@ class PolicyAttempts:
         if progress is not None and done < len(chunks):
             progress(self.log.name, ends[done], len(self.prompts), [])
         try:
-            missing_chunks = held_out.attempts(collector, self.prompts, seed=self.rollouts.seed, done=done)
+            number = done
+
+            def report(finished: int, tokens: int) -> None:
+                if on_tokens is not None:
+                    on_tokens(finished, self.rollouts.attempts * len(chunks[number]), tokens)
+
+            missing_chunks = held_out.attempts(
+                collector, self.prompts, seed=self.rollouts.seed, done=done, on_tokens=report
+            )
             for number, (rollouts, failures) in enumerate(missing_chunks, done + 1):
                 journal.write(rollout_line(rollout, 0)(rollout.logp, learned=False) for rollout in rollouts)
                 if progress is not None:

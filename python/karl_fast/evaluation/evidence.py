@@ -145,6 +145,7 @@ def compare_likelihoods(
     old: str | Path | None,
     split: str,
     on_tokens: Callable[[int, int], object] | None = None,
+    on_remark: Callable[[str], object] | None = None,
 ) -> Evidence:
     """Return the evidence of the likelihood of held-out rows: nats gained by each group, weighted by its tokens.
 
@@ -153,5 +154,5 @@ def compare_likelihoods(
     """
     from karl_fast.train.evaluation import paired_nats  # with MLX, which evidence from logs does not need
 
-    gained, tokens = paired_nats(data, model, new, old, split=split, on_tokens=on_tokens)
+    gained, tokens = paired_nats(data, model, new, old, split=split, on_tokens=on_tokens, on_remark=on_remark)
     return Evidence(gained, tokens, "nats a token")

@@ -114,6 +114,8 @@ def promote(
     split: str = "test",
     progress: Callable[[str, int, int, list[str]], None] | None = None,
     on_tokens: Callable[[int, int], object] | None = None,
+    on_attempts: Callable[[int, int, int], object] | None = None,
+    on_remark: Callable[[str], object] | None = None,
 ) -> Decision:
     """Promote an adapter if it is better than another by at least a margin, at a confidence.
 
@@ -136,6 +138,8 @@ def promote(
         split: the split of the data set, for ``likelihood``.
         progress: as for `evaluate_rollouts`.
         on_tokens: as for `evaluate`, for ``likelihood``.
+        on_attempts: as ``on_tokens`` of `evaluate_rollouts`, for ``rollouts``.
+        on_remark: called with a remark on an adapter that was trained on another base than the model.
 
     Returns:
         The decision; its record is beside the link.
@@ -165,7 +169,9 @@ def promote(
     place, look, before = _reserve_look(records, paths, held_out, units, facts, 1 - confidence)
     alpha = alpha_at(look, 1 - confidence)
     try:
-        evidence = _gather_evidence(new, over, data, by, rollouts, model, split, place, progress, on_tokens)
+        evidence = _gather_evidence(
+            new, over, data, by, rollouts, model, split, place, progress, on_tokens, on_attempts, on_remark
+        )
     except BaseException:  # a signal, too
         if not is_seen(place):
             records.forget(place)
@@ -304,16 +310,21 @@ def _gather_evidence(
     place: Path,
     progress: Callable[[str, int, int, list[str]], None] | None,
     on_tokens: Callable[[int, int], object] | None,
+    on_attempts: Callable[[int, int, int], object] | None,
+    on_remark: Callable[[str], object] | None,
 ) -> Evidence:
     """Look at the held-out data."""
     if by == "rewards":
         _check_adapters(Path(data), [new, over])
         return compare_logs(Path(data))
     if by == "likelihood":
-        return compare_likelihoods(data, str(model), new, None if str(over) == BASE else over, split, on_tokens)
+        return compare_likelihoods(
+            data, str(model), new, None if str(over) == BASE else over, split, on_tokens, on_remark
+        )
     assert rollouts is not None
     settings = replace(rollouts, prompts=str(data))
-    evaluation = evaluate_rollouts(settings, new, out=place, against=over, force=True, progress=progress)
+    hooks: Any = {"progress": progress, "on_tokens": on_attempts, "on_remark": on_remark}
+    evaluation = evaluate_rollouts(settings, new, out=place, against=over, force=True, **hooks)
     return compare_columns(*evaluation.columns)
 
 

@@ -121,6 +121,8 @@ def evaluate_rollouts(
     resume: bool = False,
     force: bool = False,
     progress: Callable[[str, int, int, list[str]], None] | None = None,
+    on_tokens: Callable[[int, int, int], object] | None = None,
+    on_remark: Callable[[str], object] | None = None,
 ) -> RolloutEvaluation:
     """Attempt held-out prompts with a policy, and with another on the same prompts, and compare them.
 
@@ -139,6 +141,9 @@ def evaluate_rollouts(
         resume: continue an evaluation of the same settings, or begin one.
         force: begin anew over an existing evaluation.
         progress: called after each chunk with the log's name, the prompts done, all prompts, and failures in sentences.
+        on_tokens: called within a chunk, after each position, with its attempts finished, all its attempts, and the
+            tokens generated for it.
+        on_remark: called with a remark on an adapter that was trained on another base than the model.
 
     Returns:
         The measures.
@@ -165,10 +170,10 @@ def evaluate_rollouts(
     logs: list[list[Rollout]] = []
     for side, adapter in zip(SIDES, sides, strict=False):
         with return_to(began):
-            run = PolicyAttempts(rollouts, adapter, prompts, folder / side)
+            run = PolicyAttempts(rollouts, adapter, prompts, folder / side, on_remark)
         if fresh and not logs:  # only now: prompts or memory may have been refused
             _begin(folder, identity)
-        logs.append(run.attempt(progress))
+        logs.append(run.attempt(progress, on_tokens))
     return _result(rollouts, logs, run.too_long, folder)
 
 

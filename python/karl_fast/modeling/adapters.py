@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,73 @@ def unrecorded_remark(file: Path, config: dict[str, Any]) -> str | None:
     if scale is None or (file.parent / CONFIG).is_file():
         return None
     return f"there is no {CONFIG} beside {file}: lora_scale {scale:g} of this run is taken for that of the weights"
+
+
+def describe_base(model: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """Return what the adapters of a model were trained on, as their configuration records it.
+
+    Args:
+        model: before it is adapted.
+        config: the `config.json` of the model.
+
+    Returns:
+        ``quantization`` with bits and group size, None without; ``dtype`` that most numbers have; ``fingerprint`` of
+        the vectors (norms and biases), which no quantization changes and which differ between models.
+    """
+    import mlx.core as mx
+    import numpy as np
+
+    arrays = {name: array for name, array in flatten_tree(model.parameters()).items() if _is_float(array)}
+    sizes: dict[str, int] = {}
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        sizes[_dtype_name(array)] = sizes.get(_dtype_name(array), 0) + array.size
+        if array.ndim == 1:
+            # By way of bfloat16, to which many conversions round: the same model in float32 has the same fingerprint.
+            vector = array.astype(mx.bfloat16).astype(mx.float32)
+            digest.update(name.encode() + np.array(vector).tobytes())
+    quantization = config.get("quantization") or {}
+    known = {name: quantization[name] for name in ("bits", "group_size", "mode") if name in quantization}
+    dtype = max(sizes, key=sizes.__getitem__, default=None)
+    return {"quantization": known or None, "dtype": dtype, "fingerprint": digest.hexdigest()[:32]}
+
+
+def _is_float(array: mx.array) -> bool:
+    import mlx.core as mx
+
+    return bool(mx.issubdtype(array.dtype, mx.floating))
+
+
+def _dtype_name(array: mx.array) -> str:
+    return str(array.dtype).rpartition(".")[2]
+
+
+def other_base_remark(folder: Path, base: dict[str, Any]) -> str | None:
+    """Return how the model that an adapter was trained on differs from the one that it is put on.
+
+    None where it does not, or the configuration of the adapter does not say: of mlx_lm, for example.
+    """
+    try:
+        recorded = json.loads((folder / CONFIG).read_text("utf-8"))["base"]
+        trained, here = (_describe_numbers(one) for one in (recorded, base))
+        other = recorded["fingerprint"] != base["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if other:
+        return f"{folder} was trained on another model than this one, or on another version of it: its norms differ"
+    if trained != here:
+        return f"{folder} was trained on the model in {trained}, and this one is in {here}: evaluate it before use"
+    return None
+
+
+def _describe_numbers(base: dict[str, Any]) -> str:
+    """Return the form of the weights of a base: ``4 bits in groups of 64 (float16)`` or ``float32``."""
+    quantization = base["quantization"]
+    if not quantization:
+        return str(base["dtype"])
+    mode = quantization.get("mode", "affine")
+    kind = "" if mode == "affine" else f" of {mode}"
+    return f"{quantization.get('bits')} bits{kind} in groups of {quantization.get('group_size')} ({base['dtype']})"
 
 
 def attach_adapter(model: Any, folder: Path) -> None:

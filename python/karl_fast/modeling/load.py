@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import types
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
@@ -24,7 +24,7 @@ from karl_fast._extras import require_mlx
 from karl_fast._safe_text import clean
 from karl_fast._suggest import ask_whether, nearest, suggest_path
 from karl_fast.errors import ModelError, UsageError
-from karl_fast.modeling.adapters import attach_adapter, linear_keys
+from karl_fast.modeling.adapters import attach_adapter, describe_base, linear_keys, other_base_remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,11 +74,18 @@ MOST_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model, its tokenizer and its `config.json`."""
+    """A model, its tokenizer and its `config.json`.
+
+    Attributes:
+        base: the form of its weights, without an adapter: `describe_base`.
+        remark: on an adapter that was trained on another base.
+    """
 
     model: Any
     tokenizer: Any
     config: dict[str, Any]
+    base: dict[str, Any] = field(default_factory=dict)
+    remark: str | None = None
 
     @property
     def ends(self) -> frozenset[int]:
@@ -117,9 +124,11 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
         raise _load_error(path, error) from error
     _initialize(model)
     _check_computed(model, path)
-    if adapter_path is not None:
-        attach_adapter(model, Path(adapter_path))
-    return Loaded(model, tokenizer, config)
+    base = describe_base(model, config)
+    if adapter_path is None:
+        return Loaded(model, tokenizer, config, base)
+    attach_adapter(model, Path(adapter_path))
+    return Loaded(model, tokenizer, config, base, other_base_remark(Path(adapter_path), base))
 
 
 def _check_computed(model: nn.Module, path: str) -> None:

@@ -7,6 +7,7 @@ adapter      trainable bytes * 6: the value, its successor, the gradient and its
 activations  by the graph of the gradient: what it holds at its peak, with what MLX allocates ahead
 head         12 chunks of logits, and B * T * E * 8 of slopes
 states       of rows in segments: the states of all their tokens, and the cotangents of trained layers in float32
+cache        freed buffers that MLX keeps: up to `cache_limit`, and no more than the limit leaves beside all of these
 ```
 
 Rows that pass in segments take activations and head of one segment only:
@@ -229,6 +230,17 @@ def limit_bytes(settings: Training) -> int:
         return int(settings.memory_limit * 1e9)
     recommended = mx.device_info().get("max_recommended_working_set_size") if mx.metal.is_available() else None
     return int(recommended or 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def cache_bytes(settings: Training, peak: int) -> int:
+    """Return the bytes of freed buffers that MLX may keep, so that they and the peak stay within the memory limit."""
+    return max(0, min(int(settings.cache_limit * 1e9), limit_bytes(settings) - peak))
+
+
+def describe_plan(need: Any, settings: Training) -> str:
+    """Return a plan in words: what is needed of what there is, each part of it, and the cache beside it."""
+    cache = in_gigabytes(cache_bytes(settings, need.total))
+    return f"about {in_gigabytes(need.total)} of {in_gigabytes(limit_bytes(settings))}: {need}; cache up to {cache}"
 
 
 def largest(most: int, fits: Callable[[int], bool]) -> int:

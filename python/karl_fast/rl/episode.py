@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from karl_fast.rl.rewards import RewardFunctions
     from karl_fast.rl.rollout import FinishedRollouts
 
+    OnTokens = Callable[[int, int], None]
+
 THREADS = 16
 """Environments that answer at a time, with `schedule = "overlap"`."""
 
@@ -111,6 +113,7 @@ class Collector:
         seed: int,
         version: int,
         on_rollouts: Callable[[list[Rollout]], None] = lambda _: None,
+        on_tokens: OnTokens = lambda finished, tokens: None,
         finished: FinishedRollouts | None = None,
     ) -> tuple[list[Rollout], list[str]]:
         """Draw a group for each prompt.
@@ -121,6 +124,7 @@ class Collector:
             seed: seed of the draws.
             version: number of steps that the policy has taken.
             on_rollouts: called with the rollouts, in their order, before they are rewarded.
+            on_tokens: called after each position with the rollouts finished and the tokens generated so far.
             finished: record of rollouts. With `overlap` those in it are not drawn again; else a draw is read from it if
                 it has all of them, for which rows are drawn together decides the last bits.
 
@@ -133,7 +137,7 @@ class Collector:
         episodes = [
             episode for group, prompt in enumerate(prompts, first) for episode in self._group(prompt, group, known)
         ]
-        by_id = known | self._generate(episodes, seed, version, finished)
+        by_id = known | self._generate(episodes, seed, version, finished, on_tokens)
         rollouts = [by_id[id] for id in ids]
         on_rollouts(rollouts)
         environments = [episode.environment for episode in episodes if episode.environment is not None]
@@ -158,7 +162,12 @@ class Collector:
             yield episode
 
     def _generate(
-        self, episodes: list[Episode], seed: int, version: int, finished: FinishedRollouts | None
+        self,
+        episodes: list[Episode],
+        seed: int,
+        version: int,
+        finished: FinishedRollouts | None,
+        on_tokens: OnTokens,
     ) -> dict[str, Rollout]:
         """Generate the rollouts of some episodes, and record them: with `overlap` each as soon as it is finished."""
         rollouts: dict[str, Rollout] = {}
@@ -171,7 +180,9 @@ class Collector:
 
         overlap = self.sampling.overlap
         at_once = (lambda episode: finish([episode])) if overlap else lambda episode: None
-        EpisodeLoop(self.policy, episodes, seed, at_once).run(self.decoder, self.sampling.rows, overlap=overlap)
+        EpisodeLoop(self.policy, episodes, seed, at_once, on_tokens).run(
+            self.decoder, self.sampling.rows, overlap=overlap
+        )
         finish([episode for episode in episodes if episode.id not in rollouts])
         return rollouts
 
@@ -198,12 +209,14 @@ class EpisodeLoop:
         episodes: those that have begun.
         seed: seed of the draws.
         finish: called with each episode that is finished.
+        on_tokens: called after each position with the episodes finished and the tokens generated so far.
     """
 
     policy: Policy
     episodes: Sequence[Episode]
     seed: int
     finish: Callable[[Episode], None]
+    on_tokens: OnTokens = lambda finished, tokens: None
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS), init=False)
 
     def run(self, decoder: Decoder, rows: int, *, overlap: bool) -> None:
@@ -215,8 +228,17 @@ class EpisodeLoop:
             overlap: True to let environments answer in threads while other rollouts go on.
         """
         asks = [self._ask(number) for number, episode in enumerate(self.episodes) if episode.finish is None]
+        tokens = 0
+
+        def add_tokens(count: int) -> None:
+            nonlocal tokens
+            tokens += count
+            self.on_tokens(sum(episode.finish is not None for episode in self.episodes), tokens)
+
         try:
-            Generation(decoder, rows, overlap=overlap)(asks, self._answer_later if overlap else self._answer)
+            Generation(decoder, rows, overlap=overlap, on_tokens=add_tokens)(
+                asks, self._answer_later if overlap else self._answer
+            )
         finally:
             self.threads.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C no answer is waited for
 

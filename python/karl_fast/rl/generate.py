@@ -165,9 +165,19 @@ def generate_turns(
 class Generation:
     """Batch of rows that are generated together, and the contexts that wait for a place in it."""
 
-    def __init__(self, decoder: Decoder, rows: int, *, overlap: bool = False) -> None:
-        """Set the decoder and the maximum number of rows; with `overlap` answers may come later, and rows go on."""
-        self.decoder, self.most, self.overlap = decoder, rows, overlap
+    def __init__(
+        self,
+        decoder: Decoder,
+        rows: int,
+        *,
+        overlap: bool = False,
+        on_tokens: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Set the decoder and the maximum number of rows; with `overlap` answers may come later, and rows go on.
+
+        `on_tokens` is called after each position with the number of tokens that unfinished rows have drawn there.
+        """
+        self.decoder, self.most, self.overlap, self.on_tokens = decoder, rows, overlap, on_tokens
         self._prefill = Prefill(decoder)
         self._rows: list[_UnfinishedTurn] = []
         self._caches: list[Any] = []
@@ -235,6 +245,7 @@ class Generation:
             # The next token starts before this one is examined; in the last place it would be in vain.
             if has_next.any() or ends.longer(place):
                 columns.append(self.decoder.follow(columns[-1][0], self._caches, keys + np.uint64(place + 1)))
+            self.on_tokens(int((~ends.finished).sum()))
             for row in ends.find(place, columns[place][0]):
                 if has_next[row]:
                     self._keep(rows[row], row, place + 1)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from karl_fast.rl.episode import Collector
+    from karl_fast.rl.episode import Collector, OnTokens
     from karl_fast.rl.rollout import Prompt, Rollout
 
 FILE, BEST = "held_out.jsonl", "best"
@@ -48,14 +48,23 @@ def prompt_chunks(collector: Collector, prompts: Sequence[Prompt]) -> list[Seque
 
 
 def attempts(
-    collector: Collector, prompts: Sequence[Prompt], *, seed: int, version: int = 0, done: int = 0
+    collector: Collector,
+    prompts: Sequence[Prompt],
+    *,
+    seed: int,
+    version: int = 0,
+    done: int = 0,
+    on_tokens: OnTokens = lambda finished, tokens: None,
 ) -> Iterator[tuple[list[Rollout], list[str]]]:
-    """Yield the rollouts and failures of each chunk of prompts, except for the first ones that are done."""
+    """Yield the rollouts and failures of each chunk of prompts, except for the first ones that are done.
+
+    `on_tokens` is called within a chunk with its rollouts finished and tokens generated so far.
+    """
     first = 0
     for number, chunk in enumerate(prompt_chunks(collector, prompts)):
         if number >= done:
             stream = np.random.SeedSequence([seed, PURPOSE, number]).generate_state(1, np.uint64)
-            yield collector(chunk, first=first, seed=int(stream[0]), version=version)
+            yield collector(chunk, first=first, seed=int(stream[0]), version=version, on_tokens=on_tokens)
         first += len(chunk)
 
 

@@ -27,7 +27,7 @@ from karl_fast._safe_text import counted
 from karl_fast.errors import AlarmError
 from karl_fast.filter import constant_groups, soft_overlong_penalty
 from karl_fast.modeling.load import require_mlx_lm
-from karl_fast.modeling.memory import limit_memory
+from karl_fast.modeling.memory import cache_bytes, limit_memory
 from karl_fast.modeling.model_views import checkpoint_layers
 from karl_fast.rl.metrics import (
     advantage_metrics,
@@ -133,6 +133,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: O
     run = prepare(settings, resume=resume, force=force)
     try:
         room = run.need.total - run.need.weights
+        mx.set_cache_limit(cache_bytes(run.settings.training, run.need.total))
         with checkpoint_layers(run.policy.model, settings.training.grad_checkpoint), limit_memory(room):
             metrics = run_rounds(run, viewer or SilentViewer())
     finally:

@@ -232,6 +232,8 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = load_policy(settings)
         start_remark = describe_start(settings, config)
+        if resume and start_remark is None and "base" in config:
+            start_remark = adapters.other_base_remark(Path(settings.out), config["base"])
         settings = restore_settings(settings, config) if resume else settings
     training_prompts = _fit_prompts(settings, policy, prompts)
     held_out_prompts = _fit_prompts(settings, policy, unseen) if unseen else None
@@ -438,7 +440,10 @@ def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     reference = _load_start_adapter(loaded.model, settings, config)
     loaded.model.eval()  # for the whole run: dropout would make every ratio random
     mx.eval(loaded.model.parameters())
-    return LanguageModel(loaded, reference, eight_bits=settings.kv_cache == "8-bit"), config | {"model": settings.model}
+    return LanguageModel(loaded, reference, eight_bits=settings.kv_cache == "8-bit"), config | {
+        "model": settings.model,
+        "base": loaded.base,
+    }
 
 
 def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:
@@ -458,8 +463,11 @@ def _load_start_adapter(model: Any, settings: Online, config: dict[str, Any]) ->
 
 
 def describe_start(settings: Online, config: dict[str, Any]) -> str | None:
-    """Return the assumptions about an adapter without a configuration, if the run starts from one."""
-    return adapters.unrecorded_remark(adapter_weights(settings.adapter), config) if settings.adapter else None
+    """Return the assumptions about the adapter that a run starts from, and how its base differs from the model."""
+    if not settings.adapter:
+        return None
+    weights = adapter_weights(settings.adapter)
+    return adapters.unrecorded_remark(weights, config) or adapters.other_base_remark(weights.parent, config["base"])
 
 
 def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
@@ -467,11 +475,15 @@ def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
     return (_seen_hashes.read_seen(Path(settings.adapter)) if settings.adapter else None) or _seen_hashes.Seen()
 
 
-def load_evaluated_policy(settings: Online, adapter: str | None) -> Policy:
+def load_evaluated_policy(
+    settings: Online, adapter: str | None, on_remark: Callable[[str], object] | None = None
+) -> Policy:
     """Return the policy of a run with the weights of an adapter, or with those that it begins with, to be evaluated."""
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     if ".py:" not in settings.model:
         loaded = load.load(settings.model, adapter or settings.adapter or None)
+        if loaded.remark is not None and on_remark is not None:
+            on_remark(loaded.remark)
         loaded.model.eval()
         return LanguageModel(loaded)
     mx.random.seed(settings.training.seed)

@@ -134,7 +134,7 @@ def train(
     import mlx.core as mx
 
     from karl_fast import _atomic
-    from karl_fast.modeling.memory import limit_memory
+    from karl_fast.modeling.memory import cache_bytes, limit_memory
     from karl_fast.modeling.model_views import checkpoint_layers
     from karl_fast.settings.toml_text import TRAIN_FILE, dump_training
     from karl_fast.settings.validation import refuse_empty
@@ -148,6 +148,7 @@ def train(
     run = prepare(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force
     )
+    mx.set_cache_limit(cache_bytes(run.settings, run.need.total))
     mx.reset_peak_memory()
     text = dump_training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:

@@ -159,6 +159,7 @@ def paired_nats(
     split: str = "test",
     settings: Training | None = None,
     on_tokens: OnTokens | None = None,
+    on_remark: Callable[[str], object] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute the nats that an adapter gains over another on each independent group of held-out rows.
 
@@ -166,6 +167,7 @@ def paired_nats(
         data, model, split, settings, on_tokens: as for `evaluate`.
         adapter_path: the adapter.
         against: the other one; None for the model alone.
+        on_remark: called with a remark on an adapter that was trained on another base than the model.
 
     Returns:
         The nats gained by each group, and its learned tokens. [C] each
@@ -181,6 +183,9 @@ def paired_nats(
     settings, _ = _with_trained_length(settings, adapters)
     report = _Report(on_tokens, len(adapters))
     losses, other = (_score_rows(rows, model, path, settings, file, report) for path in adapters)
+    for base_remark in dict.fromkeys((losses.base_remark, other.base_remark)):
+        if base_remark is not None and on_remark is not None:
+            on_remark(base_remark)
     _, numbers = np.unique(np.array(_clusters(losses.examples)), return_inverse=True)
     columns = (other.nats - losses.nats, losses.counts)
     sums = (np.bincount(numbers, weights=column).astype(np.float64) for column in columns)
@@ -246,6 +251,7 @@ class _ExampleLosses:
     counts: NDArray[np.int64]
     account: dict[str, Any]
     remarks: list[str]
+    base_remark: str | None
 
 
 def _score_rows(
@@ -267,8 +273,9 @@ def _score_rows(
     scorer = _scorer(loaded.model, settings, max(map(len, examples)))
     nats, counts = scorer.losses(examples, batches, report.add)
     remark = scorer.sharing.remark()
-    remarks = [*account.remarks(Path(place).stem), *([] if remark is None else [remark])]
-    return _ExampleLosses(examples, nats, counts, asdict(account), remarks)
+    noted = [remark for remark in (loaded.remark, remark) if remark is not None]
+    remarks = [*account.remarks(Path(place).stem), *noted]
+    return _ExampleLosses(examples, nats, counts, asdict(account), remarks, loaded.remark)
 
 
 def _scorer(model: Any, settings: Training, longest: int) -> Scorer:

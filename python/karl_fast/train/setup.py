@@ -15,7 +15,7 @@ from karl_fast import _atomic, _seen_hashes
 from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.export.training_rows import open_source
 from karl_fast.modeling import optimizer as optimizers
-from karl_fast.modeling.adapters import load_start_weights, unadapted_experts, unrecorded_remark
+from karl_fast.modeling.adapters import load_start_weights, other_base_remark, unadapted_experts, unrecorded_remark
 from karl_fast.modeling.checkpoint import (
     ADAPTERS,
     CONFIG,
@@ -128,13 +128,15 @@ def prepare(
     _check_folder(checkpoints, resume=resume, force=force)
     rows = dataset.read_rows(source)
     loaded = load(model)
+    started = adapter_path if resume else resume_adapter_file and Path(resume_adapter_file).parent
+    base_remark = other_base_remark(Path(started), loaded.base) if started else None
     checkpoints.config |= _adapt(loaded, settings, resume_adapter_file)
     texts = dataset.render_texts(rows, loaded, settings)
     settings = _stored_lengths(settings, checkpoints) if resume else settings
     memory, budget = settle_length(_plan_memory(loaded, settings, checkpoints.config), dataset.longest_text(texts))
     run = _build_run(loaded, dataset.build_corpus(source.folder, rows, texts, memory.settings), memory, checkpoints)
     run.budget = budget
-    run.remarks = _remarks(loaded, run, resume_adapter_file)
+    run.remarks = [*([] if base_remark is None else [base_remark]), *_remarks(loaded, run, resume_adapter_file)]
     if resume_adapter_file is not None:
         run.state.began = relative_path(adapter_path, resume_adapter_file)
     with _atomic.name_file_errors(adapter_path):
@@ -241,7 +243,7 @@ def _adapt(loaded: Loaded, settings: Training, weights: str | None) -> dict[str,
         load_start_weights(loaded.model, Path(weights), config)
     loaded.model.train()
     mx.eval(loaded.model.parameters())
-    return config
+    return config | {"base": loaded.base}
 
 
 def _remarks(loaded: Loaded, run: OfflineRun, weights: str | None) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import karl_fast
+from karl_fast.cli.reports.evaluation import Chunks
 from karl_fast.errors import CheckpointError, ModelError, OutputExistsError, OverlapError, UsageError
 from karl_fast.evaluation import RolloutSettings, evaluate_rollouts, promote
 from tests.unit.evaluation.conftest import TASK, settings
@@ -50,6 +53,28 @@ def test_a_trained_policy_beats_its_start(trained: Path, tmp_path: Path) -> None
     }
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["measures"]["reward"]["value"] == found.measures["reward"].value
+
+
+def test_progress_within_a_chunk_is_shown(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk may take minutes: its finished attempts and its tokens are known meanwhile."""
+    calls: list[tuple[int, int, int]] = []
+    whole = replace(asked(trained), settings=replace(settings(trained), rollouts_in_flight=24))  # chunks of 6 prompts
+    evaluate_rollouts(
+        whole, trained / "run", out=tmp_path / "out", on_tokens=lambda *numbers: calls.append(numbers) or None
+    )
+    assert {attempts for _, attempts, _ in calls} == {24, 8}
+    tokens = json.loads((tmp_path / "out" / "result.json").read_text())["measures"]["tokens"]["value"]
+    ends = [one for one, following in zip(calls, [*calls[1:], (0, 0, 0)], strict=True) if following[2] < one[2]]
+    assert sum(drawn for _, _, drawn in ends) == round(tokens * 32 * 4)
+    chunks = Chunks()
+    chunks("rollouts.jsonl", 0, 32, [])
+    chunks.on_tokens(1, 24, 30)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 20)
+    lines = StringIO()
+    monkeypatch.setattr("sys.stderr", lines)
+    chunks.on_tokens(3, 24, 90)
+    assert lines.getvalue().startswith("          3 of 24 attempts finished, 90 tokens, ")
 
 
 def test_measures_are_those_of_the_log(trained: Path, tmp_path: Path) -> None:

@@ -96,6 +96,23 @@ def test_run_starts_from_another_adapter(asked: Callable[..., Online], first: Ca
     assert all(np.array_equal(np.array(wanted[name]), np.array(there[name])) for name in wanted)
 
 
+def test_a_start_on_another_base_is_noted(asked: Callable[..., Online], first: Callable[[str], str]) -> None:
+    start = first("lora")
+
+    def remarks(out: str) -> list[str]:
+        run = prepare(asked(out, adapter=start))
+        run.close()
+        return [remark for remark in run.remarks if remark is not None and "trained on" in remark]
+
+    assert not remarks("same")
+    file = Path(start) / "adapter_config.json"
+    config = json.loads(file.read_text())
+    config["base"]["quantization"] = {"bits": 4, "group_size": 64}
+    file.write_text(json.dumps(config))
+    (remark,) = remarks("other")
+    assert "was trained on the model in 4 bits in groups of 64 (float32), and this one is in float32" in remark
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_reference_is_the_start_or_the_base(
     asked: Callable[..., Online], first: Callable[[str], str], kind: str

@@ -37,6 +37,7 @@ from mlx.utils import tree_flatten  # isort: skip
 from karl_fast.modeling import optimizer
 from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.modeling.load import load
+from karl_fast.modeling.memory import Need, cache_bytes, describe_plan
 from karl_fast.modeling.model_views import checkpoint_layers
 from karl_fast.modeling.optimizer import split_leaves
 from karl_fast.train import Training, train
@@ -166,6 +167,22 @@ def test_g_cache_is_bounded_and_reported(tiny_model: Path, tmp_path: Path) -> No
     assert told == lines(tmp_path / "adapter")
     assert all(values["cache_bytes"] <= 0.0005e9 for values in told)
     mx.set_cache_limit(1 << 30)
+
+
+def test_the_cache_is_part_of_the_plan() -> None:
+    """With the peak it stays within the limit: it has what `cache_limit` says, and no more than is left."""
+    plan = Need(weights=10**8, adapter=0, activations=0, head=4 * 10**8)
+    for limit, cache in ((2.0, 10**9), (0.8, 3 * 10**8), (0.5, 0)):
+        assert cache_bytes(Training(memory_limit=limit), plan.total) == cache
+    assert describe_plan(plan, Training(memory_limit=0.8)) == (
+        "about 0.50 GB of 0.80 GB: weights 0.10 GB, head 0.40 GB; cache up to 0.30 GB"
+    )
+
+
+def test_a_run_caches_no_more_than_its_limit_leaves(tiny_model: Path, tmp_path: Path) -> None:
+    data = write(tmp_path / "data", [chat(f"question {n}", f"answer {n}") for n in range(10)])
+    train(data, tiny_model, tmp_path / "adapter", Training(iters=1, memory_limit=0.2, **QUICK))
+    assert mx.set_cache_limit(1 << 30) < 0.2e9
 
 
 def test_h_resumed_run_has_optimizer_moments(tiny_model: Path, tmp_path: Path) -> None:

@@ -175,9 +175,17 @@ def _evaluate_rollouts(
     if out is None:
         raise UsageError("out names no folder, wanted one for the log of the attempts", "out")
     handle_signals(lambda word: f"{describe_nothing(word)}; --resume goes on with what is in {clean(out)}")
-    progress = None if quiet else Chunks()
+    chunks = None if quiet else Chunks()
     evaluation = evaluate_rollouts(
-        settings, adapter_path, out=out, against=against, resume=resume, force=force, progress=progress
+        settings,
+        adapter_path,
+        out=out,
+        against=against,
+        resume=resume,
+        force=force,
+        progress=chunks,
+        on_tokens=None if chunks is None else chunks.on_tokens,
+        on_remark=Chunks().on_remark,
     )
     handle_signals(partial(describe_written, out))
     print(dumps(evaluation.to_dict(), plain=True) if json else describe_evaluation(evaluation))

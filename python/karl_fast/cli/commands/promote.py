@@ -81,6 +81,7 @@ def command(
         rollouts = build_rollout_settings(
             config, data, model=model, attempts=attempts, temperature=temperature, seed=seed
         )
+    chunks = Chunks()
     decision = promote(
         new,
         over=over,
@@ -92,8 +93,10 @@ def command(
         rollouts=rollouts,
         model=model,
         split=split,
-        progress=None if quiet else Chunks(),
+        progress=None if quiet else chunks,
         on_tokens=None if quiet else Tokens(),
+        on_attempts=None if quiet else chunks.on_tokens,
+        on_remark=chunks.on_remark,
     )
     if json:
         print(dumps(asdict(decision) | {"link": str(decision.link), "record": str(decision.record)}, plain=True))

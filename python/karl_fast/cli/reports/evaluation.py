@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from karl_fast._safe_text import counted, decimal, in_time
+from karl_fast._safe_text import clean, counted, decimal, in_time
 from karl_fast.cli.reports.rl import describe_failures, describe_missing
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Chunks:
 
     def __init__(self) -> None:
         self.estimate, self.log = Estimate(), ""
+        self.printed = self.began = time.monotonic()
 
     def __call__(self, log: str, done: int, prompts: int, failures: list[str]) -> None:
         """Print the progress, and each failure once."""
@@ -53,6 +54,22 @@ class Chunks:
             self.estimate.begin(done)
         line = f"attempted {done:,} of {counted(prompts, 'prompt')} ({log})"
         sys.stderr.write(line + self.estimate.left(done, prompts) + "\n")
+        self.printed = self.began = time.monotonic()
+
+    def on_tokens(self, finished: int, attempts: int, tokens: int) -> None:
+        """Print how far the attempts of a chunk are, if a line is due: a chunk may take minutes."""
+        now = time.monotonic()
+        if now - self.printed < EVERY_SECONDS:
+            return
+        self.printed = now
+        speed = f"{tokens / (now - self.began):,.0f} tokens/s"
+        sys.stderr.write(
+            f"          {finished:,} of {counted(attempts, 'attempt')} finished, {tokens:,} tokens, {speed}\n"
+        )
+
+    def on_remark(self, remark: str) -> None:
+        """Print a remark on an adapter."""
+        sys.stderr.write(f"warning   {clean(remark)}\n")
 
 
 class Tokens:

@@ -9,7 +9,7 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from karl_fast._safe_text import clean, clean_one_to_one, counted, decimal, in_gigabytes
+from karl_fast._safe_text import clean, clean_one_to_one, counted, decimal
 from karl_fast.cli.signals import handle_signals
 from karl_fast.filter import differ
 from karl_fast.modeling.checkpoint import METRICS_FILE
@@ -189,10 +189,9 @@ def describe_start(run: OnlineRun) -> Iterator[str]:
     each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
     steps = counted(settings.epochs * settings.minibatches, "step")
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
-    from karl_fast.modeling.memory import limit_bytes  # with MLX, which reports of evaluations do not need
+    from karl_fast.modeling.memory import describe_plan  # with MLX, which reports of evaluations do not need
 
-    limit = limit_bytes(settings.training)
-    yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(limit)}: {run.need}"
+    yield f"memory    {describe_plan(run.need, settings.training)}"
     for remark in run.remarks:
         yield f"warning   {remark}"
     if settings.adapter:

@@ -33,7 +33,9 @@ def describe_start(run: OfflineRun) -> Iterator[str]:
     yield f"lengths   longest row {longest:,} tokens of {run.settings.limit_tokens:,}; an epoch is {batches}"
     if (length := run.settings.segment_tokens) and length < longest:
         yield f"segments  {length:,} tokens of a row at a time, with the gradient of whole rows"
-    yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(run.limit_bytes)}: {run.need}"
+    from karl_fast.modeling.memory import describe_plan
+
+    yield f"memory    {describe_plan(run.need, run.settings)}"
     yield from (f"warning   {remark}" for remark in run.remarks)
     going_on = f", from step {run.state.step}" if run.state.step else ""
     yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
