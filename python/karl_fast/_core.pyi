@@ -98,6 +98,7 @@ __all__ = [
     "nearest_rate",
     "ngram_gram",
     "objective_balance",
+    "objective_correction",
     "objective_likelihood",
     "objective_linear_term",
     "objective_policy_gradient",
@@ -960,6 +961,17 @@ class _Evaluation(TypedDict):
     statistics: dict[str, float]
     log_z_coefficients: NotRequired[NDArray[np.float64]]
 
+def objective_correction(
+    logp_old: Reals,
+    logp_rollout: Reals,
+    mask: NDArray[np.bool_],
+    offsets: Integers,
+    *,
+    level: str,
+    low: float,
+    high: float,
+    drop: bool,
+) -> tuple[NDArray[np.float64], dict[str, float]]: ...
 def objective_policy_gradient(
     logp: Reals,
     mask: NDArray[np.bool_],

@@ -2,7 +2,7 @@
 
 | family | method | axes |
 |---|---|---|
-| `PolicyGradient` | credit times the log-probability | filter, advantage, ratio, clip, kl, entropy, aggregate |
+| `PolicyGradient` | credit times the log-probability | filter, advantage, ratio, clip, kl, ..., aggregate |
 | `TrajectoryBalance` | regression to the Boltzmann target | filter, reward, anchor, length, scale, log_z, ... |
 | `TargetPolicy` | cross-entropy to a target over candidates | filter, target, length |
 | `WeightedLikelihood` | likelihood of logged rows at their weights | filter, target, sampler, term, aggregate |
@@ -60,9 +60,21 @@ from karl_fast.objective.axes.clip import (
     GeometricClip,
     MaskNegatives,
     NoClip,
+    ProbabilityBand,
+    ProbabilityMask,
     SoftGate,
     TwoSided,
     VariancePenalty,
+)
+from karl_fast.objective.axes.correction import (
+    Correction,
+    GeometricMask,
+    NoCorrection,
+    RolloutAnchor,
+    SequenceMask,
+    SequenceTruncate,
+    TokenMask,
+    TokenTruncate,
 )
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.entropy import Entropy, EntropyBonus, NoEntropy
@@ -76,7 +88,18 @@ from karl_fast.objective.axes.filter import (
     MixedGroups,
     VarianceTopP,
 )
-from karl_fast.objective.axes.kl import K1, K2, K3, Divergence, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
+from karl_fast.objective.axes.kl import (
+    K1,
+    K2,
+    K3,
+    Divergence,
+    DriftPenalty,
+    ForwardKL,
+    K1InReward,
+    K1PerToken,
+    NoKL,
+    ReverseKL,
+)
 from karl_fast.objective.axes.kondo_gate import Gated, TopGated
 from karl_fast.objective.axes.likelihood import (
     Boltzmann,
@@ -132,9 +155,11 @@ __all__ = [
     "Clip",
     "Clipper",
     "ConstantLength",
+    "Correction",
     "Delight",
     "Divergence",
     "Drawn",
+    "DriftPenalty",
     "DropConstantGroups",
     "DropTruncated",
     "DualClip",
@@ -149,6 +174,7 @@ __all__ = [
     "ForwardKL",
     "Gated",
     "GeometricClip",
+    "GeometricMask",
     "GeometricWeight",
     "Given",
     "GroupOptimum",
@@ -169,6 +195,7 @@ __all__ = [
     "MixedGroups",
     "NoAnchor",
     "NoClip",
+    "NoCorrection",
     "NoEntropy",
     "NoKL",
     "NoLogZ",
@@ -176,6 +203,8 @@ __all__ = [
     "OnPolicy",
     "Point",
     "PolicyGradient",
+    "ProbabilityBand",
+    "ProbabilityMask",
     "ProbabilityScaled",
     "ProductWeight",
     "Ratio",
@@ -185,15 +214,18 @@ __all__ = [
     "Regression",
     "ReverseKL",
     "RewardUnits",
+    "RolloutAnchor",
     "RowWeight",
     "Sampler",
     "Scale",
     "Scored",
+    "SequenceMask",
     "SequenceMean",
     "SequenceProduct",
     "SequenceRatio",
     "SequenceSum",
     "SequenceTokenRatio",
+    "SequenceTruncate",
     "SetScore",
     "SoftGate",
     "SoftValue",
@@ -204,10 +236,12 @@ __all__ = [
     "Tilted",
     "TokenChoice",
     "TokenDrift",
+    "TokenMask",
     "TokenMean",
     "TokenMeanLength",
     "TokenRatio",
     "TokenSumLength",
+    "TokenTruncate",
     "TopGated",
     "TrajectoryBalance",
     "TurnRatio",

@@ -29,6 +29,7 @@ FIELDS = {
     "mask": ("BT", np.bool_),
     "logp_old": ("BT", np.floating),
     "logp_ref": ("BT", np.floating),
+    "logp_rollout": ("BT", np.floating),
     "rewards": ("B", np.floating),
     "outcomes": ("B", np.floating),
     "group_ids": ("B", np.int64),
@@ -60,6 +61,7 @@ class Batch:
         group_ids: the prompt of each rollout, in any order, negative for none. int64, [B]
         logp_old: log-probability of each token under the behaviour policy. [B, T]
         logp_ref: the same under the reference policy. [B, T]
+        logp_rollout: that of ``logp_old`` in the arithmetic that drew the token, for a correction. [B, T]
         outcomes: rewards before shaping, by which groups are filtered; the rewards where absent. [B]
         advantages: advantages of a critic, for `Given`. [B] or [B, T]
         token_rewards: reward of each token in addition to that of its rollout, for `Whitened`. [B, T]
@@ -94,6 +96,7 @@ class Batch:
     reward_vectors: Floats | None = None
     weights: Floats | None = None
     entropies: Floats | None = None
+    logp_rollout: Floats | None = None
     seed: int = 0
 
     def check(self) -> None:
@@ -108,7 +111,7 @@ class Batch:
         sizes["O"] = sizes.get("B", 0) + 1
         for name, array in self._arrays():
             _check_array(name, array, sizes)
-        for name in ("logp_old", "logp_ref", "advantages"):
+        for name in ("logp_old", "logp_ref", "logp_rollout", "advantages"):
             self._check_finite(name)
         self._check_weights()
 
@@ -165,6 +168,7 @@ class Scored:
         groups: the number of each rollout's group, from 0; negative for none. [B]
         group_sizes: number of rollouts of its group that count, in the whole batch. [B]
         turns: the number of each token's turn in its rollout, negative for none. int64, [B, T]
+        logp_rollout: that of ``logp_old`` in the arithmetic that drew the token, 0 outside the mask. [B, T]
     """
 
     mask: NDArray[np.bool_]
@@ -177,6 +181,7 @@ class Scored:
     groups: NDArray[np.int64] | None = None
     group_sizes: NDArray[np.int64] | None = None
     turns: NDArray[np.int64] | None = None
+    logp_rollout: Floats | None = None
 
     def rows(self, indices: Any) -> Scored:
         """Return some rows, as a micro-batch.
@@ -240,7 +245,7 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
         if name in columns:
             mask = mask & (np.abs(columns[name].reshape(len(mask), -1)) <= largest)  # NaN is not
     fields = {name: _cleared(array, mask) for name, array in columns.items()}
-    for name in ("logp_old", "logp_ref"):
+    for name in ("logp_old", "logp_ref", "logp_rollout"):
         if (array := getattr(batch, name)) is not None:
             fields[name] = _cleared(array, mask)
     if batch.turns is not None:

@@ -13,6 +13,7 @@ from karl_fast.objective.axes import (
     aggregate,
     balance,
     clip,
+    correction,
     empg,
     entropy,
     filter,
@@ -46,6 +47,7 @@ AXES = (
     empg,
     ratio,
     clip,
+    correction,
     kl,
     entropy,
     aggregate,
@@ -65,7 +67,10 @@ POINTS: dict[str, type[Point]] = {
 """All points by name."""
 
 
-ABSENT = {"entropy": {"point": "NoEntropy", "source": "an axis younger than the file"}}
+ABSENT = {
+    "entropy": {"point": "NoEntropy", "source": "an axis younger than the file"},
+    "correction": {"point": "NoCorrection", "source": "an axis younger than the file"},
+}
 """Tables of axes that recipes stored by an earlier version do not have."""
 
 

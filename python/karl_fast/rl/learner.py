@@ -27,8 +27,9 @@ from karl_fast.modeling.chunked_logp import objective_gradient, scatter_tokens
 from karl_fast.modeling.optimizer import LOG_Z, MODEL, accumulate
 from karl_fast.objective.axes.advantage import Anchored, Derived
 from karl_fast.objective.axes.balance import ReferencePolicy
+from karl_fast.objective.axes.correction import Correction, NoCorrection
 from karl_fast.objective.axes.empg import EntropyModulated
-from karl_fast.objective.axes.kl import Divergence, NoKL
+from karl_fast.objective.axes.kl import Divergence, DriftPenalty, NoKL
 from karl_fast.objective.axes.kondo_gate import Gated, TopGated
 from karl_fast.objective.axes.ratio import TurnRatio
 from karl_fast.objective.batch import Batch
@@ -343,6 +344,8 @@ class Preparer:
         logp_ref = None if started.ref is None else started.ref()
         turns = reads_turns(self.objective)
         batch = build_batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
+        if correction_of(self.objective) != NoCorrection():
+            batch = replace(batch, logp_rollout=packed.logp)
         scored = self.objective.score(batch)
         mask = scored.mask
         objective: Any = self.objective  # each family has a filter
@@ -393,9 +396,15 @@ def needs_reference(objective: Objective) -> bool:
     """Return whether a point of the objective reads the reference policy."""
     points = objective.axes().values()
     return any(
-        isinstance(point, ReferencePolicy) or (isinstance(point, Divergence) and not isinstance(point, NoKL))
+        isinstance(point, ReferencePolicy)
+        or (isinstance(point, Divergence) and not isinstance(point, NoKL | DriftPenalty))
         for point in points
     )
+
+
+def correction_of(objective: Objective) -> Correction:
+    """Return the correction of an objective; none where its family has no such axis."""
+    return getattr(objective, "correction", NoCorrection())
 
 
 def reads_old_logp(objective: Objective) -> bool:

@@ -15,18 +15,22 @@ import numpy as np
 from karl_fast.diversity import distinct_n, self_bleu
 from karl_fast.errors import AlarmError
 from karl_fast.filter import differ
+from karl_fast.objective.axes.correction import NoCorrection, mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from karl_fast.objective.axes.correction import Correction
     from karl_fast.rl.learner import LearningResult, PreparedBatch
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.settings import Alarms
 
 DRIFT = ("ratio", "ratio_std", "ratio_max", "ratio_min", "clip_low", "clip_high", "ratio_ess", "kl_old")
 """Statistics of an objective that a round logs: how far the policy has moved from the behaviour policy."""
+
+UNCORRECTED = NoCorrection()
 
 KINDS = ("mixed", "at_top", "at_bottom", "other", "missing")
 """Kinds of groups by their outcomes."""
@@ -162,17 +166,25 @@ def entropy_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return {"entropy": float(entropies.mean(dtype=np.float64)) if entropies.size else math.nan}
 
 
-def divergence_metrics(prepared: PreparedBatch, logp_old: NDArray[np.float32]) -> dict[str, float]:
+def divergence_metrics(
+    prepared: PreparedBatch, logp_old: NDArray[np.float32], correction: Correction = UNCORRECTED
+) -> dict[str, float]:
     """Return the divergence from the reference, and that of rollouts from the training forward.
 
     ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
-    round.
+    round, ``mismatch_k3`` and ``mismatch_chi2`` are the divergences of the policy that drew them from the same weights
+    in training. ``correction_low`` and ``correction_high`` are the shares of tokens with a weight out of the bounds of
+    the correction, ``correction_ess`` the effective share of tokens by these weights; absent without one.
     """
     metrics: dict[str, float] = {}
     mask, batch = prepared.packed.mask, prepared.batch
     if batch.ages is not None and (fresh := mask & (batch.ages == 0)[:, None]).any():
         far = np.abs(prepared.packed.logp - logp_old)[fresh]
         metrics |= {"mismatch": float(far.mean()), "mismatch_max": float(far.max())}
+        apart = mismatch(correction, logp_old, prepared.packed.logp, fresh)[1]
+        metrics |= {f"mismatch_{name}": apart[name] for name in ("k3", "chi2")}
+        if correction.bounds is not None:
+            metrics |= {f"correction_{name}": apart[name] for name in ("low", "high", "ess")}
     if batch.logp_ref is not None and mask.any():
         far = (batch.logp_ref - logp_old)[mask].astype(np.float64)
         metrics["kl"] = float((np.exp(far) - 1 - far).mean())

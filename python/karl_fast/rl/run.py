@@ -29,6 +29,7 @@ from karl_fast.filter import constant_groups, soft_overlong_penalty
 from karl_fast.modeling.load import require_mlx_lm
 from karl_fast.modeling.memory import cache_bytes, limit_memory
 from karl_fast.modeling.model_views import checkpoint_layers
+from karl_fast.rl.learner import correction_of
 from karl_fast.rl.metrics import (
     advantage_metrics,
     divergence_metrics,
@@ -345,7 +346,8 @@ class RoundLog:
             "learning_rate": self.run.rate(0),
         }
         values |= first | step_metrics(learned) | entropy
-        values |= divergence_metrics(self.prepared, learned.logp_old) | advantage_metrics(self.prepared)
+        correction = correction_of(self.run.learner.objective)
+        values |= divergence_metrics(self.prepared, learned.logp_old, correction) | advantage_metrics(self.prepared)
         values |= {"unscored": int(self.prepared.unscored.sum())}
         return drop_non_finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
 

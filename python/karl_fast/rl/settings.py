@@ -50,6 +50,10 @@ KVCacheKind = Literal["full", "8-bit"]
 
 Priority = Literal["age", "accuracy-error"]
 
+Weighting = Literal[
+    "auto", "off", "token-truncate", "token-mask", "sequence-truncate", "sequence-mask", "geometric-mask"
+]
+
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
     *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "segment_length", "keep"),
@@ -193,6 +197,25 @@ class Online:
         "Caches of keys and values in generation: full, or 8-bit, in about half of the memory of 16 bits, where every "
         "layer has plain attention; contexts are then generated in batches of one length.",
     )
+    correction: Weighting = setting(
+        "auto",
+        UPDATES,
+        "Weights of tokens that another arithmetic drew than the one that learns: truncated or masked, by token, "
+        "rollout or geometric mean. With auto, those of the recipe; where it has none, token-truncate if generation "
+        "has 8-bit caches or 16-bit numbers.",
+    )
+    correction_low: float | None = setting(
+        None,
+        UPDATES,
+        "Lower bound of the weight in a mask, a ratio up to 1. [default: that of the point]",
+        bounds=FROM_ZERO,
+    )
+    correction_high: float | None = setting(
+        None,
+        UPDATES,
+        "Upper bound or cap of the weight, a ratio from 1. [default: that of the point]",
+        bounds=FROM_ONE,
+    )
     schedule: Schedule = setting(
         "fixed",
         ROLLOUTS,
@@ -271,6 +294,19 @@ class Online:
             wanted = "wanted paced or pass-rate, which estimate the outcome of a prompt"
             problem = f"replay.priority is accuracy-error, and curriculum is {self.curriculum}, {wanted}"
             raise UsageError(problem, "curriculum", "replay.priority")
+        if self.correction_low is not None and not self.correction.endswith("mask"):
+            wanted = "wanted a mask, which alone has a lower bound"
+            raise UsageError(
+                f"correction_low is set, and correction is {self.correction}, {wanted}", "correction_low", "correction"
+            )
+        if self.correction_low is not None and self.correction_low > 1:
+            raise UsageError(f"correction_low is {self.correction_low}, wanted a ratio up to 1", "correction_low")
+        if self.correction_high is not None and self.correction in ("auto", "off"):
+            raise UsageError(
+                f"correction_high is set, and correction is {self.correction}, wanted one by its name",
+                "correction_high",
+                "correction",
+            )
         if self.training.save_every != Training.save_every:
             raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_flatten
 
 from karl_fast import _atomic, _seen_hashes
 from karl_fast._safe_text import describe_exception
@@ -24,9 +25,18 @@ from karl_fast.errors import CheckpointError, TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
-from karl_fast.objective import WeightedLikelihood
+from karl_fast.objective import PolicyGradient, WeightedLikelihood
 from karl_fast.objective.axes.advantage import Given, Raw
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
+from karl_fast.objective.axes.clip import Delight
+from karl_fast.objective.axes.correction import (
+    GeometricMask,
+    NoCorrection,
+    SequenceMask,
+    SequenceTruncate,
+    TokenMask,
+    TokenTruncate,
+)
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.reward.functions import Function
 from karl_fast.reward.karl import overrides
@@ -247,11 +257,12 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     ]
     remarks.append(unadapted_experts(policy, settings, config))
     settings, need = _plan_memory(settings, recipe, policy, config, sizes)
+    objective = correct_objective(settings, recipe, policy)
     decoder, sampling = build_decoder(settings, policy, training_prompts.prompts), build_sampling(settings)
     collector = Collector(decoder, reward_functions, sampling, make)
     with return_to(began):
         identity, seen_before = run_identity(settings, recipe), read_seen_hashes(settings)
-    learner = build_learner(settings, recipe, policy)
+    learner = build_learner(settings, recipe, policy, objective)
     run = OnlineRun(
         settings=settings,
         out=began / settings.out,
@@ -509,8 +520,62 @@ def prompt_length(policy: Policy, prompt: Prompt) -> int:
         ) from error
 
 
-def build_learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
-    """Return the learner that takes the steps."""
+CORRECTIONS = {
+    "token-truncate": TokenTruncate,
+    "token-mask": TokenMask,
+    "sequence-truncate": SequenceTruncate,
+    "sequence-mask": SequenceMask,
+    "geometric-mask": GeometricMask,
+}
+"""Points of the axis of corrections by the word of the setting."""
+
+
+def correct_objective(settings: Online, recipe: Recipe, policy: Policy) -> Objective:
+    """Return the objective of the recipe, with a weight of tokens if another arithmetic draws them.
+
+    By default tokens are truncated one by one: the product over a rollout, TRL's default, goes to 0 or to its cap with
+    the length.
+
+    Raises:
+        UsageError: a correction by name for a family without this axis.
+    """
+    objective, word = recipe.objective, settings.correction
+    if not isinstance(objective, PolicyGradient):
+        if word in CORRECTIONS:
+            problem = (
+                f"correction is {word}, and {recipe.name} is a {type(objective).__name__}, wanted a PolicyGradient"
+            )
+            raise UsageError(problem, "correction", "recipe")
+        return objective
+    if word == "off":
+        return replace(objective, correction=NoCorrection())
+    if word == "auto":
+        mine = objective.correction != NoCorrection() or isinstance(objective.clip, Delight)
+        due = not mine and rounds_generation(settings, policy)
+        return replace(objective, correction=TokenTruncate()) if due else objective
+    high, low = settings.correction_high, settings.correction_low
+    point = CORRECTIONS[word]
+    if word.endswith("truncate"):
+        return replace(objective, correction=point() if high is None else point(high))
+    bounds = {name: value for name, value in (("low", low), ("high", high)) if value is not None}
+    return replace(objective, correction=point(**bounds))
+
+
+def rounds_generation(settings: Online, policy: Policy) -> bool:
+    """Return whether generation rounds otherwise than training: 8-bit caches, or numbers of 16 bits.
+
+    In 16 bits the passes differ in the order of their sums, by some thousandths of a nat; in 32 bits by 1e-6. The codes
+    of a quantised base are the same in both, and its scales have a type too.
+    """
+    leaves: Any = tree_flatten(policy.model.parameters())
+    kinds = {array.dtype for _, array in leaves}
+    return settings.kv_cache != "full" or not kinds.isdisjoint((mx.bfloat16, mx.float16))
+
+
+def build_learner(
+    settings: Online, recipe: Recipe, policy: Policy, objective: Objective | None = None
+) -> PolicyLearner:
+    """Return the learner that takes the steps; of the recipe's objective without another."""
     adam = optimizer.build_optimizer(settings.training, fixed=policy.model if settings.compile else None)
     direction = recipe.objective.reads_divergence
     how: Any = {"divergence": direction, "segment_length": settings.training.segment_tokens}
@@ -523,7 +588,8 @@ def build_learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLea
         settings.training.max_grad_norm,
         reference=settings.alarms.kl_ceiling is not None,
     )
-    return PolicyLearner(forward, recipe.objective, adam, passes, _build_partition(settings, recipe, policy))
+    partition = _build_partition(settings, recipe, policy)
+    return PolicyLearner(forward, objective or recipe.objective, adam, passes, partition)
 
 
 def _build_partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:

@@ -73,7 +73,7 @@ mod _core {
     use super::logsumexp::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
     use super::objective::{
-        check_clip, objective_balance, objective_likelihood, objective_linear_term,
+        check_clip, objective_balance, objective_correction, objective_likelihood, objective_linear_term,
         objective_policy_gradient, objective_target_policy, policy_loss, sequence_log_ratio, token_log_ratio,
         token_weights,
     };

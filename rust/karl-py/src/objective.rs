@@ -8,11 +8,12 @@ use crate::boundary::error::{ArgumentError, DTypeError, UsageError, to_python};
 use crate::boundary::release_gil::compute;
 use karl_core::Offsets;
 use karl_core::objective::{
-    Advantages, Aggregate, Anchor, Balance, Clip, Evaluation, LogZ, Penalty, Per, PolicyGradient, Power,
-    Ratio, Rollouts, Statistics, TargetPolicy, Turns, Update, WeightedLikelihood, balance as balance_of,
-    linear_term as linear_term_of, policy_gradient as policy_gradient_of, policy_loss as loss_of,
-    row_log_ratio, target_policy as target_policy_of, token_log_ratio as log_ratio_of,
-    token_weights as weights_of, weighted_likelihood as weighted_likelihood_of,
+    Advantages, Aggregate, Anchor, Balance, Clip, Correction, CorrectionLevel, Evaluation, LogZ, Penalty,
+    Per, PolicyGradient, Power, Ratio, Rollouts, Statistics, TargetPolicy, Turns, Update, WeightedLikelihood,
+    balance as balance_of, correction_weights, linear_term as linear_term_of,
+    policy_gradient as policy_gradient_of, policy_loss as loss_of, row_log_ratio,
+    target_policy as target_policy_of, token_log_ratio as log_ratio_of, token_weights as weights_of,
+    weighted_likelihood as weighted_likelihood_of,
 };
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
@@ -436,6 +437,48 @@ pub(crate) fn objective_policy_gradient<'py>(
     })
 }
 
+/// Return the weight of each token that another arithmetic drew, and how far apart the two are; see
+/// `karl_fast.objective.Correction`.
+#[pyfunction]
+#[pyo3(signature = (logp_old, logp_rollout, mask, offsets, *, level, low, high, drop))]
+pub(crate) fn objective_correction<'py>(
+    py: Python<'py>,
+    logp_old: &Bound<'py, PyAny>,
+    logp_rollout: &Bound<'py, PyAny>,
+    mask: &Bound<'py, PyAny>,
+    offsets: &Bound<'py, PyAny>,
+    level: &str,
+    low: f64,
+    high: f64,
+    drop: bool,
+) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>)> {
+    let columns = TokenColumns::of(logp_old, Some(logp_rollout), None, mask, offsets)?;
+    let level = match level {
+        "token" => CorrectionLevel::Token,
+        "sequence" => CorrectionLevel::Sequence,
+        "geometric" => CorrectionLevel::Geometric,
+        other => return Err(unknown("level", other, "token, sequence or geometric")),
+    };
+    let correction = Correction { level, low, high, mask: drop };
+    let (keep, starts) = (columns.mask.as_slice()?, columns.offsets.as_slice()?);
+    let mut weights = vec![0.0; keep.len()];
+    let found = of_dtype!(columns, T, {
+        let old = T::column("logp_old", &columns.logp)?;
+        let rollout = columns.old.as_ref().map_or(Ok(old), |column| T::column("logp_rollout", column))?;
+        compute(py, || {
+            let offsets = Offsets::new("offsets", starts, keep.len())?;
+            correction_weights(old, rollout, keep, &offsets, correction, &mut weights)
+        })
+    })?;
+    let held = PyDict::new(py);
+    held.set_item("k3", found.k3)?;
+    held.set_item("chi2", found.chi2)?;
+    held.set_item("low", found.low)?;
+    held.set_item("high", found.high)?;
+    held.set_item("ess", found.ess)?;
+    Ok((weights.into_pyarray(py), held))
+}
+
 fn ratio_of<'a>(word: &str, turns: Option<&'a [i64]>, mask: &'a [bool]) -> PyResult<Ratio<'a>> {
     match (word, turns) {
         ("on-policy", _) => Ok(Ratio::OnPolicy),
@@ -648,6 +691,12 @@ fn update_of(object: &Bound<'_, PyAny>) -> PyResult<Update> {
         "soft-gate" => Update::SoftGate { positive: number("positive")?, negative: number("negative")? },
         "flip" => Update::Flip { low: number("low")?, high: number("high")?, bound: number("bound")? },
         "delight" => Update::Delight { temperature: number("temperature")? },
+        "probability-mask" => Update::ProbabilityMask {
+            low: number("low")?,
+            high: number("high")?,
+            ceiling: number("ceiling")?,
+        },
+        "probability-band" => Update::ProbabilityBand { width: number("width")? },
         _ => Update::Bounded(clip_of(object, None)?),
     })
 }

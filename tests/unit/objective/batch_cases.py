@@ -46,6 +46,9 @@ OUTCOMES = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.1, 0.2, 0.1, 0.1,
 TURNS = np.where(MASK, np.arange(6)[None, :] // 2, -1)
 TURN_OFFSETS = np.concatenate([[0], np.cumsum(TURNS.max(1) + 1)])
 LOG_Z = np.linspace(-0.5, 0.7, len(LENGTHS))
+ROLLOUT = logps(11, 0.9, OLD)
+"""That of OLD in the arithmetic of generation, far enough that every bound of a correction is crossed."""
+
 ENTROPY = np.random.default_rng(9).uniform(0.1, 2, size=MASK.shape)
 DIVERGENCE = np.random.default_rng(10).uniform(0, 1, size=MASK.shape)
 
@@ -55,6 +58,7 @@ BATCH = Batch(
     group_ids=np.repeat(np.array([7, 3, 5, 9]), 4),
     logp_old=OLD,
     logp_ref=REF,
+    logp_rollout=ROLLOUT,
     outcomes=OUTCOMES,
     advantages=np.linspace(-1.2, 1.5, 16),
     token_rewards=0.1 * logps(4),

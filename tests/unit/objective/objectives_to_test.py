@@ -50,9 +50,20 @@ from karl_fast.objective.axes.clip import (
     GeometricClip,
     MaskNegatives,
     NoClip,
+    ProbabilityBand,
+    ProbabilityMask,
     SoftGate,
     TwoSided,
     VariancePenalty,
+)
+from karl_fast.objective.axes.correction import (
+    GeometricMask,
+    NoCorrection,
+    RolloutAnchor,
+    SequenceMask,
+    SequenceTruncate,
+    TokenMask,
+    TokenTruncate,
 )
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.entropy import EntropyBonus, NoEntropy
@@ -65,7 +76,7 @@ from karl_fast.objective.axes.filter import (
     MixedGroups,
     VarianceTopP,
 )
-from karl_fast.objective.axes.kl import K2, K3, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
+from karl_fast.objective.axes.kl import K2, K3, DriftPenalty, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
 from karl_fast.objective.axes.kondo_gate import Gated, TopGated
 from karl_fast.objective.axes.likelihood import (
     Boltzmann,
@@ -124,8 +135,28 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         SoftGate(1.0, 1.05),
         Flip(0.2, 0.28, 1.5),
         MaskNegatives(Clip(0.2, 0.28), 0.05),
+        ProbabilityMask(0.05, 0.1, 2.0),
+        ProbabilityBand(0.1),
     ],
-    (PolicyGradient, "kl"): [NoKL(), K1InReward(0.3), K2(0.1), K2(0.1, True), K3(0.1), K3(0.1, True), ReverseKL(0.1)],
+    (PolicyGradient, "kl"): [
+        NoKL(),
+        K1InReward(0.3),
+        K2(0.1),
+        K2(0.1, True),
+        K3(0.1),
+        K3(0.1, True),
+        ReverseKL(0.1),
+        DriftPenalty(0.1),
+    ],
+    (PolicyGradient, "correction"): [
+        NoCorrection(),
+        TokenTruncate(1.5),
+        TokenMask(0.5, 2.0),
+        SequenceTruncate(1.5),
+        SequenceMask(0.1, 3.0),
+        GeometricMask(0.5, 1.5),
+        RolloutAnchor(),
+    ],
     (PolicyGradient, "entropy"): [NoEntropy(), EntropyBonus(0.01)],
     (PolicyGradient, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
     (TrajectoryBalance, "filter"): [KeepAll(), DropTruncated()],

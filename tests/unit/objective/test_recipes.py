@@ -35,7 +35,8 @@ from tests.unit.objective.batch_cases import title
 from tests.unit.objective.objectives_to_test import neighbours
 
 WANTED = """GRPO DR_GRPO DAPO GSPO GSPO_TOKEN CISPO SAPO GMPO RLOO REINFORCE REINFORCE_PLUS_PLUS PPO_CLIP MAXRL PMD_MEAN
-SAMPO FLOWRL FLOWRL_RELEASED FLOWRL_VARGRAD PACED OAPL A_STAR_PO AWR TPO DG KONDO ASPO R2VPO VPO DFT SFT BOLTZMANN"""
+SAMPO FLOWRL FLOWRL_RELEASED FLOWRL_VARGRAD PACED OAPL A_STAR_PO AWR TPO DG KONDO ASPO R2VPO VPO DFT SFT BOLTZMANN
+DPPO IPO"""
 NAMES = {
     "dr-grpo": "DR_GRPO",
     "Dr_GRPO": "DR_GRPO",
@@ -238,9 +239,10 @@ def test_recipes_are_stored_and_computed_without_a_framework() -> None:
     assert done.stdout.splitlines() == ["[[-0.5], [-0.5]]"]
 
 
-def test_recipe_from_before_entropy_loads() -> None:
+@pytest.mark.parametrize("axis", ["entropy", "correction"])
+def test_recipe_from_before_an_axis_loads(axis: str) -> None:
     text = to_toml(recipe("grpo"))
-    start = text.index("[entropy]")
-    old = text[:start] + text[text.index("[aggregate]") :]
+    start = text.index(f"[{axis}]")
+    old = text[:start] + text[text.index("\n[", start) + 1 :]
     found = from_toml(old)
     assert found.objective == recipe("grpo").objective

@@ -21,7 +21,14 @@ def log_softmax(logits: Any) -> Any:
 
 
 LOGP = np.take_along_axis(log_softmax(LOGITS), TOKENS[..., None], -1)[..., 0]
-NEAR = type(BATCH)(**{**vars(BATCH), "logp_old": LOGP + 0.3 * (OLD + 1), "logp_ref": LOGP - 0.2})
+NEAR = type(BATCH)(
+    **{
+        **vars(BATCH),
+        "logp_old": LOGP + 0.3 * (OLD + 1),
+        "logp_ref": LOGP - 0.2,
+        "logp_rollout": LOGP + 0.2 * (OLD + 1),
+    }
+)
 """The batch, drawn by a policy near that of the logits."""
 
 

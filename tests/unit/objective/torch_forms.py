@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.objective import PolicyGradient, TargetPolicy, TrajectoryBalance, WeightedLikelihood
-from karl_fast.objective.axes import aggregate, balance, clip, kl, likelihood, log_z, ratio
+from karl_fast.objective.axes import aggregate, balance, clip, correction, kl, likelihood, log_z, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,9 @@ def aggregated(point: aggregate.Aggregate, terms: Any, mask: Any) -> Any:
 
 def policy_gradient(torch: Any, objective: PolicyGradient, logp: Any, mask: Any, column: Callable[[str], Any]) -> Any:
     """The loss of each token."""
-    advantages, token = column("advantages"), (logp - column("logp_old")) * mask
+    anchored = isinstance(objective.correction, correction.RolloutAnchor)
+    old = column("logp_rollout" if anchored else "logp_old")
+    advantages, token = column("advantages"), (logp - old) * mask
     sequence = mean_over(token, mask)
     of_token = sequence.detach() + logp - logp.detach()
     log_ratio = {
@@ -60,6 +62,8 @@ def policy_gradient(torch: Any, objective: PolicyGradient, logp: Any, mask: Any,
         ratio.SequenceTokenRatio: of_token,
     }[type(objective.ratio)]
     terms = -clipped(torch, objective.clip, log_ratio, advantages, logp, mask)
+    if isinstance(objective.kl, kl.DriftPenalty):
+        terms = terms + objective.kl.coef * token**2
     if isinstance(objective.kl, kl.K3):
         apart = (column("logp_ref") - logp) * mask
         terms = terms + objective.kl.coef * (apart.exp() - apart - 1)
@@ -86,6 +90,12 @@ def clipped(torch: Any, point: clip.Clipper, log_ratio: Any, advantages: Any, lo
         kept = torch.where(advantages > 0, r <= 1 + point.high, r >= 1 - point.low)
         weight = torch.where(advantages > 0, 1 / r, r).clamp(max=point.bound)
         return (kept * weight).detach() * advantages * logp
+    if isinstance(point, clip.ProbabilityMask | clip.ProbabilityBand):
+        rise = (logp.exp() - (logp - log_ratio).exp()).detach()
+        if isinstance(point, clip.ProbabilityBand):
+            return (rise.abs() <= point.width) * r * advantages
+        kept = torch.where(advantages > 0, rise <= point.high, rise >= -point.low)
+        return (kept * r.clamp(max=point.ceiling)).detach() * advantages * logp
     assert isinstance(point, clip.GeometricClip)
     sign = torch.sign(advantages)
     held = torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-point.low, point.high)) * sign

@@ -18,6 +18,8 @@ __all__ = [
     "GeometricClip",
     "MaskNegatives",
     "NoClip",
+    "ProbabilityBand",
+    "ProbabilityMask",
     "SoftGate",
     "TwoSided",
     "VariancePenalty",
@@ -181,6 +183,40 @@ class SoftGate(Clipper):
     def __post_init__(self) -> None:
         check_number("positive", self.positive, above=True)
         check_number("negative", self.negative, above=True)
+
+
+@dataclass(frozen=True)
+class ProbabilityMask(Clipper):
+    """``-sg(min(ratio, ceiling)) * A * logp``, 0 where a probability has moved too far with its advantage (DPPO).
+
+    With p = exp(logp): dropped are A > 0 with ``p - p_old > high``, and A < 0 with ``p - p_old < -low``. A rare token
+    may double in probability; a likely one may not lose much of it.
+    Reference: Qi et al. 2026, DPPO with binary total variation (arXiv:2602.04879).
+    """
+
+    kind: ClassVar[str] = "probability-mask"
+    low: float
+    high: float
+    ceiling: float = 20.0
+
+    def __post_init__(self) -> None:
+        check_number("low", self.low, 0, 1)
+        check_number("high", self.high, 0, 1)
+        check_number("ceiling", self.ceiling, 1)
+
+
+@dataclass(frozen=True)
+class ProbabilityBand(Clipper):
+    """``-ratio * A``, 0 where ``|p - p_old| > width``, whatever the sign of A (IPO of prime-rl).
+
+    Reference: prime-rl, loss ``ipo``.
+    """
+
+    kind: ClassVar[str] = "probability-band"
+    width: float
+
+    def __post_init__(self) -> None:
+        check_number("width", self.width, 0, 1)
 
 
 @dataclass(frozen=True)

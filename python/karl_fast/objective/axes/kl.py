@@ -11,6 +11,7 @@ With d_t = logp_t - logp_ref_t:
 | `K1` | coef d to the loss | 0: refused |
 | `ReverseKL` | coef KL(policy, reference) of the whole vocabulary to the loss | exact |
 | `ForwardKL` | coef KL(reference, policy) of the whole vocabulary to the loss | exact |
+| `DriftPenalty` | coef (logp_t - logp_old_t)^2 to the loss: of the behaviour policy, not of the reference | |
 
 Where the behaviour policy drew the tokens, ``by_ratio`` multiplies by exp(logp - logp_old): k3 with its gradient,
 which is then that of the reverse KL; k2 without.
@@ -30,7 +31,7 @@ from karl_fast.objective.axes.point import Point, check_number
 if TYPE_CHECKING:
     from karl_fast.objective.batch import Batch
 
-__all__ = ["K1", "K2", "K3", "Divergence", "ForwardKL", "K1InReward", "K1PerToken", "NoKL", "ReverseKL"]
+__all__ = ["K1", "K2", "K3", "Divergence", "DriftPenalty", "ForwardKL", "K1InReward", "K1PerToken", "NoKL", "ReverseKL"]
 
 
 class Divergence(Point):
@@ -126,6 +127,17 @@ class K3(Penalty):
     in_loss: ClassVar[bool] = True
     kind: ClassVar[str] = "k3"
     by_ratio: bool = False
+
+
+@dataclass(frozen=True)
+class DriftPenalty(Penalty):
+    """``coef * (logp - logp_old)^2`` in the loss of each token; needs no reference.
+
+    Under `RolloutAnchor` it is of the policy that drew.
+    Reference: Kimi team 2026, K2.5 (arXiv:2602.02276); prime-rl's ``kl_tau``.
+    """
+
+    coef: float
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Family: credit times the log-probability, bounded by how far the policy has moved.
 
 ```text
-loss = sum_it w_it [clip(ratio_it, A_it) + kl_it - entropy_coef H_it]
+loss = sum_it w_it [c_it clip(ratio_it, A_it) + kl_it - entropy_coef H_it]
 ```
 """
 
@@ -16,10 +16,18 @@ from karl_fast import _core
 from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective.axes.advantage import Advantage
 from karl_fast.objective.axes.aggregate import Aggregate
-from karl_fast.objective.axes.clip import Clipper, Delight, GeometricClip, NoClip
+from karl_fast.objective.axes.clip import (
+    Clipper,
+    Delight,
+    GeometricClip,
+    NoClip,
+    ProbabilityBand,
+    ProbabilityMask,
+)
+from karl_fast.objective.axes.correction import Correction, NoCorrection, RolloutAnchor, mismatch
 from karl_fast.objective.axes.entropy import Entropy, NoEntropy
 from karl_fast.objective.axes.filter import Filter
-from karl_fast.objective.axes.kl import K1, Divergence, K1PerToken
+from karl_fast.objective.axes.kl import K1, K2, Divergence, DriftPenalty, K1PerToken
 from karl_fast.objective.axes.ratio import OnPolicy, Ratio, TokenRatio, TurnRatio
 from karl_fast.objective.base import Objective, column
 from karl_fast.objective.batch import scored
@@ -39,6 +47,7 @@ class PolicyGradient(Objective):
         clip: what bounds an update.
         kl: what holds the policy near the reference.
         entropy: what keeps the policy from collapsing; not an argument by position.
+        correction: what weighs tokens that another arithmetic drew; not an argument by position.
         aggregate: how tokens become one number.
     """
 
@@ -48,6 +57,7 @@ class PolicyGradient(Objective):
     clip: Clipper
     kl: Divergence
     entropy: Entropy = field(default=NoEntropy(), kw_only=True)
+    correction: Correction = field(default=NoCorrection(), kw_only=True)
     aggregate: Aggregate
 
     def check(self) -> None:
@@ -75,6 +85,14 @@ class PolicyGradient(Objective):
             (
                 isinstance(self.clip, GeometricClip) and not isinstance(self.ratio, TokenRatio),
                 f"GeometricClip takes the mean itself, over tokens: it needs TokenRatio, not {self.ratio}",
+            ),
+            (
+                isinstance(self.clip, ProbabilityMask | ProbabilityBand) and not isinstance(self.ratio, TokenRatio),
+                f"{type(self.clip).__name__} compares probabilities of tokens: it needs TokenRatio, not {self.ratio}",
+            ),
+            (
+                isinstance(self.clip, Delight) and self.correction != NoCorrection(),
+                "Delight is not proportional to the advantage, which a correction is a factor of: take NoCorrection",
             ),
         ]
 
@@ -130,20 +148,36 @@ class PolicyGradient(Objective):
         return self.aggregate.count(scored.mask)
 
     def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
-        old = scored.logp_old if isinstance(self.ratio, OnPolicy) else scored.need("logp_old")
+        anchored = isinstance(self.correction, RolloutAnchor) and scored.logp_rollout is not None
+        name = "logp_rollout" if anchored else "logp_old"
+        old = getattr(scored, name) if isinstance(self.ratio, OnPolicy) else scored.need(name)
         dtype = tokens["logp"].dtype
-        return _core.objective_policy_gradient(
+        kl, reference = self.kl, scored.need("logp_ref") if self.kl.in_loss else None
+        if isinstance(kl, DriftPenalty):
+            kl, reference = K2(2 * kl.coef), scored.need(name)  # K2 halves the square
+        evaluation = _core.objective_policy_gradient(
             **tokens,
-            advantages=column(scored.need("advantages"), np.float64),
+            advantages=column(self._corrected(scored), np.float64),
             logp_old=column(old, dtype),
-            logp_ref=column(scored.need("logp_ref"), dtype) if self.kl.in_loss else None,
+            logp_ref=column(reference, dtype),
             turns=column(scored.need("turns"), np.int64) if isinstance(self.ratio, TurnRatio) else None,
             ratio=self.ratio.level,
             clip=self.clip,
-            kl=self.kl,
+            kl=kl,
             aggregate=self.aggregate,
             denominator=by,
         )
+        if isinstance(self.kl, DriftPenalty):
+            del evaluation["statistics"]["kl"]  # of the anchor, and not of the reference
+        return evaluation
+
+    def _corrected(self, scored: Scored) -> Any:
+        """Return the advantages times the weights of the correction: every rule but Delight is proportional to them."""
+        advantages = scored.need("advantages")
+        if self.correction.bounds is None or scored.logp_rollout is None:
+            return advantages
+        weights, _ = mismatch(self.correction, scored.need("logp_old"), scored.logp_rollout, scored.mask)
+        return advantages * weights
 
     def _reader(self, name: str) -> object:
         points = {"entropy": self.entropy, "divergence": self.kl}

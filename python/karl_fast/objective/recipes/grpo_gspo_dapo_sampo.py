@@ -2,10 +2,22 @@
 
 from karl_fast.objective.axes.advantage import Anchored, Centre, Given, LeaveOneOut, MeanScaled, Raw, Whitened, ZScore
 from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
-from karl_fast.objective.axes.clip import Cap, Clip, Delight, Flip, GeometricClip, NoClip, SoftGate, VariancePenalty
+from karl_fast.objective.axes.clip import (
+    Cap,
+    Clip,
+    Delight,
+    Flip,
+    GeometricClip,
+    NoClip,
+    ProbabilityBand,
+    ProbabilityMask,
+    SoftGate,
+    VariancePenalty,
+)
+from karl_fast.objective.axes.correction import NoCorrection, RolloutAnchor
 from karl_fast.objective.axes.entropy import NoEntropy
 from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MixedGroups
-from karl_fast.objective.axes.kl import K3, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.axes.kl import K3, DriftPenalty, K1InReward, K1PerToken, NoKL
 from karl_fast.objective.axes.kondo_gate import Gated
 from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
 from karl_fast.objective.axes.set_score import SetScore
@@ -22,6 +34,7 @@ REINFORCE = Recipe.of(
     clip=(NoClip(), "[paper]"),
     kl=(NoKL(), "[paper]"),
     entropy=(NoEntropy(), "[paper]"),
+    correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
     aggregate=(SequenceSum(), "the log-probability of the whole rollout [paper]"),
 )
 
@@ -65,6 +78,7 @@ PPO_CLIP = Recipe.of(
     clip=(Clip(0.2, 0.2), "epsilon 0.2 [paper]"),
     kl=(NoKL(), "[paper]"),
     entropy=(NoEntropy(), "eq. 9 has a bonus, without a number; none in verl and TRL [code]"),
+    correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
     aggregate=(TokenMean(), "the mean over time steps [paper]"),
 )
 
@@ -94,6 +108,7 @@ GRPO = Recipe.of(
     clip=(Clip(0.2, 0.2), "eq. 3 [paper], without a number; 0.2 is the default of verl and TRL [code]"),
     kl=(K3(0.04), "eq. 4, section 4.2: 0.04 [paper]"),
     entropy=(NoEntropy(), "[paper]"),
+    correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
     aggregate=(SequenceMean(), "1/|o_i| within the mean over i, eq. 3 [paper]"),
 )
 
@@ -176,4 +191,24 @@ VPO = GRPO.but(
     "arXiv:2605.22817",
     advantage=(SetScore(ZScore(ddof=0, eps=1e-8), samples=16), "K 16, ddof 0, eps 1e-8 in vpo_sandbox @2c9e417 [code]"),
     kl=(NoKL(), "vpo_sandbox [code]"),
+)
+
+DPPO = GRPO.but(
+    "DPPO",
+    "Qi et al. 2026 (arXiv:2602.04879)",
+    clip=(
+        ProbabilityMask(0.2, 0.2, ceiling=20.0),
+        "binary total variation [paper]; 0.2 and 0.2 of prime-rl's dppo_mask, 20 of verl's dppo_tv [code]",
+    ),
+    correction=(RolloutAnchor(), "the policy that drew, not a recomputed one [paper]"),
+    kl=(NoKL(), "the mask is the trust region [paper]"),
+    aggregate=(TokenMean(), "over the batch [ours]"),
+)
+
+IPO = DPPO.but(
+    "IPO",
+    "prime-rl, loss ipo",
+    advantage=(Centre(), "reward less the mean of its group [code]"),
+    clip=(ProbabilityBand(0.3), "eps 0.3 [code]"),
+    kl=(DriftPenalty(1e-3), "kl_tau 1e-3 [code], the square of K2.5 (arXiv:2602.02276) [paper]"),
 )

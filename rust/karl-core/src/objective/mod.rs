@@ -16,9 +16,10 @@
 //! | axis | meaning | points | file |
 //! |---|---|---|---|
 //! | [`Ratio`] | tokens that share a ratio | none, token, turn, sequence (mean: GSPO; or product) | `ratio` |
-//! | [`Update`] | what a token adds to the loss, and its bounds ([`Clip`]) | six rules | `update`, `clip` |
+//! | [`Update`] | what a token adds to the loss, and its bounds ([`Clip`]) | eight rules | `update`, `clip` |
 //! | [`Penalty`] | divergence from the reference | none, k2, k3 | `policy_gradient` |
 //! | [`Aggregate`] | aggregation of tokens to one number | four means | `aggregate` |
+//! | [`Correction`] | weight of tokens that another arithmetic drew | truncate or mask, at three levels | `correction` |
 //!
 //! ```text
 //! log_ratio_t = logp_t - logp_old_t
@@ -39,6 +40,7 @@ mod arithmetic;
 mod balance;
 mod batch_statistics;
 mod clip;
+mod correction;
 mod likelihood;
 mod policy_gradient;
 mod ratio;
@@ -54,6 +56,7 @@ pub use arithmetic::RealArithmetic;
 pub use balance::{Anchor, Balance, LogZ, Residuals, balance};
 pub use batch_statistics::{Evaluation, Statistics};
 pub use clip::{Bounds, Clip};
+pub use correction::{Correction, CorrectionLevel, Mismatch, correction_weights};
 pub use likelihood::{WeightedLikelihood, linear_term, weighted_likelihood};
 pub use policy_gradient::{Penalty, PolicyGradient, policy_gradient, policy_loss};
 pub use ratio::{Power, Ratio, row_log_ratio, token_log_ratio};

@@ -15,7 +15,12 @@ use super::rollouts::RolloutPart;
 /// SoftGate   -A (4 / t) sigmoid(t (ratio - 1)),  t by the sign of A                        (SAPO)
 /// Flip       -A sg(min(w, bound)) logp,  w = 1 / ratio where A > 0, ratio where A < 0      (ASPO)
 /// Delight    -A sg(sigmoid(-A logp / temperature)) logp                                    (DG)
+/// ProbabilityMask  -A sg(min(ratio, ceiling)) logp, 0 where A > 0 and p - p_old > high,
+///                  or A < 0 and p - p_old < -low                                           (DPPO)
+/// ProbabilityBand  -A ratio, 0 where |p - p_old| > width                                   (IPO of prime-rl)
 /// ```
+///
+/// The last two want the ratio of a token: `p = exp(logp)`, `p_old = p / ratio`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Update {
     /// A range for the ratio.
@@ -52,6 +57,20 @@ pub enum Update {
     Delight {
         /// Softness of the gate.
         temperature: f64,
+    },
+    /// No update that takes a probability further than so much in the direction it goes in already.
+    ProbabilityMask {
+        /// The largest fall of a probability where A < 0.
+        low: f64,
+        /// The largest rise of a probability where A > 0.
+        high: f64,
+        /// The largest weight.
+        ceiling: f64,
+    },
+    /// No update of a token whose probability has changed by more than so much, either way.
+    ProbabilityBand {
+        /// The largest change.
+        width: f64,
     },
 }
 
@@ -221,13 +240,63 @@ impl<T: RealArithmetic> UpdateRule<T> for Delight<T> {
     }
 }
 
+/// [`Update::ProbabilityMask`].
+#[derive(Clone, Copy)]
+pub(super) struct ProbabilityMask<T> {
+    low: T,
+    high: T,
+    ceiling: T,
+}
+
+impl<T: RealArithmetic> ProbabilityMask<T> {
+    pub(super) fn of(low: f64, high: f64, ceiling: f64) -> Self {
+        Self { low: T::narrow(low), high: T::narrow(high), ceiling: T::narrow(ceiling) }
+    }
+}
+
+impl<T: RealArithmetic> UpdateRule<T> for ProbabilityMask<T> {
+    #[inline(always)]
+    fn step(self, ratio: T, advantage: T, logp: T) -> TokenStep<T> {
+        let (gain, rise) = (advantage > T::default(), probability_rise(ratio, logp));
+        let (above, below) = (gain & (rise > self.high), !gain & (rise < -self.low));
+        let weight = if ratio > self.ceiling { self.ceiling } else { ratio };
+        let slope = if above | below { T::default() } else { -(weight * advantage) };
+        TokenStep { term: slope * logp, slope, below, above, bound: false }
+    }
+}
+
+/// [`Update::ProbabilityBand`]: its width.
+#[derive(Clone, Copy)]
+pub(super) struct ProbabilityBand<T>(pub(super) T);
+
+impl<T: RealArithmetic> UpdateRule<T> for ProbabilityBand<T> {
+    #[inline(always)]
+    fn step(self, ratio: T, advantage: T, logp: T) -> TokenStep<T> {
+        let rise = probability_rise(ratio, logp);
+        let (above, below) = (rise > self.0, rise < -self.0);
+        let slope = if above | below { T::default() } else { -(ratio * advantage) };
+        TokenStep { term: slope, slope, below, above, bound: false }
+    }
+}
+
+/// Return how much the probability of a token has risen. Where the ratio is 0 to the last bit it is NaN, and within
+/// every bound: the slope is 0 there.
+#[inline(always)]
+fn probability_rise<T: RealArithmetic>(ratio: T, logp: T) -> T {
+    let p = logp.exp();
+    p - p / ratio
+}
+
 impl Update {
     /// Return whether the slope is by the log-probability of the token, and not by the ratio of its level.
     pub(super) fn detached(&self) -> bool {
         match self {
             Self::Bounded(clip) => clip.detached,
-            Self::Flip { .. } | Self::Delight { .. } => true,
-            Self::Geometric { .. } | Self::Variance { .. } | Self::SoftGate { .. } => false,
+            Self::Flip { .. } | Self::Delight { .. } | Self::ProbabilityMask { .. } => true,
+            Self::Geometric { .. }
+            | Self::Variance { .. }
+            | Self::SoftGate { .. }
+            | Self::ProbabilityBand { .. } => false,
         }
     }
 
@@ -254,7 +323,10 @@ impl Update {
             }
             Self::Bounded(clip) => Bounded::<f64, false>::of(&clip).step(ratio, advantage, 0.0),
             Self::Geometric { .. } => Bounded::<f64, false>::of(&Clip::NONE).step(ratio, advantage, 0.0),
-            Self::Flip { .. } | Self::Delight { .. } => still,
+            Self::Flip { .. }
+            | Self::Delight { .. }
+            | Self::ProbabilityMask { .. }
+            | Self::ProbabilityBand { .. } => still,
         }
     }
 }
@@ -292,6 +364,12 @@ impl Update {
             }
             Update::Delight { temperature } => {
                 fill_under(Delight(T::narrow(1.0 / temperature)), piece, weight, sums, room, out)
+            }
+            Update::ProbabilityMask { low, high, ceiling } => {
+                fill_under(ProbabilityMask::of(low, high, ceiling), piece, weight, sums, room, out)
+            }
+            Update::ProbabilityBand { width } => {
+                fill_under(ProbabilityBand(T::narrow(width)), piece, weight, sums, room, out)
             }
         }
     }

@@ -31,6 +31,7 @@ def sums(objective: Any, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[m
 
 @sums.register
 def _(objective: PolicyGradient, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[mx.array, mx.array]:
+    inputs = points.corrected(objective.correction, inputs)
     log_ratio = points.log_ratio(objective.ratio, logp, inputs)
     terms = points.update(objective.clip, Drift(log_ratio, inputs.advantages, logp, inputs.mask))
     terms = terms + points.penalty(objective.kl, logp, inputs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import numpy as np
 
-from karl_fast.objective.axes import aggregate, balance, clip, kl, likelihood, ratio
+from karl_fast.objective.axes import aggregate, balance, clip, correction, kl, likelihood, ratio
 
 if TYPE_CHECKING:
     from karl_fast.objective import Scored
@@ -28,6 +28,7 @@ class Inputs:
     targets: Any
     groups: Any
     turns: Any
+    logp_rollout: Any
 
     @classmethod
     def of(cls, scored: Scored) -> Inputs:
@@ -85,6 +86,26 @@ def log_ratio(point: ratio.Ratio, logp: mx.array, inputs: Inputs) -> mx.array:
         return mx.stop_gradient(shared) + own - mx.stop_gradient(own)
     assert isinstance(point, ratio.SequenceRatio)
     return shared
+
+
+def corrected(point: correction.Correction, inputs: Inputs) -> Inputs:
+    """The batch with the weights of a correction in its advantages, or with another anchor."""
+    if inputs.logp_rollout is None or isinstance(point, correction.NoCorrection):
+        return inputs
+    if isinstance(point, correction.RolloutAnchor):
+        return replace(inputs, logp_old=inputs.logp_rollout)
+    apart = mx.where(inputs.mask, inputs.logp_old - inputs.logp_rollout, 0.0)
+    if isinstance(point, correction.SequenceTruncate | correction.SequenceMask):
+        apart = spread(apart.sum(axis=1, keepdims=True), inputs.mask)
+    if isinstance(point, correction.GeometricMask):
+        apart = spread(mean_over(apart, inputs.mask), inputs.mask)
+    weight = mx.exp(apart)
+    if isinstance(point, correction.Truncated):
+        weight = mx.minimum(weight, exact(point.cap))
+    else:
+        assert isinstance(point, correction.Masked)
+        weight = mx.where((weight < point.low) | (weight > point.high), exact(0.0), weight)
+    return replace(inputs, advantages=inputs.advantages * weight)
 
 
 @dataclass(frozen=True)
@@ -175,6 +196,20 @@ def _(point: clip.SoftGate, it: Drift) -> mx.array:
 
 
 @update.register
+def _(point: clip.ProbabilityMask, it: Drift) -> mx.array:
+    rise, gain = mx.exp(it.logp) - mx.exp(it.logp - it.log_ratio), it.advantages > 0
+    dropped = mx.where(gain, rise > point.high, rise < -point.low)
+    weight = mx.minimum(mx.exp(it.log_ratio), exact(point.ceiling))
+    return -mx.stop_gradient(mx.where(dropped, exact(0.0), weight)) * it.advantages * it.logp
+
+
+@update.register
+def _(point: clip.ProbabilityBand, it: Drift) -> mx.array:
+    rise = mx.stop_gradient(mx.exp(it.logp) - mx.exp(it.logp - it.log_ratio))
+    return mx.where(mx.abs(rise) > point.width, exact(0.0), -mx.exp(it.log_ratio) * it.advantages)
+
+
+@update.register
 def _(point: clip.MaskNegatives, it: Drift) -> mx.array:
     left = (it.advantages < 0) & (mean_over(it.log_ratio, it.mask) < -point.delta)
     return update(point.clip, replace(it, advantages=mx.where(left, 0.0, it.advantages)))
@@ -182,6 +217,8 @@ def _(point: clip.MaskNegatives, it: Drift) -> mx.array:
 
 def penalty(point: kl.Divergence, logp: mx.array, inputs: Inputs) -> mx.array:
     """The penalty in the loss of each token."""
+    if isinstance(point, kl.DriftPenalty):
+        return point.coef * drift(logp, inputs) ** 2
     if not isinstance(point, kl.K2 | kl.K3):
         return mx.zeros_like(logp)
     apart = mx.where(inputs.mask, logp - inputs.logp_ref, 0.0)
