@@ -21,7 +21,7 @@ A token with the weight 0 stays in every denominator. A batch without ``logp_rol
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -166,6 +166,10 @@ class GeometricMask(Masked):
     high: float = 1.01
 
 
+def _flat(array: Any, dtype: Any) -> Any:
+    return np.ascontiguousarray(array, dtype=dtype).ravel()
+
+
 def mismatch(
     point: Correction, old: Floats, rollout: Floats, mask: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], dict[str, float]]:
@@ -184,8 +188,8 @@ def mismatch(
     low, high = point.bounds or (0.0, np.inf)
     rows, width = mask.shape
     weights, statistics = _core.objective_correction(
-        np.ascontiguousarray(old).ravel(),
-        np.ascontiguousarray(rollout, dtype=old.dtype).ravel(),
+        _flat(old, old.dtype),
+        _flat(rollout, old.dtype),
         np.ascontiguousarray(mask).ravel(),
         np.arange(rows + 1, dtype=np.int64) * width,
         level=point.level,

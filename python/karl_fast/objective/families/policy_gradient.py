@@ -177,7 +177,10 @@ class PolicyGradient(Objective):
         if self.correction.bounds is None or scored.logp_rollout is None:
             return advantages
         weights, _ = mismatch(self.correction, scored.need("logp_old"), scored.logp_rollout, scored.mask)
-        return advantages * weights
+        if (weights[scored.mask] == 1).all():
+            return advantages  # one advantage a rollout has sums of its own: the bits of no correction
+        shared = self.correction.level != "token" and advantages.shape[1] == 1
+        return advantages * (weights.max(axis=1, keepdims=True) if shared else weights)
 
     def _reader(self, name: str) -> object:
         points = {"entropy": self.entropy, "divergence": self.kl}
