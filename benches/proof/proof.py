@@ -1,0 +1,256 @@
+"""The experiments of docs/proof.md on a real model: one file of settings each, one record each.
+
+    python benches/proof/proof.py benches/proof/draws.toml --model MODEL --work runs/proof [--jobs 2] [--smoke]
+
+An experiment has arms and seeds. A seed decides all that is random: the questions, the log, the held-out questions, the
+draw and the training. Each arm of a seed is a chain of commands of karl-fast, which are printed; what it measures is
+written beside its files, so that a run that was stopped continues where it was. At the end the record of the experiment
+is written to benches/record/proof-NAME.json; `benches/proof/figures.py` draws the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benches" / "record"))
+import trials  # noqa: E402
+
+SQL = ROOT / "examples" / "rl" / "sql.py"
+Settings = dict[str, Any]
+Measures = dict[str, float]
+
+KARL_THRESHOLDS = (0.0, 0.1, 0.3)
+"""KARL copies a row of a larger advantage than these once, twice or three times."""
+
+
+class Chain:
+    """Commands of one arm and seed, with the processor time that they took."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.seconds = 0.0
+
+    def run(self, *command: Any) -> None:
+        """Run `karl-fast` or a script, its output in a log beside the files."""
+        words = [str(word) for word in command]
+        program = [sys.executable] if words[0].endswith(".py") else [sys.executable, "-m", "karl_fast"]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
+            log.write(f"$ {shlex.join(words)}\n")
+            log.flush()
+            process = subprocess.Popen([*program, *words], stdout=log, stderr=subprocess.STDOUT)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.seconds += used.ru_utime + used.ru_stime
+        if process.returncode:
+            raise SystemExit(f"{shlex.join(words)} ended with {process.returncode}: see {self.folder / 'log.txt'}")
+
+
+def flags(settings: Settings) -> list[str]:
+    """Options of a command from a table."""
+    names = {name: f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}" for name in settings}
+    return [word for name, value in settings.items() for word in (names[name], str(value))]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    """Write JSON lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def write_toml(path: Path, settings: Settings, tables: dict[str, Settings]) -> None:
+    """Write flat tables as TOML, whose values are those of JSON."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    for title, table in tables.items():
+        lines += [f"\n[{title}]", *(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in table.items())]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+# Draws from a log
+
+
+def write_questions(chain: Chain, settings: Settings, seed: int) -> Path:
+    """Write prompts, held-out prompts and the log of a seed, once."""
+    folder = chain.folder / "questions"
+    if not (folder / "attempts.jsonl").exists():
+        chain.run(SQL, folder, "--seed", 1 + seed, *flags(settings["questions"]))
+    return folder
+
+
+def write_copies(log: Path, out: Path) -> None:
+    """Write KARL's draw: copies of a row by its advantage over the mean of its group."""
+    rows, by_group = read_lines(log), defaultdict(list)
+    for row in rows:
+        by_group[row["group"]].append(row["reward"])
+    copies = []
+    for row in rows:
+        advantage = row["reward"] - float(np.mean(by_group[row["group"]]))
+        copies += [{"messages": row["messages"]}] * sum(advantage > threshold for threshold in KARL_THRESHOLDS)
+    write_lines(out / "train.jsonl", copies)
+
+
+def draw(chain: Chain, log: Path, out: Path, arm: Settings, seed: int) -> None:
+    """Write the data set of an arm."""
+    if arm.get("copies"):
+        write_copies(log, out)
+    else:
+        chain.run("sample", log, "-o", out, "--force", "--split", "1,0,0", "--seed", seed, *flags(arm))
+
+
+def evaluate(
+    chain: Chain, questions: Path, model: str, adapter: Path | None, settings: Settings, seed: int
+) -> Measures:
+    """Attempt the held-out prompts: shares solved, and how many different right answers there are."""
+    config, out = chain.folder / "eval.toml", chain.folder / "evaluation"
+    paths = {"model": model, "prompts": str(questions / "prompts.jsonl"), "out": str(chain.folder / "unused")}
+    write_toml(config, paths | settings["rollouts"], {"rewards": {f"{SQL}:correct": 1.0}})
+    with_adapter = [] if adapter is None else ["--adapter-path", adapter]
+    chain.run(
+        *("eval", questions / "held-out.jsonl", "--rollouts", "--config", config, "--out", out, "--force"),
+        *("--seed", seed, "--attempts", settings["attempts"], *with_adapter),
+    )
+    return measure_attempts(out / "rollouts.jsonl")
+
+
+def measure_attempts(log: Path) -> Measures:
+    """Compute measures of a log of attempts."""
+    by_prompt: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for row in read_lines(log):
+        text = row["messages"][-1]["content"] if row["messages"][-1]["role"] == "assistant" else ""
+        by_prompt[row["group"]].append((row["reward"] or 0.0, " ".join(text.split())))
+    right = [[text for reward, text in attempts if reward == 1.0] for attempts in by_prompt.values()]
+    number = len(next(iter(by_prompt.values())))
+    return {
+        "reward": float(np.mean([reward for attempts in by_prompt.values() for reward, _ in attempts])),
+        "solved": float(np.mean([len(texts) / number for texts in right])),
+        "solved_once": float(np.mean([bool(texts) for texts in right])),
+        "different_right": float(np.mean([len(set(texts)) for texts in right])),
+        "distinct": float(np.mean([len({text for _, text in attempts}) / number for attempts in by_prompt.values()])),
+    }
+
+
+def draws(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int) -> Measures:
+    """Draw a data set, train an adapter on it, and attempt the held-out questions."""
+    questions = write_questions(chain, settings, seed)
+    if arm.get("untrained"):
+        return evaluate(chain, questions, model, None, settings, seed)
+    data, adapter = chain.folder / "data", chain.folder / "adapter"
+    draw(chain, questions / "attempts.jsonl", data, arm, seed)
+    chain.run(
+        *("train", data, "--model", model, "--adapter-path", adapter, "--force", "--seed", seed),
+        *flags(settings["train"]),
+    )
+    rows = len(read_lines(data / "train.jsonl"))
+    tokens = sum(line.get("tokens", 0) for line in read_lines(adapter / "metrics.jsonl"))
+    measures = evaluate(chain, questions, model, adapter, settings, seed)
+    return measures | {"rows": rows, "tokens": tokens}
+
+
+# Online from an adapter
+
+
+def online(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int) -> Measures:
+    """Continue the adapter of the arm `start` by rounds of `rl`, and attempt the held-out questions."""
+    if "recipe" not in arm:
+        return draws(chain, model, settings, arm, seed)
+    start = chain.folder.parent / f"start-{seed}"
+    config, out = chain.folder / "rl.toml", chain.folder / "run"
+    paths = {"model": model, "adapter": str(start / "adapter"), "out": str(out)}
+    paths["prompts"] = str(start / "questions" / "prompts.jsonl")
+    run = (
+        paths
+        | settings["rollouts"]
+        | settings["rl"]
+        | {name: value for name, value in arm.items() if name != "rewards"}
+    )
+    write_toml(config, run | {"seed": seed}, {"rewards": {f"{SQL}:correct": 1.0}})
+    chain.run("rl", "--config", config)
+    rounds = read_lines(out / "metrics.jsonl")
+    measures = evaluate(chain, start / "questions", model, out, settings, seed)
+    curves = {f"round_{name}": [line.get(name) for line in rounds] for name in ("outcome", "entropy", "groups_mixed")}
+    write_lines(chain.folder / "curves.jsonl", [curves])
+    return measures
+
+
+EXPERIMENTS = {"draws": draws, "online": online}
+
+
+def run_arm(name: str, seed: int, given: argparse.Namespace, settings: Settings) -> Measures:
+    """Run an arm of a seed, or read what it measured before."""
+    folder = given.work / given.name / f"{name}-{seed}"
+    finished = folder / "measures.json"
+    if finished.exists():
+        return json.loads(finished.read_text("utf-8"))
+    shutil.rmtree(folder, ignore_errors=True)
+    chain = Chain(folder)
+    measures = EXPERIMENTS[settings["experiment"]](chain, given.model, settings, settings["arms"][name], seed)
+    measures["cpu_seconds"] = round(chain.seconds, 1)
+    finished.write_text(json.dumps(measures), encoding="utf-8")
+    print(f"{name}, seed {seed}: {json.dumps(measures)}", file=sys.stderr, flush=True)
+    return measures
+
+
+def run_arms(given: argparse.Namespace, settings: Settings) -> trials.Runs:
+    """Run all arms of all seeds, those that others start from first."""
+    arms, seeds = settings["arms"], settings["seeds"]
+    runs: trials.Runs = {arm: [] for arm in arms}
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for names in ([name for name in arms if name == "start"], [name for name in arms if name != "start"]):
+            pairs = [(arm, seed) for seed in seeds for arm in names]
+            for (arm, _), measures in zip(
+                pairs, pool.map(lambda pair: run_arm(*pair, given, settings), pairs), strict=True
+            ):
+                runs[arm].append(measures)
+    return runs
+
+
+def smaller(settings: Settings) -> Settings:
+    """Shrink an experiment to what takes seconds: it shows that the chain runs, and nothing else."""
+    return settings | {"seeds": [0], "attempts": 2} | settings.get("smoke", {})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("experiment", type=Path)
+    parser.add_argument("--model", default=os.environ.get("KARL_FAST_REAL_MODEL"), help="default: KARL_FAST_REAL_MODEL")
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "proof")
+    parser.add_argument("--jobs", type=int, default=1, help="chains at a time")
+    parser.add_argument("--smoke", action="store_true")
+    given = parser.parse_args()
+    if not given.model:
+        raise SystemExit("--model, or the variable KARL_FAST_REAL_MODEL, names the folder of a pretrained model")
+    given.model, given.work = str(Path(given.model).resolve()), given.work.resolve()
+    given.name = given.experiment.stem
+    settings = tomllib.loads(given.experiment.read_text("utf-8"))
+    settings = smaller(settings) if given.smoke else settings
+    runs = run_arms(given, settings)
+    shown = settings["measures"]
+    trials.show(
+        {arm: [{name: seed[name] for name in shown} for seed in seeds] for arm, seeds in runs.items()},
+        settings["baseline"],
+    )
+    trials.keep(f"proof-{given.name}", settings, runs, settings["baseline"])
+
+
+if __name__ == "__main__":
+    main()
