@@ -117,18 +117,26 @@ def draw(chain: Chain, log: Path, out: Path, arm: Settings, seed: int) -> None:
         chain.run("sample", log, "-o", out, "--force", "--split", "1,0,0", "--seed", seed, *flags(arm))
 
 
+def attempt(
+    chain: Chain, prompts: Path, model: str, adapter: Path | None, out: Path, settings: Settings, seed: int
+) -> None:
+    """Attempt prompts with an adapter, or with the model alone."""
+    config = out.with_suffix(".toml")
+    paths = {"model": model, "prompts": str(prompts), "out": str(chain.folder / "unused")}
+    write_toml(config, paths | settings["rollouts"], {"rewards": {f"{SQL}:correct": 1.0}})
+    with_adapter = [] if adapter is None else ["--adapter-path", adapter]
+    chain.run(
+        *("eval", prompts, "--rollouts", "--config", config, "--out", out, "--force"),
+        *("--seed", seed, "--attempts", settings["attempts"], *with_adapter),
+    )
+
+
 def evaluate(
     chain: Chain, questions: Path, model: str, adapter: Path | None, settings: Settings, seed: int
 ) -> Measures:
     """Attempt the held-out prompts: shares solved, and how many different right answers there are."""
-    config, out = chain.folder / "eval.toml", chain.folder / "evaluation"
-    paths = {"model": model, "prompts": str(questions / "prompts.jsonl"), "out": str(chain.folder / "unused")}
-    write_toml(config, paths | settings["rollouts"], {"rewards": {f"{SQL}:correct": 1.0}})
-    with_adapter = [] if adapter is None else ["--adapter-path", adapter]
-    chain.run(
-        *("eval", questions / "held-out.jsonl", "--rollouts", "--config", config, "--out", out, "--force"),
-        *("--seed", seed, "--attempts", settings["attempts"], *with_adapter),
-    )
+    out = chain.folder / "evaluation"
+    attempt(chain, questions / "held-out.jsonl", model, adapter, out, settings, seed)
     return measure_attempts(out / "rollouts.jsonl")
 
 
@@ -192,7 +200,59 @@ def online(chain: Chain, model: str, settings: Settings, arm: Settings, seed: in
     return measures
 
 
-EXPERIMENTS = {"draws": draws, "online": online}
+# The loop, week by week
+
+
+def shuffle_rewards(log: Path, out: Path, seed: int) -> None:
+    """Write a log whose rewards belong to other rows: what a broken reward function leaves."""
+    rows = read_lines(log)
+    rewards = np.random.default_rng(seed).permutation([row["reward"] for row in rows])
+    write_lines(out, [row | {"reward": float(reward)} for row, reward in zip(rows, rewards, strict=True)])
+
+
+def write_cycle(path: Path, log: Path, questions: Path, model: str, settings: Settings, seed: int) -> None:
+    """Write the file of `cycle`."""
+    tables = {
+        "cycle": {"folder": str(path.parent / "cycle")},
+        "convert": {"sources": [str(log)]},
+        "sample": settings["sample"] | {"seed": seed},
+        "train": settings["train"] | {"model": model, "seed": seed},
+        "eval": {"data": str(questions / "held-out.jsonl"), "attempts": settings["attempts"], "seed": seed},
+        "rl": settings["rollouts"],
+        "rl.rewards": {f"{SQL}:correct": 1.0},
+        "promote": {"confidence": 0.95},
+    }
+    write_toml(path, {}, tables)
+
+
+def weeks(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int) -> Measures:
+    """Run `cycle` each week: on the log of an agent, on the adapter's own attempts, on the same with wrong rewards."""
+    questions = write_questions(chain, settings, seed)
+    config, log, attempts = (chain.folder / name for name in ("cycle.toml", "week.jsonl", "attempts"))
+    write_cycle(config, log, questions, model, settings, seed)
+    prompts = read_lines(questions / "prompts.jsonl")
+    first, second = prompts[: len(prompts) // 2], prompts[len(prompts) // 2 :]
+    write_lines(attempts / "prompts.jsonl", second)
+    asked = {line["id"] for line in first}
+    measures: Measures = {}
+    for week in (1, 2, 3):
+        if week == 1:
+            write_lines(log, [row for row in read_lines(questions / "attempts.jsonl") if row["group"] in asked])
+        elif week == 2:
+            current = chain.folder / "cycle" / "adapters" / "current"
+            adapter = current if current.exists() else None
+            attempt(chain, attempts / "prompts.jsonl", model, adapter, attempts / "log", settings, seed)
+            write_lines(log, read_lines(attempts / "log" / "rollouts.jsonl"))
+        else:
+            shuffle_rewards(attempts / "log" / "rollouts.jsonl", log, seed)
+        chain.run("cycle", config)
+        run = json.loads(sorted((chain.folder / "cycle" / "runs").glob("*.json"))[-1].read_text("utf-8"))
+        measures[f"week_{week}_promoted"] = float(run["promoted"])
+        measures[f"week_{week}_before"], measures[f"week_{week}_after"] = run["held_out_before"], run["held_out_after"]
+    return measures
+
+
+EXPERIMENTS = {"draws": draws, "online": online, "weeks": weeks}
 
 
 def run_arm(name: str, seed: int, given: argparse.Namespace, settings: Settings) -> Measures:
@@ -244,11 +304,12 @@ def main() -> None:
     settings = tomllib.loads(given.experiment.read_text("utf-8"))
     settings = smaller(settings) if given.smoke else settings
     runs = run_arms(given, settings)
-    shown = settings["measures"]
-    trials.show(
-        {arm: [{name: seed[name] for name in shown} for seed in seeds] for arm, seeds in runs.items()},
-        settings["baseline"],
-    )
+    if given.smoke:  # one seed has no interval
+        print(json.dumps(runs, indent=1))
+        return
+    measures = settings["measures"]
+    shown = {arm: [{name: seed[name] for name in measures} for seed in seeds] for arm, seeds in runs.items()}
+    trials.show(shown, settings["baseline"])
     trials.keep(f"proof-{given.name}", settings, runs, settings["baseline"])
 
 
