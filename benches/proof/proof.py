@@ -169,9 +169,9 @@ def draws(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int
         *flags(settings["train"]),
     )
     rows = len(read_lines(data / "train.jsonl"))
-    tokens = sum(line.get("tokens", 0) for line in read_lines(adapter / "metrics.jsonl"))
+    tokens = sum(line.get("learned_tokens", 0) for line in read_lines(adapter / "metrics.jsonl"))
     measures = evaluate(chain, questions, model, adapter, settings, seed)
-    return measures | {"rows": rows, "tokens": tokens}
+    return measures | {"rows": rows, "learned_tokens": tokens}
 
 
 # Online from an adapter
