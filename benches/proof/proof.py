@@ -185,12 +185,9 @@ def online(chain: Chain, model: str, settings: Settings, arm: Settings, seed: in
     config, out = chain.folder / "rl.toml", chain.folder / "run"
     paths = {"model": model, "adapter": str(start / "adapter"), "out": str(out)}
     paths["prompts"] = str(start / "questions" / "prompts.jsonl")
-    run = (
-        paths
-        | settings["rollouts"]
-        | settings["rl"]
-        | {name: value for name, value in arm.items() if name != "rewards"}
-    )
+    recipe = arm["recipe"]
+    paths["recipe"] = str(Path(__file__).parent / recipe) if recipe.endswith(".toml") else recipe
+    run = paths | settings["rollouts"] | settings["rl"]
     write_toml(config, run | {"seed": seed}, {"rewards": {f"{SQL}:correct": 1.0}})
     chain.run("rl", "--config", config)
     rounds = read_lines(out / "metrics.jsonl")
