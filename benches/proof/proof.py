@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shlex
 import shutil
 import subprocess
@@ -249,7 +250,39 @@ def weeks(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int
     return measures
 
 
-EXPERIMENTS = {"draws": draws, "online": online, "weeks": weeks}
+# Long sessions
+
+
+def write_sessions(log: Path, settings: Settings, seed: int) -> None:
+    """Write sessions of many right answers about one table, whose columns are named in the first message alone."""
+    sys.path.append(str(SQL.parent))
+    import sql
+
+    draw = random.Random(1 + seed)
+    sessions = []
+    for number in range(settings["sessions"]["number"]):
+        table = list(sql.TABLES)[number % len(sql.TABLES)]
+        messages: list[dict[str, str]] = []
+        for turn in range(settings["sessions"]["turns"]):
+            line = sql.prompt_line(table, sql.TABLES[table], sql.LEVELS[turn % len(sql.LEVELS)], draw)
+            columns, _, question = line["prompt"].partition("\n")
+            messages.append({"role": "user", "content": question if turn else f"{columns}\n{question}"})
+            messages.append({"role": "assistant", "content": draw.choice(line["right"])})
+        sessions.append({"messages": messages})
+    write_lines(log, sessions)
+
+
+def sessions(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int) -> Measures:
+    """Train on long sessions, whole or their tails, and attempt held-out questions."""
+    questions, data, adapter = write_questions(chain, settings, seed), chain.folder / "data", chain.folder / "adapter"
+    write_sessions(data / "train.jsonl", settings, seed)
+    words = flags(settings["train"] | arm)
+    chain.run("train", data, "--model", model, "--adapter-path", adapter, "--force", "--seed", seed, *words)
+    tokens = sum(line["learned_tokens"] for line in read_lines(adapter / "metrics.jsonl"))
+    return evaluate(chain, questions, model, adapter, settings, seed) | {"learned_tokens": tokens}
+
+
+EXPERIMENTS = {"draws": draws, "online": online, "sessions": sessions, "weeks": weeks}
 
 
 def run_arm(name: str, seed: int, given: argparse.Namespace, settings: Settings) -> Measures:
@@ -281,6 +314,15 @@ def run_arms(given: argparse.Namespace, settings: Settings) -> trials.Runs:
     return runs
 
 
+def read_curves(given: argparse.Namespace, settings: Settings) -> dict[str, list[dict[str, Any]]]:
+    """Read the rounds of the arms that have some, by arm and seed."""
+    files = {
+        arm: [given.work / given.name / f"{arm}-{seed}" / "curves.jsonl" for seed in settings["seeds"]]
+        for arm in settings["arms"]
+    }
+    return {arm: [read_lines(path)[0] for path in paths] for arm, paths in files.items() if paths[0].exists()}
+
+
 def smaller(settings: Settings) -> Settings:
     """Shrink an experiment to what takes seconds: it shows that the chain runs, and nothing else."""
     return settings | {"seeds": [0], "attempts": 2} | settings.get("smoke", {})
@@ -307,7 +349,7 @@ def main() -> None:
     measures = settings["measures"]
     shown = {arm: [{name: seed[name] for name in measures} for seed in seeds] for arm, seeds in runs.items()}
     trials.show(shown, settings["baseline"])
-    trials.keep(f"proof-{given.name}", settings, runs, settings["baseline"])
+    trials.keep(f"proof-{given.name}", settings, runs, settings["baseline"], curves=read_curves(given, settings))
 
 
 if __name__ == "__main__":
