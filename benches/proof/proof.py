@@ -170,7 +170,7 @@ def draws(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int
         *flags(settings["train"]),
     )
     rows = len(read_lines(data / "train.jsonl"))
-    tokens = sum(line.get("learned_tokens", 0) for line in read_lines(adapter / "metrics.jsonl"))
+    tokens = read_lines(adapter / "metrics.jsonl")[-1]["learned_tokens"]
     measures = evaluate(chain, questions, model, adapter, settings, seed)
     return measures | {"rows": rows, "learned_tokens": tokens}
 
@@ -278,7 +278,7 @@ def sessions(chain: Chain, model: str, settings: Settings, arm: Settings, seed: 
     write_sessions(data / "train.jsonl", settings, seed)
     words = flags(settings["train"] | arm)
     chain.run("train", data, "--model", model, "--adapter-path", adapter, "--force", "--seed", seed, *words)
-    tokens = sum(line["learned_tokens"] for line in read_lines(adapter / "metrics.jsonl"))
+    tokens = read_lines(adapter / "metrics.jsonl")[-1]["learned_tokens"]
     return evaluate(chain, questions, model, adapter, settings, seed) | {"learned_tokens": tokens}
 
 
