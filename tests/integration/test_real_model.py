@@ -102,7 +102,7 @@ def generated(model: str, adapter: Path | None, prompt: str) -> str:
 
 
 def test_fused_model_generates_what_the_adapter_does(model: str, work: Path, adapter: Path) -> None:
-    prompt = json.loads((work / "questions" / "held-out.jsonl").open().readline())["prompt"]
+    prompt = json.loads((work / "questions" / "held-out.jsonl").read_text("utf-8").splitlines()[0])["prompt"]
     run("mlx_lm.fuse", "--model", model, "--adapter-path", adapter, "--save-path", work / "fused")
     assert generated(str(work / "fused"), None, prompt) == generated(model, adapter, prompt)
 
