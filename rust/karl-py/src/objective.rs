@@ -462,7 +462,7 @@ pub(crate) fn objective_correction<'py>(
     let correction = Correction { level, low, high, mask: drop };
     let (keep, starts) = (columns.mask.as_slice()?, columns.offsets.as_slice()?);
     let mut weights = vec![0.0; keep.len()];
-    let found = of_dtype!(columns, T, {
+    let mismatch = of_dtype!(columns, T, {
         let old = T::column("logp_old", &columns.logp)?;
         let rollout = columns.old.as_ref().map_or(Ok(old), |column| T::column("logp_rollout", column))?;
         compute(py, || {
@@ -471,11 +471,11 @@ pub(crate) fn objective_correction<'py>(
         })
     })?;
     let held = PyDict::new(py);
-    held.set_item("k3", found.k3)?;
-    held.set_item("chi2", found.chi2)?;
-    held.set_item("low", found.low)?;
-    held.set_item("high", found.high)?;
-    held.set_item("ess", found.ess)?;
+    held.set_item("k3", mismatch.k3)?;
+    held.set_item("chi2", mismatch.chi2)?;
+    held.set_item("low", mismatch.low)?;
+    held.set_item("high", mismatch.high)?;
+    held.set_item("ess", mismatch.ess)?;
     Ok((weights.into_pyarray(py), held))
 }
 

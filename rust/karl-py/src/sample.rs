@@ -53,10 +53,10 @@ pub(crate) fn choose_tokens<'py>(
     let logits = column::<f32>("logits", logits)?;
     let logits = logits.as_slice()?;
     let keys = keys.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
-    let found = compute(py, || token::choose_tokens(logits, vocabulary, scale, keys, threads()))?;
-    let tokens: Vec<u32> = found.iter().map(|choice| choice.token).collect();
-    let logp: Vec<f32> = found.iter().map(|choice| choice.logp).collect();
-    let entropy: Vec<f32> = found.iter().map(|choice| choice.entropy).collect();
+    let choices = compute(py, || token::choose_tokens(logits, vocabulary, scale, keys, threads()))?;
+    let tokens: Vec<u32> = choices.iter().map(|choice| choice.token).collect();
+    let logp: Vec<f32> = choices.iter().map(|choice| choice.logp).collect();
+    let entropy: Vec<f32> = choices.iter().map(|choice| choice.entropy).collect();
     Ok((tokens.into_pyarray(py), logp.into_pyarray(py), entropy.into_pyarray(py)))
 }
 

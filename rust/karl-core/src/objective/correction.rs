@@ -88,15 +88,15 @@ pub fn correction_weights<T: RealArithmetic>(
     let (mut k3, mut squares, mut sum, mut of_squares) = (0.0, 0.0, 0.0, 0.0);
     out.fill(0.0);
     for row in 0..offsets.len() {
-        let kept = || offsets.row(row).filter(|&at| mask[at]);
-        let count = kept().count() as f64;
+        let counted = || offsets.row(row).filter(|&at| mask[at]);
+        let count = counted().count() as f64;
         let total: f64 = match correction.level {
             CorrectionLevel::Token => 0.0,
-            CorrectionLevel::Sequence => kept().map(drift).sum(),
-            CorrectionLevel::Geometric => kept().map(drift).sum::<f64>() / count,
+            CorrectionLevel::Sequence => counted().map(drift).sum(),
+            CorrectionLevel::Geometric => counted().map(drift).sum::<f64>() / count,
         };
         let shared = exp(total);
-        for at in kept() {
+        for at in counted() {
             let (ratio, excess) = exp_and_less_line(drift(at));
             let weight = if correction.level == CorrectionLevel::Token { ratio } else { shared };
             let (below, above) = (correction.mask && weight < correction.low, weight > correction.high);
@@ -138,29 +138,29 @@ mod tests {
         let (mut out, starts) = ([9.0; 5], [0, 3, 5]);
         let offsets = Offsets::new("offsets", &starts, 5).unwrap();
         let correction = Correction { level, low, high, mask };
-        let found = correction_weights(&OLD, &ROLLOUT, &MASK, &offsets, correction, &mut out).unwrap();
-        (out, found)
+        let statistics = correction_weights(&OLD, &ROLLOUT, &MASK, &offsets, correction, &mut out).unwrap();
+        (out, statistics)
     }
 
     #[test]
     fn a_truncated_weight_is_held_and_a_masked_one_dropped() {
         let (e, tiny) = (std::f64::consts::E, 1e-15);
-        let (held, found) = weigh(CorrectionLevel::Token, 0.0, 2.0, false);
+        let (held, statistics) = weigh(CorrectionLevel::Token, 0.0, 2.0, false);
         assert!(held.iter().zip([2.0, 1.0 / e, 1.0, 0.0, 2.0]).all(|(a, b)| (a - b).abs() < tiny));
-        assert_eq!((found.tokens, found.low, found.high), (4, 0.0, 0.5));
-        let (held, found) = weigh(CorrectionLevel::Token, 0.5, 5.0, true);
+        assert_eq!((statistics.tokens, statistics.low, statistics.high), (4, 0.0, 0.5));
+        let (held, statistics) = weigh(CorrectionLevel::Token, 0.5, 5.0, true);
         assert!(held.iter().zip([e, 0.0, 1.0, 0.0, 0.0]).all(|(a, b)| (a - b).abs() < tiny));
-        assert_eq!((found.low, found.high), (0.25, 0.25));
+        assert_eq!((statistics.low, statistics.high), (0.25, 0.25));
     }
 
     #[test]
     fn a_rollout_shares_its_product_or_its_mean() {
         let (held, _) = weigh(CorrectionLevel::Sequence, 0.0, 3.0, true);
         assert_eq!(held.map(f64::to_bits), [1.0, 1.0, 1.0, 0.0, 0.0].map(f64::to_bits));
-        let (held, found) = weigh(CorrectionLevel::Geometric, 0.0, f64::INFINITY, true);
+        let (held, statistics) = weigh(CorrectionLevel::Geometric, 0.0, f64::INFINITY, true);
         assert_eq!(held.map(f64::to_bits), [1.0, 1.0, 1.0, 0.0, exp(2.0)].map(f64::to_bits));
         let (sum, squares) = (3.0 + exp(2.0), 3.0 + exp(4.0));
-        assert!((found.ess - sum * sum / squares / 4.0).abs() < 1e-14);
+        assert!((statistics.ess - sum * sum / squares / 4.0).abs() < 1e-14);
     }
 
     #[test]
@@ -169,9 +169,9 @@ mod tests {
         let offsets = Offsets::new("offsets", &starts, 5).unwrap();
         for level in [CorrectionLevel::Token, CorrectionLevel::Sequence, CorrectionLevel::Geometric] {
             let correction = Correction { level, low: 1.0, high: 1.0, mask: true };
-            let found = correction_weights(&OLD, &OLD, &MASK, &offsets, correction, &mut out).unwrap();
+            let statistics = correction_weights(&OLD, &OLD, &MASK, &offsets, correction, &mut out).unwrap();
             assert_eq!(out.map(f64::to_bits), [1.0, 1.0, 1.0, 0.0, 1.0].map(f64::to_bits));
-            assert_eq!((found.k3, found.chi2, found.ess), (0.0, 0.0, 1.0));
+            assert_eq!((statistics.k3, statistics.chi2, statistics.ess), (0.0, 0.0, 1.0));
         }
     }
 

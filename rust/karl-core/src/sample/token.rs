@@ -127,7 +127,7 @@ impl Row<'_> {
     }
 }
 
-/// Maximum of a row; NaN is passed over, and found by the sums.
+/// Maximum of a row; NaN is passed over, and noticed by the sums.
 struct Max<'a>(Row<'a>);
 
 impl Kernel for Max<'_> {
@@ -359,11 +359,11 @@ mod tests {
             let row = Row { logits: &logits, scale: 1.25 };
             for key in 0..40_u64 {
                 let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let found = row.choose(Some(key));
-                let lse = logits[found.token as usize] * 1.25 - found.logp;
+                let choice = row.choose(Some(key));
+                let lse = logits[choice.token as usize] * 1.25 - choice.logp;
                 let mut all = Race::new(row, lse, key);
                 (0..logits.len()).for_each(|token| all.enter(token));
-                assert_eq!(found.token as usize, all.winner, "{vocabulary} {spread} {key}");
+                assert_eq!(choice.token as usize, all.winner, "{vocabulary} {spread} {key}");
             }
         }
     }
@@ -373,10 +373,10 @@ mod tests {
         let inf = f32::INFINITY;
         let keys = [1, 2, 3];
         let rows = [-inf, 0.0, -inf, f32::NAN, 0.0, 1.0, -inf, -inf, -inf];
-        let found = choose_tokens(&rows, 3, 1.0, Some(&keys), 1).unwrap();
-        assert_eq!((found[0].token, found[0].logp), (1, 0.0));
-        assert!(found[0].entropy.abs() < 1e-6);
-        assert!(found[1].logp.is_nan() && found[2].logp.is_nan() && found[2].token == 0);
+        let choices = choose_tokens(&rows, 3, 1.0, Some(&keys), 1).unwrap();
+        assert_eq!((choices[0].token, choices[0].logp), (1, 0.0));
+        assert!(choices[0].entropy.abs() < 1e-6);
+        assert!(choices[1].logp.is_nan() && choices[2].logp.is_nan() && choices[2].token == 0);
         assert!(
             choose_tokens(&rows, 4, 1.0, None, 1).is_err() && choose_tokens(&rows, 0, 1.0, None, 1).is_err()
         );
