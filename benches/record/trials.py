@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import record
-from karl_fast.rl.ablation import interval
+from karl_fast.ablation import interval
 
 SMOKE = "--smoke" in sys.argv
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
@@ -23,10 +23,12 @@ Runs = dict[str, list[dict[str, float]]]
 
 def intervals(runs: Runs) -> dict[str, dict[str, list[float]]]:
     """Mean, low and high of each measure of each arm: a 95 % interval over seeds, by Student's t."""
-    return {
-        arm: {name: [round(one, 4) for one in interval([seed[name] for seed in seeds])] for name in seeds[0]}
-        for arm, seeds in runs.items()
-    }
+    return {arm: {name: _numbers([seed[name] for seed in seeds]) for name in seeds[0]} for arm, seeds in runs.items()}
+
+
+def _numbers(values: list[float]) -> list[float]:
+    over = interval(values)
+    return [round(number, 4) for number in (over.mean, over.low, over.high)]
 
 
 def differences(runs: Runs, base: str) -> dict[str, dict[str, list[float]]]:

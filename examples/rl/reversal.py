@@ -132,18 +132,26 @@ def reward(prompts, completions, completion_ids=None, **columns):
     return found
 
 
+def scaled(prompts, completions, completion_ids=None, **columns):
+    """The reward times 1.4, as a study scaled the rewards of one of its arms."""
+    return [1.4 * value for value in reward(prompts, completions, completion_ids)]
+
+
 def exact(prompts, completions, completion_ids=None, **columns):
     """1 for the whole answer, else 0."""
     return [float(value == 1) for value in reward(prompts, completions, completion_ids)]
 
 
+def prompts(length=3):
+    """Every sequence of so many symbols; for `prompts = "reversal.py:prompts"`."""
+    for number in range(SYMBOLS**length):
+        yield {"prompt": " ".join(str(number // SYMBOLS**place % SYMBOLS) for place in range(length))}
+
+
 def write_prompts(path, length=3):
-    """Every sequence of so many symbols, a line each."""
+    """The same as a file, a line each."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with Path(path).open("w", encoding="utf-8") as file:
-        for number in range(SYMBOLS**length):
-            symbols = [number // SYMBOLS**place % SYMBOLS for place in range(length)]
-            file.write(json.dumps({"prompt": " ".join(map(str, symbols))}) + "\n")
+    Path(path).write_text("".join(json.dumps(line) + "\n" for line in prompts(length)), encoding="utf-8")
 
 
 if __name__ == "__main__":

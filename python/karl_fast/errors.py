@@ -251,3 +251,7 @@ class DivergedError(KarlError, ArithmeticError):
 
 class AlarmError(KarlError, ArithmeticError):
     """A run that an alarm stopped; the hint says what to change."""
+
+
+class RunFailedError(KarlError, ChildProcessError):
+    """A run of an experiment whose process ended with an error."""

@@ -48,7 +48,7 @@ def base_install(*arguments: str, folder: Path) -> subprocess.CompletedProcess[s
         "eval data --model m",
         "eval p.jsonl --rollouts --config rl.toml --out e",
         "rl --config rl.toml",
-        "ablate --config rl.toml --out ablations",
+        "ablate rl.toml --out ablations",
         "promote a --over base --data data --by likelihood --model m",
         "promote a --over base --data p.jsonl --config rl.toml",
     ],
@@ -75,7 +75,7 @@ def test_commands_that_need_no_model_run_without_mlx(folder: Path) -> None:
 def test_functions_that_need_mlx_raise_the_same_error() -> None:
     for use in (
         "from karl_fast.train import evaluate",
-        "from karl_fast.rl import ablate",
+        "from karl_fast.ablation import ablate",
         "from karl_fast.train import train; train('data', 'm', 'a')",
         "from karl_fast.rl import Online, rl; rl(Online(model='m', prompts='p', out='o'))",
     ):

@@ -20,7 +20,7 @@ from karl_fast.cli.usage_errors import TyperUsageError, print_usage_error
 NAME = "karl-fast"
 
 COMMANDS = {
-    "ablate": "Compare a run of rl with variants of one setting each, over several seeds.",
+    "ablate": "Run experiments: variants of a run of rl over several seeds, and verdicts on predictions.",
     "collect": "Copy what agents wrote into an archive, before they delete it.",
     "compare": "Compare two data sets side by side.",
     "convert": "Convert transcripts of agents to trajectories.",

@@ -190,7 +190,8 @@ def _identity(rollouts: RolloutSettings, sides: list[str | None]) -> dict[str, A
     settings = rollouts.settings.to_dict()
     own = {setting.name: getattr(rollouts, setting.name) for setting in fields(rollouts) if setting.name != "settings"}
     own |= {name: settings[name] for name in USED}
-    own["prompts_sha256"] = _sha256(Path(rollouts.prompts))
+    source = rollouts.prompts.rpartition(":")[0] if ".py:" in rollouts.prompts else rollouts.prompts
+    own["prompts_sha256"] = _sha256(Path(source))
     own["adapters"] = [{"path": path, "sha256": path and adapter_hash(path)} for path in sides]
     # By way of JSON, so that tuples and paths compare with what the file has of them.
     return json.loads(json.dumps(own, default=str))  # type: ignore[no-any-return]

@@ -121,7 +121,7 @@ def from_toml(text: str) -> Recipe:
         raise UsageError(f"the recipe has no table {missing[0]}")
     tables = {axis: dict(table) for axis, table in tables.items()}
     sources = tuple((axis, str(table.pop("source", ""))) for axis, table in tables.items())
-    objective = family(**{axis: _point(axis, table) for axis, table in tables.items()})
+    objective = family(**{axis: parse_point(axis, table) for axis, table in tables.items()})
     if unknown := document.keys() - {"name", "family", "reference", "base", "changes"}:
         raise UsageError(f"the recipe has {', '.join(sorted(unknown))}, which {family.__name__} has no use for")
     texts = [str(document.get(key, "")) for key in ("name", "reference", "base")]
@@ -150,12 +150,17 @@ def _one_of(what: str, name: Any, names: dict[str, Any]) -> Any:
     return names[name]
 
 
-def _point(place: str, table: dict[str, Any]) -> Point:
+def parse_point(place: str, table: dict[str, Any]) -> Point:
+    """Return the point of a table, with its numbers; ``place`` names the table in errors, and the table is used up.
+
+    Raises:
+        UsageError: a point or a number that there is not, or a wrong value.
+    """
     kind = _one_of(f"{place}.point", table.pop("point", None), POINTS)
     names = {field.name for field in fields(kind)}
     if unknown := table.keys() - names:
         raise UsageError(f"{place}.{min(unknown)}: {kind.__name__} has {', '.join(sorted(names)) or 'no numbers'}")
-    entries = {name: _point(f"{place}.{name}", v) if isinstance(v, dict) else v for name, v in table.items()}
+    entries = {name: parse_point(f"{place}.{name}", v) if isinstance(v, dict) else v for name, v in table.items()}
     try:
         point: Point = kind(**entries)
     except TypeError as error:

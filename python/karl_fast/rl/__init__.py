@@ -6,7 +6,6 @@
 | :class:`Online`, :class:`Alarms`, :class:`Replay` | the settings of a run |
 | :func:`load` | the settings of an ``rl.toml`` |
 | :class:`Policy`, :class:`Environment` | the interfaces of a custom model, and of a world to act in |
-| :func:`ablate` | the five ablations, each one axis away from the first |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 
@@ -24,7 +23,7 @@ Where to find what, in the order of a round:
 | `rewards` | reward functions |
 | `rollout` | rollouts, and the files of them |
 | `learner`, `logprobs`, `log_z` | scores, gradients and steps; the step is `karl_fast.modeling.optimizer` |
-| `metrics`, `held_out`, `ablation` | metrics and alarms, held-out prompts, ablations |
+| `metrics`, `held_out` | metrics and alarms, held-out prompts |
 
 GSPO, GRPO, DAPO, SAMPO and FlowRL are recipes: `karl_fast.objective.recipes`; their clips and ratios are
 `karl_fast.objective.axes`.
@@ -37,19 +36,17 @@ from typing import TYPE_CHECKING
 from karl_fast.rl.settings import Alarms, Online, Replay
 
 if TYPE_CHECKING:
-    from karl_fast.rl.ablation import ablate
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.run import RunResult, rl
     from karl_fast.rl.settings import load
 
-__all__ = ["Alarms", "Environment", "Online", "Policy", "Replay", "RunResult", "ablate", "load", "rl"]
+__all__ = ["Alarms", "Environment", "Online", "Policy", "Replay", "RunResult", "load", "rl"]
 
 HOMES = {
     "Environment": "environment",
     "RunResult": "run",
     "Policy": "policy",
-    "ablate": "ablation",
     "load": "settings",
     "rl": "run",
 }

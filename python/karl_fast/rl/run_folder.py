@@ -207,8 +207,9 @@ def adapter_weights(adapter: str) -> Path:
 
 def hash_inputs(settings: Online) -> dict[str, str]:
     """Return the SHA-256 of the prompts, of the adapter to start from, and of each file with a function."""
-    names = [settings.model, settings.environment or "", *settings.rewards]
-    files = [settings.prompts, *(place.rpartition(":")[0] for place in names if ".py:" in place)]
+    names = [settings.model, settings.environment or "", *settings.rewards, settings.prompts]
+    files = [] if ".py:" in settings.prompts else [settings.prompts]
+    files += [place.rpartition(":")[0] for place in names if ".py:" in place]
     files += [str(adapter_weights(settings.adapter))] if settings.adapter else []
     return {f"file {file}": _hash_file(Path(file)) for file in files}
 

@@ -145,7 +145,8 @@ class Online:
     prompts: str = setting(
         "",
         RUN,
-        "File of JSON lines, each with prompt or messages; reward functions get the other fields by name.",
+        "File of JSON lines, each with prompt or messages, or file.py:function that returns such objects; reward "
+        "functions get the other fields by name.",
     )
     out: str = setting("", RUN, "Folder of the run.")
     adapter: str = setting(
@@ -317,6 +318,15 @@ class Online:
         return {name: value for name, value in flat.items() if name not in UNSEEN}
 
 
+def list_settings(settings: Online) -> dict[str, Any]:
+    """Return every setting by its name in the schema; those of a part are looked up in it."""
+    values = {}
+    for name, declared in schema(Online).items():
+        holder = getattr(settings, declared.part) if declared.part else settings
+        values[name] = getattr(holder, name.rpartition(".")[2])
+    return values
+
+
 PATHS = ("model", "prompts", "eval_prompts", "out", "adapter", "environment", "recipe")
 """Settings that may name a file, relative to the folder of the configuration."""
 
@@ -379,13 +389,13 @@ def read_config(path: str | Path, _command: str = "rl") -> OnlineConfig:
         top = parse_toml(text)
         table = own_table(top, "rl", {*schema(Online), *TABLES}) if "rl" in top else top
         return OnlineConfig(
-            str(file), _resolve_paths(check_keys(Online, table, where="[rl] " * ("rl" in top)), file.parent)
+            str(file), resolve_paths(check_keys(Online, table, where="[rl] " * ("rl" in top)), file.parent)
         )
     except UsageError as error:
         raise name_file(file, error) from error
 
 
-def _resolve_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+def resolve_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return settings with paths relative to the working directory; names of models and recipes stay."""
     resolved = {
         name: _resolve_path(value, folder, name) if name in PATHS and isinstance(value, str) else value
@@ -457,14 +467,18 @@ def load_recipe(name: str) -> Recipe:
 
 
 def read_prompts(path: str | Path) -> list[Prompt]:
-    """Read the prompts of a file of JSON lines, with text or messages as ``prompt``, or ``messages``.
+    """Read prompts, with text or messages as ``prompt``, or ``messages``.
+
+    Args:
+        path: a file of JSON lines, or ``file.py:function``: a function without arguments that returns such objects.
 
     Raises:
         FileError: it cannot be read.
         UsageError: a line that is not a prompt, the same id twice, or no line at all.
     """
     prompts: list[Prompt] = []
-    for number, line in enumerate(_read_text(Path(path)).split("\n")):
+    lines = _call_prompts(str(path)) if ".py:" in str(path) else _read_text(Path(path)).split("\n")
+    for number, line in enumerate(lines):
         if line.strip():
             prompts.append(_parse_prompt(line, len(prompts), f"{path}, line {number + 1}"))
     if not prompts:
@@ -475,6 +489,21 @@ def read_prompts(path: str | Path) -> list[Prompt]:
             raise UsageError(f"{path}: the id {prompt.id!r} is there twice")
         ids.add(prompt.id)
     return prompts
+
+
+def _call_prompts(place: str) -> list[str]:
+    """Return what a function makes as lines of JSON.
+
+    Raises:
+        UsageError: it fails, or returns something else.
+    """
+    from karl_fast._user_code import describe_user_error, load_function
+
+    function = load_function(place)
+    try:
+        return [json.dumps(line) for line in function()]
+    except Exception as error:
+        raise UsageError(f"prompts: {place} failed: {describe_user_error(error)}", "prompts") from error
 
 
 def _parse_prompt(line: str, number: int, where: str) -> Prompt:

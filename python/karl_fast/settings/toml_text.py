@@ -1,6 +1,6 @@
 """Settings as the text of a configuration.
 
-A value takes the ten lines of `_dump_value`: JSON is TOML here, but for one character. A package for them would write
+A value takes the ten lines of `dump_value`: JSON is TOML here, but for one character. A package for them would write
 the tables of a reward in another form, and be one more to install.
 """
 
@@ -47,9 +47,9 @@ def dump_sample(
         "out": out and relative_path(folder, out),
     }
     changed = {name: value for name, value in places.items() if value} | changed
-    plain = [f"{name} = {_dump_value(value)}" for name, value in changed.items()]
+    plain = [f"{name} = {dump_value(value)}" for name, value in changed.items()]
     table = (
-        ["[reward]", *(f"{_dump_value(path)} = {_dump_value(weight)}" for path, weight in reward.items())]
+        ["[reward]", *(f"{dump_value(path)} = {dump_value(weight)}" for path, weight in reward.items())]
         if reward
         else []
     )
@@ -70,7 +70,7 @@ def dump_training(settings: Training, data: str | Path, model: str, folder: Path
     places |= {} if began is None else {"resume_adapter_file": began}
     values = {name: value for name, value in (places | asdict(settings)).items() if value is not None}
     return "".join(
-        f"{line}\n" for line in ["[train]", *(f"{name} = {_dump_value(value)}" for name, value in values.items())]
+        f"{line}\n" for line in ["[train]", *(f"{name} = {dump_value(value)}" for name, value in values.items())]
     )
 
 
@@ -89,11 +89,16 @@ def relative_path(folder: str | Path | None, path: str | Path) -> str:
     return whole if folder is None else os.path.relpath(whole, folder)
 
 
-def _dump_value(value: Any) -> str:
+def dump_value(value: Any) -> str:
+    """Return a value of a setting as TOML.
+
+    Raises:
+        ValueError: a number that is not finite.
+    """
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_dump_value, value))}]"
+        return f"[{', '.join(map(dump_value, value))}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_dump_value(item)}' for key, item in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {dump_value(item)}' for key, item in value.items())} }}"
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a setting")
     # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.

@@ -49,6 +49,7 @@ STANDARD = {
     "ColumnError": ValueError,
     "DivergedError": ArithmeticError,
     "AlarmError": ArithmeticError,
+    "RunFailedError": ChildProcessError,
 }
 
 CODES = {

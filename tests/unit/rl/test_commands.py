@@ -1,4 +1,4 @@
-"""`karl-fast rl` and `karl-fast ablate`, and the examples, word for word, on a tiny random model."""
+"""`karl-fast rl`, and the examples, word for word, on a tiny random model."""
 
 from __future__ import annotations
 
@@ -69,23 +69,13 @@ def test_stopped_process_resumes_to_the_same_bytes(place: Path, stop: signal.Sig
     assert [line["round"] for line in lines(cut / "metrics.jsonl")] == list(range(14))
 
 
-@pytest.mark.parametrize(
-    ("command", "flags", "left"),
-    [
-        ("rl", (), "runs/ended is written"),
-        ("ablate", ("--seeds", "1", "--arms", "no_kl"), "the same command goes on with the runs in runs/ended"),
-    ],
-    ids=["rl", "ablate"],
-)
-def test_signal_after_last_round_reports_the_result(
-    place: Path, command: str, flags: tuple[str, ...], left: str
-) -> None:
+def test_signal_after_last_round_reports_the_result(place: Path) -> None:
     shutil.rmtree(place / "runs" / "ended", ignore_errors=True)
-    words = ("--config", "examples/rl/maths.toml", "--out", "runs/ended", "--rounds", "1", "-q", *flags)
+    words = ("--config", "examples/rl/maths.toml", "--out", "runs/ended", "--rounds", "1", "-q")
     done = subprocess.run(
-        [*ended_while_reporting(command), *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False
+        [*ended_while_reporting("rl"), *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (143, f"terminated; {left}\n")
+    assert (done.returncode, done.stderr) == (143, "terminated; runs/ended is written\n")
     assert list((place / "runs" / "ended").rglob("adapters.safetensors"))
 
 
@@ -129,8 +119,6 @@ def test_a_recipe_is_printed_an_axis_a_line(place: Path) -> None:
 def test_usage_errors_are_one_sentence(place: Path) -> None:
     assert "model, prompts and out are not set" in run(place, "rl", code=2).stderr
     assert "--config is empty, wanted a file of settings" in run(place, "rl", "--config", "", code=2).stderr
-    nowhere = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "", code=2)
-    assert "--out is empty, wanted a path" in nowhere.stderr
     assert (
         "--recipe is 'no', wanted a .toml file or one of"
         in run(place, "rl", "--recipe", "no", "--print", code=2).stderr
@@ -144,23 +132,6 @@ def test_usage_errors_are_one_sentence(place: Path) -> None:
     }.items():
         flagged = run(place, "rl", "--config", "examples/rl/maths.toml", *words.split(), code=2)
         assert flagged.stderr == f"error: {said}\n"
-    wrong = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "x", "--arms", "best", code=2)
-    assert "there is no arm 'best'" in wrong.stderr
-
-
-def test_ablation_prints_arms_and_resumes(place: Path) -> None:
-    words = ["ablate", "--config", "examples/rl/reversal.toml", "--out", "ablations", "--rounds", "3", "--seeds", "0,1"]
-    done = run(place, *words)
-    arms = ["baseline", "no_kl", "asym_clip", "dynamic", "token_loss"]
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["arm", *arms]
-    assert len(done.stderr.splitlines()) == 10
-    found = json.loads(run(place, *words, "--json", "-q").stdout)
-    assert list(found) == arms
-    assert found["no_kl"]["difference_low"] <= found["no_kl"]["difference"] <= found["no_kl"]["difference_high"]
-    first = [
-        json.loads((place / "ablations" / arm / "0" / "rollouts.jsonl").read_text().splitlines()[0]) for arm in arms
-    ]
-    assert len({json.dumps(line["messages"]) for line in first}) == 1
 
 
 def test_only_options_that_there_are_are_named(place: Path) -> None:
@@ -168,8 +139,6 @@ def test_only_options_that_there_are_are_named(place: Path) -> None:
     (place / "examples" / "rl" / "short.toml").write_text("max_context = 1\n" + text)
     said = run(place, "rl", "--config", "examples/rl/short.toml", "--out", "short", code=2).stderr
     assert "--max-context is 1, and the shortest prompt has" in said
-    twice = run(place, "ablate", "--config", "examples/rl/reversal.toml", "--out", "x", "--seeds", "1,1", code=2)
-    assert "--seeds has 1 twice" in twice.stderr
 
 
 def test_last_rollouts_are_shown_whole(place: Path, tmp_path: Path) -> None:

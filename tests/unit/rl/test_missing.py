@@ -191,15 +191,3 @@ def test_skipped_step_learns_from_nothing(made: Any, tmp_path: Path, monkeypatch
     rollouts = made("arrays", alarms=Alarms(skipped_steps=0))
     assert not any(one["learned"] for one in rollouts)
     assert [json.loads(json.dumps(line))["skipped"] for line in numbers(tmp_path)] == [1, 1]
-
-
-def test_ablations_without_a_reward_have_no_outcome(online: Callable[..., Online], tmp_path: Path) -> None:
-    from karl_fast.cli.commands import ablate as command
-    from karl_fast.rl import ablate
-
-    (tmp_path / "given.py").write_text(FUNCTIONS)
-    settings = online(rewards={f"{tmp_path}/given.py:none": 1.0}, alarms=Alarms(missing_share=1.0), rounds=1)
-    arms = ablate(settings, tmp_path / "arms", seeds=[0], only=["no_kl"])
-    assert all(math.isnan(arm.mean) for arm in arms)
-    assert command._to_json({"mean": arms[0].mean, "outcomes": arms[0].outcomes}) == {"mean": None, "outcomes": [None]}
-    assert "nan" in command.describe_arms(arms)

@@ -1,4 +1,4 @@
-"""Prompts and their order, replay, records, alarms, settings from a file, and what the ablations differ in."""
+"""Prompts and their order, replay, records, alarms, and settings from a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from karl_fast._user_code import load_function
 from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
 from karl_fast.objective.axes import filter as filters
 from karl_fast.rl import load
-from karl_fast.rl.ablation import arms, interval, student
 from karl_fast.rl.curriculum import Curriculum, ReplayBuffer
 from karl_fast.rl.metrics import HINTS, KINDS, AlarmMonitor, group_metrics, outcome_range
 from karl_fast.rl.rollout import Prompt, Rollout, RolloutLog, parse_rollout, rollout_line
@@ -364,33 +363,6 @@ def test_a_recipe_has_many_spellings_and_a_file(tmp_path: Path) -> None:
         load_recipe("no-such-recipe")
 
 
-def test_each_arm_differs_in_one_axis() -> None:
-    found = arms()
-    base = found["baseline"].objective.axes()
-    changed = {
-        name: [axis for axis, point in arm.objective.axes().items() if point != base[axis]]
-        for name, arm in found.items()
-    }
-    assert changed == {
-        "baseline": [],
-        "no_kl": ["kl"],
-        "asym_clip": ["clip"],
-        "dynamic": [],
-        "token_loss": ["aggregate"],
-    }
-
-
-def test_students_t_is_that_of_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
-    for freedom in (*range(1, 40), 200):
-        assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-4)
-    values = [0.1, 0.4, 0.35, 0.2]
-    mean, low, high = interval(values)
-    assert (low, high) == pytest.approx(stats.t.interval(0.95, 3, np.mean(values), stats.sem(values)), rel=1e-5)
-    assert math.isclose(mean, float(np.mean(values)))
-    assert interval([0.5]) == (0.5, None, None)
-
-
 def test_irrelevant_settings_keep_the_identity() -> None:
     one = Online(rounds=3, out="a")
     assert one.to_dict() == replace(one, rounds=9, out="b", show=4).to_dict()
@@ -409,13 +381,6 @@ def test_full_disk_is_named_on_close(tmp_path: Path) -> None:
     for act in (lambda: journal.write(["x"]), journal.finish):
         with pytest.raises(FileError, match=r"rollouts\.jsonl: No space left"):
             act()
-
-
-def test_a_seed_stands_once(tmp_path: Path) -> None:
-    from karl_fast.rl import ablate
-
-    with pytest.raises(UsageError, match="seeds has 1 twice"):
-        ablate(Online(), tmp_path, seeds=[0, 1, 1])
 
 
 def test_constant_groups_are_placed_after_two_outcomes() -> None:

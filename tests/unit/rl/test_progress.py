@@ -131,14 +131,3 @@ def test_stopped_run_reports_its_position(saved: list[str], wanted: str) -> None
 
     viewer.run = run
     assert viewer.describe_stop("terminated") == wanted
-
-
-def test_one_seed_has_no_interval() -> None:
-    from karl_fast.cli.commands.ablate import describe_arms
-    from karl_fast.rl.ablation import Arm
-
-    arms = [Arm(name, (0.5,), {}, 0.5, None, None, 0.25, None, None) for name in ("baseline", "no_kl")]
-    assert [line.split() for line in describe_arms(arms).splitlines()[1:]] == [
-        ["baseline", "0.5000"],
-        ["no_kl", "0.5000", "+0.2500"],
-    ]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import CheckpointError, OutputExistsError, OutputForeignError
-from karl_fast.rl import ablate, rl, setup
+from karl_fast.rl import rl, setup
 from tests.unit.rl.test_run import left
 
 if TYPE_CHECKING:
@@ -169,7 +169,3 @@ def test_reward_functions_may_change_directory(
     rl(replace(given, rounds=3), resume=True)
     assert len((tmp_path / "runs/one/metrics.jsonl").read_text("utf-8").splitlines()) == 3
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["one"]
-    monkeypatch.chdir(tmp_path)
-    found = ablate(replace(given, rounds=1), "arms", seeds=[0, 1], only=["no_kl"])
-    assert [arm.name for arm in found] == ["baseline", "no_kl"]
-    assert len(list((tmp_path / "arms").glob("*/*/metrics.jsonl"))) == 4

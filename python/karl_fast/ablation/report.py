@@ -1,0 +1,217 @@
+"""The record of an experiment for people: a table for a terminal, a page in Markdown, and a figure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast._extras import missing_extra
+from karl_fast._safe_text import clean, counted, decimal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+Record = dict[str, Any]
+
+COLOURS = ("#1b6ca8", "#d1495b", "#c98a1b", "#5b8a45", "#6d597a", "#3a8f8f", "#8d6346", "#667085")
+
+
+def describe_record(record: Record) -> str:
+    """Return tables for a terminal: one for each measure, then the predictions with their verdicts."""
+    return "\n".join(_describe(record)) + "\n"
+
+
+def _describe(record: Record) -> Iterator[str]:
+    if record["question"]:
+        yield clean(record["question"])
+    yield f"{counted(len(record['seeds']), 'seed')}; intervals of 95 % over seeds; differences seed by seed"
+    wide = max(len(name) for names in (record["arms"], record["measures"]) for name in names)
+    for measure in record["measures"]:
+        yield ""
+        yield f"{clean(measure):<{wide}} {'mean':>8} {'95 % interval':>17} {'difference':>10} {'95 % interval':>17}"
+        for arm in record["intervals"]:
+            row = f"{clean(arm):<{wide}} {_numbers(record['intervals'][arm][measure])}"
+            if arm in record["differences"]:
+                row += f" {_numbers(record['differences'][arm][measure], sign='+', wide=10)}"
+            yield row.rstrip()
+    for arm, seeds in record["stopped"].items():
+        yield from (f"  {clean(arm)}, seed {seed}, stopped: {clean(reason)}" for seed, reason in seeds.items())
+    if record["predictions"]:
+        yield ""
+    for prediction in record["predictions"]:
+        yield f"{prediction['verdict']:<10} {clean(prediction['claim'])} ({describe_verdict(prediction)})"
+
+
+def _numbers(interval: Mapping[str, Any], sign: Any = "", wide: int = 8) -> str:
+    low, high = interval["low"], interval["high"]
+    both = "" if low is None or high is None else f"{decimal(low)} .. {decimal(high)}"
+    mean = "" if interval["mean"] is None else decimal(interval["mean"], sign=sign)
+    return f"{mean:>{wide}} {both:>17}"
+
+
+def describe_verdict(prediction: Mapping[str, Any]) -> str:
+    """Return the difference that a verdict rests on, and the seeds that would decide."""
+    difference = prediction["difference"]
+    if difference["mean"] is None:
+        return "no number"
+    text = decimal(difference["mean"], sign="+")
+    if difference["low"] is None:
+        return f"{text}; one seed decides nothing"
+    text += f", {decimal(difference['low'], sign='+')} to {decimal(difference['high'], sign='+')}"
+    if prediction["verdict"] != "undecided":
+        return text
+    seeds = prediction["seeds_needed"]
+    return text + (f"; about {counted(seeds, 'seed')} would decide" if seeds else "; more seeds would hardly decide")
+
+
+def write_page(record: Record, folder: Path, command: str) -> Path:
+    """Write the page of an experiment, and its figure beside it where matplotlib is installed.
+
+    Args:
+        record: of `ablate`.
+        folder: of the page.
+        command: that repeats the experiment.
+
+    Returns:
+        The path of the page.
+    """
+    name = record["name"]
+    try:
+        draw_figure(record, folder / f"{name}.svg", folder / f"{name}.png")
+        figure = f"![{', '.join(record['measures'])} of each arm, seed by seed]({name}.svg)\n\n"
+    except ImportError:
+        figure = ""
+    page = folder / f"{name}.md"
+    page.write_text(describe_page(record, figure, command), encoding="utf-8")
+    return page
+
+
+def describe_page(record: Record, figure: str, command: str) -> str:
+    """Return a page in Markdown: question, verdicts, figure, setting, numbers, command."""
+    question = record["question"] or record["name"]
+    parts = [f"# {question}\n"]
+    if record["predictions"]:
+        rows = [
+            f"| {prediction['claim']} | **{prediction['verdict']}** | {describe_verdict(prediction)} |"
+            for prediction in record["predictions"]
+        ]
+        parts.append("\n".join(["| prediction | verdict | difference, 95 % interval |", "|---|---|---|", *rows]) + "\n")
+    parts.append(figure + _describe_arms(record))
+    parts += [_markdown_table(record, measure) for measure in record["measures"]]
+    stopped = [
+        f"- {arm}, seed {seed}: {reason}" for arm, seeds in record["stopped"].items() for seed, reason in seeds.items()
+    ]
+    if stopped:
+        parts.append("Stopped by an alarm, judged by the rounds before it:\n\n" + "\n".join(stopped) + "\n")
+    parts.append(
+        f"{counted(len(record['seeds']), 'seed')}; intervals are 95 %, Student's t over seeds; a difference is taken "
+        f"seed by seed. Each verdict is at 95 % by itself. {record['minutes']:g} minutes of runs in all.\n\n"
+        f"```sh\n{command}\n```\n"
+    )
+    return "\n".join(parts)
+
+
+def _describe_arms(record: Record) -> str:
+    shared = {name: value for name, value in record["run"].items() if name != "rewards"}
+    lines = [f"Every run: {_inline(shared)}.\n", "| arm | differs in |", "|---|---|"]
+    lines += [f"| {arm} | {_inline(changes) or 'nothing'} |" for arm, changes in record["arms"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _inline(values: Mapping[str, Any], prefix: str = "") -> str:
+    """Return settings as inline code, those of tables with the table in front."""
+    parts = []
+    for name, value in values.items():
+        if isinstance(value, dict) and name != "rewards" and not {"point"} & value.keys():
+            parts.append(_inline(value, f"{prefix}{name}."))
+        else:
+            parts.append(f"`{prefix}{name} = {json.dumps(value, ensure_ascii=False)}`")
+    return ", ".join(parts)
+
+
+def _markdown_table(record: Record, measure: str) -> str:
+    lines = [f"| {measure} | mean, 95 % interval | minus {record['baseline']} |", "|---|---|---|"]
+    for arm in record["intervals"]:
+        difference = record["differences"].get(arm, {}).get(measure)
+        lines.append(
+            f"| {arm} | {_markdown_numbers(record['intervals'][arm][measure])} | "
+            f"{'' if difference is None else _markdown_numbers(difference, '+')} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_numbers(interval: Mapping[str, Any], sign: Any = "") -> str:
+    if interval["mean"] is None:
+        return "no number"
+    text = decimal(interval["mean"], sign=sign)
+    if interval["low"] is None:
+        return text
+    return f"{text} ({decimal(interval['low'], sign=sign)} to {decimal(interval['high'], sign=sign)})"
+
+
+def draw_figure(record: Record, *places: Path) -> None:
+    """Draw curves of the first measure's metric, and a panel for each measure with its seeds and interval.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise missing_extra("a figure needs matplotlib, which is not installed", "plot") from error
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    measures = list(record["measures"])
+    metric = record["measures"][measures[0]]["metric"]
+    curves = record["curves"].get(metric)
+    panels = len(measures) + (curves is not None)
+    arms = list(record["intervals"])
+    with mpl.rc_context({"svg.hashsalt": record["name"], "font.size": 9, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(max(6.5, 3.1 * panels), 0.9 + max(2.2, 0.3 * len(arms))), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(1, panels, squeeze=False)[0]
+        for axis in axes:
+            axis.spines[["top", "right"]].set_visible(False)
+        if curves is not None:
+            _draw_curves(axes[0], metric, curves)
+        for axis, measure in zip(axes[panels - len(measures) :], measures, strict=True):
+            _draw_intervals(axis, measure, record, labelled=axis is axes[panels - len(measures)])
+        for place in places:
+            figure.savefig(place, **({"metadata": {"Date": None}} if place.suffix == ".svg" else {"dpi": 150}))
+
+
+def _draw_curves(axis: Any, metric: str, curves: Mapping[str, Sequence[Sequence[float | None]]]) -> None:
+    for colour, (arm, seeds) in zip(_colours(), curves.items(), strict=False):
+        shortest = min(map(len, seeds))
+        values = np.array([seed[:shortest] for seed in seeds], dtype=float)
+        share = np.linspace(0, 1, shortest) if shortest > 1 else np.zeros(1)
+        for seed in values:
+            axis.plot(share, seed, color=colour, linewidth=0.5, alpha=0.3)
+        axis.plot(share, np.nanmean(values, axis=0), color=colour, linewidth=1.6, label=arm)
+    axis.set_title(metric, loc="left", fontsize=9)
+    axis.set_xlabel("share of the rounds")
+    axis.legend(frameon=False, fontsize=7)
+
+
+def _draw_intervals(axis: Any, measure: str, record: Record, *, labelled: bool) -> None:
+    arms = list(record["intervals"])
+    for place, (colour, arm) in enumerate(zip(_colours(), arms, strict=False)):
+        values = [value for value in record["values"][arm][measure] if value is not None]
+        interval = record["intervals"][arm][measure]
+        axis.plot(values, [place] * len(values), "o", color=colour, markersize=3.5, alpha=0.5)
+        if interval["low"] is not None:
+            axis.plot([interval["low"], interval["high"]], [place, place], color=colour, linewidth=1.4)
+        if interval["mean"] is not None:
+            axis.plot([interval["mean"]], [place], "|", color=colour, markersize=12)
+    axis.set_yticks(range(len(arms)), arms if labelled else [""] * len(arms))
+    axis.invert_yaxis()
+    axis.set_title(measure, loc="left", fontsize=9)
+
+
+def _colours() -> Iterator[str]:
+    while True:
+        yield from COLOURS

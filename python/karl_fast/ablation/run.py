@@ -1,0 +1,355 @@
+"""Run the arms and seeds of an experiment side by side, and write its record.
+
+    OUT/ARM/SEED/rl.toml        settings of the run, which `karl-fast rl --config` takes too
+                 recipe.toml    its recipe, where the arm changes axes
+                 run/           the run, as `karl-fast rl` writes it
+                 log.txt        what its process printed
+                 result.json    written when it is done
+    OUT/record.json             the experiment: settings, measures, curves, intervals, verdicts
+
+Each run is a process. A run that was stopped continues from its last checkpoint; one that is done is not repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from karl_fast import _atomic
+from karl_fast._core import VERSION
+from karl_fast._safe_text import counted
+from karl_fast.ablation.analysis import compare, evaluate_measure
+from karl_fast.ablation.worker import RESULT_FILE, RUN_FILE, RUN_FOLDER
+from karl_fast.errors import RunFailedError, UsageError
+from karl_fast.export.manifest import finite
+from karl_fast.modeling.checkpoint import METRICS_FILE
+from karl_fast.objective import to_toml
+from karl_fast.rl import held_out
+from karl_fast.rl.settings import Online, list_settings, resolve_paths
+from karl_fast.settings.schema import schema
+from karl_fast.settings.toml_text import dump_value
+from karl_fast.settings.validation import refuse_empty
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karl_fast.ablation.analysis import Values
+    from karl_fast.ablation.experiment import Arm, Experiment
+
+RECORD_FILE, RECIPE_FILE, LOG_FILE = "record.json", "recipe.toml", "log.txt"
+
+POLL_SECONDS = 0.1
+
+MOST_POINTS = 200
+"""Maximum points of a curve in the record; longer ones are means over stretches of rounds."""
+
+
+class ExperimentViewer(Protocol):
+    """Receiver of the progress of an experiment."""
+
+    def on_start(self, runs: int, done: int) -> None:
+        """Report the number of runs, and of those that were done before."""
+
+    def on_progress(self, rounds: int, total: int, running: list[str]) -> None:
+        """Report the rounds made, of all runs, and the runs that go on now."""
+
+    def on_run(self, arm: str, seed: int, measures: Mapping[str, float]) -> None:
+        """Report the measures of a run that is done."""
+
+
+class SilentViewer:
+    """Viewer that ignores the progress."""
+
+    def on_start(self, runs: int, done: int) -> None:
+        """Do nothing."""
+
+    def on_progress(self, rounds: int, total: int, running: list[str]) -> None:
+        """Do nothing."""
+
+    def on_run(self, arm: str, seed: int, measures: Mapping[str, float]) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """An arm with a seed, and its folder."""
+
+    arm: Arm
+    seed: int
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """Arm and seed."""
+        return f"{self.arm.name}, seed {self.seed}"
+
+    def is_done(self) -> bool:
+        """Return whether it has a result."""
+        return (self.folder / RESULT_FILE).is_file()
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """Read the lines of metrics; empty before the first round."""
+        return _read_lines(self.folder / RUN_FOLDER / METRICS_FILE)
+
+    def held_out(self) -> list[dict[str, Any]]:
+        """Read the evaluations of held-out prompts; empty without any."""
+        return _read_lines(self.folder / RUN_FOLDER / held_out.FILE)
+
+    def measures(self, experiment: Experiment) -> dict[str, float]:
+        """Compute the measures of the rounds that it has made."""
+        rounds, evaluations = self.rounds(), self.held_out()
+        return {name: evaluate_measure(measure, rounds, evaluations) for name, measure in experiment.measures.items()}
+
+    def files(self) -> dict[str, str]:
+        """Return the text of its settings and of its recipe, by file."""
+        places = {"out": RUN_FOLDER, "seed": self.seed}
+        if not self.arm.changes.get("axes"):
+            return {RUN_FILE: dump_run(self.arm.settings, places)}
+        return {
+            RUN_FILE: dump_run(self.arm.settings, places | {"recipe": RECIPE_FILE}),
+            RECIPE_FILE: to_toml(self.arm.recipe),
+        }
+
+
+def dump_run(settings: Online, more: dict[str, Any]) -> str:
+    """Return the settings of a run that differ from the defaults as TOML, with absolute paths, and ``more``."""
+    defaults = list_settings(Online())
+    chosen = {name: value for name, value in list_settings(settings).items() if value != defaults[name]}
+    values = resolve_paths(chosen, Path.cwd()) | more
+    rewards = values.pop("rewards", {})
+    lines = [f"{schema(Online)[name].key} = {dump_value(value)}" for name, value in values.items()]
+    lines += ["", "[rewards]", *(f"{dump_value(name)} = {weight!r}" for name, weight in rewards.items())]
+    return "\n".join(lines) + "\n"
+
+
+def ablate(
+    experiment: Experiment,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    minutes: float | None = None,
+    force: bool = False,
+    viewer: ExperimentViewer | None = None,
+) -> dict[str, Any]:
+    """Run every arm of an experiment on every seed, compare them, and write the record.
+
+    Args:
+        experiment: of :func:`karl_fast.ablation.load`.
+        out: a folder with one folder a run. Runs that are done are not repeated; others are continued.
+        jobs: number of runs at a time, each in a process of its own.
+        minutes: time after which no run is started; the record then has the seeds that all arms have done.
+        force: remove runs that were made with other settings.
+        viewer: called with the progress.
+
+    Returns:
+        The record, as in ``record.json``.
+
+    Raises:
+        UsageError: an empty path, or runs with other settings without ``force``.
+        OutputForeignError: the path is a file.
+        RunFailedError: a run ended with an error; the others are done.
+    """
+    refuse_empty(out=out)
+    _atomic.refuse_file(Path(out))
+    viewer, start = viewer or SilentViewer(), time.monotonic()
+    runs = [
+        Run(arm, seed, Path(out, name, str(seed))) for seed in experiment.seeds for name, arm in experiment.arms.items()
+    ]
+    for run in runs:
+        _write_files(run, force)
+    pending = deque(run for run in runs if not run.is_done())
+    viewer.on_start(len(runs), len(runs) - len(pending))
+    deadline = math.inf if minutes is None else start + 60 * minutes
+    failed = _run_all(experiment, runs, pending, jobs, deadline, viewer)
+    if failed:
+        logs = ", ".join(str(run.folder / LOG_FILE) for run in failed[:3])
+        raise RunFailedError(
+            f"{counted(len(failed), 'run')} of {len(runs)} ended with an error: {_last_line(failed[0])}",
+            hint=f"the whole output is in {logs}; the same command repeats these runs alone",
+        )
+    record = make_record(experiment, runs)
+    text = json.dumps(record, indent=1) + "\n"
+    _atomic.write_file(Path(out, RECORD_FILE), lambda file: file.write(text.encode()))
+    return record
+
+
+def _write_files(run: Run, force: bool) -> None:
+    """Write the settings of a run.
+
+    Raises:
+        UsageError: there is one with other settings.
+    """
+    for name, text in run.files().items():
+        place = run.folder / name
+        if place.is_file() and (before := place.read_text("utf-8")) != text:
+            if not force:
+                lines = {*before.splitlines()} ^ {*text.splitlines()}
+                raise UsageError(
+                    f"{run.folder} is of other settings: {min(lines, key=len)}",
+                    hint="--force replaces the runs whose settings changed; --out with another folder keeps them",
+                )
+            shutil.rmtree(run.folder)
+    with _atomic.name_file_errors(run.folder):
+        run.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in run.files().items():
+            (run.folder / name).write_text(text, encoding="utf-8")
+
+
+def _run_all(
+    experiment: Experiment,
+    runs: list[Run],
+    pending: deque[Run],
+    jobs: int,
+    deadline: float,
+    viewer: ExperimentViewer,
+) -> list[Run]:
+    """Make the pending runs, a few at a time, and return those that failed."""
+    running: dict[Run, subprocess.Popen[bytes]] = {}
+    failed: list[Run] = []
+    finished = {run: run.arm.settings.rounds for run in runs if run.is_done()}
+    total = sum(run.arm.settings.rounds for run in runs)
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: [_end(process) for process in running.values()])
+        while running or (pending and time.monotonic() < deadline):
+            while pending and len(running) < jobs and time.monotonic() < deadline:
+                run = pending.popleft()
+                running[run] = _start(run)
+            for run in [run for run, process in running.items() if process.poll() is not None]:
+                if _end(running.pop(run)) or not run.is_done():
+                    failed.append(run)
+                else:
+                    finished[run] = run.arm.settings.rounds
+                    viewer.on_run(run.arm.name, run.seed, run.measures(experiment))
+            made = sum(finished.values()) + sum(_count_rounds(run) for run in running)
+            viewer.on_progress(made, total, [run.label for run in running])
+            time.sleep(POLL_SECONDS)
+    return failed
+
+
+def _start(run: Run) -> subprocess.Popen[bytes]:
+    """Start the process of a run; it ends when its standard input is closed."""
+    with (run.folder / LOG_FILE).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "karl_fast.ablation.worker", str(run.folder)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """End a process that may go on, and return its exit code."""
+    with process:  # closes its standard input
+        process.kill()
+    return process.returncode
+
+
+def _count_rounds(run: Run) -> int:
+    """Return the number of rounds that a run has made; 0 before its first."""
+    try:
+        return (run.folder / RUN_FOLDER / METRICS_FILE).read_bytes().count(b"\n")
+    except OSError:
+        return 0
+
+
+def _last_line(run: Run) -> str:
+    """Return the last line that a run printed, with its name."""
+    lines = (run.folder / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
+    return f"{run.label}: {lines[-1][:200] if lines else 'it printed nothing'}"
+
+
+def _read_lines(place: Path) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(line) for line in place.read_text("utf-8").splitlines()]
+    except OSError:
+        return []
+
+
+def make_record(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
+    """Return the record of an experiment, over the seeds that every arm has done.
+
+    Raises:
+        RunFailedError: there is no such seed.
+    """
+    done = {run for run in runs if run.is_done()}
+    seeds = [seed for seed in experiment.seeds if all(run in done for run in runs if run.seed == seed)]
+    if not seeds:
+        raise RunFailedError("no seed is done in every arm", hint="the same command continues the runs")
+    table = {name: {run.seed: run for run in runs if run.arm.name == name} for name in experiment.arms}
+    measured = {name: [by_seed[seed].measures(experiment) for seed in seeds] for name, by_seed in table.items()}
+    values: Values = {
+        name: {title: [seed[title] for seed in by_seed] for title in experiment.measures}
+        for name, by_seed in measured.items()
+    }
+    results = {
+        name: {seed: json.loads((by_seed[seed].folder / RESULT_FILE).read_text("utf-8")) for seed in seeds}
+        for name, by_seed in table.items()
+    }
+    record: dict[str, Any] = _plain(
+        {
+            "name": experiment.name,
+            "question": experiment.question,
+            "version": VERSION,
+            "baseline": experiment.baseline,
+            "seeds": seeds,
+            "seeds_asked": list(experiment.seeds),
+            "run": dict(experiment.run),
+            "arms": {name: dict(arm.changes) for name, arm in experiment.arms.items()},
+            "measures": {name: asdict(measure) for name, measure in experiment.measures.items()},
+            "values": values,
+            **compare(experiment, values),
+            "stopped": {name: alarms for name, by_seed in results.items() if (alarms := _alarms(by_seed))},
+            "minutes": round(
+                sum(result["seconds"] for by_seed in results.values() for result in by_seed.values()) / 60, 1
+            ),
+            "curves": _curves(experiment, table, seeds),
+        }
+    )
+    return record
+
+
+def _alarms(results: dict[int, Any]) -> dict[int, str]:
+    return {seed: result["alarm"] for seed, result in results.items() if result["alarm"]}
+
+
+def _curves(experiment: Experiment, table: dict[str, dict[int, Run]], seeds: list[int]) -> dict[str, Any]:
+    """Return the metrics of the measures round by round, by metric and arm, a list for each seed."""
+    metrics = {measure.metric for measure in experiment.measures.values() if "." not in measure.metric}
+    return {
+        metric: {
+            name: [_thin([line.get(metric) for line in by_seed[seed].rounds()]) for seed in seeds]
+            for name, by_seed in table.items()
+        }
+        for metric in sorted(metrics)
+    }
+
+
+def _thin(values: list[float | None]) -> list[float]:
+    """Return a curve with at most so many points, each the mean of a stretch of rounds."""
+    numbers = np.array([math.nan if value is None else value for value in values], dtype=float)
+    stretches = np.array_split(numbers, min(len(numbers), MOST_POINTS))
+    return [float(np.nanmean(part)) if np.isfinite(part).any() else math.nan for part in stretches]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for JSON: numbers to six digits, null for those that are not finite."""
+    if hasattr(value, "__dataclass_fields__"):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return finite(float(f"{value:.6g}")) if isinstance(value, float) else value
