@@ -227,6 +227,20 @@ def test_a_draw_of_every_row_selects_nothing(tmp_path: Path) -> None:
     assert "were drawn" not in done.stderr
 
 
+def test_draw_of_mostly_failures_names_min_reward(tmp_path: Path) -> None:
+    right = [record | {"reward": float(at % 12 == 0)} for at, record in enumerate(rows.records(240))]
+    rows.write(tmp_path / "log.jsonl", right)
+    words = ("sample", "log.jsonl", "--dry-run", "-k", 60)
+    told = said(karl(*words, folder=tmp_path).stderr)
+    assert "drawn rows have a reward below 0.95, and a model imitates them like the others" in told
+    assert "--min-reward 0.95 draws from the 20 rows above it" in told
+    assert "imitates" not in said(karl(*words, "--min-reward", 0.95, folder=tmp_path).stderr)
+    assert "imitates" not in said(karl(*words, "--sampler", "all", folder=tmp_path).stderr)
+    graded = [record | {"reward": at / 240} for at, record in enumerate(right)]
+    rows.write(tmp_path / "log.jsonl", graded)  # of these only one has the highest reward
+    assert "imitates" not in said(karl(*words, "--ess", 0.9, folder=tmp_path).stderr)
+
+
 def test_repeated_rows_warning_names_dedup(tmp_path: Path) -> None:
     different = [rows.record(n, f"g{n % 4}") for n in range(64)]
     again = [one | {"id": f"again {one['id']}"} for one in different[:36]]

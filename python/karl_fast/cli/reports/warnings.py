@@ -235,6 +235,7 @@ def warn_about_sample(manifest: Manifest) -> Iterator[str]:
     draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
     if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
         yield f"more rows were drawn than the ESS of {ess:,.1f}: many of them are unlikely under the target"
+    yield from _warn_about_imitated_failures(manifest)
     yield from _warn_about_whole_draw(manifest)
     yield from _warn_about_repeats(draw)
     if draw["rows"] < draw["rows_wanted"] and not _takes_all(manifest):
@@ -288,6 +289,34 @@ def _takes_all(manifest: Manifest) -> bool:
     drawable = kept - sum(draw["failed"].values())
     plain = draw["sampler"] in ("gumbel", "weighted-reservoir", "reservoir") and "rows_held" not in draw
     return plain and "strata" not in draw and not draw["over_group_cap"] and draw["rows"] == drawable > 1
+
+
+TOP_ROWS = 8
+"""Rows with the highest reward from which on they may be a training set by themselves."""
+
+GAP_BINS = 2
+"""Empty bins below the highest reward that set it apart, as a right answer is; graded rewards have no such gap."""
+
+
+def _warn_about_imitated_failures(manifest: Manifest) -> Iterator[str]:
+    """Warn of a draw of mostly other rows than those with the highest reward, where enough rows reach it.
+
+    A model imitates each row alike: with a right answer to each question, or to a quarter of them, a pretrained model
+    learned several times as much from the right answers alone as from any draw that had mostly others (docs/proof.md).
+    """
+    kept, drawn, draw = manifest["reward"]["kept"], manifest["reward"]["after"], manifest["draw"]
+    chosen = manifest["settings"]["min_reward"] is not None or draw["sampler"] == "all"
+    if chosen or not kept["count"] or draw["rows"] < draw["rows_wanted"]:
+        return
+    edges, counts = kept["histogram"]["edges"], kept["histogram"]["counts"]
+    top, shown = counts[-1], drawn["histogram"]["counts"][-1]
+    apart = edges[0] < edges[-1] and not any(counts[-1 - GAP_BINS : -1])
+    if apart and top >= TOP_ROWS and shown < drawn["count"] / 2:
+        low = f"{edges[-2]:.6g}"
+        yield (
+            f"{drawn['count'] - shown:,} of {drawn['count']:,} drawn rows have a reward below {low}, and a model "
+            f"imitates them like the others: --min-reward {low} draws from the {counted(top, 'row')} above it"
+        )
 
 
 def _warn_about_whole_draw(manifest: Manifest) -> Iterator[str]:
