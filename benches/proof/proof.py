@@ -178,24 +178,29 @@ def draws(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int
 # Online from an adapter
 
 
+MISMATCH = ("mismatch", "mismatch_k3", "mismatch_chi2", "correction_high", "correction_ess", "grad_norm")
+CURVES = ("outcome", "entropy", "groups_mixed", *MISMATCH)
+
+
 def online(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int) -> Measures:
     """Continue the adapter of the arm `start` by rounds of `rl`, and attempt the held-out questions."""
-    if "recipe" not in arm:
+    own = dict(arm)
+    if not (recipe := own.pop("recipe", "")):
         return draws(chain, model, settings, arm, seed)
     start = chain.folder.parent / f"start-{seed}"
     config, out = chain.folder / "rl.toml", chain.folder / "run"
     paths = {"model": model, "adapter": str(start / "adapter"), "out": str(out)}
     paths["prompts"] = str(start / "questions" / "prompts.jsonl")
-    recipe = arm["recipe"]
     paths["recipe"] = str(Path(__file__).parent / recipe) if recipe.endswith(".toml") else recipe
-    run = paths | settings["rollouts"] | settings["rl"]
+    run = paths | settings["rollouts"] | settings["rl"] | own
     write_toml(config, run | {"seed": seed}, {"rewards": {f"{SQL}:correct": 1.0}})
     chain.run("rl", "--config", config)
     rounds = read_lines(out / "metrics.jsonl")
     measures = evaluate(chain, start / "questions", model, out, settings, seed)
-    curves = {f"round_{name}": [line.get(name) for line in rounds] for name in ("outcome", "entropy", "groups_mixed")}
+    curves = {name: [line[name] for line in rounds] for name in CURVES if name in rounds[0]}
     write_lines(chain.folder / "curves.jsonl", [curves])
-    return measures
+    means = {name: float(np.mean(values)) for name, values in curves.items() if name in MISMATCH}
+    return measures | means | {"outcome_last": float(np.mean(curves["outcome"][-3:]))}
 
 
 # The loop, week by week
@@ -346,6 +351,12 @@ def main() -> None:
     if given.smoke:  # one seed has no interval
         print(json.dumps(runs, indent=1))
         return
+    if settings["baseline"] != "start":
+        runs.pop("start", None)
+    names = set.intersection(*(set(seed) for seeds in runs.values() for seed in seeds))
+    runs = {
+        arm: [{name: seed[name] for name in seed if name in names} for seed in seeds] for arm, seeds in runs.items()
+    }
     measures = settings["measures"]
     shown = {arm: [{name: seed[name] for name in measures} for seed in seeds] for arm, seeds in runs.items()}
     trials.show(shown, settings["baseline"])

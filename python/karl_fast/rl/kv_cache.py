@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import BatchKVCache, KVCache, create_attention_mask
+from mlx_lm.models.cache import BatchKVCache, KVCache, RotatingKVCache, create_attention_mask
 
 from karl_fast.errors import ModelError
 from karl_fast.modeling.model_views import are_close
@@ -247,7 +247,10 @@ def group_sizes(kind: str, plain: list[Any], body: Callable[..., mx.array]) -> l
     """
     unsupported = sorted({type(cache).__name__ for cache in plain if type(cache) is not KVCache})
     if unsupported:
-        raise _refusal(kind, f"has {', '.join(unsupported)}, which cannot be quantised", "KVCache in every layer")
+        windows = [cache.max_size for cache in plain if isinstance(cache, RotatingKVCache)]
+        hint = f"max_context = {min(windows)}, within which no window rotates, is quantised" if windows else None
+        problem = f"has {', '.join(unsupported)}, which cannot be quantised"
+        raise _refusal(kind, problem, "KVCache in every layer", hint if unsupported == ["RotatingKVCache"] else None)
     tokens, fresh = mx.array([[1, 2, 3, 4]]), [KVCache() for _ in plain]  # type: ignore[no-untyped-call]
     expected = body(tokens, plain)
     sizes = [_group_size(kind, (cache.keys.shape[-1], cache.values.shape[-1])) for cache in plain]
@@ -262,6 +265,13 @@ def group_sizes(kind: str, plain: list[Any], body: Callable[..., mx.array]) -> l
     return sizes
 
 
+def unrotated(cache: Any, longest: int) -> Any:
+    """Return a plain cache for a rotating one whose window holds so many tokens; others stay."""
+    if isinstance(cache, RotatingKVCache) and longest <= cache.max_size:
+        return KVCache()  # type: ignore[no-untyped-call]
+    return cache
+
+
 def quantize_caches(plain: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     """Return empty quantised caches in the place of plain ones."""
     return [cache.to_quantized(group_size=size, bits=BITS) for cache, size in zip(plain, sizes, strict=True)]
@@ -274,7 +284,8 @@ def _group_size(kind: str, heads: tuple[int, int]) -> int:
     raise _refusal(kind, f"has heads of {' and '.join(map(str, sorted({*heads})))} numbers", "multiples of 32")
 
 
-def _refusal(kind: str, problem: str, wanted: str) -> ModelError:
+def _refusal(kind: str, problem: str, wanted: str, hint: str | None = None) -> ModelError:
     return ModelError(
-        f"kv_cache is 8-bit, and model type {kind} {problem}, wanted {wanted}", hint="kv_cache = full takes every model"
+        f"kv_cache is 8-bit, and model type {kind} {problem}, wanted {wanted}",
+        hint="; ".join(filter(None, (hint, "kv_cache = full takes every model"))),
     )

@@ -12,7 +12,7 @@ from karl_fast.export.template_form import ChatTemplate, calls_as_text
 from karl_fast.modeling.load import position_limit
 from karl_fast.modeling.model_views import adapters_off, are_close, split_model
 from karl_fast.modeling.parameters import flatten_tree, locate_leaf
-from karl_fast.rl.kv_cache import group_sizes, quantize_caches, repeat
+from karl_fast.rl.kv_cache import group_sizes, quantize_caches, repeat, unrotated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,20 +30,25 @@ WORDS: Message = {"role": "assistant", "content": MARK}
 class LanguageModel:
     """A model of mlx-lm, with adapters or without, as a policy."""
 
-    def __init__(self, loaded: Any, kept: Snapshot | None = None, *, eight_bits: bool = False) -> None:
+    def __init__(
+        self, loaded: Any, kept: Snapshot | None = None, *, eight_bits: bool = False, longest: int = 0
+    ) -> None:
         """Wrap the result of `karl_fast.modeling.load.load`, already adapted.
 
-        `kept` is the reference; None for the model without its adapters. With `eight_bits` caches are quantised.
+        `kept` is the reference; None for the model without its adapters. With `eight_bits` caches are quantised, for
+        contexts of up to `longest` tokens.
         """
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split_model(loaded.model)
         self.trained_head, self.kept = False, kept
         self.positions = position_limit(loaded.model, loaded.config)
         self._group_sizes: list[int] | None = None
+        self._longest = 0
         self._shown: dict[tuple[str, ...], bool] = {}
         self._check_caches()
         if eight_bits:
-            self._group_sizes = group_sizes(self._kind, self.caches(), self.body)
+            self._longest = longest
+            self._group_sizes = group_sizes(self._kind, self._plain_caches(), self.body)
 
     @property
     def _kind(self) -> str:
@@ -69,8 +74,16 @@ class LanguageModel:
         """Make the caches of mlx-lm for the model: keys and values, whole or rotating, recurrent states, or both."""
         from mlx_lm.models.cache import make_prompt_cache
 
+        if self._group_sizes is not None:
+            return quantize_caches(self._plain_caches(), self._group_sizes)
         caches: list[Any] = make_prompt_cache(self.model)
-        return caches if self._group_sizes is None else quantize_caches(caches, self._group_sizes)
+        return caches
+
+    def _plain_caches(self) -> list[Any]:
+        """Make caches to quantise: a window that no context leaves is one that need not rotate."""
+        from mlx_lm.models.cache import make_prompt_cache
+
+        return [unrotated(cache, self._longest) for cache in make_prompt_cache(self.model)]
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Map tokens to hidden states. [B, T] -> [B, T, E]"""

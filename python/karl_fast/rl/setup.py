@@ -451,10 +451,8 @@ def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     reference = _load_start_adapter(loaded.model, settings, config)
     loaded.model.eval()  # for the whole run: dropout would make every ratio random
     mx.eval(loaded.model.parameters())
-    return LanguageModel(loaded, reference, eight_bits=settings.kv_cache == "8-bit"), config | {
-        "model": settings.model,
-        "base": loaded.base,
-    }
+    policy = LanguageModel(loaded, reference, eight_bits=settings.kv_cache == "8-bit", longest=settings.max_context)
+    return policy, config | {"model": settings.model, "base": loaded.base}
 
 
 def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:

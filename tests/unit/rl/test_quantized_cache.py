@@ -74,8 +74,10 @@ def test_what_cannot_be_quantised_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="model type qwen3 has heads of 16 numbers, wanted multiples of 32"):
         policy(eight_bits=True, head_dim=16)
     sliding = load(str(made(tmp_path / "gemma3", *KINDS["gemma3"])))
-    with pytest.raises(ModelError, match="gemma3_text has RotatingKVCache, which cannot be quantised"):
-        LanguageModel(sliding, eight_bits=True)
+    window = sliding.config["sliding_window"]
+    with pytest.raises(ModelError, match="gemma3_text has RotatingKVCache, which cannot be quantised") as caught:
+        LanguageModel(sliding, eight_bits=True, longest=window + 1)
+    assert f"max_context = {window}," in str(caught.value.hint)
 
 
 def test_custom_policy_has_its_own_caches(online: Callable[..., Online]) -> None:
@@ -83,16 +85,17 @@ def test_custom_policy_has_its_own_caches(online: Callable[..., Online]) -> None
         rl(online(kv_cache="8-bit"))
 
 
-def wide(folder: Path) -> str:
+def wide(folder: Path, kind: str = "qwen3") -> str:
     """A tiny model with heads of 32 numbers."""
     import mlx.core as mx
     from mlx.utils import tree_flatten
-    from mlx_lm.models import qwen3
+    from mlx_lm.models import gemma3_text, qwen3
 
-    made(folder)
+    module: Any = {"qwen3": qwen3, "gemma3": gemma3_text}[kind]
+    made(folder, *KINDS[kind])
     config = json.loads((folder / "config.json").read_text()) | {"head_dim": 32}
     (folder / "config.json").write_text(json.dumps(config))
-    parameters: Any = qwen3.Model(qwen3.ModelArgs.from_dict(config)).parameters()
+    parameters: Any = module.Model(module.ModelArgs.from_dict(config)).parameters()
     mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(parameters)), {"format": "mlx"})
     return str(folder)
 
@@ -105,3 +108,18 @@ def test_run_reports_mismatch_with_training_forward(online: Callable[..., Online
         far[kind] = line["mismatch"]
     assert far["full"] < 1e-5
     assert 1e-5 < far["8-bit"] < 0.05
+
+
+def test_window_that_no_context_leaves_is_quantised(tmp_path: Path) -> None:
+    from karl_fast.modeling.load import load
+
+    loaded = load(wide(tmp_path / "model", "gemma3"))
+    window, far = loaded.config["sliding_window"], {}
+    assert window >= 16
+    for eight_bits in (False, True):
+        one = LanguageModel(loaded, eight_bits=eight_bits, longest=window)
+        context = list(range(4, 4 + window - 8))
+        (turn,) = generate_turns(one, [context], [8], temperature=1.0, rows=1, seed=2)
+        far[eight_bits] = np.abs(turn.logp - forward(one, context, turn.tokens.tolist())).max()
+    assert far[False] < 1e-4
+    assert 1e-7 < far[True] < 0.1
