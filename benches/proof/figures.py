@@ -46,12 +46,55 @@ def draw_arms(name: str, found: dict[str, Any]) -> None:
     trials.figure(name, draw, len(TITLES))
 
 
+WEEKS = {
+    "week_1_before": "before",
+    "week_1_after": "week 1: the agent's log",
+    "week_2_after": "week 2: own attempts",
+    "week_3_after": "week 3: wrong rewards",
+}
+
+
+def draw_rounds(name: str, found: dict[str, Any]) -> None:
+    """Outcome and entropy by round: a thin line each seed, a thick one for the mean of each arm."""
+
+    def draw(*axes: Any) -> None:
+        for axis, (metric, title) in zip(
+            axes, {"outcome": "mean reward", "entropy": "entropy, nats"}.items(), strict=True
+        ):
+            for colour, (arm, seeds) in zip(trials.COLOURS, found["curves"].items(), strict=False):
+                trials.seeds(axis, [seed[metric] for seed in seeds], 1, colour, arm)
+            axis.set_title(f"{title} of the rollouts of a round", fontsize=9, loc="left")
+            axis.set_xlabel("round", fontsize=8)
+            axis.tick_params(labelsize=8)
+        axes[0].legend(frameon=False, fontsize=8)
+
+    trials.figure(f"{name}-rounds", draw, 2)
+
+
+def draw_weeks(name: str, found: dict[str, Any]) -> None:
+    """The held-out reward of the adapter in use before and after each week, a line each seed."""
+
+    def draw(axis: Any) -> None:
+        for seeds in found["runs"].values():
+            for place, (colour, seed) in enumerate(zip(trials.COLOURS, seeds, strict=False)):
+                axis.plot(range(len(WEEKS)), [seed[week] for week in WEEKS], "o-", color=colour, label=f"seed {place}")
+        axis.set_xticks(range(len(WEEKS)), list(WEEKS.values()), fontsize=8)
+        axis.set_title("held-out reward of the adapter in use", fontsize=9, loc="left")
+        axis.set_ylim(bottom=0)
+        axis.legend(frameon=False, fontsize=8)
+
+    trials.figure(name, draw, 1)
+
+
 def print_table(found: dict[str, Any]) -> None:
     """Print means, and the difference from the baseline with its interval."""
-    print("| | " + " | ".join(TITLES.values()) + " | CPU s |\n|" + "---|" * (len(TITLES) + 2))
+    measures = dict.fromkeys([*TITLES, *found["setting"]["measures"]])
+    measures = [name for name in measures if name in found["intervals"][found["base"]] and name != "cpu_seconds"]
+    titles = [TITLES.get(name, name) for name in measures]
+    print("| | " + " | ".join(titles) + " | CPU s |\n|" + "---|" * (len(titles) + 2))
     for arm in found["runs"]:
         cells = []
-        for measure in TITLES:
+        for measure in measures:
             cell = f"{found['intervals'][arm][measure][0]:.3f}"
             if arm != found["base"]:
                 cell += " ({:+.3f}, {:+.3f} to {:+.3f})".format(*found["differences"][arm][measure])
@@ -67,7 +110,12 @@ def main() -> None:
         found = json.loads(file.read_text("utf-8"))
         print(f"\n{file.stem}: {found['setting']['question']}\n")
         print_table(found)
-        draw_arms(file.stem, found)
+        if found["setting"]["experiment"] == "weeks":
+            draw_weeks(file.stem, found)
+        else:
+            draw_arms(file.stem, found)
+        if found.get("curves"):
+            draw_rounds(file.stem, found)
 
 
 if __name__ == "__main__":
