@@ -44,6 +44,7 @@ FIELDS = {
     "reward_vectors": ("BD", np.floating),
     "weights": ("B", np.floating),
     "entropies": ("BT", np.floating),
+    "tokens": ("BT", np.int64),
 }
 """The dimensions and the type of each array: B rollouts, T tokens, U turns of all rollouts, O = B + 1, D any."""
 
@@ -64,7 +65,8 @@ class Batch:
         logp_rollout: that of ``logp_old`` in the arithmetic that drew the token, for a correction. [B, T]
         outcomes: rewards before shaping, by which groups are filtered; the rewards where absent. [B]
         advantages: advantages of a critic, for `Given`. [B] or [B, T]
-        token_rewards: reward of each token in addition to that of its rollout, for `Whitened`. [B, T]
+        token_rewards: reward of each token in addition to that of its rollout, for `Whitened`; alone for
+            `RemainingMean`. [B, T]
         truncated: which rollouts were cut at the limit of tokens. bool, [B]
         ages: age of each rollout in steps of the policy. int64, [B]
         turns: the number of each token's turn in its rollout, from 0; negative for none. int64, [B, T]
@@ -75,6 +77,7 @@ class Batch:
         reward_vectors: the rewards of each candidate. [B, D]
         weights: what each row counts, mean 1 over its data set: ``exp(log_weight) * rows``; NaN for not at all. [B]
         entropies: entropy of the behaviour policy at each token in nats, for `EntropyModulated`. [B, T]
+        tokens: the id of each token, for `PrefixTree`. int64, [B, T]
         seed: of what an axis draws; another one each step.
     """
 
@@ -97,6 +100,7 @@ class Batch:
     weights: Floats | None = None
     entropies: Floats | None = None
     logp_rollout: Floats | None = None
+    tokens: NDArray[np.int64] | None = None
     seed: int = 0
 
     def check(self) -> None:
@@ -169,6 +173,8 @@ class Scored:
         group_sizes: number of rollouts of its group that count, in the whole batch. [B]
         turns: the number of each token's turn in its rollout, negative for none. int64, [B, T]
         logp_rollout: that of ``logp_old`` in the arithmetic that drew the token, 0 outside the mask. [B, T]
+        ages: age of each rollout in steps of the policy, for `FreshDelight`. int64, [B]
+        deviations: standard deviation of rewards in the group of each rollout, for `UncertainDelight`. [B]
     """
 
     mask: NDArray[np.bool_]
@@ -182,6 +188,8 @@ class Scored:
     group_sizes: NDArray[np.int64] | None = None
     turns: NDArray[np.int64] | None = None
     logp_rollout: Floats | None = None
+    ages: NDArray[np.int64] | None = None
+    deviations: Floats | None = None
 
     def rows(self, indices: Any) -> Scored:
         """Return some rows, as a micro-batch.

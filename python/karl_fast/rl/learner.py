@@ -455,6 +455,7 @@ def build_batch(
         entropies=scatter_tokens(np.concatenate([rollout.entropy for rollout in rollouts]), packed.mask),
         truncated=np.array([rollout.truncated for rollout in rollouts]),
         ages=np.array([version - rollout.version for rollout in rollouts], dtype=np.int64),
+        tokens=packed.tokens[:, 1:].astype(np.int64),
         seed=seed,
         **({"turns": packed.turns} | _join_turns(rollouts) if turns else {}),
     )

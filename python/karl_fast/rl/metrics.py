@@ -56,6 +56,8 @@ HINTS = {
     "DropTruncated": "rollouts reach max_tokens: raise it, or set overlong_tokens, which lowers the reward of long "
     "rollouts, and take a recipe that keeps them (karl-fast rl --print --toml writes one to change)",
     "MaxAge": "rollouts are older than the recipe takes: lower epochs, minibatches or replay.max_age",
+    "MaxDeviation": "the outcomes of a group differ by more than the recipe takes: raise the limit of its filter, or "
+    "give outcomes in a smaller range",
     "VarianceTopP": "outcomes hardly vary in groups: ask prompts of another difficulty, or take a larger group_size",
     "skipped": "lower learning_rate or max_grad_norm; a model in float16 may overflow where bfloat16 does not",
     "stuck": "the policy says one thing only: raise temperature, or begin with a model that says several",

@@ -26,7 +26,7 @@ from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
 from karl_fast.objective import PolicyGradient, WeightedLikelihood
-from karl_fast.objective.axes.advantage import Given, Raw
+from karl_fast.objective.axes.advantage import Given, Raw, RemainingMean
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
 from karl_fast.objective.axes.clip import Delight
 from karl_fast.objective.axes.correction import (
@@ -380,6 +380,11 @@ def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
             "takes the advantages of a critic, which this loop does not train",
             "reinforce-plus-plus has the same ratio, clip and mean, and advantages of rewards alone; grpo those of a "
             "group",
+        )
+    if RemainingMean in kinds:
+        yield (
+            "takes a reward of each token; here a rollout has one reward",
+            "tempo has an advantage of each token, from the rewards of the rollouts of the group",
         )
     if SetScore in kinds:
         yield (

@@ -40,7 +40,7 @@ NEW[4] = -0.9
 """Far enough from the behaviour policy that every bound is crossed both ways; the fifth rollout 36 times as likely."""
 
 REWARDS = np.array([1.0, 0.0, 1.0, 0.5, 1.0, 1.0, 0.0, 0.0, 0.7, 0.7, 0.7, 0.7, 0.1, 0.3, 0.2, 0.2])
-OUTCOMES = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.1, 0.2, 0.1, 0.1, 0.0, 0.0, 0.0, 0.0])
+OUTCOMES = np.array([2.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.1, 0.2, 0.1, 0.1, 0.0, 0.0, 0.0, 0.0])
 """The third group differs and is all wrong; the fourth differs in shape alone, and its outcomes are constant."""
 
 TURNS = np.where(MASK, np.arange(6)[None, :] // 2, -1)
@@ -72,6 +72,7 @@ BATCH = Batch(
     reward_vectors=np.random.default_rng(6).uniform(size=(16, 2)),
     weights=np.random.default_rng(7).uniform(0.2, 2, size=16),
     entropies=np.random.default_rng(8).uniform(0.1, 2, size=MASK.shape),
+    tokens=np.random.default_rng(12).integers(0, 2, size=MASK.shape),
     seed=3,
 )
 

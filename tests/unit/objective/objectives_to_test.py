@@ -16,10 +16,13 @@ from karl_fast.objective import (
 from karl_fast.objective.axes.advantage import (
     Anchored,
     Centre,
+    Damped,
     Given,
     LeaveOneOut,
     MeanScaled,
+    PrefixTree,
     Raw,
+    RemainingMean,
     Whitened,
     ZScore,
 )
@@ -47,13 +50,17 @@ from karl_fast.objective.axes.clip import (
     Delight,
     DualClip,
     Flip,
+    FreshDelight,
     GeometricClip,
+    GuardedDelight,
+    InverseProbability,
     MaskNegatives,
     NoClip,
     ProbabilityBand,
     ProbabilityMask,
     SoftGate,
     TwoSided,
+    UncertainDelight,
     VariancePenalty,
 )
 from karl_fast.objective.axes.correction import (
@@ -73,6 +80,7 @@ from karl_fast.objective.axes.filter import (
     DropTruncated,
     KeepAll,
     MaxAge,
+    MaxDeviation,
     MixedGroups,
     VarianceTopP,
 )
@@ -107,6 +115,7 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         DropTruncated(),
         MaxAge(1),
         VarianceTopP(0.3),
+        MaxDeviation(0.3),
         Both(DropConstantGroups(), DropTruncated()),
     ],
     (PolicyGradient, "advantage"): [
@@ -122,6 +131,9 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         Gated(Centre(), 0.4),
         TopGated(Centre(), 0.3),
         EntropyModulated(Centre()),
+        Damped(Centre(), 0.7),
+        RemainingMean(),
+        PrefixTree(),
     ],
     (PolicyGradient, "ratio"): [TokenRatio(), TurnRatio(), SequenceRatio(), SequenceProduct(), SequenceTokenRatio()],
     (PolicyGradient, "clip"): [
@@ -193,6 +205,10 @@ BASES: dict[type[Objective], Objective] = {
 
 ALONE: list[Objective] = [
     replace(PG, ratio=OnPolicy(), clip=Delight(), kl=NoKL()),
+    *(
+        replace(PG, ratio=OnPolicy(), clip=clip, kl=NoKL())
+        for clip in (FreshDelight(), GuardedDelight(), UncertainDelight(), InverseProbability())
+    ),
     replace(PG, ratio=OnPolicy(), clip=NoClip(), kl=NoKL()),
     replace(PG, advantage=Whitened(), kl=K1PerToken(0.2)),
     replace(PG, kl=ForwardKL(0.2)),

@@ -16,6 +16,9 @@ from karl_fast.objective.axes.clip import (
     DualClip,
     Flip,
     GeometricClip,
+    GuardedDelight,
+    InverseProbability,
+    LogWeight,
     MaskNegatives,
     NoClip,
     SoftGate,
@@ -34,7 +37,7 @@ def found(clip: Clipper, ratios: tuple[float, ...], advantage: float) -> Evaluat
     mask = np.array([[True, False]] * len(ratios))
     logp = np.where(mask, -0.5, 0.0)
     old = logp - np.where(mask, np.log(np.array(ratios))[:, None], 0.0)
-    ratio = OnPolicy() if isinstance(clip, Delight) else TokenRatio()
+    ratio = OnPolicy() if isinstance(clip, Delight | LogWeight) else TokenRatio()
     objective = PolicyGradient(KeepAll(), Given(), ratio, clip, NoKL(), TokenMean())
     batch = Batch(mask, logp_old=old, advantages=np.full(len(ratios), advantage))
     return objective(logp, objective.score(batch))
@@ -78,6 +81,8 @@ def above(bound: float) -> list[float]:
         (VariancePenalty(0.3), ([], []), ([], [])),
         (NoClip(), ([], []), ([], [])),
         (Delight(), ([], []), ([], [])),
+        (GuardedDelight(), ([], []), ([], [])),
+        (InverseProbability(), ([], []), ([], [])),
     ],
     ids=lambda value: str(value) if isinstance(value, Clipper) else "",
 )

@@ -60,7 +60,10 @@ def policy_gradient(torch: Any, objective: PolicyGradient, logp: Any, mask: Any,
         ratio.TokenRatio: token,
         ratio.SequenceRatio: sequence.expand_as(token),
         ratio.SequenceTokenRatio: of_token,
+        ratio.SequenceProduct: token.sum(1, keepdim=True).expand_as(token),
     }[type(objective.ratio)]
+    if isinstance(objective.clip, clip.LogWeight):
+        return -weighed(torch, objective.clip, advantages, logp, column).detach() * advantages * logp
     terms = -clipped(torch, objective.clip, log_ratio, advantages, logp, mask)
     if isinstance(objective.kl, kl.DriftPenalty):
         terms = terms + objective.kl.coef * token**2
@@ -68,6 +71,22 @@ def policy_gradient(torch: Any, objective: PolicyGradient, logp: Any, mask: Any,
         apart = (column("logp_ref") - logp) * mask
         terms = terms + objective.kl.coef * (apart.exp() - apart - 1)
     return terms
+
+
+def weighed(torch: Any, point: clip.LogWeight, advantages: Any, logp: Any, column: Callable[[str], Any]) -> Any:
+    """The weight of each token that is a function of its log-probability."""
+    if isinstance(point, clip.InverseProbability):
+        return torch.where(advantages > 0, (-logp).exp(), torch.ones_like(logp))
+    assert isinstance(point, clip.Delight)
+    delight = -advantages * logp
+    if isinstance(point, clip.UncertainDelight):
+        return torch.sigmoid((delight - point.scale * column("deviations")[:, None]) / point.temperature)
+    gate = torch.sigmoid(delight / point.temperature)
+    if isinstance(point, clip.FreshDelight):
+        return gate * torch.exp(-point.decay * column("ages").double())[:, None]
+    assert isinstance(point, clip.GuardedDelight)
+    guard = 1 - point.strength * (logp.exp() - point.mean).clamp(0, 1)
+    return gate * torch.where(advantages > 0, guard, torch.ones_like(guard))
 
 
 def clipped(torch: Any, point: clip.Clipper, log_ratio: Any, advantages: Any, logp: Any, mask: Any) -> Any:

@@ -201,7 +201,8 @@ def test_replayed_rollouts_have_their_own_log_probabilities(policy: Any, rollout
 @pytest.mark.parametrize("name", names())
 def test_scores_without_old_log_probabilities_ignore_them(policy: Any, rollouts: list[Rollout], name: str) -> None:
     objective = recipe(name).objective
-    if reads_old_logp(objective) or name in ("PPO_CLIP", "VPO"):  # a critic, and sets of candidates: not of this loop
+    # A critic, sets of candidates and rewards of tokens are not of this loop.
+    if reads_old_logp(objective) or name in ("PPO_CLIP", "VPO", "DG_TOKEN"):
         return
     packed = pack(rollouts)
     anything = packed.logp - np.arange(packed.logp.size, dtype=np.float32).reshape(packed.logp.shape) % 7
@@ -214,12 +215,20 @@ def test_scores_without_old_log_probabilities_ignore_them(policy: Any, rollouts:
             np.testing.assert_array_equal(np.array(value), np.array(getattr(other, field)))
 
 
+def test_batch_carries_the_tokens_that_were_drawn(rollouts: list[Rollout]) -> None:
+    packed = pack(rollouts)
+    batch = build_batch(rollouts, packed, None, None, version=0, seed=0, turns=False)
+    own = [np.concatenate([one.tokens[start:end] for start, end in one.spans]) for one in rollouts]
+    np.testing.assert_array_equal(batch.need("tokens")[batch.mask], np.concatenate(own))
+
+
 def test_scores_by_old_log_probabilities_are_named() -> None:
     assert [name for name in names() if reads_old_logp(recipe(name).objective)] == [
         "RLOO",
         "KONDO",
         "REINFORCE_PLUS_PLUS",
         "TPO",
+        "TPO_NO_ANCHOR",
     ]
 
 

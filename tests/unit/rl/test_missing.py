@@ -72,7 +72,7 @@ class Scored:
         return np.int64(len(self.__dict__)) + np.bool_(True)
 """
 
-ONLINE = [name for name in RECIPES if name not in ("PPO_CLIP", "VPO", "SFT", "DFT", "BOLTZMANN", "AWR")]
+ONLINE = [name for name in RECIPES if name not in ("PPO_CLIP", "VPO", "DG_TOKEN", "SFT", "DFT", "BOLTZMANN", "AWR")]
 
 
 @pytest.fixture

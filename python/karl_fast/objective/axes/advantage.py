@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import advantage as kernels
+from karl_fast.objective.axes.filter import group_deviations
 from karl_fast.objective.axes.point import OfGroups, Point, check_number, check_point
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ __all__ = [
     "Advantage",
     "Anchored",
     "Centre",
+    "Damped",
     "Given",
     "LeaveOneOut",
     "MeanScaled",
+    "PrefixTree",
     "Raw",
+    "RemainingMean",
     "Whitened",
     "ZScore",
 ]
@@ -84,6 +88,26 @@ class Derived(Advantage):
     def of_groups(self) -> bool:
         """Property of the other advantage."""
         return self.advantage.of_groups
+
+
+@dataclass(frozen=True)
+class Damped(Derived):
+    """``advantage / (1 + scale * u)``, u the standard deviation of the rewards of the group, ddof 0 (RewardVarianceDG).
+
+    Reference: rl-experiments, ``RewardVarianceDGLoss``.
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("scale", self.scale)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the advantages, less where the rollouts of a group disagree."""
+        advantages = self.advantage(batch, keep)
+        damping = 1 + self.scale * group_deviations(kept_rewards(batch, keep), batch.need("group_ids"))
+        return advantages / (damping if advantages.ndim == 1 else damping[:, None])
 
 
 @dataclass(frozen=True)
@@ -257,6 +281,110 @@ class Anchored(OfEachToken):
         present = batch.mask & (turns >= 0) & (turns < np.diff(offsets)[:, None])
         place = np.where(present, offsets[:-1, None] + turns, 0)
         return np.where(present, advantages[place] if advantages.size else np.nan, np.nan)
+
+
+@dataclass(frozen=True)
+class RemainingMean(OfGroups, Advantage):
+    """The mean reward of the tokens from t on, less that of the rollouts of its group at the same place (DGToken).
+
+    ```text
+    R_t = mean of r_s over the tokens s >= t with a reward,    A_t = R_t - mean_group R_t
+    ```
+
+    r is ``Batch.token_rewards``, such as 1 for a right token and 0 for a wrong one, NaN for a token without a reward.
+    A token that none with a reward follows has the advantage 0.
+    Reference: rl-experiments, ``DGTokenCreditLoss``, whose baseline is ``sum_a pi(a)^2``.
+    """
+
+    @property
+    def per_token(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def of_rewards(self) -> bool:
+        """False: it reads those of tokens."""
+        return False
+
+    @property
+    def of_tokens(self) -> bool:
+        """True."""
+        return True
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Compute the advantage of each token; the reward of a rollout matters only where it is missing."""
+        if batch.rewards is not None:
+            keep = keep & ~np.isnan(batch.rewards)
+        rewards = batch.need("token_rewards").astype(np.float64)
+        rewarded = batch.mask & keep[:, None] & ~np.isnan(np.where(batch.mask, rewards, np.nan))
+        counts = _from_each_on(rewarded.astype(np.float64))
+        returns = _from_each_on(np.where(rewarded, rewards, 0.0)) / np.maximum(counts, 1)
+        present = batch.mask & (counts > 0)
+        _, groups = np.unique(batch.need("group_ids"), return_inverse=True)
+        sums, sizes = np.zeros((2, int(groups.max(initial=0)) + 1, batch.mask.shape[1]))
+        np.add.at(sums, groups, np.where(present, returns, 0.0))
+        np.add.at(sizes, groups, present)
+        advantages = np.where(present, returns - (sums / np.maximum(sizes, 1))[groups], 0.0)
+        return np.where(keep[:, None], advantages, np.nan)
+
+
+@dataclass(frozen=True)
+class PrefixTree(OfGroups, Advantage):
+    """Credit at the tokens where rollouts of a group part, by the mean reward of those that go on alike (TEMPO).
+
+    ```text
+    A_t = (r - mean + V(s_{t+1}) - V(s_t)) / std,    V(s_t) = mean r of the group's rollouts that begin with s_t
+    ```
+
+    s_t are the first t tokens of the policy (``Batch.tokens``): what tools say in between is not compared. The
+    deviation has ddof 0; a group with one of at most ``least`` has the advantage 0.
+    Reference: TEMPO (arXiv:2509.18314), in the form of rl-experiments.
+    """
+
+    least: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_number("least", self.least)
+
+    @property
+    def per_token(self) -> bool:
+        """True."""
+        return True
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Compute the advantage of each token, by walking all rollouts token by token."""
+        rewards, ids = kept_rewards(batch, keep), batch.need("group_ids")
+        present = ~np.isnan(rewards)
+        own = batch.mask & present[:, None]
+        rows, columns = np.nonzero(own)
+        place = (np.cumsum(own, axis=1) - 1)[rows, columns]
+        kinds, token = np.unique(batch.need("tokens")[rows, columns], return_inverse=True)
+        # A node is a prefix within a group; a rollout in no group shares none.
+        node = np.unique(np.where(ids >= 0, ids, -1 - np.arange(len(ids))), return_inverse=True)[1]
+        value = _means(node, rewards, present)
+        credit = np.where(own, (rewards - value)[:, None], 0.0)
+        for step in range(int(place.max(initial=-1)) + 1):
+            at = place == step
+            row, column = rows[at], columns[at]
+            node[row] = np.unique(node[row] * len(kinds) + token[at], return_inverse=True)[1]
+            after = _means(node[row], rewards[row], present[row])
+            credit[row, column] += after - value[row]
+            value[row] = after
+        deviations = group_deviations(rewards, ids)[:, None]
+        varied = deviations > self.least
+        scaled = np.where(varied, credit / np.where(varied, deviations, 1.0), 0.0)
+        return np.where(present[:, None], scaled, np.nan)
+
+
+def _from_each_on(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum from each token to the last one. [B, T]"""
+    return np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
+
+
+def _means(nodes: NDArray[np.int64], values: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the mean of the values that are present at the node of each. [B]"""
+    counts = np.bincount(nodes, present.astype(np.float64))
+    return (np.bincount(nodes, np.where(present, values, 0.0)) / np.maximum(counts, 1))[nodes]
 
 
 def kept_rewards(batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:

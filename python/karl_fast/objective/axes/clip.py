@@ -1,12 +1,24 @@
-"""Axis: the bound on an update, or a weight on it; `karl_core::objective` computes each with its gradient."""
+"""Axis: the bound on an update, or a weight on it; `karl_core::objective` computes each with its gradient.
+
+A weight that is a function of the log-probability itself, and not of a ratio, is computed here (`LogWeight`): it
+carries no gradient, and multiplies the advantage of its token.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from karl_fast import _core
+from karl_fast.objective.axes.filter import group_deviations
 from karl_fast.objective.axes.point import Point, check_number, check_point
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch, Scored
 
 __all__ = [
     "Cap",
@@ -15,13 +27,18 @@ __all__ = [
     "Delight",
     "DualClip",
     "Flip",
+    "FreshDelight",
     "GeometricClip",
+    "GuardedDelight",
+    "InverseProbability",
+    "LogWeight",
     "MaskNegatives",
     "NoClip",
     "ProbabilityBand",
     "ProbabilityMask",
     "SoftGate",
     "TwoSided",
+    "UncertainDelight",
     "VariancePenalty",
 ]
 
@@ -166,6 +183,118 @@ class Delight(Clipper):
 
     def __post_init__(self) -> None:
         check_number("temperature", self.temperature, above=True)
+
+
+class LogWeight(Clipper):
+    """A detached weight ``-sg(w) * A * logp``, with w of the log-probability itself: only under `OnPolicy`."""
+
+    def columns(self, batch: Batch, keep: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """Return the fields of `Scored` that the weight reads besides the advantages; ``keep`` is of the filter."""
+        return {}
+
+    def weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
+        """Return w of each token; ``logp`` is 0 outside the mask. [B, T] -> [B, T]"""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FreshDelight(Delight, LogWeight):
+    """`Delight` times ``exp(-decay * age)``, age in steps of the policy (``Batch.ages``); outside the gate (FreshDG).
+
+    Reference: rl-experiments, ``FreshDGLoss``.
+    """
+
+    kind: ClassVar[str] = "fresh-delight"
+    decay: float = 0.02
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("decay", self.decay)
+
+    def columns(self, batch: Batch, keep: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """Return the ages of the rollouts."""
+        return {"ages": batch.need("ages")}
+
+    def weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
+        """Return the gate, less the older the rollout is."""
+        freshness: NDArray[np.float64] = np.exp(-self.decay * scored.need("ages"))
+        return delight_gate(logp, scored, self.temperature) * freshness[:, None]
+
+
+@dataclass(frozen=True)
+class GuardedDelight(Delight, LogWeight):
+    """`Delight`, less for a gain of a token that is likely already (DGEntropyGuard).
+
+    ```text
+    A > 0:  times 1 - strength * clamp(pi - mean, 0, 1)
+    ```
+
+    ``mean`` is the mean probability over the vocabulary, one over its size: 0 for that of a language model.
+    Reference: rl-experiments, ``DGEntropyGuardLoss``.
+    """
+
+    kind: ClassVar[str] = "guarded-delight"
+    strength: float = 0.5
+    mean: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("strength", self.strength, 0, 1)
+        check_number("mean", self.mean, 0, 1)
+
+    def weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
+        """Return the gate, less where a likely token gains."""
+        guard = 1 - self.strength * np.clip(np.exp(np.minimum(logp, 0.0)) - self.mean, 0, 1)
+        return delight_gate(logp, scored, self.temperature) * np.where(scored.need("advantages") > 0, guard, 1.0)
+
+
+@dataclass(frozen=True)
+class UncertainDelight(Delight, LogWeight):
+    """`Delight` with the gate ``sigmoid((-A * logp - scale * u) / temperature)`` (UncertaintyDG).
+
+    u is the deviation of the rewards of the group, ddof 0: where its rollouts disagree, less is learned.
+    Reference: rl-experiments, ``UncertaintyDGLoss``.
+    """
+
+    kind: ClassVar[str] = "uncertain-delight"
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("scale", self.scale)
+
+    def columns(self, batch: Batch, keep: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """Return the deviation of rewards in the group of each rollout."""
+        rewards = np.where(keep, batch.need("rewards"), np.nan)
+        return {"deviations": group_deviations(rewards, batch.need("group_ids"))}
+
+    def weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
+        """Return the gate, which the deviation of the group closes."""
+        return delight_gate(logp, scored, self.temperature, self.scale * scored.need("deviations")[:, None])
+
+
+@dataclass(frozen=True)
+class InverseProbability(LogWeight):
+    """``w = 1 / pi`` for A > 0 and 1 elsewhere: the gradient of the logarithm of the growth rate (LogGrowth).
+
+    Meant for rewards of 0 and 1 and rollouts of one token; a success of probability 1e-6 weighs a million.
+    Reference: rl-experiments, ``LogGrowthLoss``.
+    """
+
+    kind: ClassVar[str] = "inverse-probability"
+
+    def weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
+        """Return the inverse of the probability of each success."""
+        success = scored.mask & (scored.need("advantages") > 0)
+        return np.exp(np.where(success, -logp, 0.0))
+
+
+def delight_gate(
+    logp: NDArray[np.float64], scored: Scored, temperature: float, price: NDArray[np.float64] | float = 0.0
+) -> NDArray[np.float64]:
+    """Return ``sigmoid((-A * logp - price) / temperature)`` of each token. [B, T] -> [B, T]"""
+    closed: NDArray[np.float64] = (scored.need("advantages") * logp + price) / temperature
+    return np.exp(-np.logaddexp(0.0, closed))  # no overflow, whatever the exponent
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ __all__ = [
     "Filter",
     "KeepAll",
     "MaxAge",
+    "MaxDeviation",
     "MixedGroups",
     "VarianceTopP",
 ]
@@ -133,6 +134,25 @@ class MaxAge(Filter):
 
 
 @dataclass(frozen=True)
+class MaxDeviation(Filter):
+    """Keep groups whose outcomes have a standard deviation of at most ``most``, ddof 0; a rollout in no group has 0.
+
+    Outcomes in [0, 1] never deviate by more than 0.5.
+    Reference: rl-experiments, ``FilteredDGLoss``.
+    """
+
+    most: float
+
+    def __post_init__(self) -> None:
+        check_number("most", self.most)
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """Keep the rollouts of groups that agree; drop missing outcomes."""
+        outcomes = _outcomes(batch)
+        return ~np.isnan(outcomes) & (group_deviations(outcomes, batch.need("group_ids")) <= self.most)
+
+
+@dataclass(frozen=True)
 class Both(Filter):
     """Rows kept by both ``first`` and ``second``; each sees the whole batch."""
 
@@ -160,3 +180,24 @@ class Both(Filter):
 
 def _outcomes(batch: Batch) -> NDArray[np.float64] | NDArray[np.float32]:
     return batch.need("rewards") if batch.outcomes is None else batch.outcomes
+
+
+def group_deviations(
+    values: NDArray[np.float64] | NDArray[np.float32], group_ids: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the standard deviation within the group of each rollout, ddof 0; missing values are left out.
+
+    Args:
+        values: NaN for a missing one. [B]
+        group_ids: negative for none. int64, [B]
+
+    Returns:
+        0 for a rollout in no group. [B]
+    """
+    present = ~np.isnan(values) & (group_ids >= 0)
+    _, groups = np.unique(group_ids, return_inverse=True)
+    weights = present.astype(np.float64)
+    counts = np.maximum(np.bincount(groups, weights), 1)
+    known = np.where(present, values, 0.0).astype(np.float64)
+    centred = (known - (np.bincount(groups, known) / counts)[groups]) * weights
+    return np.where(group_ids >= 0, np.sqrt(np.bincount(groups, centred**2) / counts)[groups], 0.0)

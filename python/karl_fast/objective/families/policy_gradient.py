@@ -17,9 +17,12 @@ from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective.axes.advantage import Advantage
 from karl_fast.objective.axes.aggregate import Aggregate
 from karl_fast.objective.axes.clip import (
+    Cap,
     Clipper,
     Delight,
     GeometricClip,
+    LogWeight,
+    MaskNegatives,
     NoClip,
     ProbabilityBand,
     ProbabilityMask,
@@ -75,12 +78,12 @@ class PolicyGradient(Objective):
         on_policy = isinstance(self.ratio, OnPolicy)
         return [
             (
-                on_policy and not isinstance(self.clip, NoClip | Delight),
+                on_policy and not isinstance(self.clip, NoClip | Delight | LogWeight),
                 f"a ratio of 1 is never bounded: {type(self.clip).__name__} does nothing under OnPolicy",
             ),
             (
-                isinstance(self.clip, Delight) and not on_policy,
-                f"Delight weighs the log-probability: it has no use for {type(self.ratio).__name__}",
+                isinstance(self.clip, Delight | LogWeight) and not on_policy,
+                f"{type(self.clip).__name__} weighs the log-probability: it has no use for {type(self.ratio).__name__}",
             ),
             (
                 isinstance(self.clip, GeometricClip) and not isinstance(self.ratio, TokenRatio),
@@ -92,7 +95,12 @@ class PolicyGradient(Objective):
             ),
             (
                 isinstance(self.clip, Delight) and self.correction != NoCorrection(),
-                "Delight is not proportional to the advantage, which a correction is a factor of: take NoCorrection",
+                f"{type(self.clip).__name__} is not proportional to the advantage, which a correction is a factor of: "
+                "take NoCorrection",
+            ),
+            (
+                isinstance(self.clip, MaskNegatives) and isinstance(self.clip.clip, LogWeight),
+                f"MaskNegatives needs a ratio, for which {self.clip} has no use",
             ),
         ]
 
@@ -131,7 +139,8 @@ class PolicyGradient(Objective):
         keep = self.filter(batch)
         advantages = self.advantage(self.kl.shaped(batch), keep)
         columns = advantages[:, None] if advantages.ndim == 1 else advantages
-        return scored(batch, keep, advantages=columns)
+        more = self.clip.columns(batch, keep) if isinstance(self.clip, LogWeight) else {}
+        return scored(batch, keep, advantages=columns, **more)
 
     @property
     def reads_entropy(self) -> bool:
@@ -152,17 +161,22 @@ class PolicyGradient(Objective):
         name = "logp_rollout" if anchored else "logp_old"
         old = getattr(scored, name) if isinstance(self.ratio, OnPolicy) else scored.need(name)
         dtype = tokens["logp"].dtype
+        clip, advantages = self.clip, self._corrected(scored)
+        if isinstance(clip, LogWeight):
+            logp = np.where(scored.mask, tokens["logp"].reshape(scored.mask.shape), 0.0).astype(np.float64)
+            advantages = advantages * clip.weights(logp, scored)
+            clip = Cap(1.0)  # under OnPolicy its detached weight is 1: the kernel computes -w A logp
         kl, reference = self.kl, scored.need("logp_ref") if self.kl.in_loss else None
         if isinstance(kl, DriftPenalty):
             kl, reference = K2(2 * kl.coef), scored.need(name)  # K2 halves the square
         evaluation = _core.objective_policy_gradient(
             **tokens,
-            advantages=column(self._corrected(scored), np.float64),
+            advantages=column(advantages, np.float64),
             logp_old=column(old, dtype),
             logp_ref=column(reference, dtype),
             turns=column(scored.need("turns"), np.int64) if isinstance(self.ratio, TurnRatio) else None,
             ratio=self.ratio.level,
-            clip=self.clip,
+            clip=clip,
             kl=kl,
             aggregate=self.aggregate,
             denominator=by,
@@ -172,7 +186,7 @@ class PolicyGradient(Objective):
         return evaluation
 
     def _corrected(self, scored: Scored) -> Any:
-        """Return the advantages times the weights of the correction: every rule but Delight is proportional to them."""
+        """Return the advantages times the weights of the correction: all rules but Delight are proportional to them."""
         advantages = scored.need("advantages")
         if self.correction.bounds is None or scored.logp_rollout is None:
             return advantages

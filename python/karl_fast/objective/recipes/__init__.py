@@ -3,8 +3,9 @@
 | file | recipes |
 |---|---|
 | `grpo_gspo_dapo_sampo` | REINFORCE, RLOO, MaxRL, PPO, GRPO, Dr. GRPO, DAPO, CISPO, GSPO, SAMPO, GMPO, more |
+| `pg_dg_tempo` | PG, TrajPG, GroupPG, the DG family, LogGrowth, TEMPO: rules of rl-experiments |
 | `flowrl_vargrad_oapl` | FlowRL and its variants, PACED, OAPL, PMD-mean, A*-PO |
-| `tpo_sft_awr` | TPO; the recipes of logged rows: SFT, DFT, Boltzmann, AWR |
+| `tpo_sft_awr` | TPO with and without its anchor; the recipes of logged rows: SFT, DFT, Boltzmann, AWR |
 
 `recipe` looks one up, `names` lists them, and `table` shows a family side by side.
 """
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from karl_fast.errors import UsageError
 from karl_fast.objective.axes.point import Point
 from karl_fast.objective.recipe_type import Recipe
-from karl_fast.objective.recipes import flowrl_vargrad_oapl, grpo_gspo_dapo_sampo, tpo_sft_awr
+from karl_fast.objective.recipes import flowrl_vargrad_oapl, grpo_gspo_dapo_sampo, pg_dg_tempo, tpo_sft_awr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 RECIPES: Mapping[str, Recipe] = {
     name: value
-    for module in (grpo_gspo_dapo_sampo, flowrl_vargrad_oapl, tpo_sft_awr)
+    for module in (grpo_gspo_dapo_sampo, pg_dg_tempo, flowrl_vargrad_oapl, tpo_sft_awr)
     for name, value in vars(module).items()
     if isinstance(value, Recipe)
 }

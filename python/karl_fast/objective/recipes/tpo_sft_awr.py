@@ -25,6 +25,12 @@ TPO = Recipe.of(
     length=(TokenSumLength(), "[note]; TRL's TargetPOTrainer takes the mean [code]"),
 )
 
+TPO_NO_ANCHOR = TPO.but(
+    "TPONoAnchor",
+    "rl-experiments, ablation of TPO (arXiv:2604.06159)",
+    target=(Tilted(1.0, anchored=False), "softmax(u / eta) alone; eta 1 [code]"),
+)
+
 SFT = Recipe.of(
     "SFT",
     WeightedLikelihood,

@@ -33,7 +33,8 @@ def sums(objective: Any, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[m
 def _(objective: PolicyGradient, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[mx.array, mx.array]:
     inputs = points.corrected(objective.correction, inputs)
     log_ratio = points.log_ratio(objective.ratio, logp, inputs)
-    terms = points.update(objective.clip, Drift(log_ratio, inputs.advantages, logp, inputs.mask))
+    moved = Drift(log_ratio, inputs.advantages, logp, inputs.mask, inputs.ages, inputs.deviations)
+    terms = points.update(objective.clip, moved)
     terms = terms + points.penalty(objective.kl, logp, inputs)
     if "entropy" in more:
         terms = terms - objective.entropy.coef * more["entropy"]

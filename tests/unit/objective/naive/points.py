@@ -29,6 +29,8 @@ class Inputs:
     groups: Any
     turns: Any
     logp_rollout: Any
+    ages: Any
+    deviations: Any
 
     @classmethod
     def of(cls, scored: Scored) -> Inputs:
@@ -110,12 +112,14 @@ def corrected(point: correction.Correction, inputs: Inputs) -> Inputs:
 
 @dataclass(frozen=True)
 class Drift:
-    """What a clip is computed from: log ratio at its level, advantages, log-probabilities, and the mask."""
+    """What a clip is computed from: log ratio at its level, advantages, log-probabilities, mask; [B] of rollouts."""
 
     log_ratio: mx.array
     advantages: mx.array
     logp: mx.array
     mask: mx.array
+    ages: Any = None
+    deviations: Any = None
 
 
 def bounded(it: Drift, low: float, high: float, bound: float = float("inf")) -> mx.array:
@@ -186,6 +190,34 @@ def _(point: clip.Flip, it: Drift) -> mx.array:
 def _(point: clip.Delight, it: Drift) -> mx.array:
     gate = mx.sigmoid(-it.advantages * it.logp / point.temperature)
     return -mx.stop_gradient(gate) * it.advantages * it.logp
+
+
+def gated(it: Drift, gate: mx.array) -> mx.array:
+    return -mx.stop_gradient(gate) * it.advantages * it.logp
+
+
+@update.register
+def _(point: clip.FreshDelight, it: Drift) -> mx.array:
+    fresh = mx.power(exact(float(np.exp(-point.decay))), it.ages.astype(mx.float64))
+    return gated(it, mx.sigmoid(-it.advantages * it.logp / point.temperature) * fresh[:, None])
+
+
+@update.register
+def _(point: clip.GuardedDelight, it: Drift) -> mx.array:
+    likely = mx.clip(mx.exp(it.logp) - point.mean, exact(0.0), exact(1.0))
+    guard = mx.where(it.advantages > 0, 1 - point.strength * likely, exact(1.0))
+    return gated(it, mx.sigmoid(-it.advantages * it.logp / point.temperature) * guard)
+
+
+@update.register
+def _(point: clip.UncertainDelight, it: Drift) -> mx.array:
+    price = point.scale * it.deviations[:, None]
+    return gated(it, mx.sigmoid((-it.advantages * it.logp - price) / point.temperature))
+
+
+@update.register
+def _(point: clip.InverseProbability, it: Drift) -> mx.array:
+    return gated(it, mx.where(it.advantages > 0, mx.exp(-it.logp), exact(1.0)))
 
 
 @update.register
