@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
+FEW_ARMS = 3
+"""Maximum number of arms of which each seed is drawn beside the mean: more lines hide one another."""
+
 COLOURS = ("#1b6ca8", "#d1495b", "#c98a1b", "#5b8a45", "#6d597a", "#3a8f8f", "#8d6346", "#667085")
 
 
@@ -189,7 +192,7 @@ def _draw_curves(axis: Any, metric: str, curves: Mapping[str, Sequence[Sequence[
         shortest = min(map(len, seeds))
         values = np.array([seed[:shortest] for seed in seeds], dtype=float)
         share = np.linspace(0, 1, shortest) if shortest > 1 else np.zeros(1)
-        for seed in values:
+        for seed in values if len(curves) <= FEW_ARMS else ():
             axis.plot(share, seed, color=colour, linewidth=0.5, alpha=0.3)
         axis.plot(share, np.nanmean(values, axis=0), color=colour, linewidth=1.6, label=arm)
     axis.set_title(metric, loc="left", fontsize=9)

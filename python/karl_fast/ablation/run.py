@@ -16,6 +16,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,7 @@ from karl_fast.objective import to_toml
 from karl_fast.rl import held_out
 from karl_fast.rl.settings import Online, list_settings, resolve_paths
 from karl_fast.settings.schema import schema
-from karl_fast.settings.toml_text import dump_value
+from karl_fast.settings.toml_text import dump_value, relative_path
 from karl_fast.settings.validation import refuse_empty
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ RECORD_FILE, RECIPE_FILE, LOG_FILE = "record.json", "recipe.toml", "log.txt"
 
 POLL_SECONDS = 0.1
 
-MOST_POINTS = 200
+MOST_POINTS = 100
 """Maximum points of a curve in the record; longer ones are means over stretches of rounds."""
 
 
@@ -116,21 +117,25 @@ class Run:
         """Return the text of its settings and of its recipe, by file."""
         places = {"out": RUN_FOLDER, "seed": self.seed}
         if not self.arm.changes.get("axes"):
-            return {RUN_FILE: dump_run(self.arm.settings, places)}
+            return {RUN_FILE: dump_run(self.arm.settings, self.folder, places)}
         return {
-            RUN_FILE: dump_run(self.arm.settings, places | {"recipe": RECIPE_FILE}),
+            RUN_FILE: dump_run(self.arm.settings, self.folder, places | {"recipe": RECIPE_FILE}),
             RECIPE_FILE: to_toml(self.arm.recipe),
         }
 
 
-def dump_run(settings: Online, more: dict[str, Any]) -> str:
-    """Return the settings of a run that differ from the defaults as TOML, with absolute paths, and ``more``."""
+def dump_run(settings: Online, folder: Path, more: dict[str, Any]) -> str:
+    """Return the settings of a run that differ from the defaults as TOML, with paths relative to a folder."""
+
+    def relative(value: Any) -> Any:
+        return relative_path(folder, value) if isinstance(value, str) and Path(value).is_absolute() else value
+
     defaults = list_settings(Online())
     chosen = {name: value for name, value in list_settings(settings).items() if value != defaults[name]}
-    values = resolve_paths(chosen, Path.cwd()) | more
+    values = {name: relative(value) for name, value in resolve_paths(chosen, Path.cwd()).items()} | more
     rewards = values.pop("rewards", {})
     lines = [f"{schema(Online)[name].key} = {dump_value(value)}" for name, value in values.items()]
-    lines += ["", "[rewards]", *(f"{dump_value(name)} = {weight!r}" for name, weight in rewards.items())]
+    lines += ["", "[rewards]", *(f"{dump_value(relative(name))} = {weight!r}" for name, weight in rewards.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -193,9 +198,9 @@ def _write_files(run: Run, force: bool) -> None:
     """
     for name, text in run.files().items():
         place = run.folder / name
-        if place.is_file() and (before := place.read_text("utf-8")) != text:
+        if place.is_file() and (before := _without_folders(place.read_text("utf-8"))) != _without_folders(text):
             if not force:
-                lines = {*before.splitlines()} ^ {*text.splitlines()}
+                lines = {*before.splitlines()} ^ {*_without_folders(text).splitlines()}
                 raise UsageError(
                     f"{run.folder} is of other settings: {min(lines, key=len)}",
                     hint="--force replaces the runs whose settings changed; --out with another folder keeps them",
@@ -205,6 +210,11 @@ def _write_files(run: Run, force: bool) -> None:
         run.folder.mkdir(parents=True, exist_ok=True)
         for name, text in run.files().items():
             (run.folder / name).write_text(text, encoding="utf-8")
+
+
+def _without_folders(text: str) -> str:
+    """Return settings with the names of files alone: a folder of runs, or the files they name, may be moved."""
+    return re.sub(r'"[^"\n]*/([^"/\n]+)"', r'"\1"', text)
 
 
 def _run_all(
@@ -341,7 +351,7 @@ def _thin(values: list[float | None]) -> list[float]:
     """Return a curve with at most so many points, each the mean of a stretch of rounds."""
     numbers = np.array([math.nan if value is None else value for value in values], dtype=float)
     stretches = np.array_split(numbers, min(len(numbers), MOST_POINTS))
-    return [float(np.nanmean(part)) if np.isfinite(part).any() else math.nan for part in stretches]
+    return [round(float(np.nanmean(part)), 4) if np.isfinite(part).any() else math.nan for part in stretches]
 
 
 def _plain(value: Any) -> Any:
