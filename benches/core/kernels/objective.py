@@ -44,6 +44,9 @@ def batch(dtype: Any) -> tuple[Batch, Any]:
         state_ids=rng.integers(0, 50, counts.sum()),
         set_ids=np.arange(ROWS) // 2,
         reward_vectors=rng.uniform(size=(ROWS, 3)),
+        ages=np.arange(ROWS) % 5,
+        token_rewards=rng.integers(0, 2, mask.shape).astype(dtype),
+        tokens=rng.integers(0, 50, mask.shape),
     )
     return held, (old + rng.normal(0, 0.05, old.shape)).astype(dtype)
 

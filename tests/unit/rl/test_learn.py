@@ -222,6 +222,17 @@ def test_batch_carries_the_tokens_that_were_drawn(rollouts: list[Rollout]) -> No
     np.testing.assert_array_equal(batch.need("tokens")[batch.mask], np.concatenate(own))
 
 
+def test_age_of_replayed_rollouts_reaches_the_loss(rollouts: list[Rollout]) -> None:
+    packed, objective = pack(rollouts), recipe("fresh-dg").objective
+    older = [replace(one, version=one.version - 5) if one.group == 0 else one for one in rollouts]
+    batches = [build_batch(held, packed, None, None, version=0, seed=0, turns=False) for held in (rollouts, older)]
+    now, aged = (objective(packed.logp, objective.score(batch)).coefficients for batch in batches)
+    replayed = np.array([one.group == 0 for one in rollouts])
+    np.testing.assert_allclose(aged[replayed], np.exp(-0.1) * now[replayed], rtol=1e-6)
+    np.testing.assert_array_equal(aged[~replayed], now[~replayed])
+    assert np.abs(now[replayed]).max() > 0
+
+
 def test_scores_by_old_log_probabilities_are_named() -> None:
     assert [name for name in names() if reads_old_logp(recipe(name).objective)] == [
         "RLOO",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -358,18 +359,21 @@ class PrefixTree(OfGroups, Advantage):
         own = batch.mask & present[:, None]
         rows, columns = np.nonzero(own)
         place = (np.cumsum(own, axis=1) - 1)[rows, columns]
+        order = np.argsort(place, kind="stable")
+        rows, columns, steps = rows[order], columns[order], np.cumsum(np.bincount(place))
         kinds, token = np.unique(batch.need("tokens")[rows, columns], return_inverse=True)
         # A node is a prefix within a group; a rollout in no group shares none.
         node = np.unique(np.where(ids >= 0, ids, -1 - np.arange(len(ids))), return_inverse=True)[1]
         value = _means(node, rewards, present)
         credit = np.where(own, (rewards - value)[:, None], 0.0)
-        for step in range(int(place.max(initial=-1)) + 1):
-            at = place == step
-            row, column = rows[at], columns[at]
-            node[row] = np.unique(node[row] * len(kinds) + token[at], return_inverse=True)[1]
+        for start, end in pairwise([0, *steps.tolist()]):
+            row = rows[start:end]
+            prefixes, node[row] = np.unique(node[row] * len(kinds) + token[start:end], return_inverse=True)
             after = _means(node[row], rewards[row], present[row])
-            credit[row, column] += after - value[row]
+            credit[row, columns[start:end]] += after - value[row]
             value[row] = after
+            if len(prefixes) == len(row):  # all have parted: from here on a value is the reward of one rollout
+                break
         deviations = group_deviations(rewards, ids)[:, None]
         varied = deviations > self.least
         scaled = np.where(varied, credit / np.where(varied, deviations, 1.0), 0.0)
