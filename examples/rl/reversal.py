@@ -59,11 +59,11 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """Tokens to hidden states, and hidden states to logits."""
 
-    def __init__(self, size, layers, heads, longest):
+    def __init__(self, size, layers, heads, longest, words=SYMBOLS + 2):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(SYMBOLS + 2, size), nn.Embedding(longest, size)
+        self.tokens, self.places = nn.Embedding(words, size), nn.Embedding(longest, size)
         self.blocks = [Block(size, heads) for _ in range(layers)]
-        self.norm, self.logits = nn.LayerNorm(size), nn.Linear(size, SYMBOLS + 2)
+        self.norm, self.logits = nn.LayerNorm(size), nn.Linear(size, words)
 
     def __call__(self, tokens, cache=None):
         """Hidden states."""
