@@ -45,7 +45,8 @@ def _describe(record: Record) -> Iterator[str]:
     if record["predictions"]:
         yield ""
     for prediction in record["predictions"]:
-        yield f"{prediction['verdict']:<10} {clean(prediction['claim'])} ({describe_verdict(prediction)})"
+        yield f"{prediction['verdict']:<10} {clean(prediction['claim'])}"
+        yield f"{'':<10} {describe_verdict(prediction)}"
 
 
 def _numbers(interval: Mapping[str, Any], sign: Any = "", wide: int = 8) -> str:

@@ -127,9 +127,9 @@ class Lines:
         """Do nothing."""
 
     def on_run(self, arm: str, seed: int, measures: Mapping[str, float]) -> None:
-        """Print its measures."""
-        numbers = "  ".join(f"{clean(name)} {decimal(value)}" for name, value in measures.items())
-        self.print_line(f"done      {clean(arm)}, seed {seed}: {numbers}")
+        """Print its first measure."""
+        name, value = next(iter(measures.items()))
+        self.print_line(f"done      {clean(arm)}, seed {seed}: {clean(name)} {decimal(value)}")
 
 
 class Bar(Lines):
