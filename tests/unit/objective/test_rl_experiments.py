@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.errors import IncoherentObjectiveError
+from karl_fast.errors import ArgumentError, IncoherentObjectiveError
 from karl_fast.objective import Batch, PolicyGradient, recipe
 from karl_fast.objective.axes.advantage import Given, PrefixTree, RemainingMean
 from karl_fast.objective.axes.clip import (
@@ -242,6 +242,11 @@ def test_prefixes_are_compared_within_a_group_only() -> None:
     np.testing.assert_array_equal(dropped, PrefixTree()(missing, KEEP))
 
 
+def test_infinite_reward_has_no_prefix_value() -> None:
+    with pytest.raises(ArgumentError, match="inf"):
+        PrefixTree()(replace(TREE, rewards=np.array([np.inf, 0.0, 1.0, 0.0])), KEEP)
+
+
 def test_tool_output_is_not_part_of_prefixes() -> None:
     tokens = np.where(TREE.mask, TREE.tokens, -7)  # type: ignore[arg-type]
     other = PrefixTree()(replace(TREE, tokens=tokens), KEEP)
@@ -253,6 +258,8 @@ def test_remaining_mean_counts_rewarded_tokens_alone() -> None:
     batch = Batch(np.ones((2, 3), dtype=np.bool_), group_ids=np.zeros(2, dtype=np.int64), token_rewards=rewards)
     found = RemainingMean()(batch, np.ones(2, dtype=np.bool_))
     np.testing.assert_allclose(found, [[0.0, 0.25, 0.0], [0.0, -0.25, 0.0]], atol=1e-15)
+    alone = replace(batch, group_ids=np.full(2, -1, dtype=np.int64))
+    np.testing.assert_array_equal(RemainingMean()(alone, np.ones(2, dtype=np.bool_)), 0.0)
 
 
 GATES = [FreshDelight(), GuardedDelight(), UncertainDelight()]

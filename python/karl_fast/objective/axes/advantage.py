@@ -317,11 +317,11 @@ class RemainingMean(OfGroups, Advantage):
         if batch.rewards is not None:
             keep = keep & ~np.isnan(batch.rewards)
         rewards = batch.need("token_rewards").astype(np.float64)
-        rewarded = batch.mask & keep[:, None] & ~np.isnan(np.where(batch.mask, rewards, np.nan))
-        counts = _from_each_on(rewarded.astype(np.float64))
-        returns = _from_each_on(np.where(rewarded, rewards, 0.0)) / np.maximum(counts, 1)
+        has_reward = batch.mask & keep[:, None] & ~np.isnan(np.where(batch.mask, rewards, np.nan))
+        counts = _from_each_on(has_reward.astype(np.float64))
+        returns = _from_each_on(np.where(has_reward, rewards, 0.0)) / np.maximum(counts, 1)
         present = batch.mask & (counts > 0)
-        _, groups = np.unique(batch.need("group_ids"), return_inverse=True)
+        groups = _group_numbers(batch.need("group_ids"))
         sums, sizes = np.zeros((2, int(groups.max(initial=0)) + 1, batch.mask.shape[1]))
         np.add.at(sums, groups, np.where(present, returns, 0.0))
         np.add.at(sizes, groups, present)
@@ -362,10 +362,9 @@ class PrefixTree(OfGroups, Advantage):
         order = np.argsort(place, kind="stable")
         rows, columns, steps = rows[order], columns[order], np.cumsum(np.bincount(place))
         kinds, token = np.unique(batch.need("tokens")[rows, columns], return_inverse=True)
-        # A node is a prefix within a group; a rollout in no group shares none.
-        node = np.unique(np.where(ids >= 0, ids, -1 - np.arange(len(ids))), return_inverse=True)[1]
+        node = _group_numbers(ids)  # a node is a prefix within a group
         value = _means(node, rewards, present)
-        credit = np.where(own, (rewards - value)[:, None], 0.0)
+        credit = np.where(own, kernels.centre(rewards, ids)[:, None], 0.0)
         for start, end in pairwise([0, *steps.tolist()]):
             row = rows[start:end]
             prefixes, node[row] = np.unique(node[row] * len(kinds) + token[start:end], return_inverse=True)
@@ -375,9 +374,15 @@ class PrefixTree(OfGroups, Advantage):
             if len(prefixes) == len(row):  # all have parted: from here on a value is the reward of one rollout
                 break
         deviations = group_deviations(rewards, ids)[:, None]
-        varied = deviations > self.least
-        scaled = np.where(varied, credit / np.where(varied, deviations, 1.0), 0.0)
-        return np.where(present[:, None], scaled, np.nan)
+        unequal = deviations > self.least
+        advantages = np.where(unequal, credit / np.where(unequal, deviations, 1.0), 0.0)
+        return np.where(present[:, None], advantages, np.nan)
+
+
+def _group_numbers(group_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers of groups from 0; a rollout in no group has one of its own. [B]"""
+    apart = np.where(group_ids >= 0, group_ids, -1 - np.arange(len(group_ids)))
+    return np.unique(apart, return_inverse=True)[1].astype(np.int64)
 
 
 def _from_each_on(values: NDArray[np.float64]) -> NDArray[np.float64]:

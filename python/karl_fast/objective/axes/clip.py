@@ -277,7 +277,7 @@ class UncertainDelight(Delight, LogWeight):
 class InverseProbability(LogWeight):
     """``w = 1 / pi`` for A > 0 and 1 elsewhere: the gradient of the logarithm of the growth rate (LogGrowth).
 
-    Meant for rewards of 0 and 1 and rollouts of one token; a success of probability 1e-6 weighs a million.
+    For rewards of 0 and 1 and rollouts of one token: a success of probability 1e-6 weighs a million.
     Reference: rl-experiments, ``LogGrowthLoss``.
     """
 
@@ -293,8 +293,8 @@ def delight_gate(
     logp: NDArray[np.float64], scored: Scored, temperature: float, price: NDArray[np.float64] | float = 0.0
 ) -> NDArray[np.float64]:
     """Return ``sigmoid((-A * logp - price) / temperature)`` of each token. [B, T] -> [B, T]"""
-    closed: NDArray[np.float64] = (scored.need("advantages") * logp + price) / temperature
-    return np.exp(-np.logaddexp(0.0, closed))  # no overflow, whatever the exponent
+    exponent: NDArray[np.float64] = (scored.need("advantages") * logp + price) / temperature
+    return np.exp(-np.logaddexp(0.0, exponent))  # no overflow, whatever the exponent
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,6 @@ def group_deviations(
     _, groups = np.unique(group_ids, return_inverse=True)
     weights = present.astype(np.float64)
     counts = np.maximum(np.bincount(groups, weights), 1)
-    known = np.where(present, values, 0.0).astype(np.float64)
-    centred = (known - (np.bincount(groups, known) / counts)[groups]) * weights
-    return np.where(group_ids >= 0, np.sqrt(np.bincount(groups, centred**2) / counts)[groups], 0.0)
+    numbers = np.where(present, values, 0.0).astype(np.float64)
+    errors = (numbers - (np.bincount(groups, numbers) / counts)[groups]) * weights
+    return np.where(group_ids >= 0, np.sqrt(np.bincount(groups, errors**2) / counts)[groups], 0.0)
