@@ -20,8 +20,8 @@ ACTIONS = (
     *("GET_IIS", "CHECK_SLACK", "RELAX_CONSTRAINT", "DROP_CONSTRAINT", "UPDATE_RHS", "UPDATE_BOUNDS"),
     *("RESET", "SUBMIT"),
 )
-ROWS, COLUMNS = tuple(f"c{number}" for number in range(1, 13)), tuple(f"x{number}" for number in range(1, 7))
-STATES = ("INFEASIBLE", "OPTIMAL", "INVALID", "IIS", "SLACK", "<=", ">=", "+", "-", ":")
+ROWS, COLUMNS = tuple(f"c{number}" for number in range(1, 17)), tuple(f"x{number}" for number in range(1, 7))
+STATES = ("INFEASIBLE", "OPTIMAL", "INVALID", "IIS", "SLACK", "<=", ">=", "+", "-", ":", "<think>", "</think>")
 WORDS = (*NUMBERS, ARROW, END, UNKNOWN, "answer", *ACTIONS, *ROWS, *COLUMNS, *STATES)
 NUMBER = {word: number for number, word in enumerate(WORDS)}
 
