@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from karl_fast.log import Log, read
     from karl_fast.pipeline.inspect import Inspection, inspect
     from karl_fast.pipeline.sample import Sample, sample
+    from karl_fast.pipeline.show import Ranking, show
     from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
     from karl_fast.settings.sample import Settings
     from karl_fast.skill import Skills, skills
@@ -80,6 +81,7 @@ __all__ = [
     "Log",
     "Outcomes",
     "Pairs",
+    "Ranking",
     "Sample",
     "Settings",
     "Skills",
@@ -118,6 +120,7 @@ __all__ = [
     "rl",
     "sample",
     "sampling",
+    "show",
     "skills",
     "target",
     "train",
@@ -156,6 +159,7 @@ HOMES = {
     "karl_fast.transcripts.pairs": ("Pairs", "pairs"),
     "karl_fast.pipeline.inspect": ("Inspection", "inspect"),
     "karl_fast.pipeline.sample": ("Sample", "sample"),
+    "karl_fast.pipeline.show": ("Ranking", "show"),
     "karl_fast.sampling.draw": ("draw", "reservoir", "weighted_reservoir"),
     "karl_fast.target": ("Target", "boltzmann"),
     "karl_fast.settings.sample": ("Settings",),

@@ -47,6 +47,7 @@ COMMANDS = [
     "rl",
     "rollback",
     "sample",
+    "show",
     "skills",
     "train",
     "version",

@@ -34,6 +34,7 @@ COMMANDS = {
     "rl": "Train a model by reinforcement learning on its rollouts, with MLX.",
     "rollback": "Move the link current back to the adapter before the last promotion.",
     "sample": "Draw a training set from trajectory logs.",
+    "show": "Show the best rows of a log, a data set or a run, and why; or one row whole.",
     "skills": "Show weight, mean reward, trend and corrections of each skill or domain of a log.",
     "train": "Train an adapter on a data set, with MLX.",
     "version": "Print the version, how it was built, and the versions of the packages it uses.",

@@ -60,7 +60,7 @@ def inspect(
         UsageError, FileError, LogError, BadRowError: as :func:`sample`.
     """
     settings = merge_settings(logs, settings, choices)
-    with _open_with_stamps(logs, settings, progress) as log:
+    with open_with_stamps(logs, settings, progress) as log:
         selection = select(log)
         report = describe_selection(log, selection) | {"inputs": describe_inputs(log)}
         report["run"] = describe_run(log) | field_hints(log, report)
@@ -78,7 +78,7 @@ def inspect(
 
 
 @contextlib.contextmanager
-def _open_with_stamps(
+def open_with_stamps(
     logs: Log | str | Path | Iterable[str | Path], settings: Settings, progress: Progress | None
 ) -> Iterator[Log]:
     """Yield a log; rows of a data set with the rewards, groups and ids in their stamps, where none are named."""
