@@ -170,7 +170,8 @@ def _find(log: Log, rows: NDArray[np.int64], wanted: str) -> int:
         part = rows[start : start + CHUNK]
         ids = [_id(record) for record in _lines(log, part, "raw")]
         if wanted in ids:  # lines are in the order of a data set, which is not that of the rows
-            return next(row for row in part.tolist() if _id(_record(log, row)) == wanted)
+            row: int = next(number for number in part.tolist() if _id(_record(log, number)) == wanted)
+            return row
         seen += [name for name in ids if name is not None]
     raise UsageError(f"no row has the id {wanted!r}", hint=ask_whether(nearest(wanted, seen)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import pydoc
 import shutil
 import sys
 import textwrap
@@ -92,7 +93,7 @@ def command(
         print("\n".join(describe_ranking(ranking, _width())))
     else:
         text = "\n".join(describe_row(ranking.rows[0], _width(), full=full)) + "\n"
-        typer.echo_via_pager(text) if sys.stdout.isatty() else print(text, end="")
+        pydoc.pager(text) if sys.stdout.isatty() else print(text, end="")
 
 
 def _width() -> int:
