@@ -234,5 +234,5 @@ def _message(message: dict[str, Any], width: int, full: bool) -> Iterator[str]:
 
 
 def _wrap(line: str, width: int) -> list[str]:
-    """Break a line at the width, spaces kept."""
-    return [line[start : start + width] for start in range(0, max(1, len(line)), width)]
+    """Break a line between words, and a longer word at the width."""
+    return textwrap.wrap(line, width, replace_whitespace=False) or [""]
