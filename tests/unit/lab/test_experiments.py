@@ -1,0 +1,43 @@
+"""Each experiment of examples/lab: it loads, and every arm makes a round with the metrics that are measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karl_fast.ablation import load
+from karl_fast.objective.toml import to_toml
+from karl_fast.rl import rl
+from tests.unit.lab.conftest import LAB
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("mlx.core", reason="mlx is not installed: pip install '.[train]'")
+
+FILES = sorted(LAB.glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_arm_makes_a_round(file: Path, tmp_path: Path) -> None:
+    experiment = load(file, seeds=(0,), rounds=1)
+    assert experiment.question
+    assert experiment.predictions
+    for number, arm in enumerate(experiment.arms.values()):
+        if arm.settings.environment and "or_debug" in arm.settings.environment:
+            pytest.importorskip("highspy", reason="highspy is not installed: pip install '.[lab]'")
+        out = tmp_path / str(number)
+        recipe = tmp_path / f"{number}.toml"
+        recipe.write_text(to_toml(arm.recipe), encoding="utf-8")
+        rl(replace(arm.settings, out=str(out), recipe=str(recipe)))
+        (line,) = map(json.loads, (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+        assert {measure.metric for measure in experiment.measures.values()} <= line.keys()
+        assert not line["missing"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_experiments_have_five_seeds(file: Path) -> None:
+    assert load(file).seeds == (0, 1, 2, 3, 4)
