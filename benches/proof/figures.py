@@ -59,11 +59,11 @@ def draw_rounds(name: str, found: dict[str, Any]) -> None:
 
     def draw(*axes: Any) -> None:
         for axis, (metric, title) in zip(
-            axes, {"outcome": "mean reward", "entropy": "entropy, nats"}.items(), strict=True
+            axes, {"outcome": "mean reward of the rollouts", "entropy": "entropy of the rollouts, nats a token"}.items(), strict=True
         ):
             for colour, (arm, seeds) in zip(trials.COLOURS, found["curves"].items(), strict=False):
                 trials.seeds(axis, [seed[metric] for seed in seeds], 1, colour, arm)
-            axis.set_title(f"{title} of the rollouts of a round", fontsize=9, loc="left")
+            axis.set_title(title, fontsize=9, loc="left")
             axis.set_xlabel("round", fontsize=8)
             axis.tick_params(labelsize=8)
         axes[0].legend(frameon=False, fontsize=8)
