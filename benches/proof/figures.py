@@ -54,13 +54,14 @@ WEEKS = {
 }
 
 
+ROUNDS = {"outcome": "mean reward of the rollouts", "entropy": "entropy of the rollouts, nats a token"}
+
+
 def draw_rounds(name: str, found: dict[str, Any]) -> None:
     """Outcome and entropy by round: a thin line each seed, a thick one for the mean of each arm."""
 
     def draw(*axes: Any) -> None:
-        for axis, (metric, title) in zip(
-            axes, {"outcome": "mean reward of the rollouts", "entropy": "entropy of the rollouts, nats a token"}.items(), strict=True
-        ):
+        for axis, (metric, title) in zip(axes, ROUNDS.items(), strict=True):
             for colour, (arm, seeds) in zip(trials.COLOURS, found["curves"].items(), strict=False):
                 trials.seeds(axis, [seed[metric] for seed in seeds], 1, colour, arm)
             axis.set_title(title, fontsize=9, loc="left")
