@@ -113,7 +113,7 @@ def describe_page(record: Record, figure: str, command: str) -> str:
     parts.append(
         f"{counted(len(record['seeds']), 'seed')}; intervals are 95 %, Student's t over seeds; a difference is taken "
         f"seed by seed. Each verdict is at 95 % by itself. {record['minutes']:g} minutes of runs in all.\n\n"
-        f"```sh\n{command}\n```\n"
+        f"```text\n{command}\n```\n"
     )
     return "\n".join(parts)
 
