@@ -29,6 +29,7 @@ from karl_fast._core import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from karl_fast import (
+        ablation,
         advantage,
         curriculum,
         diversity,
@@ -86,6 +87,7 @@ __all__ = [
     "Settings",
     "Skills",
     "Target",
+    "ablation",
     "advantage",
     "boltzmann",
     "centre",
@@ -130,6 +132,7 @@ __all__ = [
 ]
 
 FAMILIES = (
+    "ablation",
     "advantage",
     "curriculum",
     "diversity",

@@ -27,7 +27,12 @@ MOST_SEEDS = 1000
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds, and its 95 % interval; without one for a single seed."""
+    """A mean over seeds, with its interval.
+
+    Attributes:
+        mean: of all seeds.
+        low, high: the 95 % interval; None for a single seed.
+    """
 
     mean: float
     low: float | None = None
@@ -53,7 +58,16 @@ class Judgement:
 
 
 def interval(values: Any) -> Interval:
-    """Return the mean of numbers, and its 95 % interval by Student's t."""
+    """Compute a mean and its 95 % interval by Student's t.
+
+    Args:
+        values: a number for each seed. [S]
+
+    Returns:
+        The mean, without an interval for one number.
+
+    Raises: nothing.
+    """
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(mean)
@@ -78,7 +92,17 @@ def evaluate_measure(measure: Measure, rounds: Sequence[Mapping[str, Any]], held
 
 
 def judge(prediction: Prediction, differences: Sequence[float]) -> Judgement:
-    """Judge a prediction by the differences of two arms, one for each seed."""
+    """Judge a prediction.
+
+    Args:
+        prediction: what is expected.
+        differences: the measure of its arm less that of the other, for each seed. [S]
+
+    Returns:
+        The verdict at 95 %; with one seed nothing is decided.
+
+    Raises: nothing.
+    """
     found, margin = interval(differences), prediction.margin
     if found.low is None or found.high is None:
         return Judgement(prediction.claim, "undecided", found)

@@ -23,7 +23,16 @@ COLOURS = ("#1b6ca8", "#d1495b", "#c98a1b", "#5b8a45", "#6d597a", "#3a8f8f", "#8
 
 
 def describe_record(record: Record) -> str:
-    """Return tables for a terminal: one for each measure, then the predictions with their verdicts."""
+    """Describe a record for a terminal: a table for each measure, then the predictions with their verdicts.
+
+    Args:
+        record: of `ablate`.
+
+    Returns:
+        The text.
+
+    Raises: nothing.
+    """
     return "\n".join(_describe(record)) + "\n"
 
 
@@ -81,6 +90,9 @@ def write_page(record: Record, folder: Path, command: str) -> Path:
 
     Returns:
         The path of the page.
+
+    Raises:
+        OSError: a file cannot be written.
     """
     name = record["name"]
     try:
@@ -158,6 +170,13 @@ def _markdown_numbers(interval: Mapping[str, Any], sign: Any = "") -> str:
 
 def draw_figure(record: Record, *places: Path) -> None:
     """Draw curves of the first measure's metric, and a panel for each measure with its seeds and interval.
+
+    Args:
+        record: of `ablate`.
+        places: files to write, of the kind that their suffix names.
+
+    Returns:
+        Nothing.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

@@ -306,7 +306,9 @@ def _warn_about_imitated_failures(manifest: Manifest) -> Iterator[str]:
     """
     kept, drawn, draw = manifest["reward"]["kept"], manifest["reward"]["after"], manifest["draw"]
     chosen = manifest["settings"]["min_reward"] is not None or draw["sampler"] == "all"
-    if chosen or not kept["count"] or draw["rows"] < draw["rows_wanted"]:
+    # A stream read in one pass has no histogram.
+    known = kept["count"] and kept["histogram"] and drawn and drawn["histogram"]
+    if chosen or not known or draw["rows"] < draw["rows_wanted"]:
         return
     edges, counts = kept["histogram"]["edges"], kept["histogram"]["counts"]
     top, shown = counts[-1], drawn["histogram"]["counts"][-1]

@@ -201,6 +201,8 @@ class LogWeight(Clipper):
 class FreshDelight(Delight, LogWeight):
     """`Delight` times ``exp(-decay * age)``, age in steps of the policy (``Batch.ages``); outside the gate (FreshDG).
 
+    ``temperature`` is that of the gate.
+
     Reference: rl-experiments, ``FreshDGLoss``.
     """
 
@@ -230,6 +232,7 @@ class GuardedDelight(Delight, LogWeight):
     ```
 
     ``mean`` is the mean probability over the vocabulary, one over its size: 0 for that of a language model.
+    ``temperature`` is that of the gate.
     Reference: rl-experiments, ``DGEntropyGuardLoss``.
     """
 
