@@ -28,6 +28,7 @@ import importlib.util
 import math
 import random
 import re
+import sys
 from copy import deepcopy
 from itertools import chain, pairwise
 from pathlib import Path
@@ -106,7 +107,7 @@ def _idle_row(draw, point):
     return [{variable: 1, "x6": 1}, ">=", draw.randint(0, HIGHEST)]
 
 
-def programs(count=20):
+def programs(count=10):
     """Lines of all kinds and levels, so many of each."""
     for seed in range(count):
         for level in LEVELS:
@@ -379,3 +380,42 @@ def _repair(line, conflict, draw):
     else:
         action = draw.choice([f"DROP_CONSTRAINT({name})", f"RELAX_CONSTRAINT({name}, 3)"])
     return f"<think> {' '.join(conflict)} </think> {action}"
+
+
+# A policy that begins with the form of a turn
+
+
+def novice(seed, steps=60):
+    """The policy `small` after some steps on turns whose action and constraint are drawn by chance."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    import mlx.core as mx
+    import mlx.nn as nn
+    import mlx.optimizers as optim
+    from policy import END, NUMBER, Words
+    from reversal import Snapshot
+
+    policy, draw, optimizer = Words(), random.Random(seed), optim.Adam(1e-2)
+    prompts = [policy.encode([{"role": "user", "content": line["prompt"]}]) for line in programs(1)]
+
+    def loss(model, tokens, mask):
+        losses = nn.losses.cross_entropy(model.logits(model.norm(model(tokens[:, :-1]))), tokens[:, 1:])
+        return (losses * mask[:, 1:]).sum() / mask[:, 1:].sum()
+
+    gradient = nn.value_and_grad(policy.model, loss)
+    for _ in range(steps):
+        rows = [(draw.choice(prompts), [NUMBER[word] for word in [*_any_turn(draw), END]]) for _ in range(16)]
+        longest = max(len(prompt) + len(turn) for prompt, turn in rows)
+        tokens = mx.array([[*a, *b, *[NUMBER[END]] * (longest - len(a) - len(b))] for a, b in rows])
+        mask = mx.array([[0] * len(a) + [1] * len(b) + [0] * (longest - len(a) - len(b)) for a, b in rows])
+        _, gradients = gradient(policy.model, tokens, mask)
+        optimizer.update(policy.model, gradients)
+        mx.eval(policy.model, optimizer.state)
+    policy.before = Snapshot(policy.model)
+    return policy
+
+
+def _any_turn(draw):
+    """The words of a turn: two names as a diagnosis, and an action on another."""
+    names = [f"c{draw.randint(1, 12)}" for _ in range(3)]
+    action = draw.choice([["GET_IIS"], ["DROP_CONSTRAINT", names[2]], ["RELAX_CONSTRAINT", names[2], "3"]])
+    return ["<think>", *names[:2], "</think>", *action]

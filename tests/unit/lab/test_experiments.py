@@ -34,7 +34,9 @@ def test_every_arm_makes_a_round(file: Path, tmp_path: Path) -> None:
         recipe.write_text(to_toml(arm.recipe), encoding="utf-8")
         rl(replace(arm.settings, out=str(out), recipe=str(recipe)))
         (line,) = map(json.loads, (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-        assert {measure.metric for measure in experiment.measures.values()} <= line.keys()
+        metrics = {measure.metric for measure in experiment.measures.values()}
+        assert {name for name in metrics if not name.startswith("held_out.")} <= line.keys()
+        assert bool(arm.settings.eval_prompts) == any(name.startswith("held_out.") for name in metrics)
         assert not line["missing"]
 
 
