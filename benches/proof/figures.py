@@ -47,7 +47,7 @@ def draw_arms(name: str, found: dict[str, Any]) -> None:
 
 
 WEEKS = {
-    "week_1_before": "before",
+    "week_1_before": "model",
     "week_1_after": "week 1: the agent's log",
     "week_2_after": "week 2: own attempts",
     "week_3_after": "week 3: wrong rewards",
@@ -73,14 +73,14 @@ def draw_rounds(name: str, found: dict[str, Any]) -> None:
 
 
 def draw_weeks(name: str, found: dict[str, Any]) -> None:
-    """The held-out reward of the adapter in use before and after each week, a line each seed."""
+    """The held-out reward of the model, and of each week's candidate, a line each seed."""
 
     def draw(axis: Any) -> None:
         for seeds in found["runs"].values():
             for place, (colour, seed) in enumerate(zip(trials.COLOURS, seeds, strict=False)):
                 axis.plot(range(len(WEEKS)), [seed[week] for week in WEEKS], "o-", color=colour, label=f"seed {place}")
         axis.set_xticks(range(len(WEEKS)), list(WEEKS.values()), fontsize=8)
-        axis.set_title("held-out reward of the adapter in use", fontsize=9, loc="left")
+        axis.set_title("held-out reward of the week's candidate", fontsize=9, loc="left")
         axis.set_ylim(bottom=0)
         axis.legend(frameon=False, fontsize=8)
 

@@ -44,8 +44,9 @@ def differences(runs: Runs, base: str) -> dict[str, dict[str, list[float]]]:
 def show(runs: Runs, base: str) -> None:
     """A line an arm, a column a measure; then what lies between each arm and the base."""
     _table(intervals(runs))
-    print(f"\nless {base}, seed by seed")
-    _table(differences(runs, base))
+    if len(runs) > 1:
+        print(f"\nless {base}, seed by seed")
+        _table(differences(runs, base))
 
 
 def _table(found: dict[str, dict[str, list[float]]]) -> None:
