@@ -59,6 +59,14 @@ def test_group_and_row_are_chosen_by_name(log: Path) -> None:
         assert said in done.stderr
 
 
+def test_pipe_is_read_once(log: Path) -> None:
+    done = karl("show", "-", "-n", 1, folder=log.parent, input=log.read_text())
+    assert "11.0000" in done.stdout
+    twice = karl("show", "-", "--by", "turns", folder=log.parent, input=log.read_text())
+    assert twice.returncode == 2
+    assert "--by reads the log twice" in twice.stderr
+
+
 def test_row_is_shown_whole_and_folded(tmp_path: Path) -> None:
     result = "".join(f"line {number}\n" for number in range(40))
     call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}

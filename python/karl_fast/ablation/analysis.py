@@ -75,8 +75,13 @@ def interval(values: Any) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def evaluate_measure(measure: Measure, rounds: Sequence[Mapping[str, Any]], held_out: Sequence[Any] = ()) -> float:
-    """Return a measure of a run from its lines of metrics; NaN where no line has the metric."""
+def evaluate_measure(
+    measure: Measure, rounds: Sequence[Mapping[str, Any]], held_out: Sequence[Any] = (), *, asked: int = 0
+) -> float:
+    """Return a measure of a run from its lines of metrics; NaN where no line has the metric.
+
+    ``asked`` is the number of rounds that the run was to make: an alarm that stopped it before is not a level reached.
+    """
     name = measure.metric.removeprefix("held_out.")
     lines = held_out if name != measure.metric else rounds
     values = [(place, line[name]) for place, line in enumerate(lines) if line.get(name) is not None]
@@ -88,7 +93,7 @@ def evaluate_measure(measure: Measure, rounds: Sequence[Mapping[str, Any]], held
         return float(np.mean(chosen)) if chosen else math.nan
     low, high = -math.inf if measure.below is None else measure.below, measure.above
     reached = (place for place, value in values if value <= low or (high is not None and value >= high))
-    return float(next(reached, len(lines)) + 1)
+    return float(next(reached, max(asked, len(lines))) + 1)
 
 
 def judge(prediction: Prediction, differences: Sequence[float]) -> Judgement:

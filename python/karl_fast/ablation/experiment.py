@@ -32,7 +32,7 @@ Paths are relative to the folder of the file. An arm's table overrides `[run]`; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,7 +61,7 @@ class Measure:
         metric: name in ``metrics.jsonl``; ``held_out.`` in front for one of the last line of ``held_out.jsonl``.
         last: number of last rounds whose mean it is; None for all rounds, or for the newest evaluation.
         below: None, or the level that the metric has to fall to: the measure is the number of that round, from 1. A
-            run that never reaches it counts one round more than it has.
+            run that never reaches it counts one round more than it was to make.
         above: likewise, for a metric that rises.
     """
 
@@ -243,15 +243,8 @@ def _change_axes(name: str, recipe: Recipe, axes: Any) -> Recipe:
             wanted = f"wanted a table for one of {', '.join(current)}"
             raise UsageError(f"[arms.{name}] axes.{axis} is {shorten(table)}, {wanted}")
         place = f"[arms.{name}] axes.{axis}"
-        if "point" in table:
-            points[axis] = parse_point(place, dict(table))
-        else:
-            _refuse_unknown(f"{place}.", table, [entry.name for entry in fields(current[axis])])
-            numbers = {
-                key: parse_point(f"{place}.{key}", dict(value)) if isinstance(value, dict) else value
-                for key, value in table.items()
-            }
-            points[axis] = replace(current[axis], **numbers)
+        kept = {} if "point" in table else {"point": type(current[axis]).__name__, **vars(current[axis])}
+        points[axis] = parse_point(place, kept | table)
     return recipe.but(name, "this experiment", **{axis: (point, "[ours]") for axis, point in points.items()})
 
 

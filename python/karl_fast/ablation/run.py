@@ -3,6 +3,7 @@
     OUT/ARM/SEED/rl.toml        settings of the run, which `karl-fast rl --config` takes too
                  recipe.toml    its recipe, where the arm changes axes
                  run/           the run, as `karl-fast rl` writes it
+                 identity.txt   its settings and the content of its files, by which a change is noticed
                  log.txt        what its process printed
                  result.json    written when it is done
     OUT/record.json             the experiment: settings, measures, curves, intervals, verdicts
@@ -38,6 +39,7 @@ from karl_fast.export.manifest import finite
 from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.objective import to_toml
 from karl_fast.rl import held_out
+from karl_fast.rl.run_folder import adapter_weights, hash_file
 from karl_fast.rl.settings import Online, list_settings, resolve_paths
 from karl_fast.settings.schema import schema
 from karl_fast.settings.toml_text import dump_value, relative_path
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from karl_fast.ablation.analysis import Values
     from karl_fast.ablation.experiment import Arm, Experiment
 
-RECORD_FILE, RECIPE_FILE, LOG_FILE = "record.json", "recipe.toml", "log.txt"
+RECORD_FILE, RECIPE_FILE, LOG_FILE, IDENTITY_FILE = "record.json", "recipe.toml", "log.txt", "identity.txt"
 
 POLL_SECONDS = 0.1
 
@@ -111,7 +113,11 @@ class Run:
     def measures(self, experiment: Experiment) -> dict[str, float]:
         """Compute the measures of the rounds that it has made."""
         rounds, evaluations = self.rounds(), self.held_out()
-        return {name: evaluate_measure(measure, rounds, evaluations) for name, measure in experiment.measures.items()}
+        asked = self.arm.settings.rounds
+        return {
+            name: evaluate_measure(measure, rounds, evaluations, asked=asked)
+            for name, measure in experiment.measures.items()
+        }
 
     def files(self) -> dict[str, str]:
         """Return the text of its settings and of its recipe, by file."""
@@ -155,14 +161,15 @@ def ablate(
         out: a folder with one folder a run. Runs that are done are not repeated; others are continued.
         jobs: number of runs at a time, each in a process of its own.
         minutes: time after which no run is started; the record then has the seeds that all arms have done.
-        force: remove runs that were made with other settings.
+        force: remove runs that were made with other settings or files, and begin unfinished ones anew.
         viewer: called with the progress.
 
     Returns:
         The record, as in ``record.json``.
 
     Raises:
-        UsageError: an empty path, or runs with other settings without ``force``.
+        UsageError: an empty path, or runs with other settings or files without ``force``.
+        FileError: a file that the settings name cannot be read.
         OutputForeignError: the path is a file.
         RunFailedError: a run ended with an error; the others are done.
     """
@@ -172,8 +179,7 @@ def ablate(
     runs = [
         Run(arm, seed, Path(out, name, str(seed))) for seed in experiment.seeds for name, arm in experiment.arms.items()
     ]
-    for run in runs:
-        _write_files(run, force)
+    _prepare(runs, force)
     pending = deque(run for run in runs if not run.is_done())
     viewer.on_start(len(runs), len(runs) - len(pending))
     deadline = math.inf if minutes is None else start + 60 * minutes
@@ -190,31 +196,56 @@ def ablate(
     return record
 
 
-def _write_files(run: Run, force: bool) -> None:
-    """Write the settings of a run.
+def _prepare(runs: list[Run], force: bool) -> None:
+    """Write the settings of all runs, after each is known to be of the settings and files that it was before.
 
     Raises:
-        UsageError: there is one with other settings.
+        UsageError: a run was made with other settings, or with files that have changed.
+        FileError: a file that the settings name cannot be read.
     """
-    for name, text in run.files().items():
-        place = run.folder / name
-        if place.is_file() and (before := _without_folders(place.read_text("utf-8"))) != _without_folders(text):
-            if not force:
-                lines = {*before.splitlines()} ^ {*_without_folders(text).splitlines()}
-                raise UsageError(
-                    f"{run.folder} is of other settings: {min(lines, key=len)}",
-                    hint="--force replaces the runs whose settings changed; --out with another folder keeps them",
-                )
+    digests: dict[Path, str] = {}
+    identities = {run: _identity(run, digests) for run in runs}
+    for run, identity in identities.items():
+        if not run.folder.is_dir():
+            continue
+        place = run.folder / IDENTITY_FILE
+        before = place.read_text("utf-8") if place.is_file() else ""
+        if force and (before != identity or not run.is_done()):
             shutil.rmtree(run.folder)
-    with _atomic.name_file_errors(run.folder):
-        run.folder.mkdir(parents=True, exist_ok=True)
-        for name, text in run.files().items():
-            (run.folder / name).write_text(text, encoding="utf-8")
+        elif before != identity:
+            changed = sorted({*before.splitlines()} ^ {*identity.splitlines()}, key=len)[0] if before else "no settings"
+            raise UsageError(
+                f"{run.folder} was made with other settings or files: {changed}",
+                hint="--force replaces the runs that it concerns; --out with another folder keeps them",
+            )
+    for run, identity in identities.items():
+        with _atomic.name_file_errors(run.folder):
+            run.folder.mkdir(parents=True, exist_ok=True)
+            for name, text in (run.files() | {IDENTITY_FILE: identity}).items():
+                (run.folder / name).write_text(text, encoding="utf-8")
 
 
-def _without_folders(text: str) -> str:
-    """Return settings with the names of files alone: a folder of runs, or the files they name, may be moved."""
-    return re.sub(r'"[^"\n]*/([^"/\n]+)"', r'"\1"', text)
+def _identity(run: Run, digests: dict[Path, str]) -> str:
+    """Return what a run depends on, a fact a line: its settings, and its files by name and content.
+
+    Without their folders, so that a checkout or a folder of runs may be moved; a model is where it is.
+    """
+    settings = run.arm.settings
+    lines = {name: re.sub(r'"[^"\n]*/([^"/\n]+)"', r'"\1"', text) for name, text in run.files().items()}
+    facts = [f"model: {Path(settings.model).resolve()}"] if Path(settings.model).is_dir() else []
+    for path in sorted(input_files(settings), key=lambda path: path.name):
+        digests[path] = digests.get(path) or hash_file(path)
+        facts.append(f"{path.name}: {digests[path]}")
+    return "\n".join([*lines.values(), *facts]) + "\n"
+
+
+def input_files(settings: Online) -> set[Path]:
+    """Return the files that a run reads: those with functions, prompts, a recipe, the weights that it starts from."""
+    names = [settings.model, settings.environment or "", settings.prompts, settings.eval_prompts, *settings.rewards]
+    functions = {Path(name.rpartition(":")[0]) for name in names if ".py:" in name}
+    data = {Path(name) for name in (settings.prompts, settings.eval_prompts) if name and ".py:" not in name}
+    recipe = {Path(settings.recipe)} if settings.recipe.endswith(".toml") else set()
+    return functions | data | recipe | ({adapter_weights(settings.adapter)} if settings.adapter else set())
 
 
 def _run_all(

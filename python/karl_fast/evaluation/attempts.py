@@ -31,24 +31,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from karl_fast.evaluation.rollouts import RolloutSettings
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Prompt, Rollout
+    from karl_fast.rl.settings import Online
 
 
 class PolicyAttempts:
-    """Attempts of prompt policy."""
+    """Attempts of one policy at prompts: ``number`` at each, from a seed, into a log."""
 
     def __init__(
         self,
-        rollouts: RolloutSettings,
+        settings: Online,
         adapter: str | None,
         prompts: list[Prompt],
         log: Path,
+        *,
+        number: int,
+        temperature: float,
+        seed: int,
         on_remark: Callable[[str], object] | None = None,
     ) -> None:
-        settings = rollouts.settings
-        self.rollouts, self.log = rollouts, log
+        self.settings, self.log, self.number, self.seed = settings, log, number, seed
         make, reward_functions = (
             build_environment(settings, working_folder()),
             build_reward_functions(settings, working_folder()),
@@ -61,17 +64,17 @@ class PolicyAttempts:
         if not self.prompts:
             shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
             raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
-        decoder = Decoder(self.policy, rollouts.temperature, entropy=False)
-        sampling = replace(build_sampling(settings), group_size=rollouts.attempts)
+        decoder = Decoder(self.policy, temperature, entropy=False)
+        sampling = replace(build_sampling(settings), group_size=number)
         self.collector = Collector(decoder, reward_functions, sampling, make)
         self.chunks = held_out.prompt_chunks(self.collector, self.prompts)
         self._check_memory(max(length for length in lengths if length < settings.max_context))
 
     def _check_memory(self, longest: int) -> None:
         """Raise if the attempts at the largest chunk of prompts need more memory than there is."""
-        settings = self.rollouts.settings
+        settings = self.settings
         groups = max(map(len, self.chunks))
-        sizes = replace(memory.Sizes.of_run(settings, longest), group_size=self.rollouts.attempts, groups=groups)
+        sizes = replace(memory.Sizes.of_run(settings, longest), group_size=self.number, groups=groups)
         need = memory.estimate_round(self.policy, settings, {}).check_generation(sizes, settings)
         mx.set_cache_limit(cache_bytes(settings.training, need.total))
 
@@ -83,24 +86,22 @@ class PolicyAttempts:
         """Make the attempts that are left, and return all of them from the log."""
         collector, chunks = self.collector, self.chunks
         ends = [sum(map(len, chunks[:number])) for number in range(len(chunks) + 1)]
-        done, size = _complete(self.log, [end * self.rollouts.attempts for end in ends])
+        done, size = _complete(self.log, [end * self.number for end in ends])
         journal = RolloutLog(self.log, size)
         if progress is not None and done < len(chunks):
             progress(self.log.name, ends[done], len(self.prompts), [])
         try:
-            number = done
+            chunk = done
 
             def report(finished: int, tokens: int) -> None:
                 if on_tokens is not None:
-                    on_tokens(finished, self.rollouts.attempts * len(chunks[number]), tokens)
+                    on_tokens(finished, self.number * len(chunks[chunk]), tokens)
 
-            missing_chunks = held_out.attempts(
-                collector, self.prompts, seed=self.rollouts.seed, done=done, on_tokens=report
-            )
-            for number, (rollouts, failures) in enumerate(missing_chunks, done + 1):
+            missing_chunks = held_out.attempts(collector, self.prompts, seed=self.seed, done=done, on_tokens=report)
+            for chunk, (rollouts, failures) in enumerate(missing_chunks, done + 1):
                 journal.write(rollout_line(rollout, 0)(rollout.logp, learned=False) for rollout in rollouts)
                 if progress is not None:
-                    progress(self.log.name, ends[number], len(self.prompts), failures)
+                    progress(self.log.name, ends[chunk], len(self.prompts), failures)
         finally:
             journal.finish()
         by_id = {prompt.id: prompt for prompt in self.prompts}

@@ -170,7 +170,16 @@ def evaluate_rollouts(
     logs: list[list[Rollout]] = []
     for side, adapter in zip(SIDES, sides, strict=False):
         with return_to(began):
-            run = PolicyAttempts(rollouts, adapter, prompts, folder / side, on_remark)
+            run = PolicyAttempts(
+                rollouts.settings,
+                adapter,
+                prompts,
+                folder / side,
+                number=rollouts.attempts,
+                temperature=rollouts.temperature,
+                seed=rollouts.seed,
+                on_remark=on_remark,
+            )
         if fresh and not logs:  # only now: prompts or memory may have been refused
             _begin(folder, identity)
         logs.append(run.attempt(progress, on_tokens))

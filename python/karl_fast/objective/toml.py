@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.errors import UsageError
+from karl_fast.errors import ArgumentError, UsageError
 from karl_fast.objective.axes import (
     advantage,
     aggregate,
@@ -163,6 +163,6 @@ def parse_point(place: str, table: dict[str, Any]) -> Point:
     entries = {name: parse_point(f"{place}.{name}", v) if isinstance(v, dict) else v for name, v in table.items()}
     try:
         point: Point = kind(**entries)
-    except TypeError as error:
+    except (TypeError, ArgumentError) as error:
         raise UsageError(f"{place}: {error}") from error
     return point

@@ -13,6 +13,7 @@ from karl_fast import _core
 from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.write import export_plan
+from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, path_of
 from karl_fast.pipeline.inspect import open_with_stamps
 from karl_fast.pipeline.sample import merge_settings
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.export.write import Progress
-    from karl_fast.log import Log
     from karl_fast.settings.sample_fields import SampleKeywords
 
 ROLLOUTS = "rollouts.jsonl"
@@ -119,7 +119,9 @@ def show(
         KarlError: as `inspect`.
     """
     merged = merge_settings(logs, settings, choices)
-    paths = logs if not isinstance(logs, (str, Path, list, tuple)) else [_log_of(path) for path in as_list(logs)]
+    paths = logs if isinstance(logs, Log) else [_log_of(path) for path in as_list(logs)]
+    if by != "reward" and not isinstance(paths, Log) and "-" in paths:
+        raise UsageError("--by reads the log twice, and standard input is there once", hint="name a file in its place")
     with open_with_stamps(paths, merged, progress) as log:
         if not len(log):
             raise NothingToSampleError("no record was read")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.reward.functions import Scorer
+    from karl_fast.reward.signals import Scorer
     from karl_fast.settings.values import AsymmetricScale
 
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,18 +23,15 @@ from karl_fast._signals import Stopped
 from karl_fast._suggest import ask_whether, nearest
 from karl_fast._user_code import describe_user_error, load_function
 from karl_fast.errors import ArgumentError, RewardError, UsageError
-from karl_fast.reward.signals import BY_NAME
+from karl_fast.reward.signals import BY_NAME, Scorer
 from karl_fast.reward.validate import DEFECTS, LENGTH, NAN, RAISED, NoReward, as_row_values, parse_reward
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from karl_fast.reward.validate import Reward
-
-Scorer: TypeAlias = Callable[..., Sequence[float | None]]
-"""``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""
 
 
 @dataclass(frozen=True)

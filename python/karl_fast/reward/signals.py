@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from karl_fast.reward.karl import compute_reward
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from karl_fast.reward.functions import Scorer
     from karl_fast.reward.karl import Version
+
+Scorer: TypeAlias = Callable[..., Sequence[float | None]]
+"""``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""
 
 OF_VERSION: dict[Version, tuple[str, ...]] = {
     "v1": ("outcome", "process", "efficiency"),

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic, _seen_hashes
-from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
+from karl_fast._suggest import suggest_path
+from karl_fast.errors import CheckpointError, FileError, OutputExistsError, UsageError
 from karl_fast.modeling import checkpoint
 from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.rl import held_out
@@ -211,9 +212,18 @@ def hash_inputs(settings: Online) -> dict[str, str]:
     files = [] if ".py:" in settings.prompts else [settings.prompts]
     files += [place.rpartition(":")[0] for place in names if ".py:" in place]
     files += [str(adapter_weights(settings.adapter))] if settings.adapter else []
-    return {f"file {file}": _hash_file(Path(file)) for file in files}
+    return {f"file {file}": hash_file(Path(file)) for file in files}
 
 
-def _hash_file(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()[:16]
+def hash_file(file: Path) -> str:
+    """Return the first 16 digits of the SHA-256 of a file.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()[:16]
+    except OSError as error:
+        hint = None if file.exists() else suggest_path(file)
+        raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file), hint=hint) from error

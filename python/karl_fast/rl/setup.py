@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
     from karl_fast.objective import Recipe
     from karl_fast.objective.base import Objective
-    from karl_fast.reward.functions import Scorer
+    from karl_fast.reward.signals import Scorer
     from karl_fast.rl.curriculum import Curriculum
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.memory import RoundNeed, Sizes

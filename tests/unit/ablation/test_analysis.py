@@ -33,6 +33,11 @@ def test_measures_of_a_run(measure: Measure, value: float) -> None:
     assert found == pytest.approx(value, nan_ok=True)
 
 
+def test_stopped_run_has_not_reached_a_level() -> None:
+    assert evaluate_measure(Measure("entropy", below=0.1), LINES, asked=100) == 101
+    assert evaluate_measure(Measure("entropy", below=1.2), LINES, asked=100) == 4
+
+
 def test_rounds_without_the_metric_are_left_out() -> None:
     lines = [{}, {"outcome": None}, {"outcome": 0.5}, {}]
     assert evaluate_measure(Measure("outcome"), lines) == 0.5

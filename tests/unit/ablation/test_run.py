@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karl_fast.ablation import ablate, describe_record, draw_figure, load, write_page
-from karl_fast.errors import RunFailedError, UsageError
+from karl_fast.errors import FileError, RunFailedError, UsageError
 from tests.cli.run import COMMAND
 from tests.unit.ablation.conftest import ARMS, REVERSAL, RUN
 from tests.unit.train.conftest import quiet, ran
@@ -21,6 +21,8 @@ from tests.unit.train.conftest import quiet, ran
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from karl_fast.ablation import Experiment
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +75,49 @@ def test_changed_settings_need_force(small: tuple[Path, Path, dict[str, Any]], t
     (tmp_path / "small.toml").write_text(file.read_text().replace("rounds = 3", "rounds = 1").replace("[0, 1]", "[0]"))
     ablate(load(tmp_path / "small.toml"), tmp_path / "out")
     other = load(tmp_path / "small.toml", rounds=2)
-    with pytest.raises(UsageError, match=r"GRPO/0 is of other settings: rounds = \d") as caught:
+    with pytest.raises(UsageError, match=r"GRPO/0 was made with other settings or files: rounds = \d") as caught:
         ablate(other, tmp_path / "out")
     assert "--force" in str(caught.value.hint)
     ablate(other, tmp_path / "out", force=True)
     assert len((tmp_path / "out/GRPO/0/run/metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_changed_file_of_a_run_needs_force(written: Callable[..., Path], tmp_path: Path) -> None:
+    function = "def reward(prompts, completions, **columns):\n    return [{} + len(text) % 2 for text in completions]\n"
+    (tmp_path / "rewards.py").write_text(function.format(0))
+    text = "seeds = [0]\n" + RUN.replace(f"{REVERSAL}:reward", "rewards.py:reward") + "[arms.GRPO]\n"
+    before = ablate(load(written(text), rounds=1), tmp_path / "out")
+    (tmp_path / "rewards.py").write_text(function.format(5))
+    with pytest.raises(UsageError, match=r"other settings or files: rewards\.py: [0-9a-f]{16}"):
+        ablate(load(written(text), rounds=1), tmp_path / "out")
+    after = ablate(load(written(text), rounds=1), tmp_path / "out", force=True)
+    assert after["values"]["GRPO"]["outcome"][0] == pytest.approx(before["values"]["GRPO"]["outcome"][0] + 5)
+
+
+def test_other_prompts_of_the_same_name_are_noticed(written: Callable[..., Path], tmp_path: Path) -> None:
+    run = RUN.replace("prompts_per_round = 4", "prompts_per_round = 2")
+    for folder, prompt in (("a", "1 2 3"), ("b", "3 2 1")):
+        (tmp_path / folder).mkdir()
+        lines = [json.dumps({"prompt": text}) + "\n" for text in (prompt, "4 4 4")]
+        (tmp_path / folder / "prompts.jsonl").write_text("".join(lines))
+
+    def of(folder: str) -> Experiment:
+        text = "seeds = [0]\n" + run.replace(f"{REVERSAL}:prompts", f"{folder}/prompts.jsonl") + "[arms.GRPO]\n"
+        return load(written(text), rounds=1)
+
+    ablate(of("a"), tmp_path / "out")
+    with pytest.raises(UsageError, match=r"other settings or files: prompts\.jsonl: "):
+        ablate(of("b"), tmp_path / "out")
+    shutil.move(tmp_path / "a", tmp_path / "c")
+    shutil.move(tmp_path / "out", tmp_path / "moved")
+    assert ablate(of("c"), tmp_path / "moved")["seeds"] == [0]
+
+
+def test_missing_file_is_named_before_any_run(written: Callable[..., Path], tmp_path: Path) -> None:
+    text = "seeds = [0]\n" + RUN.replace(f"{REVERSAL}:prompts", "nowhere.jsonl") + ARMS
+    with pytest.raises(FileError, match=r"cannot open .*nowhere\.jsonl"):
+        ablate(load(written(text)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_settings_of_a_run_make_the_same_run(small: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:

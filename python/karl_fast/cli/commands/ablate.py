@@ -37,7 +37,9 @@ Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time.
 Minutes = Annotated[
     float | None, typer.Option("--minutes", min=0, help="Minutes after which no run is started. [default: no limit]")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace runs whose settings have changed.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace runs whose settings or files changed, and unfinished ones.")
+]
 
 
 @app.command(

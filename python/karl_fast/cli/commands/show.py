@@ -177,7 +177,7 @@ def first_prompt(row: Row) -> str | None:
 def _evidence(row: Row) -> Iterator[str]:
     """Yield the outcomes of a row that are not as usual, each with its reason and its place; components of a reward."""
     for entry in row.record.get("evidence") or ():
-        if not isinstance(entry, dict) or QUIET_COMPONENTS.get(str(entry.get("component"))) == entry.get("value"):
+        if not isinstance(entry, dict) or (entry.get("component"), entry.get("value")) in QUIET_COMPONENTS.items():
             continue
         place = next((f" ({key} {entry[key]})" for key in ("commit", "file", "message") if key in entry), "")
         value = entry.get("value")

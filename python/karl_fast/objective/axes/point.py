@@ -25,15 +25,17 @@ class OfGroups(Point):
         return True
 
 
-def check_number(name: str, value: float, least: float = 0.0, most: float = math.inf, *, above: bool = False) -> None:
+def check_number(name: str, value: object, least: float = 0.0, most: float = math.inf, *, above: bool = False) -> None:
     """Raise where a number of a point lies outside its range; ``above`` leaves ``least`` itself out.
 
     Raises:
-        ArgumentError: it does, or is NaN.
+        ArgumentError: it does, or is not a number.
     """
+    opens = "(" if above else "["
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ArgumentError(f"{name} is {value!r}, wanted a number in {opens}{least:g}, {most:g}]")
     if (least < value if above else least <= value) and value <= most:
         return
-    opens = "(" if above else "["
     raise ArgumentError(f"{name} is {value}, wanted a number in {opens}{least:g}, {most:g}]")
 
 
