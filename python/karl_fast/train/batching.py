@@ -4,10 +4,12 @@ The order is a pure function of (seed, epoch), so that a run can be resumed anyw
 batch, so that little of it is padding. In each epoch every row comes once:
 
 ```text
-shuffle the rows --> pools of 32 batches --> sort each pool by length --> cut it into batches --> shuffle the batches
+shuffle the rows --> pools of batches --> sort each pool by length --> cut it into batches --> shuffle the batches
 ```
 
-The rest of a pool is a smaller batch.
+A pool has 32 batches, and at most a quarter of the distinct rows: otherwise a small set would have the same batches in
+every epoch, and the copies of a row, which are of one length, would be a batch of their own. The rest of a pool is a
+smaller batch.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
 MULTIPLE = 8
 """Inputs are padded to a multiple of it, so that a model sees few shapes."""
 
-POOL = 32
-"""Batches that are sorted by length together: more gives less padding, and less random batches."""
+POOL, POOL_SHARE = 32, 4
+"""Batches that are sorted by length together, and the part of the distinct rows that they may be: larger pools give
+less padding, and less random batches. A quarter is what `group_by_length` of transformers takes."""
 
 GOLDEN = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio: its multiples are far apart (Weyl sequence)."""
@@ -43,10 +46,14 @@ class BatchOrder:
 
     Attributes:
         epoch, batch: the place of the batch that comes next.
+        distinct: number of different units.
     """
 
-    def __init__(self, lengths: Sequence[int], units: list[list[int]], rows: int, seed: int) -> None:
+    def __init__(
+        self, lengths: Sequence[int], units: list[list[int]], rows: int, seed: int, distinct: int | None = None
+    ) -> None:
         self.lengths, self.units, self.rows, self.seed = lengths, units, rows, seed
+        self.distinct = len(units) if distinct is None else distinct
         self.epoch, self.batch = 0, 0
         self._known: tuple[int, list[list[int]]] | None = None
 
@@ -61,7 +68,7 @@ class BatchOrder:
     def batches(self, number: int) -> list[list[int]]:
         """Return the batches of an epoch."""
         if self._known is None or self._known[0] != number:
-            self._known = number, epoch_batches(self.lengths, self.units, self.rows, self.seed, number)
+            self._known = number, epoch_batches(self.lengths, self.units, self.rows, self.seed, number, self.distinct)
         return self._known[1]
 
 
@@ -76,7 +83,12 @@ def row_units(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
 
 
 def epoch_batches(
-    lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, seed: int, epoch: int
+    lengths: Sequence[int],
+    units: Sequence[Sequence[int]],
+    rows: int,
+    seed: int,
+    epoch: int,
+    distinct: int | None = None,
 ) -> list[list[int]]:
     """Return the batches of one epoch.
 
@@ -85,7 +97,8 @@ def epoch_batches(
         units: rows that stay together: each row alone, or the rows of a group.
         rows: a batch has at most so many, but for a unit that is larger.
         seed: of the run.
-        number: of the epoch, from 0.
+        epoch: its number, from 0.
+        distinct: number of different units; None if all are.
 
     Returns:
         Numbers of rows, batch by batch: every row in one of them.
@@ -93,8 +106,9 @@ def epoch_batches(
     longest = [max(lengths[row] for row in unit) for unit in units]
     order = shuffle_numbers(len(units), seed, 2 * epoch)
     batches: list[list[int]] = []
-    for start in range(0, len(order), POOL * rows):
-        pool = sorted(order[start : start + POOL * rows].tolist(), key=lambda unit: longest[unit])
+    size = rows * max(1, min(POOL, (distinct or len(units)) // (POOL_SHARE * rows)))
+    for start in range(0, len(order), size):
+        pool = sorted(order[start : start + size].tolist(), key=lambda unit: longest[unit])
         batches += _cut([units[unit] for unit in pool], rows)
     return [batches[batch] for batch in shuffle_numbers(len(batches), seed, 2 * epoch + 1)]
 

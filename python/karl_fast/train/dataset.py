@@ -43,7 +43,9 @@ class Corpus:
         """Return the order of the examples."""
         groups = group_numbers(self.examples) if self.objective.grouped else None
         units = row_units(groups, len(self.examples))
-        return BatchOrder([len(example) for example in self.examples], units, settings.batch_size, settings.seed)
+        texts = [example.text.tokens.tobytes() for example in self.examples]
+        distinct = len({tuple(texts[row] for row in unit) for unit in units})
+        return BatchOrder(list(map(len, self.examples)), units, settings.batch_size, settings.seed, distinct)
 
 
 def read_rows(source: Source) -> Rows:

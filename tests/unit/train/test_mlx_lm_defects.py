@@ -93,11 +93,24 @@ LENGTHS = [56, 80, 64, 85, 71, 12, 30, 9, 41, 77, 15, 60, 33, 28, 90, 5]
 
 
 def test_a_batches_hold_rows_of_about_one_length() -> None:
-    batches = epoch_batches(LENGTHS * 8, row_units(None, len(LENGTHS) * 8), 4, seed=0, epoch=0)
-    lengths = [[(LENGTHS * 8)[row] for row in batch] for batch in batches]
+    batches = epoch_batches(LENGTHS * 80, row_units(None, len(LENGTHS) * 80), 4, seed=0, epoch=0)
+    lengths = [[(LENGTHS * 80)[row] for row in batch] for batch in batches]
     wasted = sum(max(some) * len(some) - sum(some) for some in lengths) / sum(max(some) * len(some) for some in lengths)
     assert wasted < 0.03  # at random, a third
     assert all(max(some) - min(some) <= 30 for some in lengths)
+
+
+def test_a_batches_of_a_small_set_are_mixed_anew_each_epoch() -> None:
+    epochs = [epoch_batches(LENGTHS * 2, row_units(None, 32), 4, seed=0, epoch=number) for number in range(8)]
+    assert len({frozenset(batch) for batches in epochs for batch in batches}) > 0.9 * 8 * 8
+
+
+def test_a_copies_of_a_row_are_not_a_batch() -> None:
+    rows = [LENGTHS[number % 16] + 3 * (number % 16) for number in range(16 * 40)]
+    batches = epoch_batches(rows, row_units(None, len(rows)), 8, seed=0, epoch=0, distinct=16)
+    assert max(len(batch) - len({rows[row] for row in batch}) for batch in batches) <= 5
+    sorted_together = epoch_batches(rows, row_units(None, len(rows)), 8, seed=0, epoch=0)
+    assert max(len(batch) - len({rows[row] for row in batch}) for batch in sorted_together) == 7
 
 
 def test_b_epochs_cover_rows_in_new_batches() -> None:
