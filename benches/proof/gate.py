@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
+import record
 from karl_fast.evaluation.gate import alpha_at
 from karl_fast.resampling import sign_flip
 
@@ -51,6 +53,7 @@ def main() -> None:
     random = np.random.default_rng(7)
     found = np.array([p_values(rewards, random) for rewards in distinct.values()])
     print(f"{len(found)} adapters that solve something, {SPLITS:,} splits each; a promotion is an error")
+    looks = {}
     for name, alpha in (
         ("first look", alpha_at(1, 0.05)),
         ("second look", alpha_at(2, 0.05)),
@@ -58,7 +61,10 @@ def main() -> None:
     ):
         rates = (found <= alpha).mean(axis=1)
         rate, error = rates.mean(), rates.std(ddof=1) / len(rates) ** 0.5  # splits of one adapter are not independent
+        looks[name] = {"level": alpha, "promoted": round(float(rate), 5), "standard_error": round(float(error), 5)}
         print(f"{name}: level {alpha:.4f}, promoted {rate:.4f} of splits, standard error {error:.4f}")
+    kept = {"machine": record.facts(), "adapters": len(found), "splits": SPLITS, "looks": looks}
+    (record.RECORD / "gate.json").write_text(record.dumps(kept), encoding="utf-8")
 
 
 if __name__ == "__main__":

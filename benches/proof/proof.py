@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import subprocess
@@ -146,7 +147,8 @@ def measure_attempts(log: Path) -> Measures:
     by_prompt: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for row in read_lines(log):
         text = row["messages"][-1]["content"] if row["messages"][-1]["role"] == "assistant" else ""
-        by_prompt[row["group"]].append((row["reward"] or 0.0, " ".join(text.split())))
+        query = " ".join(text.lower().split()).rstrip("; ")  # spellings of one query are one answer
+        by_prompt[row["group"]].append((row["reward"] or 0.0, query))
     right = [[text for reward, text in attempts if reward == 1.0] for attempts in by_prompt.values()]
     number = len(next(iter(by_prompt.values())))
     return {
@@ -163,11 +165,12 @@ def draws(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int
     questions = write_questions(chain, settings, seed)
     if arm.get("untrained"):
         return evaluate(chain, questions, model, None, settings, seed)
-    data, adapter = chain.folder / "data", chain.folder / "adapter"
-    draw(chain, questions / "attempts.jsonl", data, arm, seed)
+    data, adapter, own = chain.folder / "data", chain.folder / "adapter", dict(arm)
+    training = settings["train"] | own.pop("train", {})
+    draw(chain, questions / "attempts.jsonl", data, own, seed)
     chain.run(
         *("train", data, "--model", model, "--adapter-path", adapter, "--force", "--seed", seed),
-        *flags(settings["train"]),
+        *flags(training),
     )
     rows = len(read_lines(data / "train.jsonl"))
     tokens = read_lines(adapter / "metrics.jsonl")[-1]["learned_tokens"]
@@ -237,7 +240,6 @@ def weeks(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int
     first, second = prompts[: len(prompts) // 2], prompts[len(prompts) // 2 :]
     write_lines(attempts / "prompts.jsonl", second)
     asked = {line["id"] for line in first}
-    measures: Measures = {}
     for week in (1, 2, 3):
         if week == 1:
             write_lines(log, [row for row in read_lines(questions / "attempts.jsonl") if row["group"] in asked])
@@ -249,9 +251,19 @@ def weeks(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int
         else:
             shuffle_rewards(attempts / "log" / "rollouts.jsonl", log, seed)
         chain.run("cycle", config)
-        run = json.loads(sorted((chain.folder / "cycle" / "runs").glob("*.json"))[-1].read_text("utf-8"))
+    return measure_weeks(chain.folder)
+
+
+def measure_weeks(folder: Path) -> Measures:
+    """Read what the gate saw and decided in each week."""
+    measures: Measures = {}
+    for week, file in enumerate(sorted((folder / "cycle" / "runs").glob("*.json")), 1):
+        run = json.loads(file.read_text("utf-8"))
         measures[f"week_{week}_promoted"] = float(run["promoted"])
         measures[f"week_{week}_before"], measures[f"week_{week}_after"] = run["held_out_before"], run["held_out_after"]
+        said = re.search(r": p (\S+) at look (\d+), wanted at most (\S+)", run["why"])
+        if said:
+            measures[f"week_{week}_p"], measures[f"week_{week}_level"] = float(said[1]), float(said[3])
     return measures
 
 
@@ -293,16 +305,35 @@ EXPERIMENTS = {"draws": draws, "online": online, "sessions": sessions, "weeks": 
 def run_arm(name: str, seed: int, given: argparse.Namespace, settings: Settings) -> Measures:
     """Run an arm of a seed, or read what it measured before."""
     folder = given.work / given.name / f"{name}-{seed}"
-    finished = folder / "measures.json"
+    finished, stamp = folder / "measures.json", json.dumps(settings_of(name, settings), sort_keys=True)
     if finished.exists():
-        return json.loads(finished.read_text("utf-8"))
+        if (folder / "settings.json").read_text("utf-8") != stamp:
+            raise SystemExit(f"{folder} was measured with other settings: move it away, or choose another --work")
+        return json.loads(finished.read_text("utf-8")) | measure_again(folder)
     shutil.rmtree(folder, ignore_errors=True)
     chain = Chain(folder)
     measures = EXPERIMENTS[settings["experiment"]](chain, given.model, settings, settings["arms"][name], seed)
     measures["cpu_seconds"] = round(chain.seconds, 1)
+    (folder / "settings.json").write_text(stamp, encoding="utf-8")
     finished.write_text(json.dumps(measures), encoding="utf-8")
     print(f"{name}, seed {seed}: {json.dumps(measures)}", file=sys.stderr, flush=True)
     return measures
+
+
+def settings_of(name: str, settings: Settings) -> Settings:
+    """Return the settings that an arm of a seed depends on."""
+    others = ("question", "seeds", "baseline", "measures", "arms", "smoke")
+    start = settings["arms"].get("start")
+    return {key: table for key, table in settings.items() if key not in others} | {
+        "arm": settings["arms"][name],
+        "start": start,
+    }
+
+
+def measure_again(folder: Path) -> Measures:
+    """Compute the measures that the logs of a finished arm hold: a changed measure needs no new run."""
+    log = folder / "evaluation" / "rollouts.jsonl"
+    return measure_attempts(log) if log.exists() else measure_weeks(folder)
 
 
 def run_arms(given: argparse.Namespace, settings: Settings) -> trials.Runs:
@@ -344,7 +375,7 @@ def main() -> None:
     if not given.model:
         raise SystemExit("--model, or the variable KARL_FAST_REAL_MODEL, names the folder of a pretrained model")
     given.model, given.work = str(Path(given.model).resolve()), given.work.resolve()
-    given.name = given.experiment.stem
+    given.name = given.experiment.stem + ("-smoke" if given.smoke else "")
     settings = tomllib.loads(given.experiment.read_text("utf-8"))
     settings = smaller(settings) if given.smoke else settings
     runs = run_arms(given, settings)
