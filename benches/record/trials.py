@@ -79,7 +79,7 @@ def figure(name: str, draw: Any, columns: int) -> None:
     from matplotlib import pyplot
 
     mpl.rcParams["svg.hashsalt"] = name
-    drawn, axes = pyplot.subplots(1, columns, figsize=(9, 3.4), squeeze=False)
+    drawn, axes = pyplot.subplots(1, columns, figsize=(7.6, 3.3), squeeze=False)
     for one in axes[0]:
         one.spines[["top", "right"]].set_visible(False)
     draw(*axes[0])

@@ -21,7 +21,7 @@ def check_data_set(out: str | Path, *, force: bool) -> _core.Target:
 
     Raises:
         OutputExistsError: it exists and ``force`` is not set, or it was not written by karl-fast.
-        FileError: as :func:`check_around`.
+        FileError: as `check_around`.
         UsageError: the path does not end in a name.
     """
     refuse_link(out)

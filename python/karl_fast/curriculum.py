@@ -2,11 +2,11 @@
 
 | name | result |
 |---|---|
-| :func:`mixed_group_probability`, :func:`expected_mixed_groups` | probability and expected number of mixed groups |
-| :func:`outcome_variance` | p (1 - p), a priority |
-| :func:`nearest_rate` | the prompts nearest to a target rate |
-| :class:`BetaPosterior` | what is known of success rates; a Thompson draw |
-| :class:`Stage`, :class:`Schedule` | a fixed order of levels; :data:`EASY_TO_HARD` is one that was used |
+| `mixed_group_probability`, `expected_mixed_groups` | probability and expected number of mixed groups |
+| `outcome_variance` | p (1 - p), a priority |
+| `nearest_rate` | the prompts nearest to a target rate |
+| `BetaPosterior` | what is known of success rates; a Thompson draw |
+| `Stage`, `Schedule` | a fixed order of levels; `EASY_TO_HARD` is one that was used |
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Schedule:
             raise ArgumentError("schedule has no stages, wanted one or more")
 
     def steps(self, epoch_steps: int | None = None) -> int:
-        """Return the number of steps of all stages; raises as :meth:`Stage.length`."""
+        """Return the number of steps of all stages; raises as `Stage.length`."""
         return sum(stage.length(epoch_steps) for stage in self.stages)
 
     def stage_at(self, step: int, *, epoch_steps: int | None = None) -> Stage:
@@ -129,7 +129,7 @@ class Schedule:
 
         Raises:
             ArgumentError: a step that the schedule does not have.
-            UsageError: as :meth:`Stage.length`.
+            UsageError: as `Stage.length`.
         """
         ends = list(accumulate(stage.length(epoch_steps) for stage in self.stages))
         if not 0 <= step < ends[-1]:

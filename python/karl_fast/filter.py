@@ -2,15 +2,15 @@
 
 | function | drops | source |
 |---|---|---|
-| :func:`constant_groups` | groups with equal outcomes | DAPO |
-| :func:`mixed_groups` | groups all right or all wrong | SAMPO, DAPO |
-| :func:`variance_top_p`, :func:`variance_top_k` | groups with the least variance of reward | RAGEN-2 |
-| :func:`overlong` | rollouts cut at the limit of tokens | DAPO |
-| :func:`soft_overlong_penalty` | nothing: it is added to the reward before that limit | DAPO, verl, OpenRLHF |
-| :func:`stale` | rollouts of policies that are too old | |
-| :func:`low_ratio_negatives` | rollouts of negative advantage now unlikely under the policy | SAMPO, DeepSeek-V3.2 |
-| :func:`probability_difference` | tokens with a large enough change of probability | DPPO |
-| :func:`starved` | nothing: it counts the groups that a mask leaves without a signal | |
+| `constant_groups` | groups with equal outcomes | DAPO |
+| `mixed_groups` | groups all right or all wrong | SAMPO, DAPO |
+| `variance_top_p`, `variance_top_k` | groups with the least variance of reward | RAGEN-2 |
+| `overlong` | rollouts cut at the limit of tokens | DAPO |
+| `soft_overlong_penalty` | nothing: it is added to the reward before that limit | DAPO, verl, OpenRLHF |
+| `stale` | rollouts of policies that are too old | |
+| `low_ratio_negatives` | rollouts of negative advantage now unlikely under the policy | SAMPO, DeepSeek-V3.2 |
+| `probability_difference` | tokens with a large enough change of probability | DPPO |
+| `starved` | nothing: it counts the groups that a mask leaves without a signal | |
 
 Groups are given as ids in any order (``group_ids``, negative for none) or as the bounds of contiguous groups
 (``offsets``).
@@ -55,7 +55,7 @@ class Filtered:
 
     Attributes:
         keep: True for those kept. [B]
-        reasons: reason for each, as an index of :data:`REASONS`; 0 for those kept. [B]
+        reasons: reason for each, as an index of `REASONS`; 0 for those kept. [B]
         counts: number for each reason that occurred, and ``kept``. They add up to B.
     """
 
@@ -116,7 +116,7 @@ def mixed_groups(
     keep_i = 0 < #right_g < G_g,   g the group of i
     ```
 
-    This is :func:`constant_groups` over outcomes of 0 and 1, with separate reasons ``all_right`` and ``all_wrong``.
+    This is `constant_groups` over outcomes of 0 and 1, with separate reasons ``all_right`` and ``all_wrong``.
 
     Args:
         right: True for rollouts that succeeded. [B]
@@ -189,7 +189,7 @@ def variance_top_k(
     v_g = sum_i (r_i - mean_g)^2 / (n_g - ddof),   kept: v_(1) >= ... >= v_(k)
     ```
 
-    Ties and constant groups are as for :func:`variance_top_p`.
+    Ties and constant groups are as for `variance_top_p`.
 
     Args:
         rewards: float64 or float32; NaN is missing: left out of its group, and dropped. [B]

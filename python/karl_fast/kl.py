@@ -56,7 +56,7 @@ def estimate(
     k1 and k3 are unbiased estimates of the reverse KL(policy, reference) over tokens of the policy, k2 is biased; k1
     has either sign, the others are never negative. If another policy drew the tokens, each estimate is multiplied by
     ``exp(logp - logp_old)``. The sum over a rollout is an estimate of its sequence for k1 alone. Nothing is clamped.
-    See :func:`gradient` for their gradients as losses. Cost: one pass, an exponential a token for k3 and a ratio.
+    See `gradient` for their gradients as losses. Cost: one pass, an exponential a token for k3 and a ratio.
 
     Args:
         logp: under the policy, float32 or float64, finite. A NumPy array or an Arrow column. [T]
@@ -99,18 +99,18 @@ def gradient(
     On tokens of the policy, k1 as a loss has a mean gradient of zero and holds nothing back; k2 has that of the reverse
     KL(policy, reference); k3 has that of the forward KL(reference, policy), which is unbounded where the policy is far
     below the reference. Off policy, k2 with a constant ratio and k3 through the ratio have that of the reverse KL
-    exactly; k2 without a ratio is biased. The honest penalties are these two, and k1 in the reward (:func:`in_reward`).
-    Beside :func:`karl_fast.ratio.policy_loss` it adds ``beta * token_weights(...) * gradient`` to the coefficient.
+    exactly; k2 without a ratio is biased. The honest penalties are these two, and k1 in the reward (`in_reward`).
+    Beside `karl_fast.ratio.policy_loss` it adds ``beta * token_weights(...) * gradient`` to the coefficient.
 
     Args:
-        logp, logp_ref, estimator, logp_old, mask: as of :func:`estimate`.
+        logp, logp_ref, estimator, logp_old, mask: as of `estimate`.
         through_ratio: True to differentiate the ratio too. Without ``logp_old`` it is 1, its derivative not 0.
 
     Returns:
         Of the type of ``logp``; exactly 0 where a token is masked. [T]
 
     Raises:
-        ArgumentError, DTypeError, LayoutError: as :func:`estimate`.
+        ArgumentError, DTypeError, LayoutError: as `estimate`.
 
     Reference: A Comedy of Estimators (arXiv:2512.21852); DeepSeek-V3.2 for k3 through the ratio.
     """
@@ -200,16 +200,16 @@ def categorical_gradient(
     Rows add up to 0.
 
     Args:
-        logits, logits_ref, direction: as of :func:`categorical`.
+        logits, logits_ref, direction: as of `categorical`.
 
     Returns:
         Of the type of the logits. [N, V]
 
     Raises:
-        ArgumentError: as :func:`categorical`, and a reverse divergence that is infinite.
-        DTypeError, LayoutError: as :func:`categorical`.
+        ArgumentError: as `categorical`, and a reverse divergence that is infinite.
+        DTypeError, LayoutError: as `categorical`.
 
-    Reference: the derivative of the sum of :func:`categorical`.
+    Reference: the derivative of the sum of `categorical`.
     """
     slopes = _core.kl_categorical_gradient(*_rows(logits, logits_ref), direction)
     return slopes.reshape(logits.shape)

@@ -169,7 +169,7 @@ def token_weights(
     aggregate: Aggregate,
     denominator: float | None = None,
 ) -> NDArray[np.float64]:
-    """Compute the weight w_t of each token in a loss, to sum other terms as :func:`policy_loss` does.
+    """Compute the weight w_t of each token in a loss, to sum other terms as `policy_loss` does.
 
     ```text
     SequenceMean    1 / (S T_i)        TokenMean    1 / sum T
@@ -184,7 +184,7 @@ def token_weights(
         offsets: where each sequence begins, and the last ends. int64, [B + 1]
         mask: True for tokens that count, all by default. [N]
         aggregate: how tokens become one number.
-        denominator: as in :func:`policy_loss`.
+        denominator: as in `policy_loss`.
 
     Returns:
         The weights, exactly 0 for a masked token. float64, [N]

@@ -2,12 +2,12 @@
 
 | name | result |
 |---|---|
-| :class:`ExponentialDecay`, :class:`Window`, :class:`Power` | log-weights by age; :data:`FRESH_DG` was used |
-| :func:`age_distribution` | how old a draw by log-weights is |
-| :func:`surprisal`, :func:`delight`, :func:`delight_gate`, :func:`kondo_price` | priorities by surprise |
-| :func:`accuracy_error` | priority by the error of a predicted success rate (PACED-RL) |
-| :func:`prioritised`, :func:`importance_log_weights` | log-probabilities by priority, and what undoes them |
-| :func:`largest` | the rows of the largest priorities |
+| `ExponentialDecay`, `Window`, `Power` | log-weights by age; `FRESH_DG` was used |
+| `age_distribution` | how old a draw by log-weights is |
+| `surprisal`, `delight`, `delight_gate`, `kondo_price` | priorities by surprise |
+| `accuracy_error` | priority by the error of a predicted success rate (PACED-RL) |
+| `prioritised`, `importance_log_weights` | log-probabilities by priority, and what undoes them |
+| `largest` | the rows of the largest priorities |
 
 The size of an advantage as a priority is ``numpy.abs``. Weights are multiplied by adding their logs, and
 ``karl_fast.draw`` takes the sum.
@@ -111,7 +111,7 @@ class Window:
         self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
-        """Return the log-weights of ages; raises as :class:`ExponentialDecay`. [B]"""
+        """Return the log-weights of ages; raises as `ExponentialDecay`. [B]"""
         return _core.window_decay(ages, self.max_age)
 
 
@@ -136,7 +136,7 @@ class Power:
         self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
-        """Return the log-weights of ages; raises as :class:`ExponentialDecay`. [B]"""
+        """Return the log-weights of ages; raises as `ExponentialDecay`. [B]"""
         return _core.power_decay(ages, self.exponent)
 
 

@@ -2,11 +2,11 @@
 
 | name | result |
 |---|---|
-| :func:`bootstrap_mean` | a bootstrap interval of a mean |
-| :func:`sign_flip`, :func:`sign_flip_limit` | the sign-flip test of paired differences, and its confidence limit |
-| :class:`Attempts` | n attempts at each prompt: mean reward, pass@k, best@k, solved, lengths, variety |
-| :func:`measure`, :class:`Measure` | a measure over prompts, with its interval |
-| :func:`paired_differences`, :class:`PairedDifference` | the difference of two policies on the same prompts |
+| `bootstrap_mean` | a bootstrap interval of a mean |
+| `sign_flip`, `sign_flip_limit` | the sign-flip test of paired differences, and its confidence limit |
+| `Attempts` | n attempts at each prompt: mean reward, pass@k, best@k, solved, lengths, variety |
+| `measure`, `Measure` | a measure over prompts, with its interval |
+| `paired_differences`, `PairedDifference` | the difference of two policies on the same prompts |
 """
 
 from __future__ import annotations

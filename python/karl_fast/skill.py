@@ -124,7 +124,7 @@ def skills(
     sessions is then too low, and any comparison with 0.5 too kind. From the mean of all, few sessions say little.
 
     Args:
-        logs: as :func:`karl_fast.read` takes them.
+        logs: as `karl_fast.read` takes them.
         by: field with the skill, such as ``skill``, ``domain`` or ``source.git_branch``.
         reward: weight of each component of the reward; the log's own by default.
         time: field with the time of a row, as text that sorts by time.
@@ -136,7 +136,7 @@ def skills(
         The evidence.
 
     Raises:
-        KarlError: as :func:`karl_fast.read`.
+        KarlError: as `karl_fast.read`.
         UsageError: an unknown weighting.
         ArgumentError: an alpha or a level outside of 0 to 1.
 
@@ -164,7 +164,7 @@ def routing(log: str | Path, *, used: str = "actual_skill", router: str = "regex
     """Judge the log of a shadow router by the skills that were used in fact.
 
     Args:
-        log: the log, as :func:`karl_fast.read` takes it, with a field ``reciprocal_rank``.
+        log: the log, as `karl_fast.read` takes it, with a field ``reciprocal_rank``.
         used: field with the skill that was used.
         router, shadow: fields with the skills that the routers name.
 
@@ -172,7 +172,7 @@ def routing(log: str | Path, *, used: str = "actual_skill", router: str = "regex
         The shares; None where no row has the facts.
 
     Raises:
-        KarlError: as :func:`karl_fast.read`.
+        KarlError: as `karl_fast.read`.
 
     Reference: Diomandeee/karl, ``karl/trajectory_bridge.py``; its lift compares rewards where the routers agree with
         those where they do not, with the sign inverted, and is left out.

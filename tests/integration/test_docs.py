@@ -101,7 +101,7 @@ def commands(block: Block, program: str = "karl-fast") -> list[list[str]]:
 
 def made(block: Block) -> list[list[str]]:
     """The scripts of examples/ that a shell block runs."""
-    parts = re.split(r"&&|\n|;", block.text)
+    parts = re.split(r"&&|\n|;", block.text.replace("\\\n", " "))
     words = [shlex.split(part.strip(), comments=True) for part in parts if block.language == "sh"]
     return [found[1:] for found in words if len(found) > 1 and found[1].startswith("examples/")]
 

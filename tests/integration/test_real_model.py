@@ -6,11 +6,13 @@ The variable KARL_FAST_REAL_MODEL names the folder of one. A small model on a CP
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +71,25 @@ def quantized(model: str, work: Path) -> dict[int, str]:
 
 @pytest.fixture(scope="module")
 def adapter(model: str, work: Path) -> Path:
-    train(work, model, work / "lora")
+    plan, peak = train(work, model, work / "lora")
+    assert peak <= 1.05 * plan
     return work / "lora"
+
+
+@pytest.fixture(scope="module")
+def tool_adapter(model: str, work: Path) -> Path:
+    """An adapter that learned to run a query before it answers."""
+    lines = (work / "questions" / "prompts.jsonl").read_text("utf-8").splitlines()
+    rows = []
+    for line in map(json.loads, lines):
+        said = [line["prompt"], f"RUN {line['right'][0]}", "[[1]]", line["right"][0]]
+        roles = ("user", "assistant", "user", "assistant")
+        turns = [{"role": role, "content": text} for role, text in zip(roles, said, strict=True)]
+        rows.append(json.dumps({"messages": turns}) + "\n")
+    (work / "calls" / "data").mkdir(parents=True)
+    (work / "calls" / "data" / "train.jsonl").write_text("".join(rows), encoding="utf-8")
+    train(work / "calls", model, work / "tool-lora", "--iters", "8", "--learning-rate", "1e-3", "--num-layers", "16")
+    return work / "tool-lora"
 
 
 def train(work: Path, model: str, out: Path, *options: str) -> tuple[float, float]:
@@ -111,12 +130,13 @@ def test_eval_compares_the_loss_with_that_of_the_base(model: str, work: Path, ad
     result = json.loads(
         run("eval", work / "data", "--model", model, "--adapter-path", adapter, "--against", "base", "--json")
     )
-    assert result
+    assert math.isfinite(result["whole"]["loss"])
+    assert result["whole"]["loss"] < result["whole"]["against"]
 
 
 def write_config(work: Path, model: str, name: str, **settings: object) -> Path:
-    values = {"model": model, "prompts": str(work / "questions" / "prompts.jsonl"), "out": str(work / name), **settings}
-    values |= {"rounds": 1, "prompts_per_round": 2, "group_size": 4, "learning_rate": 3e-5, "num_layers": 4}
+    values = {"model": model, "prompts": str(work / "questions" / "prompts.jsonl"), "out": str(work / name)}
+    values |= {"rounds": 1, "prompts_per_round": 2, "group_size": 4, "learning_rate": 3e-5, "num_layers": 4} | settings
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
     if "environment" not in settings:
         lines += ["[rewards]", f"{json.dumps(f'{SQL}:correct')} = 1.0"]
@@ -125,15 +145,33 @@ def write_config(work: Path, model: str, name: str, **settings: object) -> Path:
     return path
 
 
-def test_rl_continues_the_adapter_with_a_tool(model: str, work: Path, adapter: Path) -> None:
-    limits = {"max_turns": 3, "max_turn_tokens": 16, "max_tokens": 40, "max_context": 256}
-    config = write_config(
-        work, model, "tool", environment=f"{SQL}:Database", adapter=str(adapter), recipe="grpo", **limits
+def read_rollouts(run_folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in (run_folder / "rollouts.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_rl_continues_the_adapter_with_a_tool(model: str, work: Path, tool_adapter: Path) -> None:
+    limits = {"max_turns": 3, "max_turn_tokens": 32, "max_tokens": 64, "max_context": 256}
+    start = {"adapter": str(tool_adapter), "num_layers": 16}
+    run(
+        "rl",
+        "--config",
+        write_config(work, model, "tool", environment=f"{SQL}:Database", recipe="grpo", **start, **limits),
     )
-    run("rl", "--config", config)
-    rollouts = [json.loads(text) for text in (work / "tool" / "rollouts.jsonl").read_text("utf-8").splitlines()]
+    rollouts = read_rollouts(work / "tool")
     assert len(rollouts) == 8
     assert all(row["messages"][-1]["role"] == "assistant" for row in rollouts)
+    calls = [row for row in rollouts if row["messages"][1]["content"].strip().startswith("RUN ")]
+    assert calls
+    assert all(row["messages"][2]["content"].startswith(("[", "error")) for row in calls if len(row["messages"]) > 2)
+    assert any(len(row["messages"]) > 2 for row in calls)
+
+
+def test_rl_of_a_quantized_model_changes_the_adapter_alone(work: Path, quantized: dict[int, str]) -> None:
+    run("rl", "--config", write_config(work, quantized[4], "rl-4", recipe="grpo", max_tokens=16))
+    rollouts = read_rollouts(work / "rl-4")
+    assert len(rollouts) == 8
+    assert all(math.isfinite(value) for row in rollouts for value in row["logp"])
+    assert generated(quantized[4], work / "rl-4", "How many?")
 
 
 def test_gate_refuses_the_adapter_in_use(model: str, work: Path, adapter: Path) -> None:
@@ -161,7 +199,7 @@ def test_gate_refuses_the_adapter_in_use(model: str, work: Path, adapter: Path) 
 
 
 def test_long_session_is_trained_by_segments(model: str, work: Path) -> None:
-    """A row of 10,000 tokens, its activations of 512 at a time."""
+    """A row of 10,000 tokens, 2,048 tokens at a time."""
     turns = [
         {"role": role, "content": f"{role} {number}: " + "the table is empty. " * 60}
         for number in range(16)

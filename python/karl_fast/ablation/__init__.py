@@ -2,10 +2,10 @@
 
 | name | what it does |
 |---|---|
-| :func:`load` | reads an experiment from a TOML file |
-| :func:`ablate` | runs its arms on its seeds, and returns the record with intervals and verdicts |
-| :func:`judge` | a verdict on a prediction, from differences seed by seed |
-| :func:`write_page`, :func:`draw_figure` | the page and the figure of a record |
+| `load` | reads an experiment from a TOML file |
+| `ablate` | runs its arms on its seeds, and returns the record with intervals and verdicts |
+| `judge` | a verdict on a prediction, from differences seed by seed |
+| `write_page`, `draw_figure` | the page and the figure of a record |
 
 Needs the extra ``train``, and ``plot`` for figures.
 """

@@ -157,7 +157,7 @@ def ablate(
     """Run every arm of an experiment on every seed, compare them, and write the record.
 
     Args:
-        experiment: of :func:`karl_fast.ablation.load`.
+        experiment: of `karl_fast.ablation.load`.
         out: a folder with one folder a run. Runs that are done are not repeated; others are continued.
         jobs: number of runs at a time, each in a process of its own.
         minutes: time after which no run is started; the record then has the seeds that all arms have done.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Ema:
-    """The running baselines of :func:`ema_baseline`.
+    """The running baselines of `ema_baseline`.
 
     Attributes:
         ids: the groups that were seen, in order of appearance. [P]
@@ -31,7 +31,7 @@ class Ema:
 
 @dataclass(frozen=True, eq=False)
 class EmaAdvantages:
-    """Result of :func:`ema_baseline`.
+    """Result of `ema_baseline`.
 
     Attributes:
         advantages: r_i - b_g; NaN where the reward or the group is missing. [B]
@@ -59,7 +59,7 @@ def ema_baseline(
     as one call over all rows. The defaults are those of karl 1.0.0, with skill weight b_g + 0.5.
 
     Args:
-        rewards: as in :func:`centre`. [B]
+        rewards: as in `centre`. [B]
         group_ids: the group of each row, int64, negative for none. [B]
         offsets: instead of ids, where each group begins: group i is known to the state as i. [P + 1]
         alpha: the weight of the newest reward, 0 to 1.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Gigpo:
-    """Result of :func:`gigpo`, per step.
+    """Result of `gigpo`, per step.
 
     Attributes:
         episode: the advantage of the trajectory within its group. [U]
@@ -59,7 +59,7 @@ def gigpo(
         offsets: where the steps of each trajectory begin. [N + 1]
         group_ids: the group of each trajectory, or names in an Arrow column; None where offsets say it. [N]
         state_ids: the state each step begins in, negative for one like no other: numbers, names in an Arrow column,
-            :func:`state_ids` of observations, or clusters of the caller. [U]
+            `state_ids` of observations, or clusters of the caller. [U]
         group_offsets: instead of ids, where the trajectories of each group begin. [P + 1]
         gamma: the discount of a step.
         step_weight: the paper's omega.
@@ -90,7 +90,7 @@ def state_ids(observations: Iterable[str | bytes]) -> NDArray[np.int64]:
         observations: the state each step begins in, as the policy saw it. [U]
 
     Returns:
-        The numbers, for :func:`gigpo`. [U]
+        The numbers, for `gigpo`. [U]
 
     Raises:
         TypeError: an observation that cannot be hashed.

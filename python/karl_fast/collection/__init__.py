@@ -65,7 +65,7 @@ def collect(
     runs at a time; another waits for it. It may be ended at any moment: the next one goes on.
 
     Args:
-        archive: folder of the archive, which is made if it is missing; by default :func:`archive_folder`.
+        archive: folder of the archive, which is made if it is missing; by default `archive_folder`.
         sources: files and folders to collect from instead of the usual places of agents.
         progress: called with the bytes read so far and the bytes there are.
 

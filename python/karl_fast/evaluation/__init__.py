@@ -2,11 +2,11 @@
 
 | name | what it does |
 |---|---|
-| :func:`evaluate_rollouts` | attempts held-out prompts with one policy, or with two, into a log |
-| :class:`RolloutEvaluation` | its measures, with intervals over prompts and paired differences |
-| :func:`promote` | moves the link ``current`` to an adapter that is better on held-out data |
-| :func:`rollback` | moves the link back |
-| :class:`Decision` | the record of a promotion or a refusal |
+| `evaluate_rollouts` | attempts held-out prompts with one policy, or with two, into a log |
+| `RolloutEvaluation` | its measures, with intervals over prompts and paired differences |
+| `promote` | moves the link ``current`` to an adapter that is better on held-out data |
+| `rollback` | moves the link back |
+| `Decision` | the record of a promotion or a refusal |
 
 Needs the extra ``train`` where a model is loaded.
 """

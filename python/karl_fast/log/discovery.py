@@ -337,7 +337,7 @@ class ReadableTwice(NamedTuple):
 def readable_twice(
     path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None, rewarded: bool
 ) -> ReadableTwice:
-    """Return a file that can be read twice, line by line; ``rewarded`` as for :func:`parquet_in.lines`."""
+    """Return a file that can be read twice, line by line; ``rewarded`` as for `parquet_in.lines`."""
     if _is_stream(path):
         return ReadableTwice(stack.enter_context(spool(path)))
     if table:

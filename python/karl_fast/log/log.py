@@ -206,7 +206,7 @@ class Log:
     @property
     def rewards(self) -> NDArray[np.float64]:
         """The reward: the weighted sum of its components; NaN where one is missing, but for those that functions make
-        and those of an outcome, as :class:`karl_fast.reward.Composite` says. [B]
+        and those of an outcome, as `karl_fast.reward.Composite` says. [B]
         """
         return _core.rewards_of(self.core, self.settings.weights)
 

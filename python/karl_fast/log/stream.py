@@ -47,7 +47,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
     until the log is closed.
 
     Raises:
-        FileError, LogError, BadRowError, UsageError: as :func:`karl_fast.read`.
+        FileError, LogError, BadRowError, UsageError: as `karl_fast.read`.
     """
     inverse_temperature, k = settings.inverse_temperature, settings.count(0)
     assert inverse_temperature is not None, "settings.streams"

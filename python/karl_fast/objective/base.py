@@ -106,7 +106,7 @@ class Objective(ABC):
 
         Args:
             logp: log-probability of each token under the policy, float32 or float64; outside the mask anything. [B, T]
-            scored: of :meth:`score`.
+            scored: of `score`.
             denominator: of the whole batch, where this is a micro-batch; of this one by default, at least 1.
             log_z: of each rollout's prompt, where it is `Learned`. [B]
             entropy: of the policy at each token in nats, where `reads_entropy`. [B, T]
@@ -134,7 +134,7 @@ class Objective(ABC):
 
         Args:
             logp: of the policy. [B, T]
-            scored: of :meth:`score`; without ``logp_old`` the policy is the behaviour policy.
+            scored: of `score`; without ``logp_old`` the policy is the behaviour policy.
 
         Returns:
             The statistics of `Evaluation`, without those of entropy, divergence and residual.

@@ -81,7 +81,7 @@ def to_toml(recipe: Recipe) -> str:
         recipe: any.
 
     Returns:
-        The text, which :func:`from_toml` makes an equal recipe of.
+        The text, which `from_toml` makes an equal recipe of.
 
     Raises: nothing.
     """
@@ -102,7 +102,7 @@ def from_toml(text: str) -> Recipe:
     """Parse a recipe from TOML.
 
     Args:
-        text: of :func:`to_toml`, or by hand.
+        text: of `to_toml`, or by hand.
 
     Returns:
         The recipe.

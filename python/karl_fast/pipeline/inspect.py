@@ -57,7 +57,7 @@ def inspect(
     Of a log that is given, equal trajectories are counted only where it was read with ``fingerprint``.
 
     Raises:
-        UsageError, FileError, LogError, BadRowError: as :func:`sample`.
+        UsageError, FileError, LogError, BadRowError: as `sample`.
     """
     settings = merge_settings(logs, settings, choices)
     with open_with_stamps(logs, settings, progress) as log:

@@ -94,18 +94,18 @@ def sample(
     """Draw a training set from logs and write it as a directory, whole or not at all.
 
     Args:
-        logs: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them; or a log that it gave, which is not
+        logs: files, folders, globs or ``-``, as `karl_fast.read` takes them; or a log that it gave, which is not
             read again. A pipe alone (``-``) is read once, in memory for the rows that are drawn, where
             ``settings.streams``; else it is copied to a temporary file.
         out: the directory; None writes nothing.
         settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``). Those of the log, where one
             is given, are the default.
         force: replace an existing data set.
-        progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
+        progress: called with the bytes read so far and the bytes there are, as `karl_fast.read` does.
         written: called likewise with the bytes of rows written so far and their total.
 
     Raises:
-        UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`; and for a setting that a given log
+        UsageError, FileError, LogError, BadRowError: as `karl_fast.read`; and for a setting that a given log
             was not read with.
         NothingToSampleError: no row can be drawn or written.
         OutputExistsError: the directory exists.

@@ -2,25 +2,25 @@
 
 | name | result |
 |---|---|
-| :func:`compute_reward` | a record's reward, its signals and their parts |
-| :func:`compute_rewards` | the rewards of a whole log, a file or its bytes, as an array |
-| :func:`compute_call_rewards` | the rewards of trajectories with calls in columns (:class:`Calls`) |
-| :func:`compute_advantage` | a reward less the baseline of its domain |
-| :func:`backfill_rewards` | writes rewards into the records of a store |
-| :func:`get_reward_stats` | statistics of the rewards in a store |
-| :data:`STORE_PATH` | path of the default store |
+| `compute_reward` | a record's reward, its signals and their parts |
+| `compute_rewards` | the rewards of a whole log, a file or its bytes, as an array |
+| `compute_call_rewards` | the rewards of trajectories with calls in columns (`Calls`) |
+| `compute_advantage` | a reward less the baseline of its domain |
+| `backfill_rewards` | writes rewards into the records of a store |
+| `get_reward_stats` | statistics of the rewards in a store |
+| `STORE_PATH` | path of the default store |
 
 Beside the engine:
 
 | name | meaning |
 |---|---|
-| :class:`Composite`, :class:`Part` | one reward from signals, columns and Python functions; :data:`SIGNALS` by name |
-| :class:`Shaped`, :class:`AsymmetricScale` | a reward before shaping and after |
-| :func:`score_groups` | rewards of a trajectory within its group |
-| :class:`FixedBaseline`, :class:`MeanBaseline`, :class:`EmaBaseline` | running reward of a domain |
-| :class:`ShrunkBaseline`, :class:`PartitionBaseline` | the same, shrunk to all domains; as a soft maximum |
-| :class:`SkillWeights` | weights of skills |
-| :func:`save`, :func:`load` | baselines and skill weights as files |
+| `Composite`, `Part` | one reward from signals, columns and Python functions; `SIGNALS` by name |
+| `Shaped`, `AsymmetricScale` | a reward before shaping and after |
+| `score_groups` | rewards of a trajectory within its group |
+| `FixedBaseline`, `MeanBaseline`, `EmaBaseline` | running reward of a domain |
+| `ShrunkBaseline`, `PartitionBaseline` | the same, shrunk to all domains; as a soft maximum |
+| `SkillWeights` | weights of skills |
+| `save`, `load` | baselines and skill weights as files |
 
 ``version`` is ``"v1"`` (three signals, KARL v1.0.0) or ``"v2"`` (six signals, KARL's commit c41d1c5).
 """
@@ -106,8 +106,8 @@ def backfill_rewards(force: bool = False, *, path: str | Path | None = None, ver
 
     Args:
         force: also score the records that have a reward.
-        path: the store; :data:`karl_fast.reward.STORE_PATH` unless given.
-        version: as in :func:`compute_reward`.
+        path: the store; `karl_fast.reward.STORE_PATH` unless given.
+        version: as in `compute_reward`.
 
     Returns:
         ``total`` lines, ``scored``, ``skipped``, ``errors``, and ``domain_baselines`` unless there is no store.
@@ -128,7 +128,7 @@ def get_reward_stats(path: str | Path | None = None, *, version: Version = "v1")
     number, and lines that are not records, are left out; KARL stops at some of them.
 
     Args:
-        path: the store; :data:`karl_fast.reward.STORE_PATH` unless given.
+        path: the store; `karl_fast.reward.STORE_PATH` unless given.
         version: where the domain of a record is: v1 in its skill, v2 beside it.
 
     Returns:

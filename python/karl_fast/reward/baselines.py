@@ -2,16 +2,16 @@
 
 | class | baseline of a domain d | scale |
 |---|---|---|
-| :class:`FixedBaseline` | a number | 1 |
-| :class:`MeanBaseline` | mean_d, of all its rewards so far | 1 |
-| :class:`EmaBaseline` | b <- (1 - alpha) b + alpha r, for each reward | 1 |
-| :class:`ShrunkBaseline` | (n_d mean_d + strength mean) / (n_d + strength) | max(std_d, floor), of all for small n_d |
-| :class:`PartitionBaseline` | (1/b) log mean exp(b r) | 1 |
+| `FixedBaseline` | a number | 1 |
+| `MeanBaseline` | mean_d, of all its rewards so far | 1 |
+| `EmaBaseline` | b <- (1 - alpha) b + alpha r, for each reward | 1 |
+| `ShrunkBaseline` | (n_d mean_d + strength mean) / (n_d + strength) | max(std_d, floor), of all for small n_d |
+| `PartitionBaseline` | (1/b) log mean exp(b r) | 1 |
 
 They are immutable: ``update`` and ``merge`` return a new one. ``advantages`` is (r - baseline) / scale; a missing
 reward stays missing, and a row without a domain (None) has no advantage. An unseen domain has the baseline ``start``.
-Those that are :class:`Mergeable` are filled on shards without knowledge of each other, and merged exactly.
-:func:`save` writes any of them as JSON with a version, whole or not at all, and :func:`load` reads it.
+Those that are `Mergeable` are filled on shards without knowledge of each other, and merged exactly.
+`save` writes any of them as JSON with a version, whole or not at all, and `load` reads it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Baseline:
         """Compute (r - baseline) / scale of each row; NaN without a reward or a domain. [B]
 
         Raises:
-            ArgumentError: as :meth:`update`.
+            ArgumentError: as `update`.
         """
         advantages = np.full(len(rewards), np.nan)
         for domain, rows in rows_by_domain(rewards, domains).items():
@@ -103,7 +103,7 @@ class EmaBaseline(Baseline):
         means: the running mean of each domain that was seen.
         start: the baseline of a domain without rewards, and where its mean begins.
 
-    Reference: :func:`karl_fast.advantage.ema_baseline`.
+    Reference: `karl_fast.advantage.ema_baseline`.
     """
 
     kind = "ema"
@@ -115,7 +115,7 @@ class EmaBaseline(Baseline):
         return self.means.get(domain, self.start)
 
     def update(self, rewards: NDArray[np.float64], domains: Sequence[str | None]) -> Self:
-        """Return the baselines after more rewards, row after row, as :meth:`Baseline.update`."""
+        """Return the baselines after more rewards, row after row, as `Baseline.update`."""
         rows_by_domain(rewards, domains)
         names = list(dict.fromkeys([*self.means, *(domain for domain in domains if domain is not None)]))
         codes = {name: code for code, name in enumerate(names)}
@@ -139,7 +139,7 @@ class Mergeable(Baseline):
     states: dict[str, Any] = field(default_factory=dict)
 
     def update(self, rewards: NDArray[np.float64], domains: Sequence[str | None]) -> Self:
-        """Return the baselines after more rewards, as :meth:`Baseline.update`."""
+        """Return the baselines after more rewards, as `Baseline.update`."""
         states = {domain: copy_state(state) for domain, state in self.states.items()}
         for domain, rows in rows_by_domain(rewards, domains).items():
             values = rewards[rows]
@@ -388,7 +388,7 @@ def save(kept: Storable, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Storable:
-    """Read a file that :func:`save` wrote.
+    """Read a file that `save` wrote.
 
     Args:
         path: the file.
@@ -430,7 +430,7 @@ def _parse_file(values: dict[str, Any]) -> Storable:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Raise if a file exists that :func:`save` did not write; an empty file may be replaced."""
+    """Raise if a file exists that `save` did not write; an empty file may be replaced."""
     if not os.path.lexists(path):
         return
     if path.is_symlink() or not path.is_file():

@@ -35,7 +35,7 @@ class Part:
         name: what it is called; without ``fn`` also the column that holds it.
         weight: finite and not 0; below 0 for a penalty.
         fn: a function of TRL's signature, ``"my.py:score"`` for one in a file, or the name of one of
-            :data:`karl_fast.reward.SIGNALS`; None for a column.
+            `karl_fast.reward.SIGNALS`; None for a column.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Rewards:
-    """Result of :class:`Composite`.
+    """Result of `Composite`.
 
     Attributes:
         rewards: the reward of each row; NaN where no signal applies, or a column is missing. [B]

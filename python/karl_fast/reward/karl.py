@@ -70,13 +70,13 @@ def compute_rewards(lines: bytes | str | Path, *, version: Version = "v1") -> ND
     Args:
         lines: JSON Lines, or the path of a file of them, plain or packed by gzip or zstd, which is read 16 MiB at a
             time; blank lines are left out.
-        version: as in :func:`compute_reward`.
+        version: as in `compute_reward`.
 
     Returns:
-        ``reward_score`` of each line; NaN where :func:`compute_reward` raises. [B]
+        ``reward_score`` of each line; NaN where `compute_reward` raises. [B]
 
     Raises:
-        ArgumentError, UsageError: as :func:`compute_reward`.
+        ArgumentError, UsageError: as `compute_reward`.
         FileError, LogError: the file cannot be read, or is not a log.
 
     Reference:
@@ -126,7 +126,7 @@ def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np
         v1: .40 outcome + .35 process + .25 efficiency
         v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
 
-    The result is bit for bit that of :func:`compute_reward` for a record with counts that match its events; the weights
+    The result is bit for bit that of `compute_reward` for a record with counts that match its events; the weights
     of v1 come from the same environment variables. Cost: one pass over the calls in v1, a few in v2, on all cores.
 
     Args:
@@ -140,7 +140,7 @@ def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np
         ArgumentError: columns that differ in rows, a tool without a name, a repeated name, a command without a text, a
             file beyond the number of calls, infinite seconds, another version, or another type than Calls.
         DTypeError, LayoutError: a column that would have to be cast or copied, or offsets out of place.
-        UsageError: as :func:`compute_reward`.
+        UsageError: as `compute_reward`.
 
     Reference:
         Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).

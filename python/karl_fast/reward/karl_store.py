@@ -66,7 +66,7 @@ def _expand_user(path: str) -> Path:
 
 
 def backfill(store: Path, *, force: bool, version: Version) -> dict[str, Any]:
-    """Score the records of a store; :func:`karl_fast.reward.backfill_rewards` has the contract."""
+    """Score the records of a store; `karl_fast.reward.backfill_rewards` has the contract."""
     if not store.exists():
         return {"total": 0, "scored": 0, "skipped": 0, "errors": 0}
     with lock_store(store):
@@ -217,7 +217,7 @@ def is_countable(domain: object, reward: object) -> bool:
 
 
 def statistics(store: Path, version: Version) -> dict[str, Any]:
-    """Sum up the rewards of a store; :func:`karl_fast.reward.get_reward_stats` has the contract."""
+    """Sum up the rewards of a store; `karl_fast.reward.get_reward_stats` has the contract."""
     if not store.exists():
         return {}
     whole, least, most = Sums(), float("inf"), float("-inf")

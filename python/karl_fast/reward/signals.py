@@ -133,4 +133,4 @@ BY_NAME: dict[str, Scorer] = {
 """The function of each."""
 
 SIGNALS = tuple(BY_NAME)
-"""Names of signals for ``fn`` of a :class:`Part`."""
+"""Names of signals for ``fn`` of a `Part`."""

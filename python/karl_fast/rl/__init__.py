@@ -2,10 +2,10 @@
 
 | name | what it does |
 |---|---|
-| :func:`rl` | trains a policy on the rewards of its rollouts, or resumes a run |
-| :class:`Online`, :class:`Alarms`, :class:`Replay` | the settings of a run |
-| :func:`load` | the settings of an ``rl.toml`` |
-| :class:`Policy`, :class:`Environment` | the interfaces of a custom model, and of a world to act in |
+| `rl` | trains a policy on the rewards of its rollouts, or resumes a run |
+| `Online`, `Alarms`, `Replay` | the settings of a run |
+| `load` | the settings of an ``rl.toml`` |
+| `Policy`, `Environment` | the interfaces of a custom model, and of a world to act in |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 

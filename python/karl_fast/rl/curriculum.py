@@ -180,7 +180,7 @@ class Curriculum:
         return {"asked": self.positions, "rates": {str(number): rate for number, rate in sorted(self.rates.items())}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of :meth:`state`."""
+        """Restore the result of `state`."""
         self.positions = dict(state["asked"])
         self.rates = {int(number): rate for number, rate in state["rates"].items()}
 

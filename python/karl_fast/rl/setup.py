@@ -247,15 +247,15 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         settings = restore_settings(settings, config) if resume else settings
     training_prompts = _fit_prompts(settings, policy, prompts)
     held_out_prompts = _fit_prompts(settings, policy, unseen) if unseen else None
-    sizes = memory.Sizes.of_run(
-        settings, longest := max(training_prompts.longest, held_out_prompts.longest if held_out_prompts else 0)
-    )
+    longest = max(training_prompts.longest, held_out_prompts.longest if held_out_prompts else 0)
+    sizes = memory.Sizes.of_run(settings, longest)
     remarks = [
         positions_remark(policy, settings, sizes),
         unshared_prompt_remark(settings.micro_batch, longest, settings.group_size),
         start_remark,
+        unadapted_experts(policy, settings, config),
+        uncorrected_remark(settings, recipe, policy),
     ]
-    remarks.append(unadapted_experts(policy, settings, config))
     settings, need = _plan_memory(settings, recipe, policy, config, sizes)
     objective = correct_objective(settings, recipe, policy)
     decoder, sampling = build_decoder(settings, policy, training_prompts.prompts), build_sampling(settings)
@@ -562,6 +562,17 @@ def correct_objective(settings: Online, recipe: Recipe, policy: Policy) -> Objec
         return replace(objective, correction=point() if high is None else point(high))
     bounds = {name: value for name, value in (("low", low), ("high", high)) if value is not None}
     return replace(objective, correction=point(**bounds))
+
+
+def uncorrected_remark(settings: Online, recipe: Recipe, policy: Policy) -> str | None:
+    """Return a remark if another arithmetic draws the rollouts of a recipe that cannot weight them by it."""
+    if isinstance(recipe.objective, PolicyGradient) or not rounds_generation(settings, policy):
+        return None
+    cause = "8-bit caches draw" if settings.kv_cache != "full" else "a policy in 16 bits draws"
+    return (
+        f"{cause} the rollouts in another arithmetic than the steps, and {recipe.name} has no weights for the "
+        "difference: `mismatch` in the metrics measures it"
+    )
 
 
 def rounds_generation(settings: Online, policy: Policy) -> bool:

@@ -72,7 +72,7 @@ def draw(
 def reservoir(rows: int, k: int, *, seed: int = 0) -> NDArray[np.int64]:
     """Draw k of the numbers below ``rows``, all alike, in one pass with skips: Algorithm L.
 
-    It takes about 3 k ln(rows / k) uniforms, which are hashes of the seed and their count; unlike :func:`draw`, the
+    It takes about 3 k ln(rows / k) uniforms, which are hashes of the seed and their count; unlike `draw`, the
     result depends on the number of rows and their order.
 
     Args:
@@ -97,8 +97,8 @@ def reservoir(rows: int, k: int, *, seed: int = 0) -> NDArray[np.int64]:
 def weighted_reservoir(log_weights: Reals, k: int, *, seed: int = 0) -> NDArray[np.int64]:
     """Draw k rows without replacement in one pass with jumps: A-ExpJ.
 
-    The law is that of :func:`draw`. It takes about k ln(B / k) uniforms, which are hashes of the seed and their count;
-    unlike :func:`draw`, the result depends on the order of the rows.
+    The law is that of `draw`. It takes about k ln(B / k) uniforms, which are hashes of the seed and their count;
+    unlike `draw`, the result depends on the order of the rows.
 
     Args:
         log_weights: any constant may be added; minus infinity is never drawn. Float32 is widened once. [B]
@@ -125,7 +125,7 @@ def reservoir_of(items: Iterable[T], k: int, *, seed: int = 0) -> list[T]:
     """Draw k items, all alike, in one pass with skips: Algorithm L.
 
     It takes about 3 k ln(n / k) uniforms, which are hashes of the seed and their count, and one step of the iterator an
-    item. The result depends on the order of the items; where they have ids, :class:`BottomK` does not.
+    item. The result depends on the order of the items; where they have ids, `BottomK` does not.
 
     Args:
         items: anything that can be iterated over, once.
@@ -133,7 +133,7 @@ def reservoir_of(items: Iterable[T], k: int, *, seed: int = 0) -> list[T]:
         seed: 0 to 2^64 - 1.
 
     Returns:
-        The items in the places of the reservoir: those of :func:`reservoir` for as many rows.
+        The items in the places of the reservoir: those of `reservoir` for as many rows.
 
     Raises:
         ArgumentError: a number outside its range.
@@ -166,8 +166,8 @@ def weighted_reservoir_of(
 ) -> list[T]:
     """Draw k items without replacement in proportion to weight, in one pass with jumps: A-ExpJ.
 
-    Each next item is drawn in proportion to weight among those left (Plackett-Luce), as by :func:`draw`. It takes about
-    k ln(n / k) uniforms. The result depends on the order of the items; where they have ids, :class:`TopK` does not.
+    Each next item is drawn in proportion to weight among those left (Plackett-Luce), as by `draw`. It takes about
+    k ln(n / k) uniforms. The result depends on the order of the items; where they have ids, `TopK` does not.
 
     Args:
         items: pairs (tuples) of an item and its weight, or items that ``weight`` weighs.

@@ -48,12 +48,12 @@ class Estimated:
 def draw_with_inclusion(
     log_weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None
 ) -> DrawnRows:
-    """Draw k rows as :func:`draw` does, with the inclusion probability of each given the threshold.
+    """Draw k rows as `draw` does, with the inclusion probability of each given the threshold.
 
         q_i = P(key_i > threshold) = 1 - exp(-w_i exp(-threshold)),    E[sum over drawn i of f_i / q_i] = sum f_i
 
     The threshold is the (k + 1)-th key. The estimate is unbiased for any f; q is not the probability over all draws,
-    which :func:`inclusion` gives.
+    which `inclusion` gives.
 
     Args:
         log_weights: any constant may be added; minus infinity is never drawn. Float32 is widened once. [B]
@@ -97,7 +97,7 @@ def inclusion(log_weights: Reals, k: int) -> NDArray[np.float64]:
     Rows far above or below all others are certain and not integrated. Ctrl-C stops it.
 
     Cost: a few hundred nodes of B exponentials; some dozen of them, the fewer the larger k is, of B k log B
-    multiplications. For large draws use the conditional probabilities of :func:`draw_with_inclusion`.
+    multiplications. For large draws use the conditional probabilities of `draw_with_inclusion`.
 
     References: Efraimidis and Spirakis 2006; Kool, van Hoof, Welling 2019 (arXiv:1903.06059).
     """
@@ -110,7 +110,7 @@ def threshold(weights: Reals, k: int) -> tuple[float, NDArray[np.float64]]:
 
         sum_i min(1, w_i / tau) = k,      pi_i = min(1, w_i / tau)
 
-    pi is exact for :func:`draw_var_opt`: inclusion probabilities in proportion to weight, unlike those of successive
+    pi is exact for `draw_var_opt`: inclusion probabilities in proportion to weight, unlike those of successive
     draws without replacement.
 
     Args:
@@ -140,7 +140,7 @@ def draw_priority(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uin
         q_i = w_i / u_i,    the k largest q,    threshold = the next q,    estimate of a row drawn = max(w_i, threshold)
 
     Estimates are unbiased, and those of two rows uncorrelated. u_i follows from the seed and the row's key alone, so a
-    draw does not change with shards or order where keys are given; :class:`Priority` merges shards.
+    draw does not change with shards or order where keys are given; `Priority` merges shards.
 
     Args:
         weights: finite, zero or more; from 1e290 on priorities overflow. Float32 is widened once. [B]
@@ -164,7 +164,7 @@ def draw_priority(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uin
 def draw_var_opt(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Estimated:
     """Draw exactly k rows with estimates that add up to the true total at the least variance: VarOpt.
 
-    Row i is drawn with probability min(1, w_i / tau), tau from :func:`threshold`, and then counts for max(w_i, tau).
+    Row i is drawn with probability min(1, w_i / tau), tau from `threshold`, and then counts for max(w_i, tau).
     No unbiased scheme of k rows has a smaller average variance over sets of one size.
 
     Args:

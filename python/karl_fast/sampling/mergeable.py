@@ -2,11 +2,11 @@
 
 | class | holds | merged |
 |---|---|---|
-| :class:`TopK` | k items without replacement, by Gumbel keys | the same to the bit in any order |
-| :class:`BottomK` | k items, every set alike | the same to the bit in any order |
-| :class:`Priority` | k items that totals are estimated from | the same to the bit in any order |
-| :class:`VarOpt` | the same, of the least variance | exact in law, not in bits |
-| :class:`Moments` | count, mean, variance and range of numbers | the same to the bit in any order |
+| `TopK` | k items without replacement, by Gumbel keys | the same to the bit in any order |
+| `BottomK` | k items, every set alike | the same to the bit in any order |
+| `Priority` | k items that totals are estimated from | the same to the bit in any order |
+| `VarOpt` | the same, of the least variance | exact in law, not in bits |
+| `Moments` | count, mean, variance and range of numbers | the same to the bit in any order |
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Held:
     Attributes:
         keys: low and high half of each item's id, and its ordinal. [k, 3]
         ranks: ranks that decide the draw, in descending order. [k]
-        sizes: the log-weights of :class:`TopK`, the weights of :class:`Priority`; 0 in :class:`BottomK`. [k]
+        sizes: the log-weights of `TopK`, the weights of `Priority`; 0 in `BottomK`. [k]
         inclusion: the probability of each item to be drawn, given the ranks of all others: the divisor of its value in
             an estimate of a total. [k]
         threshold: the rank of the first item not drawn; None if all were.
@@ -122,7 +122,7 @@ class _Keyed(MergeableState):
 
 
 class TopK(_Keyed):
-    """k items without replacement by Gumbel keys, of shards that are merged: the draw of :func:`draw` over all of them.
+    """k items without replacement by Gumbel keys, of shards that are merged: the draw of `draw` over all of them.
 
     An item that comes twice with one log-weight counts once; with two, it is two items. Log-weights of shards have to
     be relative to one constant: scores times an inverse temperature, with no log Z of a shard taken off.
@@ -180,7 +180,7 @@ class BottomK(_Keyed):
 
 
 class Priority(_Keyed):
-    """k items by priority w / u, of shards that are merged: the draw of :func:`draw_priority` over all of them.
+    """k items by priority w / u, of shards that are merged: the draw of `draw_priority` over all of them.
 
     ``sizes / inclusion`` is what each item counts for, max(w, threshold).
 
@@ -209,11 +209,11 @@ class Priority(_Keyed):
 
 
 class VarOpt(MergeableState):
-    """Sample of at most k items of a stream with weights of least variance: :func:`draw_var_opt` in parts.
+    """Sample of at most k items of a stream with weights of least variance: `draw_var_opt` in parts.
 
     Which item goes when one comes is decided by the uniform of (seed, key of the one that comes). Merging is exact in
     law and not in bits: the estimates stay unbiased and add up to the true total, but every order of updates and
-    merges is another draw. :class:`Priority` is the same to the bit in any order, at a little more variance. Keys have
+    merges is another draw. `Priority` is the same to the bit in any order, at a little more variance. Keys have
     to differ.
 
     Args:

@@ -9,7 +9,7 @@ from karl_fast.settings.schema import MISSING, schema
 if TYPE_CHECKING:
     from karl_fast.settings.schema import Setting
 
-HEAD = "| option | key of a file | variable | values | default | |\n|---|---|---|---|---|---|\n"
+HEAD = "| option | values | default | |\n|---|---|---|---|\n"
 
 
 def page(kind: type) -> str:
@@ -27,7 +27,7 @@ def _format_table(settings: list[Setting]) -> str:
 
 def _format_cells(setting: Setting) -> list[str]:
     default = "" if setting.default in (MISSING, None, "") else f"`{_format_default(setting)}`"
-    cells = [f"`{setting.flag}`", f"`{setting.key}`", f"`{setting.variable}`", setting.wanted, default, setting.help]
+    cells = [f"`{setting.flag}`", setting.wanted, default, setting.help]
     return [cell.replace("|", "\\|") for cell in cells]
 
 

@@ -23,7 +23,7 @@ class Settings(SampleFields):
 
     Field paths are dotted (``meta.group``; a dot inside a key is written ``\.``); ``None`` leaves the choice to the
     format. ``reward`` maps the path of each component to its weight, or the name of one to ``{"weight": 0.3, "fn":
-    "my.py:score"}``: a function, or one of :data:`karl_fast.reward.SIGNALS`, that scores it. With
+    "my.py:score"}``: a function, or one of `karl_fast.reward.SIGNALS`, that scores it. With
     ``shaping`` the score is that of the shaped reward; rules and reports keep the reward as it is. ``karl-fast sample
     --help`` describes each.
 
@@ -62,7 +62,7 @@ class Settings(SampleFields):
     def to_toml(
         self, folder: str | Path | None = None, *, logs: Iterable[str | Path] = (), out: str | Path | None = None
     ) -> str:
-        """Return the settings that differ from the defaults as TOML that :meth:`load` reads.
+        """Return the settings that differ from the defaults as TOML that `load` reads.
 
         Args:
             folder: folder of the file; paths are written relative to it, and absolute without it.

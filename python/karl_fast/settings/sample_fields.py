@@ -47,7 +47,7 @@ PLACES = ("threads", "origins")
 
 @dataclass(frozen=True)
 class SampleFields:
-    """Fields, defaults and checks of :class:`karl_fast.Settings`."""
+    """Fields, defaults and checks of `karl_fast.Settings`."""
 
     format: str | None = setting(
         None,
@@ -273,7 +273,7 @@ class SampleFields:
         return [name for name in names if getattr(self, name) != getattr(plain, name)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all settings that can change the outcome; :meth:`from_dict` is the inverse."""
+        """Return all settings that can change the outcome; `from_dict` is the inverse."""
         values = asdict(self) | {"split": list(self.split)}
         return {name: value for name, value in values.items() if name not in PLACES}
 

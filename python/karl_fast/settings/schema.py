@@ -1,7 +1,7 @@
 """Declarations of settings: name, type, default, bounds, help and group of each, in one place.
 
-The fields of a class of settings are made by :func:`setting`. Flags, keys of TOML files, environment variables, help
-texts, the reference page, the keywords of Python functions and validation are derived from :func:`schema` of the class.
+The fields of a class of settings are made by `setting`. Flags, keys of TOML files, environment variables, help
+texts, the reference page, the keywords of Python functions and validation are derived from `schema` of the class.
 """
 
 from __future__ import annotations
@@ -260,11 +260,11 @@ def setting(
     proposals: Callable[[], list[str]] | None = None,
     **how: Any,
 ) -> Any:
-    """Declare a setting as the field of a dataclass; ``how`` goes to :func:`dataclasses.field`.
+    """Declare a setting as the field of a dataclass; ``how`` goes to `dataclasses.field`.
 
     Args:
         default: the default, or a function that makes one.
-        group, help, flag, bounds, form, proposals: as in :class:`Setting`; the flag is the name, if not given.
+        group, help, flag, bounds, form, proposals: as in `Setting`; the flag is the name, if not given.
     """
     declared = {"group": group, "help": help, "flag": flag, "bounds": bounds, "form": form, "proposals": proposals}
     value = {"default_factory": default} if callable(default) else {"default": default}
@@ -339,7 +339,7 @@ def schema(kind: Any) -> dict[str, Setting]:
 
 
 def build(kind: Callable[..., S], values: dict[str, Any], **more: Any) -> S:
-    """Make settings from values by the names of :func:`schema`.
+    """Make settings from values by the names of `schema`.
 
     Raises:
         UsageError: as the class.

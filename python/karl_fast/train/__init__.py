@@ -2,11 +2,11 @@
 
 | name | what it does |
 |---|---|
-| :func:`train` | trains an adapter, or resumes a run |
-| :class:`Training` | every choice of a run, named as in `mlx_lm lora` |
-| :class:`Trained` | the result of a run |
-| :func:`evaluate` | the held-out loss, and the difference of two adapters with its interval |
-| :class:`LossEvaluation`, :class:`Loss`, :class:`Difference` | the result of that |
+| `train` | trains an adapter, or resumes a run |
+| `Training` | every choice of a run, named as in `mlx_lm lora` |
+| `Trained` | the result of a run |
+| `evaluate` | the held-out loss, and the difference of two adapters with its interval |
+| `LossEvaluation`, `Loss`, `Difference` | the result of that |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 """

@@ -32,7 +32,7 @@ def convert_commits(
     """Convert the commits of git repositories to one file of synthetic trajectories, written atomically.
 
     The message of a commit is the question, its diff the answer. Each row has ``synthetic`` 1 and no reward, so that
-    :func:`karl_fast.sample` drops it unless ``reward={"reward|synthetic": 1.0}`` asks for it. Commits that
+    `karl_fast.sample` drops it unless ``reward={"reward|synthetic": 1.0}`` asks for it. Commits that
     ask or answer nothing are dropped by name: merges, reverts and what they revert, fixups, messages of fewer than
     three words, diffs of fewer than 5 or more than 200 lines.
 
@@ -40,7 +40,7 @@ def convert_commits(
         repositories: folders of repositories, bare ones too, or folders inside of them. Their trunk is read, by the
             command ``git``, and nothing in them is executed.
         out: the file to write; missing parent folders are created.
-        allow_secrets, pseudonyms, force: as in :func:`karl_fast.convert`.
+        allow_secrets, pseudonyms, force: as in `karl_fast.convert`.
         max_line_bytes: commits with longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         progress: called while commits are read.
@@ -50,7 +50,7 @@ def convert_commits(
 
     Raises:
         LogError: a folder is in no repository, or no commit can be used.
-        FileError, OutputExistsError: as in :func:`karl_fast.convert`.
+        FileError, OutputExistsError: as in `karl_fast.convert`.
         UsageError: no folder, an output with the suffix of a packed file, or a file that is not a key of pseudonyms.
     """
     check_output(out, "commits.jsonl")

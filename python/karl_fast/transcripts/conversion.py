@@ -54,7 +54,7 @@ class Conversion:
             ``unknown_queued_command``, ``copied_message``, ``synthetic``, ``other_branch``, ``unnamed_agent``,
             ``orphan_result``, ``unknown_role``, ``empty``, ``no_text``, ``damaged``; of rollouts ``no_trajectory``,
             ``bad_message``, ``empty_message``, ``unknown_role``, ``bad_weight``, ``bad_system``, ``unparsable``.
-        bad: lines that are not records, by reason, as in :func:`karl_fast.read`.
+        bad: lines that are not records, by reason, as in `karl_fast.read`.
         types: lines by their type, known or not.
         notes: items left out or repaired inside lines that were used: ``no_text``, ``unknown_block``,
             ``unknown_item``, ``unknown_role``, ``orphan_result``, ``bad_message``, ``mended``, ``wrong_type``; messages
@@ -125,7 +125,7 @@ def convert(
     describes it; every other function of karl-fast reads the file as any log.
 
     Args:
-        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say. A
+        sources: files, folders, globs or ``-``, as `karl_fast.read` takes them: ``~/.claude/projects``, say. A
             file ``.parquet`` needs the extra ``arrow``.
         out: the file to write, ``trajectories.jsonl``; missing parent folders are created.
         format: format of the transcripts, one of ``_core.transcripts()``; detected from each file by default.
@@ -133,18 +133,18 @@ def convert(
             prompt with calls of tools, as its taps write them, annotated by the next prompt.
         rate: source of the rewards. ``log``: from the log, if it has one. ``result``: from the end of the run if the
             log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
-            :func:`karl_fast.reward.compute_reward` gives it. ``outcomes``: from the outcome of the work, which is
-            written too, as :func:`karl_fast.outcomes` finds it, by the weights of ``_core.outcome_components()``.
+            `karl_fast.reward.compute_reward` gives it. ``outcomes``: from the outcome of the work, which is
+            written too, as `karl_fast.outcomes` finds it, by the weights of ``_core.outcome_components()``.
             KARL's records take ``karl-v1`` and ``karl-v2``, and have no reward by default: ``backfill_rewards``
             computes it.
-        allow_secrets: keep secrets, which are replaced by default as in :func:`karl_fast.sample`.
+        allow_secrets: keep secrets, which are replaced by default as in `karl_fast.sample`.
         pseudonyms: file with the key of pseudonyms, made if it is missing: e-mail addresses, and the names of users and
             hosts, are replaced in what is written, alike under one key. None leaves them.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of trajectories, or of KARL's records if all of them were converted; no other
             file is ever replaced.
-        progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
+        progress: called with the bytes read so far and the bytes there are, as `karl_fast.read` does.
 
     Raises:
         FileError: a file cannot be read, or the output cannot be written.

@@ -28,7 +28,7 @@ MOST_DAYS = 36_500
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The account of a run of :func:`outcomes`.
+    """The account of a run of `outcomes`.
 
     Each trajectory has one outcome: ``read`` = ``written`` + all of ``dropped`` + the bad rows of ``files``.
 
@@ -85,7 +85,7 @@ def outcomes(
     of the manual describes the components.
 
     Args:
-        sources: trajectories or transcripts: files, folders, globs or ``-``, as :func:`karl_fast.convert` takes them.
+        sources: trajectories or transcripts: files, folders, globs or ``-``, as `karl_fast.convert` takes them.
         out: the file to write; missing parent folders are created.
         format: format of the transcripts, one of ``_core.transcripts()``; detected from each file by default.
         reports: verdicts of graders: reports of SWE-bench, or rows like ``{"id": "SESSION", "verified": true}``.
@@ -93,15 +93,15 @@ def outcomes(
             its working directory, where it exists. They are only read, and nothing in them is executed.
         after_days: days after which a commit is judged.
         pull_requests: what ``gh pr view --json number,state,mergedAt,mergeCommit,commits`` saved.
-        allow_secrets, pseudonyms: as in :func:`karl_fast.convert`; evidence is found before anything is replaced.
+        allow_secrets, pseudonyms: as in `karl_fast.convert`; evidence is found before anything is replaced.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of trajectories; no other file is ever replaced.
-        progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
+        progress: called with the bytes read so far and the bytes there are, as `karl_fast.read` does.
 
     Raises:
         FileError, LogError, BadRewardError, MissingExtraError, OutputExistsError, UsageError: as
-            :func:`karl_fast.convert`.
+            `karl_fast.convert`.
     """
     check_format(format)
     if not isinstance(after_days, int) or not 1 <= after_days <= MOST_DAYS:

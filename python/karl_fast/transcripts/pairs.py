@@ -71,12 +71,12 @@ def pairs(
     A row has ``prompt``, ``chosen``, ``rejected`` and ``reason``. The page ``outcomes`` of the manual describes it.
 
     Args:
-        sources: transcripts: files, folders, globs or ``-``, as :func:`karl_fast.convert` takes them.
+        sources: transcripts: files, folders, globs or ``-``, as `karl_fast.convert` takes them.
         out: the file to write, ``pairs.jsonl``; missing parent folders are created.
         format: format of the transcripts; detected from each file by default.
         shape: ``chat``: lists of messages, as TRL reads them; ``text``: texts, as mlx-lm-lora reads them for DPO.
-        allow_secrets: keep secrets, which are replaced by default as in :func:`karl_fast.sample`.
-        pseudonyms: as in :func:`karl_fast.convert`.
+        allow_secrets: keep secrets, which are replaced by default as in `karl_fast.sample`.
+        pseudonyms: as in `karl_fast.convert`.
         max_line_bytes: longer lines are dropped and counted.
         threads: number of threads; all cores by default. The output does not depend on it.
         force: replace an existing file of pairs; no other file is ever replaced.
@@ -84,7 +84,7 @@ def pairs(
 
     Raises:
         NothingToSampleError: there is no pair; nothing is written.
-        FileError, LogError, OutputExistsError, UsageError: as :func:`karl_fast.convert`.
+        FileError, LogError, OutputExistsError, UsageError: as `karl_fast.convert`.
     """
     check_format(format)
     check_output(out, "pairs.jsonl")

@@ -146,13 +146,13 @@ def open_transcripts(
 
     Args:
         sources: files, folders, globs or ``-``.
-        out, place, force: as for :func:`open_output`.
+        out, place, force: as for `open_output`.
         format: format of the transcripts. With one, what a conversion wrote before is not passed over in a folder.
         rewarded: rewards are not computed of the columns of Parquet files.
         evidence: paths of other inputs, each with the hint for errors about it, if it needs one.
 
     Raises:
-        FileError, LogError, UsageError: as :func:`karl_fast.log.discovery.resolve_logs`.
+        FileError, LogError, UsageError: as `karl_fast.log.discovery.resolve_logs`.
         OutputExistsError: the output exists, or is read.
     """
     with (

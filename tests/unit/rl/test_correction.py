@@ -22,7 +22,7 @@ from karl_fast.objective.axes.correction import (
 )
 from karl_fast.rl import rl
 from karl_fast.rl.learner import needs_reference
-from karl_fast.rl.setup import correct_objective
+from karl_fast.rl.setup import correct_objective, uncorrected_remark
 from tests.unit.rl.conftest import lines
 from tests.unit.rl.test_learn import learned, policy, rollouts  # noqa: F401  (fixtures)
 from tests.unit.rl.test_quantized_cache import wide
@@ -64,6 +64,15 @@ def test_it_is_on_where_arithmetics_differ_and_off_elsewhere(online: Callable[..
     in_bfloat16(policy)
     assert point(online, policy) == TokenTruncate(2.0)
     assert correct_objective(online(), recipe("tpo"), policy) is recipe("tpo").objective
+
+
+def test_a_recipe_without_weights_says_so(online: Callable[..., Online], policy: Any) -> None:  # noqa: F811
+    bits = replace(online(), kv_cache="8-bit")
+    assert uncorrected_remark(online(), recipe("tpo"), policy) is None
+    assert uncorrected_remark(bits, recipe("grpo"), policy) is None
+    assert "8-bit caches draw the rollouts" in str(uncorrected_remark(bits, recipe("tpo"), policy))
+    in_bfloat16(policy)
+    assert "a policy in 16 bits draws" in str(uncorrected_remark(online(), recipe("flowrl"), policy))
 
 
 def test_a_correction_is_named_with_its_bounds(online: Callable[..., Online], policy: Any) -> None:  # noqa: F811

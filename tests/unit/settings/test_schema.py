@@ -74,7 +74,7 @@ def test_new_setting_appears_everywhere(kind: Any, tmp_path: Path) -> None:
     assert call(*file, KARL_FAST_ZEAL="5")[0].zeal == 5
     assert call(*file, "--zeal", "6", KARL_FAST_ZEAL="5")[0].zeal == 6
     assert re.search(rf"--zeal +<int> +{HELP} +\[default: 3\]", call("--help")[1])
-    row = f"| `--zeal` | `zeal` | `KARL_FAST_ZEAL` | a whole number from 1 on and below 9 | `3` | {HELP} |"
+    row = f"| `--zeal` | a whole number from 1 on and below 9 | `3` | {HELP} |"
     assert row in page(kind)
     assert build(kind, {"zeal": 7}).zeal == 7
     with pytest.raises(UsageError, match="zeal is 9, wanted a whole number from 1 on and below 9"):
@@ -135,8 +135,15 @@ def test_bounds_include_their_edges() -> None:
 
 def test_the_page_has_every_setting_once() -> None:
     for kind in CLASSES:
-        rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \| `(\S+)` \|", page(kind), re.MULTILINE)
-        assert sorted(rows) == sorted((one.flag, one.key, one.variable) for one in schema(kind).values())
+        rows = re.findall(r"^\| `(\S+)` \|", page(kind), re.MULTILINE)
+        assert sorted(rows) == sorted(one.flag for one in schema(kind).values())
+
+
+def test_key_and_variable_follow_from_the_option_as_the_page_says() -> None:
+    for entry in (one for kind in CLASSES for one in schema(kind).values()):
+        name = entry.flag.removeprefix("--").removeprefix("-").replace("-", "_")
+        assert entry.variable == f"KARL_FAST_{name.upper()}"
+        assert entry.key.replace(".", "_") == name
 
 
 def test_keywords_of_editors_are_those_of_the_settings() -> None:

@@ -27,7 +27,7 @@ def install(name: str, archive: str | None = None) -> Trigger:
 
     Args:
         name: name of the trigger.
-        archive: folder of the archive; that of :func:`karl_fast.collection.archive_folder` by default.
+        archive: folder of the archive; that of `karl_fast.collection.archive_folder` by default.
 
     Raises:
         UsageError: an unknown name, or a place that is taken.

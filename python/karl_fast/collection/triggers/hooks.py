@@ -229,7 +229,7 @@ def add_member(text: str, value: Any, *path: str, key: str | None = None) -> str
 
 
 def remove_member(text: str, *path: str | int) -> str:
-    """Remove the member at a path, as if :func:`add_member` had never added it."""
+    """Remove the member at a path, as if `add_member` had never added it."""
     *outer, key = path
     offset = find_value(text, *outer)
     assert offset is not None, path

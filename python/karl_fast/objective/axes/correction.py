@@ -176,7 +176,7 @@ def mismatch(
     """Compute the weights of a correction, and how far the two arithmetics are apart.
 
     Args:
-        point: of the axis; 1 is the weight of one without bounds.
+        point: of the axis; without bounds every weight is 1.
         old: log-probabilities in the arithmetic of training. [B, T]
         rollout: the same in that of generation. [B, T]
         mask: tokens that count. [B, T]

@@ -82,7 +82,7 @@ class WeightedLikelihood(Objective):
     def score(self, batch: Batch) -> Scored:
         """Weigh the rows of a batch by themselves, and carry them over the gradient line.
 
-        Where the batch is a part of a data set, take :meth:`weights` of the whole, and :meth:`weighed` for the parts.
+        Where the batch is a part of a data set, take `weights` of the whole, and `weighed` for the parts.
 
         Args:
             batch: with what the target needs.
@@ -91,7 +91,7 @@ class WeightedLikelihood(Objective):
             What the call needs.
 
         Raises:
-            UsageError, ArgumentError: as in :meth:`weights`.
+            UsageError, ArgumentError: as in `weights`.
         """
         return scored(batch, self.filter(batch), weights=self.weights(batch))
 

@@ -35,7 +35,7 @@ RECIPES: Mapping[str, Recipe] = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the name of every recipe, as :func:`recipe` takes it.
+    """Return the name of every recipe, as `recipe` takes it.
 
     Returns:
         The names; each recipe comes after its base.
