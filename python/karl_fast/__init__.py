@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from karl_fast.export.compare import compare
     from karl_fast.export.write import export
     from karl_fast.log import Log, read
+    from karl_fast.page.report import report
     from karl_fast.pipeline.inspect import Inspection, inspect
     from karl_fast.pipeline.sample import Sample, sample
     from karl_fast.pipeline.show import Ranking, show
@@ -116,6 +117,7 @@ __all__ = [
     "ratio",
     "read",
     "replay",
+    "report",
     "resampling",
     "reservoir",
     "reward",
@@ -160,6 +162,7 @@ HOMES = {
     "karl_fast.log": ("Log", "read"),
     "karl_fast.transcripts.outcomes": ("Outcomes", "outcomes"),
     "karl_fast.transcripts.pairs": ("Pairs", "pairs"),
+    "karl_fast.page.report": ("report",),
     "karl_fast.pipeline.inspect": ("Inspection", "inspect"),
     "karl_fast.pipeline.sample": ("Sample", "sample"),
     "karl_fast.pipeline.show": ("Ranking", "show"),

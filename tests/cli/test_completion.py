@@ -44,6 +44,7 @@ COMMANDS = [
     "outcomes",
     "pairs",
     "promote",
+    "report",
     "rl",
     "rollback",
     "sample",

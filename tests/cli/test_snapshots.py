@@ -40,6 +40,8 @@ CASES = {
     "compare-help": "compare --help",
     "compare": "sample tiny.jsonl -o a -k 12 -q --domain kind && sample tiny.jsonl -o b -k 20 -q --domain kind "
     "--score zscore --drop-constant-groups && compare a b",
+    "report-help": "report --help",
+    "report": "report tiny.jsonl -o page.html && report tiny.jsonl -o page.html",
     "show-help": "show --help",
     "show": "show tiny.jsonl -n 3",
     "show-row": "show tiny.jsonl -n 1 --worst && show tiny.jsonl --row nothing",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ def inspect(
             outcomes["rows_known"] or any(isinstance(record.get("outcome"), dict) for record in records(log))
         ):
             report["outcomes"] = outcomes
-        report["diversity"] = _diversity(log)
+        report["diversity"] = measure_diversity(log)
         report["duplicate_trajectories"] = log.core.duplicates()[1]
         return Inspection(report, ladder(selection))
 
@@ -139,8 +140,11 @@ LONG_RECORD_BYTES = 1 << 20
 """Mean bytes of records from which on it does not: one is parsed whole, which takes many times its text."""
 
 
-def _diversity(log: Log) -> Manifest | None:
-    """Return the diversity of the first answers of a log, in the order of ids; None without records of its own."""
+def measure_diversity(log: Log, count: int | None = None) -> Manifest | None:
+    """Return the diversity of the first answers of a log, in the order of ids; None without records of its own.
+
+    Shares of different words fall with the number of answers: sets are compared at an equal ``count``.
+    """
     from karl_fast.diversity.answers import of_answers  # with NumPy, which other commands do without
 
     if sum(file["size_bytes"] for file in log.inputs) >= LONG_RECORD_BYTES * len(log):  # or there are none
@@ -148,7 +152,8 @@ def _diversity(log: Log) -> Manifest | None:
     texts = _core.answered(log.core, 0, WINDOW_BYTES, log.settings.threads)
     groups = log.groups[: len(texts)].tolist()
     each = zip(groups, texts, strict=True)
-    return of_answers((None if group < 0 else group, _answer(text)) for group, text in each if text is not None)
+    answers = ((None if group < 0 else group, _answer(text)) for group, text in each if text is not None)
+    return of_answers(islice(answers, count))
 
 
 def _answer(text: str) -> object:
