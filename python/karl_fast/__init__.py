@@ -20,7 +20,8 @@ with them, on data sets and on rollouts; ``evaluation`` judges adapters by their
 
 from __future__ import annotations
 
-# The package has the name of a function, and is imported before the function is looked up.
+# These packages have the name of a function, and are imported before the function is looked up.
+import karl_fast.audit
 import karl_fast.export  # noqa: F401
 from karl_fast import errors
 from karl_fast._core import VERSION
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         uniforms,
         zscore,
     )
+    from karl_fast.audit.audit import Audit, audit
     from karl_fast.collection import Collection, collect
     from karl_fast.export.compare import compare
     from karl_fast.export.write import export
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "Audit",
     "Collection",
     "Conversion",
     "Inspection",
@@ -90,6 +93,7 @@ __all__ = [
     "Target",
     "ablation",
     "advantage",
+    "audit",
     "boltzmann",
     "centre",
     "collect",
@@ -154,6 +158,7 @@ FAMILIES = (
 """The kernels, a module a family; the objectives made of them; training."""
 
 HOMES = {
+    "karl_fast.audit.audit": ("Audit", "audit"),
     "karl_fast.collection": ("Collection", "collect"),
     "karl_fast.export.compare": ("compare",),
     "karl_fast.transcripts.commits": ("convert_commits",),
@@ -191,4 +196,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-del globals()["export"]  # the package, which the function replaces
+del globals()["audit"], globals()["export"]  # the packages, which the functions replace

@@ -59,7 +59,7 @@ def prompt_hash(messages: Sequence[Mapping[str, Any]]) -> str:
     answers = (at for at in range(asked, len(roles)) if roles[at] == "assistant" and messages[at].get("weight") != 0)
     before = range(next(answers, len(roles)))
     said = [at for at in before if roles[at] == "user"] or before
-    return _hash("\n".join(_text(messages[at].get("content", messages[at].get("value"))) for at in said))
+    return _hash("\n".join(text_of(messages[at].get("content", messages[at].get("value"))) for at in said))
 
 
 def group_hash(name: object) -> str | None:
@@ -68,8 +68,8 @@ def group_hash(name: object) -> str | None:
     return None if not text or text.isdecimal() else _hash(text)
 
 
-def _text(content: Any) -> str:
-    """Return the text of a message, parts of text joined as a row has them; parts that are not text as JSON."""
+def text_of(content: Any) -> str:
+    """Return the text of a message's content, parts of text joined as in a row; parts that are not text as JSON."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

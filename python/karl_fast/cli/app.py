@@ -21,6 +21,7 @@ NAME = "karl-fast"
 
 COMMANDS = {
     "ablate": "Run experiments: variants of a run of rl over several seeds, and verdicts on predictions.",
+    "audit": "Audit a dump of RL rollouts: is there anything to learn, and what is wrong with it?",
     "collect": "Copy what agents wrote into an archive, before they delete it.",
     "compare": "Compare two data sets side by side.",
     "convert": "Convert transcripts of agents to trajectories.",

@@ -6,6 +6,7 @@ hints and warnings look at the first 64 KiB of records; nothing here decides wha
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from itertools import islice
@@ -100,6 +101,7 @@ def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
     return None
 
 
+@functools.cache  # audit looks up the same few paths in every record
 def path_parts(path: str) -> list[str]:
     """Split a path into keys; a dot inside a key is escaped by a backslash."""
     return re.split(r"(?<!\\)\.", path)

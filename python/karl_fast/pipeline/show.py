@@ -119,7 +119,7 @@ def show(
         KarlError: as `inspect`.
     """
     merged = merge_settings(logs, settings, choices)
-    paths = logs if isinstance(logs, Log) else [_log_of(path) for path in as_list(logs)]
+    paths = logs if isinstance(logs, Log) else [rollouts_of(path) for path in as_list(logs)]
     if by != "reward" and not isinstance(paths, Log) and "-" in paths:
         raise UsageError("--by reads the log twice, and standard input is there once", hint="name a file in its place")
     with open_with_stamps(paths, merged, progress) as log:
@@ -136,7 +136,7 @@ def show(
         return Ranking(rows, len(chosen), int(known.sum()), mean, by, ", ".join(_reward_paths(log)))
 
 
-def _log_of(path: str | Path) -> str:
+def rollouts_of(path: str | Path) -> str:
     """Return the rollouts of the folder of a run; any other path alone."""
     name = path_of(path)
     rollouts = Path(name, ROLLOUTS)

@@ -33,8 +33,8 @@ def describe_sample(manifest: Manifest, out: str | None) -> str:
     groups = f"of {counted(draw['distinct_groups'], 'group')}" if draw["distinct_groups"] else "without a group"
     rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
     lines = [
-        _describe_inputs(manifest),
-        _describe_rows(manifest),
+        describe_inputs(manifest),
+        describe_rows(manifest),
         _describe_groups(manifest["groups"]),
         _describe_target_line(manifest["target"]),
         f"drawn     {drawn} {groups} ({law})",
@@ -69,8 +69,8 @@ def describe_settings_change(config: SettingsFile, manifest: Manifest, *, reread
 def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
     """Return the report of `inspect`."""
     lines = [
-        _describe_inputs(report),
-        _describe_rows(report),
+        describe_inputs(report),
+        describe_rows(report),
         _describe_groups(report["groups"]),
         _describe_spread("sizes     rows a group", report["group_rows"]),
         _describe_spread("          bytes a record", report["record_bytes"]),
@@ -87,7 +87,8 @@ def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
     return join_lines(lines, sys.stdout)
 
 
-def _describe_inputs(manifest: Manifest) -> str:
+def describe_inputs(manifest: Manifest) -> str:
+    """Return what was read: the file or the number of files, its size and format."""
     files = manifest["inputs"]
     size = sum(file["size_bytes"] for file in files)
     formats = ", ".join(sorted({f"{file['format']} ({file['layout']})" for file in files}))
@@ -109,7 +110,8 @@ LINES = {"blank_lines": "blank_lines", "welded_lines": "lines_of_several_records
 """Counts of lines in the manifest, by the words of the report."""
 
 
-def _describe_rows(manifest: Manifest) -> str:
+def describe_rows(manifest: Manifest) -> str:
+    """Return how many rows were read and kept, and why others were dropped."""
     account, files = manifest["accounting"], manifest["inputs"]
     notes = account["notes"] | {label: sum(file[name] for file in files) for name, label in LINES.items()}
     dropped, noted = describe_counts(account["dropped"]), describe_counts(notes)

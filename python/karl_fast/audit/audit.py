@@ -1,0 +1,212 @@
+"""The audit of a dump in one call: columns, measures, findings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast._suggest import ask_whether, nearest
+from karl_fast.audit.conventions import Convention, Reproduction, reproduce_advantages
+from karl_fast.audit.diversity import Diversity, measure_diversity
+from karl_fast.audit.findings import Finding, find, headline
+from karl_fast.audit.mismatch import measure_mismatch, measure_staleness
+from karl_fast.audit.prompts import Prompts, measure_prompts
+from karl_fast.audit.reward_hacking import Correlation, measure_forms
+from karl_fast.audit.rollouts import FIELDS, Rollouts, read_rollouts
+from karl_fast.audit.signal import Signal, measure_signal
+from karl_fast.audit.write import check_file, named_convention, write_advantages
+from karl_fast.errors import NothingToSampleError, UsageError
+from karl_fast.export.manifest import accounting, describe_inputs, describe_run
+from karl_fast.log import Log
+from karl_fast.log.discovery import as_list
+from karl_fast.log.exclude import excluded_rows, read_excluded
+from karl_fast.log.field_hints import describe_recordless
+from karl_fast.pipeline.inspect import open_with_stamps
+from karl_fast.pipeline.sample import merge_settings
+from karl_fast.pipeline.show import rollouts_of
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.sample_fields import show_keywords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Unpack
+
+    from karl_fast.export.manifest import Manifest
+    from karl_fast.export.write import Progress
+    from karl_fast.settings.sample_fields import SampleKeywords
+
+
+@dataclass
+class Audit:
+    """What a dump of rollouts teaches, and what is wrong with it.
+
+    Attributes:
+        report: accounting, inputs and run, as in a manifest.
+        rewards: number, mean, standard deviation, least and largest of the rewards.
+        rollouts: the columns that everything is computed from.
+        advantages: what reproduces the logged advantages; None where none is logged.
+        signal: groups by what they teach.
+        mismatch: sampler and trainer; None where one of them is not logged.
+        staleness: age of rollouts; None where no version is logged.
+        forms: correlation of the reward with each form of the answer.
+        prompts: what prompts have in common.
+        diversity: diversity of answers, and its course over the steps.
+        truncated: share of the answers that a limit ended; None where it is not logged.
+        findings: what is wrong, the weightiest first.
+        headline: whether there is anything to learn, and what is wrong with it.
+        written: file, convention and rows, where advantages were written.
+    """
+
+    report: Manifest
+    rewards: dict[str, float | int]
+    rollouts: Rollouts
+    advantages: Reproduction | None
+    signal: Signal
+    mismatch: dict[str, Any] | None
+    staleness: dict[str, Any] | None
+    forms: list[Correlation]
+    prompts: Prompts
+    diversity: Diversity
+    truncated: float | None
+    findings: list[Finding] = field(default_factory=list)
+    headline: str = ""
+    written: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number of the audit as JSON has it; the columns are left out."""
+        parts = {"headline": self.headline, "findings": [asdict(finding) for finding in self.findings]}
+        measured = {
+            "rewards": self.rewards,
+            "advantages": None if self.advantages is None else _reproduction(self.advantages, self.rollouts),
+            "signal": asdict(self.signal),
+            "mismatch": self.mismatch,
+            "staleness": self.staleness,
+            "forms": [asdict(test) for test in self.forms],
+            "prompts": asdict(self.prompts),
+            "diversity": asdict(self.diversity),
+            "truncated": self.truncated,
+            "fields": self.rollouts.fields,
+            "unread": self.rollouts.unread,
+        }
+        return parts | measured | ({"written": self.written} if self.written else {}) | self.report
+
+
+def _reproduction(found: Reproduction, rollouts: Rollouts) -> dict[str, Any]:
+    """Return a reproduction with conventions in words, and the ids of rows that are off."""
+    return asdict(found) | {
+        "best": _match(found.best.convention, found.best.largest, found.best.share),
+        "equal": [str(convention) for convention in found.equal],
+        "nearest": [_match(match.convention, match.largest, match.share) for match in found.nearest],
+        "off": [rollouts.names[row] for row in found.off],
+    }
+
+
+def _match(convention: Convention, largest: float, share: float) -> dict[str, Any]:
+    words = {"text": str(convention), "known_as": convention.known_as}
+    return {"convention": asdict(convention) | words, "largest": largest, "share": share}
+
+
+@show_keywords(Settings)
+def audit(
+    logs: Log | str | Path | Iterable[str | Path],
+    settings: Settings | None = None,
+    *,
+    paths: Mapping[str, str] | None = None,
+    exclude: str | None = None,
+    write: str | Path | None = None,
+    convention: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    measured: Progress | None = None,
+    **choices: Unpack[SampleKeywords],
+) -> Audit:
+    """Audit a dump of rollouts: is there anything to learn in it, and what is wrong with it?
+
+    Args:
+        logs: as :func:`karl_fast.inspect` takes them; the folder of a run of `rl` stands for its rollouts.
+        settings: where the fields of a record are; ``choices`` change single ones.
+        paths: path of a field that is logged under another name than the usual ones: ``advantage``, ``step``,
+            ``version``, ``trainer-version``, ``staleness``, ``rollout-logprobs``, ``trainer-logprobs``, ``mask``,
+            ``tokens``, ``entropy``, ``outcome``, ``split``, ``finish``.
+        exclude: file with prompts that must not be learned from, such as those of a benchmark.
+        write: file to write the records to, with advantages computed anew.
+        convention: the one to compute them by; by default the one that reproduces what was logged.
+        force: replace that file.
+        progress: called with the bytes read so far and the bytes there are.
+        measured: called likewise while the records are read again and measured.
+
+    Returns:
+        The audit.
+
+    Raises:
+        UsageError: an unknown field or convention; none that reproduces the log, where advantages are to be written.
+        NothingToSampleError: no record was read.
+        OutputExistsError: the file to write exists.
+        KarlError: as :func:`karl_fast.read`.
+    """
+    merged = merge_settings(logs, settings, choices)
+    banned = None if exclude is None else read_excluded(exclude)
+    _check_choices(paths, convention)
+    if write is not None:
+        check_file(Path(write), (), force=force)
+    sources = logs if isinstance(logs, Log) else [rollouts_of(path) for path in as_list(logs)]
+    with open_with_stamps(sources, merged, progress) as log:
+        if not len(log):
+            where = describe_recordless(log.inputs)
+            raise NothingToSampleError((f"{where}: " if where else "") + "no record was read")
+        rollouts = read_rollouts(log, paths, on_bytes=measured)
+        result = measure(log, rollouts, None if banned is None else excluded_rows(log, banned))
+        if write is not None:
+            result.written = write_advantages(log, result, write, convention, force=force)
+        return result
+
+
+def _check_choices(paths: Mapping[str, str] | None, convention: str | None) -> None:
+    """Refuse a field or a convention that there is not, before anything is read."""
+    for name in paths or ():
+        if name not in FIELDS:
+            raise UsageError(
+                f"there is no field {name}, wanted one of {', '.join(FIELDS)}", hint=ask_whether(nearest(name, FIELDS))
+            )
+    if convention is not None:
+        named_convention(convention)
+
+
+def measure(log: Log, rollouts: Rollouts, excluded: Any = None) -> Audit:
+    """Return the audit of rollouts that were read.
+
+    Args:
+        log: the log that they are of; its ``seed`` is that of permutations and bootstraps.
+        rollouts: its columns.
+        excluded: rows with a prompt that must not be learned from. [B]
+    """
+    seed = log.settings.seed
+    account = accounting(log, [("kept", len(log))])
+    cut = rollouts.truncated[np.isfinite(rollouts.truncated)]
+    known = rollouts.rewards[np.isfinite(rollouts.rewards)]
+    result = Audit(
+        report={"accounting": account, "inputs": describe_inputs(log), "run": describe_run(log)},
+        rewards=_describe(known),
+        rollouts=rollouts,
+        advantages=reproduce_advantages(rollouts),
+        signal=measure_signal(rollouts),
+        mismatch=measure_mismatch(rollouts),
+        staleness=measure_staleness(rollouts),
+        forms=measure_forms(rollouts, seed=seed),
+        prompts=measure_prompts(rollouts, excluded),
+        diversity=measure_diversity(rollouts, seed=seed),
+        truncated=float(cut.mean()) if len(cut) else None,
+    )
+    result.findings = find(result)
+    result.headline = headline(result)
+    return result
+
+
+def _describe(values: Any) -> dict[str, float | int]:
+    if not len(values):
+        return {"count": 0}
+    numbers = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
+    return {"count": len(values)} | {name: float(number) for name, number in numbers.items()}

@@ -1,0 +1,113 @@
+"""`karl-fast audit`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from karl_fast.cli import options
+from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.progress import show_progress
+from karl_fast.cli.sample_body import logs_of
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.sample_fields import READ, RUN
+from karl_fast.settings.toml import SettingsFile, load
+
+GROUPS = (READ, RUN)
+
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        metavar="NAME=PATH",
+        help="Path of a field that is logged under another name than the usual ones: advantage=adv.value. Others are "
+        "step, version, trainer-version, staleness, rollout-logprobs, trainer-logprobs, mask, tokens, entropy, "
+        "outcome, split and finish.",
+        show_default=False,
+    ),
+]
+Exclude = Annotated[
+    str | None,
+    typer.Option(
+        "--exclude",
+        metavar="FILE",
+        help="Prompts that must not be learned from, such as a benchmark: JSON Lines or lines of text.",
+        show_default=False,
+    ),
+]
+Write = Annotated[
+    str | None,
+    typer.Option(
+        "--write", metavar="FILE", help="Write the records with advantages computed anew.", show_default=False
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--convention",
+        help="With --write: trl, verl, openrlhf, mlx-lm-lora, prime-rl, tinker, dr-grpo, rloo or opo. [default: the "
+        "one that reproduces what was logged]",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file of --write.")]
+
+
+@app.command(
+    "audit",
+    short_help=COMMANDS["audit"],
+    epilog=options.epilog("--reward", "the file of --config", "karl-fast audit rollouts/ --exclude benchmark.jsonl"),
+)
+@options.add_settings(
+    Settings,
+    partial(load, names=options.setting_names(Settings, GROUPS)),
+    "Options from a TOML file, or from the manifest.json of a data set.",
+    GROUPS,
+)
+def command(
+    *,
+    settings: Settings,
+    config: SettingsFile | None,
+    logs: options.Logs = None,
+    field: Fields = None,
+    exclude: Exclude = None,
+    write: Write = None,
+    convention: By = None,
+    force: Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Audit a dump of RL rollouts: is there anything to learn, and what is wrong with it?"""
+    from karl_fast.audit.audit import audit  # with NumPy, which the help does without
+    from karl_fast.cli.reports.audit import describe_audit
+
+    if convention is not None and write is None:
+        raise UsageError("--convention says how --write computes advantages, and there is no --write")
+    with show_progress(quiet) as watch:
+        result = audit(
+            logs_of(logs, config),
+            settings,
+            paths=_paths(field or ()),
+            exclude=exclude,
+            write=write,
+            convention=convention,
+            force=force,
+            progress=watch("reading"),
+            measured=watch("measuring"),
+        )
+    print(dumps(result.to_dict(), plain=True) if json else describe_audit(result))
+
+
+def _paths(fields: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """Return the path of each field that the command line names."""
+    paths = {}
+    for text in fields:
+        name, sign, path = text.partition("=")
+        if not (name and sign and path):
+            raise UsageError(f"--field is {text!r}, wanted NAME=PATH, as advantage=adv.value")
+        paths[name] = path
+    return paths

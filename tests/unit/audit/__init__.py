@@ -1,0 +1,1 @@
+"""Audit of dumps of rollouts."""
