@@ -87,6 +87,10 @@ def evaluate_measure(
     values = [(place, line[name]) for place, line in enumerate(lines) if line.get(name) is not None]
     if not values:
         return math.nan
+    if measure.lost is not None:
+        width = min(measure.lost, len(values))
+        means = np.convolve([value for _, value in values], np.full(width, 1 / width), "valid")
+        return float(means.max() - means[-1])
     if measure.below is None and measure.above is None:
         last = measure.last or (len(lines) if name == measure.metric else 1)  # of evaluations, the newest one
         chosen = [value for place, value in values if place >= len(lines) - last]

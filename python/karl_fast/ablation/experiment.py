@@ -63,18 +63,22 @@ class Measure:
         below: None, or the level that the metric has to fall to: the measure is the number of that round, from 1. A
             run that never reaches it counts one round more than it was to make.
         above: likewise, for a metric that rises.
+        lost: None, or a number of rounds: the measure is the highest mean of so many rounds in a row, less that of the
+            last ones. 0 for a run that ends at its best; a collapse is a large number.
     """
 
     metric: str
     last: int | None = None
     below: float | None = None
     above: float | None = None
+    lost: int | None = None
 
     def __post_init__(self) -> None:
-        if sum(value is not None for value in (self.last, self.below, self.above)) > 1:
-            raise UsageError(f"the measure of {self.metric} has more than one of last, below and above; use one")
-        if self.last is not None and self.last < 1:
-            raise UsageError(f"last is {self.last} for {self.metric}, wanted a number of rounds from 1 on")
+        if sum(value is not None for value in (self.last, self.below, self.above, self.lost)) > 1:
+            raise UsageError(f"the measure of {self.metric} has more than one of last, below, above and lost; use one")
+        for name, value in (("last", self.last), ("lost", self.lost)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value} for {self.metric}, wanted a number of rounds from 1 on")
 
 
 @dataclass(frozen=True)

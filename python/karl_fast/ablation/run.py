@@ -242,6 +242,7 @@ def _identity(run: Run, digests: dict[Path, str]) -> str:
 def input_files(settings: Online) -> set[Path]:
     """Return the files that a run reads: those with functions, prompts, a recipe, the weights that it starts from."""
     names = [settings.model, settings.environment or "", settings.prompts, settings.eval_prompts, *settings.rewards]
+    names += [settings.token_rewards, settings.labels, settings.baseline]
     functions = {Path(name.rpartition(":")[0]) for name in names if ".py:" in name}
     data = {Path(name) for name in (settings.prompts, settings.eval_prompts) if name and ".py:" not in name}
     recipe = {Path(settings.recipe)} if settings.recipe.endswith(".toml") else set()

@@ -122,8 +122,13 @@ class ReferenceLogits:
 def quantities(
     logits: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None = None
 ) -> Arrays:
-    """Compute quantities of tokens by name: ``logp``, ``entropy``, ``divergence``. [N, V], [N] -> [N]"""
-    values = {"logp": log_probabilities(logits, targets)}
+    """Compute quantities of tokens by name: ``logp``, ``label_logp``, ``entropy``, ``divergence``. [N, V], [N] -> [N]
+
+    With ``label_logp`` the targets have a second column, the labels. [N, 2]
+    """
+    values = {"logp": log_probabilities(logits, targets if targets.ndim == 1 else targets[:, 0])}
+    if "label_logp" in names:
+        values["label_logp"] = log_probabilities(logits, targets[:, 1])
     if "entropy" in names:
         values["entropy"] = entropies(logits)
     if reference is not None:
@@ -146,7 +151,7 @@ def score_tokens(
     Args:
         head: hidden states to logits. [1, N, E] -> [1, N, V]
         hidden: [N, E]
-        targets: [N]
+        targets: [N], or with labels [N, 2]
         rows: hidden states a chunk.
         names: of the quantities, ``logp`` among them.
         reference: for the divergence.
@@ -189,7 +194,10 @@ def _chunk(
     # -d logp_y / dz = exp(z_v - log sum exp z) - [v = y], pulled back through the head alone: one that is linear needs
     # nothing of its way forwards for it.
     p = mx.softmax(logits.astype(mx.float32), axis=-1)
-    excess = {"logp": p.at[mx.arange(targets.size), targets].add(-1.0)}
+    places = mx.arange(targets.shape[0])
+    excess = {"logp": p.at[places, targets if targets.ndim == 1 else targets[:, 0]].add(-1.0)}
+    if "label_logp" in names:
+        excess["label_logp"] = p.at[places, targets[:, 1]].add(-1.0)
     if "entropy" in names:  # -dH / dz = p_v (log p_v + H)
         excess["entropy"] = _weighed(logits, _log_softmax(logits)) + p * values["entropy"][:, None]
     if reference is not None:
@@ -215,6 +223,7 @@ def forward(
     rows: int,
     names: Sequence[str] = ("logp",),
     reference: ReferenceLogits | None = None,
+    labels: mx.array | None = None,
 ) -> Arrays:
     """Compute quantities of chosen tokens, without gradients.
 
@@ -225,18 +234,24 @@ def forward(
         rows: hidden states a chunk.
         names: of the quantities, ``logp`` among them.
         reference: for the divergence.
+        labels: of the chosen tokens, for ``label_logp``. [N]
 
     Returns:
         Each quantity [N] in float32, by name.
     """
-    hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places)
+    hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places, labels)
     return score_tokens(head, hidden, targets, rows, names, reference, slopes=False)[0]
 
 
-def select_targets(states: mx.array, tokens: mx.array, places: mx.array) -> tuple[mx.array, mx.array]:
-    """Return the hidden states in front of chosen tokens, and the tokens. [B, T, E], [B, T + 1], [N] -> [N, E], [N]"""
-    hidden = states.reshape(-1, states.shape[-1])[places]
-    return hidden, tokens[:, 1:].reshape(-1)[places]
+def select_targets(
+    states: mx.array, tokens: mx.array, places: mx.array, labels: mx.array | None = None
+) -> tuple[mx.array, mx.array]:
+    """Return the hidden states in front of chosen tokens, and the tokens. [B, T, E], [B, T + 1], [N] -> [N, E], [N]
+
+    With labels [N], these are the second column of the tokens. [N, 2]
+    """
+    hidden, targets = states.reshape(-1, states.shape[-1])[places], tokens[:, 1:].reshape(-1)[places]
+    return hidden, targets if labels is None else mx.stack([targets, labels], axis=1)
 
 
 @chunkwise()
@@ -249,17 +264,18 @@ def backward(
     rows: int,
     coefficients: Arrays,
     reference: ReferenceLogits | None = None,
+    labels: mx.array | None = None,
 ) -> tuple[Arrays, Any]:
     """Return quantities of tokens, and the gradient of ``sum(coefficient * quantity)`` in the trainable parameters.
 
     Args:
         model: the model with the trainable parameters; its head has none.
-        body, head, tokens, places, rows, reference: as for `forward`.
+        body, head, tokens, places, rows, reference, labels: as for `forward`.
         coefficients: the slope of a loss in each quantity, by its name; read when the gradient is computed. [N]
     """
 
     def weighed() -> tuple[mx.array, Arrays]:
-        hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places)
+        hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places, labels)
         return surrogate_loss(head, hidden, targets, rows, coefficients, reference)
 
     (_, values), gradient = nn.value_and_grad(model, weighed)()
@@ -390,6 +406,7 @@ def _coefficients(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
         "logp": evaluation.coefficients,
         "entropy": evaluation.entropy_coefficients,
         "divergence": evaluation.divergence_coefficients,
+        "label_logp": evaluation.label_logp_coefficients,
     }
     return {name: values for name, values in coefficients.items() if values is not None}
 

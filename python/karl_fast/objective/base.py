@@ -64,6 +64,11 @@ class Objective(ABC):
         return None
 
     @property
+    def reads_labels(self) -> bool:
+        """True if the call needs the log-probability of the right token in the place of each."""
+        return False
+
+    @property
     def learns_log_z(self) -> bool:
         """True if the call needs log Z of each rollout's prompt."""
         return False
@@ -99,6 +104,7 @@ class Objective(ABC):
         log_z: NDArray[Any] | None = None,
         entropy: NDArray[Any] | None = None,
         divergence: NDArray[Any] | None = None,
+        label_logp: NDArray[Any] | None = None,
     ) -> Evaluation:
         """Compute the loss, and its derivative by each log-probability.
 
@@ -111,6 +117,7 @@ class Objective(ABC):
             log_z: of each rollout's prompt, where it is `Learned`. [B]
             entropy: of the policy at each token in nats, where `reads_entropy`. [B, T]
             divergence: from the reference at each token in nats, where `reads_divergence`. [B, T]
+            label_logp: log-probability of the right token in the place of each, where `reads_labels`. [B, T]
 
         Returns:
             Loss, coefficients and statistics.
@@ -122,11 +129,15 @@ class Objective(ABC):
         self._check_input("log_z", "rollout", log_z, self.learns_log_z)
         self._check_input("entropy", "token", entropy, self.reads_entropy)
         self._check_input("divergence", "token", divergence, self.reads_divergence is not None)
+        self._check_input("label_logp", "token", label_logp, self.reads_labels)
         by = float(max(self.count(scored), 1) if denominator is None else denominator)
         evaluation = self._evaluate_columns(logp, scored, by, log_z)
         for name, values in (("entropy", entropy), ("divergence", divergence)):
             if values is not None:
                 evaluation = self._add_term(evaluation, scored, by, name, values)
+        if label_logp is not None:
+            weights = self._label_weights(np.where(scored.mask, logp, 0.0).astype(np.float64), scored)
+            evaluation = self._add_term(evaluation, scored, by, "label_logp", label_logp, weights)
         return evaluation
 
     def statistics(self, logp: NDArray[Any], scored: Scored) -> dict[str, float]:
@@ -163,18 +174,34 @@ class Objective(ABC):
         return Evaluation(**fields | {"coefficients": fields["coefficients"].reshape(shape)})
 
     def _add_term(
-        self, evaluation: Evaluation, scored: Scored, by: float, name: str, values: NDArray[Any]
+        self,
+        evaluation: Evaluation,
+        scored: Scored,
+        by: float,
+        name: str,
+        values: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
     ) -> Evaluation:
-        """Add the term of a further quantity of each token."""
+        """Add the term of a further quantity of each token, times a weight that carries no gradient."""
         factor, aggregate = self._terms()[name]
         tokens = columns(values, scored, name)
+        column = tokens["logp"]
+        if weights is not None:
+            column = (np.where(scored.mask, values, 0) * weights).astype(values.dtype).ravel()
         loss, slopes, mean = _core.objective_linear_term(
-            tokens["logp"], tokens["mask"], tokens["offsets"], factor, aggregate, by
+            column, tokens["mask"], tokens["offsets"], factor, aggregate, by
         )
-        coefficients: Any = {f"{name}_coefficients": slopes.reshape(scored.mask.shape)}
+        slopes = slopes.reshape(scored.mask.shape)
+        coefficients: Any = {
+            f"{name}_coefficients": slopes if weights is None else (slopes * weights).astype(slopes.dtype)
+        }
         return replace(
             evaluation, loss=evaluation.loss + loss, statistics=evaluation.statistics | {name: mean}, **coefficients
         )
+
+    def _label_weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
+        """Return the weight of each right token. [B, T] -> [B, T]"""
+        raise NotImplementedError
 
     def _terms(self) -> dict[str, tuple[float, Aggregate]]:
         """Return the factor and the aggregate of each further quantity of a token that the family can read."""

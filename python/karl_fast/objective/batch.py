@@ -45,6 +45,8 @@ FIELDS = {
     "weights": ("B", np.floating),
     "entropies": ("BT", np.floating),
     "tokens": ("BT", np.int64),
+    "labels": ("BT", np.int64),
+    "baselines": ("B", np.floating),
 }
 """The dimensions and the type of each array: B rollouts, T tokens, U turns of all rollouts, O = B + 1, D any."""
 
@@ -66,7 +68,7 @@ class Batch:
         outcomes: rewards before shaping, by which groups are filtered; the rewards where absent. [B]
         advantages: advantages of a critic, for `Given`. [B] or [B, T]
         token_rewards: reward of each token in addition to that of its rollout, for `Whitened`; alone for
-            `RemainingMean`. [B, T]
+            `RemainingMean` and `TokenCentre`. [B, T]
         truncated: which rollouts were cut at the limit of tokens. bool, [B]
         ages: age of each rollout in steps of the policy. int64, [B]
         turns: the number of each token's turn in its rollout, from 0; negative for none. int64, [B, T]
@@ -77,7 +79,9 @@ class Batch:
         reward_vectors: the rewards of each candidate. [B, D]
         weights: what each row counts, mean 1 over its data set: ``exp(log_weight) * rows``; NaN for not at all. [B]
         entropies: entropy of the behaviour policy at each token in nats, for `EntropyModulated`. [B, T]
-        tokens: the id of each token, for `PrefixTree`. int64, [B, T]
+        tokens: the id of each token, for `PrefixTree` and `SuffixLabels`. int64, [B, T]
+        labels: the id of the token that is right in the place of each, negative where none is known. int64, [B, T]
+        baselines: expected reward of the prompt of each rollout under the policy that drew it. [B]
         seed: of what an axis draws; another one each step.
     """
 
@@ -101,6 +105,8 @@ class Batch:
     entropies: Floats | None = None
     logp_rollout: Floats | None = None
     tokens: NDArray[np.int64] | None = None
+    labels: NDArray[np.int64] | None = None
+    baselines: Floats | None = None
     seed: int = 0
 
     def check(self) -> None:
@@ -175,6 +181,7 @@ class Scored:
         logp_rollout: that of ``logp_old`` in the arithmetic that drew the token, 0 outside the mask. [B, T]
         ages: age of each rollout in steps of the policy, for `FreshDelight`. int64, [B]
         deviations: standard deviation of rewards in the group of each rollout, for `UncertainDelight`. [B]
+        label_places: the part of the weight of each right token that is known before any step. [B, T]
     """
 
     mask: NDArray[np.bool_]
@@ -190,6 +197,7 @@ class Scored:
     logp_rollout: Floats | None = None
     ages: NDArray[np.int64] | None = None
     deviations: Floats | None = None
+    label_places: NDArray[np.float64] | None = None
 
     def rows(self, indices: Any) -> Scored:
         """Return some rows, as a micro-batch.
@@ -290,11 +298,12 @@ class Evaluation:
             ``ratio_std``, ``ratio_max``, ``ratio_min``, over tokens at the level of the recipe, 1 where it has none;
             ``ratio_ess``, the effective share of rollouts by the products of their token ratios; ``kl_old``, the mean
             over tokens of k3 to the behaviour policy; ``clip_low`` and ``clip_high``, the
-            shares of tokens beyond the bounds; ``kl`` (to the reference), ``entropy``, ``divergence``, ``residual`` and
-            ``residual_std`` where the objective has them.
+            shares of tokens beyond the bounds; ``kl`` (to the reference), ``entropy``, ``divergence``, ``label_logp``
+            (times its weight), ``residual`` and ``residual_std`` where the objective has them.
         log_z_coefficients: d loss / d log Z of each rollout, where log Z is learned. float64, [B]
         entropy_coefficients: d loss / d entropy of each token, where the objective reads it. [B, T]
         divergence_coefficients: d loss / d divergence of each token, where the objective reads it. [B, T]
+        label_logp_coefficients: d loss / d log-probability of the right token in the place of each, likewise. [B, T]
     """
 
     loss: float
@@ -303,6 +312,7 @@ class Evaluation:
     log_z_coefficients: NDArray[np.float64] | None = None
     entropy_coefficients: NDArray[Any] | None = None
     divergence_coefficients: NDArray[Any] | None = None
+    label_logp_coefficients: NDArray[Any] | None = None
 
 
 def _check_array(name: str, array: Any, sizes: dict[str, int]) -> None:

@@ -19,6 +19,7 @@ from karl_fast.objective.axes import (
     filter,
     kl,
     kondo_gate,
+    labels,
     likelihood,
     log_z,
     ratio,
@@ -50,6 +51,7 @@ AXES = (
     correction,
     kl,
     entropy,
+    labels,
     aggregate,
     balance,
     log_z,
@@ -69,6 +71,7 @@ POINTS: dict[str, type[Point]] = {
 
 ABSENT = {
     "entropy": {"point": "NoEntropy", "source": "an axis younger than the file"},
+    "labels": {"point": "NoLabels", "source": "an axis younger than the file"},
     "correction": {"point": "NoCorrection", "source": "an axis younger than the file"},
 }
 """Tables of axes that recipes stored by an earlier version do not have."""

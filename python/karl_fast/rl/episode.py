@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rewards import RewardFunctions
     from karl_fast.rl.rollout import FinishedRollouts
+    from karl_fast.rl.task_functions import TaskFunctions
 
     OnTokens = Callable[[int, int], None]
 
@@ -93,12 +94,14 @@ class Collector:
         reward_functions: compute the rewards.
         sampling: settings of the generation.
         make: an environment for each rollout; None for a single turn.
+        task_functions: compute what is known of rollouts besides rewards; None for nothing.
     """
 
     decoder: Decoder
     reward_functions: RewardFunctions
     sampling: Sampling
     make: Callable[[], Environment] | None = None
+    task_functions: TaskFunctions | None = None
 
     @property
     def policy(self) -> Policy:
@@ -145,6 +148,9 @@ class Collector:
         groups, sentences = self.reward_functions(
             [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
         )
+        if self.task_functions is not None:
+            groups, more = self.task_functions(self.policy, groups)
+            sentences = sentences + more
         return [_drop_empty_reward(rollout) for group in groups for rollout in group], failures + sentences
 
     def _group(self, prompt: Prompt, group: int, finished: Mapping[str, Rollout]) -> Iterator[Episode]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.errors import DivergedError
+from karl_fast.errors import DivergedError, UsageError
 from karl_fast.modeling.chunked_logp import objective_gradient, scatter_tokens
 from karl_fast.modeling.optimizer import LOG_Z, MODEL, accumulate
 from karl_fast.objective.axes.advantage import Anchored, Derived
@@ -36,6 +36,7 @@ from karl_fast.objective.batch import Batch
 from karl_fast.objective.families.target_policy import TargetPolicy
 from karl_fast.rl.logprobs import RolloutPass
 from karl_fast.rl.rollout import pack
+from karl_fast.rl.task_functions import NO_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -245,7 +246,11 @@ class PolicyLearner:
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         inputs: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
         result.log_z += np.asarray(inputs.get("log_z", [])).tolist()
-        passes = [RolloutPass(self.forward, tokens[part], mask[part], self._names) for part in parts]
+        labels = prepared.batch.labels if self.objective.reads_labels else None
+        passes = [
+            RolloutPass(self.forward, tokens[part], mask[part], self._names, None if labels is None else labels[part])
+            for part in parts
+        ]
         loss = partial(self._loss, scored, prepared.on_policy, denominator=denominator, **inputs)
         evaluation, columns, gradient = objective_gradient(passes, mask[rows], loss)
         gradients = [(MODEL, gradient)]
@@ -265,7 +270,11 @@ class PolicyLearner:
     @property
     def _names(self) -> tuple[str, ...]:
         """Names of the quantities of each token that the objective reads."""
-        reads = {"entropy": self.objective.reads_entropy, "divergence": self.objective.reads_divergence}
+        reads = {
+            "entropy": self.objective.reads_entropy,
+            "divergence": self.objective.reads_divergence,
+            "label_logp": self.objective.reads_labels,
+        }
         return ("logp", *(name for name, read in reads.items() if read))
 
 
@@ -346,6 +355,8 @@ class Preparer:
         batch = build_batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
         if correction_of(self.objective) != NoCorrection():
             batch = replace(batch, logp_rollout=packed.logp)
+        if self.objective.reads_labels:
+            check_labels(batch, self.forward.vocabulary)
         scored = self.objective.score(batch)
         mask = scored.mask
         objective: Any = self.objective  # each family has a filter
@@ -381,6 +392,17 @@ class Preparer:
         return logp
 
 
+def check_labels(batch: Batch, vocabulary: int) -> None:
+    """Check that labels are tokens of the policy.
+
+    Raises:
+        UsageError: one is not; MLX would gather beyond the end of the logits without an error.
+    """
+    if (largest := int(batch.need("labels").max(initial=NO_LABEL))) >= vocabulary:
+        problem = f"labels gave the token {largest:,}, and the policy has tokens 0 to {vocabulary - 1:,}"
+        raise UsageError(problem, "labels")
+
+
 def check_finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return log-probabilities, after a check that they are finite.
 
@@ -412,11 +434,11 @@ def reads_old_logp(objective: Objective) -> bool:
     if isinstance(objective, TargetPolicy):
         return True
     return any(
-        isinstance(point, Gated | TopGated) or getattr(point, "in_reward", False) for point in _points(objective)
+        isinstance(point, Gated | TopGated) or getattr(point, "in_reward", False) for point in iterate_points(objective)
     )
 
 
-def _points(objective: Objective) -> Iterator[Any]:
+def iterate_points(objective: Objective) -> Iterator[Any]:
     """Yield the points of the axes, and the advantages that others are computed from."""
     for point in objective.axes().values():
         yield point
@@ -458,7 +480,22 @@ def build_batch(
         tokens=packed.tokens[:, 1:].astype(np.int64),
         seed=seed,
         **({"turns": packed.turns} | _join_turns(rollouts) if turns else {}),
+        baselines=np.array([rollout.baseline for rollout in rollouts]),
+        token_rewards=_join_known(rollouts, packed.mask, "token_rewards", np.nan),
+        labels=_join_known(rollouts, packed.mask, "labels", np.int64(NO_LABEL)),
     )
+
+
+def _join_known(rollouts: Sequence[Rollout], mask: NDArray[np.bool_], name: str, nothing: Any) -> NDArray[Any] | None:
+    """Return what a function of the task knows of each token; None where no rollout has it. [B, T]"""
+    rows = [getattr(rollout, name) for rollout in rollouts]
+    if all(row is None for row in rows):
+        return None
+    known = np.full(mask.shape, nothing)
+    known[mask] = np.concatenate(
+        [np.full(rollout.length, nothing) if row is None else row for rollout, row in zip(rollouts, rows, strict=True)]
+    )
+    return known
 
 
 def _join_turns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
@@ -481,4 +518,4 @@ def _join_turns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 def reads_turns(objective: Objective) -> bool:
     """Return whether the objective has credit or a ratio by turn."""
-    return any(isinstance(point, Anchored | EntropyModulated | TurnRatio) for point in _points(objective))
+    return any(isinstance(point, Anchored | EntropyModulated | TurnRatio) for point in iterate_points(objective))

@@ -57,7 +57,6 @@ class Forward:
         self.segment_length = segment_length
         self._compiled = CompiledModel(policy.model, on=compile)
         self._shape = TargetLayout(round_size if compile else int)
-        self._rows: int | None = None
         self.sharing = PrefixSharing(self._obstacle)
 
     def head(self, hidden: mx.array) -> mx.array:
@@ -81,21 +80,27 @@ class Forward:
         names: tuple[str, ...] = ("logp",),
         *,
         reference: bool = False,
+        labels: NDArray[np.int64] | None = None,
     ) -> Callable[[], Columns]:
-        """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]"""
-        if (segments := self._segment_pass(tokens, mask, names)) is not None:
+        """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]
+
+        Labels are the tokens of ``label_logp``, 0 where there is none. [B, T]
+        """
+        if labels is None and (segments := self._segment_pass(tokens, mask, names)) is not None:
             with self.policy.reference() if reference else nullcontext():
                 columns = segments.outputs(keep=False)
             return lambda: columns
         with self.policy.reference() if reference else nullcontext():
-            values = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask))
+            values = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask, labels))
             mx.async_eval(values)
         return lambda: {name: np.array(value)[: np.count_nonzero(mask)] for name, value in values.items()}
 
-    def _values(self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array) -> Arrays:
+    def _values(
+        self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array, *labels: mx.array
+    ) -> Arrays:
         """Compute quantities; each policy has its own trace, because adapters are not an array argument."""
         other = self._reference(tokens, places, names)
-        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other)
+        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other, *labels)
 
     def _reference(self, tokens: mx.array, places: mx.array, names: Iterable[str]) -> chunked.ReferenceLogits | None:
         """Return the reference at the targets, if the divergence from it is wanted."""
@@ -145,39 +150,51 @@ class Forward:
             return str(error)
         return None
 
-    def trace(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...] = ("logp",)) -> Trace:
+    def trace(
+        self,
+        tokens: NDArray[np.int32],
+        mask: NDArray[np.bool_],
+        names: tuple[str, ...] = ("logp",),
+        labels: NDArray[np.int64] | None = None,
+    ) -> Trace:
         """Prepare quantities of tokens, and their gradient in the trainable parameters, joined.
 
         Args:
             tokens: [B, T + 1]
             mask: which targets are computed. [B, T]
-            names: of the quantities: ``logp``, and ``entropy`` or ``divergence`` where they are wanted.
+            names: of the quantities: ``logp``, and ``entropy``, ``divergence`` or ``label_logp`` where they are wanted.
+            labels: tokens of ``label_logp``, 0 where there is none; rollouts with labels pass whole. [B, T]
         """
-        if (segments := self._segment_pass(tokens, mask, names)) is not None:
+        if labels is None and (segments := self._segment_pass(tokens, mask, names)) is not None:
             return _PolicySegments(self, segments)
-        cut = self._shape.cut(tokens, mask)
+        cut = self._shape.cut(tokens, mask, labels)
         return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut), int(mask.sum()))
 
     def training(self) -> AbstractContextManager[None]:
         """Use the code paths of layers of mlx-lm that have a gradient, without dropout, within this context."""
         return training_mode(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext()
 
-    def _gradient(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Arrays]:
+    def _gradient(self, tokens: mx.array, places: mx.array, *more: Any) -> tuple[Arrays, Arrays]:
+        *labels, coefficients = more
         how = self._whole_gradient if self.policy.trained_head else self._chunked_gradient
         with self.training():
-            values, gradient = how(tokens, places, coefficients)
+            values, gradient = how(tokens, places, coefficients, *labels)
         return values, join_leaves(gradient)
 
-    def _chunked_gradient(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
+    def _chunked_gradient(
+        self, tokens: mx.array, places: mx.array, coefficients: Arrays, labels: mx.array | None = None
+    ) -> tuple[Arrays, Any]:
         policy, other = self.policy, self._reference(tokens, places, coefficients)
         shared = (policy.body, self.head, tokens, places, self.chunk_rows())
-        return chunked.backward(policy.model, *shared, coefficients, other)
+        return chunked.backward(policy.model, *shared, coefficients, other, labels)
 
-    def _whole_gradient(self, tokens: mx.array, places: mx.array, coefficients: Arrays) -> tuple[Arrays, Any]:
+    def _whole_gradient(
+        self, tokens: mx.array, places: mx.array, coefficients: Arrays, labels: mx.array | None = None
+    ) -> tuple[Arrays, Any]:
         other = self._reference(tokens, places, coefficients)
 
         def whole() -> tuple[mx.array, Arrays]:
-            hidden, targets = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places)
+            hidden, targets = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places, labels)
             values = chunked.quantities(self.head(hidden[None])[0], targets, list(coefficients), other)
             terms = [(slope * values[name]).sum() for name, slope in coefficients.items()]
             return sum(terms[1:], start=terms[0]), values
@@ -187,10 +204,12 @@ class Forward:
 
     def chunk_rows(self) -> int:
         """Return the hidden states of a chunk, by the size of the vocabulary."""
-        if self._rows is None:
-            probe = self.policy.head(self.policy.body(mx.array([[0]])))
-            self._rows = chunked.chunk_rows(probe.shape[-1])
-        return self._rows
+        return chunked.chunk_rows(self.vocabulary)
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """Number of tokens that the head has logits of."""
+        return int(self.policy.head(self.policy.body(mx.array([[0]]))).shape[-1])
 
 
 @dataclass(frozen=True)
@@ -217,20 +236,22 @@ class RolloutPass:
         tokens: [B, T + 1]
         mask: which targets are computed. [B, T]
         names: of what is computed of them.
+        labels: right tokens in the place of the targets, 0 where there is none; None if they are not read. [B, T]
     """
 
     policy: Forward
     tokens: NDArray[np.int32]
     mask: NDArray[np.bool_]
     names: tuple[str, ...] = ("logp",)
+    labels: NDArray[np.int64] | None = None
 
     def forward(self) -> Columns:
         """Compute the quantities alone. [N]"""
-        return self.policy.flat(self.tokens, self.mask, self.names)()
+        return self.policy.flat(self.tokens, self.mask, self.names, labels=self.labels)()
 
     def trace(self) -> Trace:
         """Prepare the quantities and their gradient."""
-        return self.policy.trace(self.tokens, self.mask, self.names)
+        return self.policy.trace(self.tokens, self.mask, self.names, self.labels)
 
 
 @dataclass(frozen=True)
@@ -243,13 +264,19 @@ class TargetLayout:
 
     size: Callable[[int], int]
 
-    def cut(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, mx.array]:
-        """Return tokens to the last that counts, and places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
+    def cut(
+        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], labels: NDArray[np.int64] | None = None
+    ) -> tuple[mx.array, ...]:
+        """Return tokens to the last that counts, and places of those that do, and their labels, if there are any.
+
+        [B, T + 1], [B, T], [B, T] -> [B, T' + 1], [N], [N]
+        """
         size = min(self.size(max(1, used_width(mask))), mask.shape[1])
         targets = np.flatnonzero(mask[:, :size])
         places = np.zeros(self.size(targets.size), dtype=np.int32)
         places[: targets.size] = targets
-        return mx.array(tokens[:, : size + 1]), mx.array(places)
+        cut = mx.array(tokens[:, : size + 1]), mx.array(places)
+        return cut if labels is None else (*cut, mx.array(labels[:, :size].reshape(-1)[places].astype(np.int32)))
 
 
 def unshared_prompt_remark(micro_batch: int, prompt: int, group_size: int) -> str | None:

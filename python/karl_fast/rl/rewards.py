@@ -71,7 +71,7 @@ class RewardFunctions:
         self._guards = {function.name: Guard(function.name, timeout_seconds) for function in functions}
         own = {function.name: function.weight for function in functions}
         self._weights = own if environment is None else {ENVIRONMENT: environment} | own
-        self._parameters = {function.name: _columns(function.function) for function in functions}
+        self._parameters = {function.name: column_names(function.function) for function in functions}
 
     def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
         """Return the rollouts of groups with their rewards, and a sentence for each failure."""
@@ -120,7 +120,7 @@ class RewardFunctions:
         calls = [
             partial(
                 call_for_rewards,
-                partial(function.function, **_arguments(group, self._parameters[function.name])),
+                partial(function.function, **rollout_arguments(group, self._parameters[function.name])),
                 len(group),
                 (),
             )
@@ -130,7 +130,7 @@ class RewardFunctions:
         return [_values(values, len(group)) for values, group in zip(results, groups, strict=True)]
 
 
-def _arguments(group: Sequence[Rollout], parameters: frozenset[str] | None) -> dict[str, Any]:
+def rollout_arguments(group: Sequence[Rollout], parameters: frozenset[str] | None) -> dict[str, Any]:
     """Return the arguments of a function: copies, because it may change them."""
     arguments: dict[str, Any] = {
         "prompts": [deepcopy(list(rollout.prompt.messages)) for rollout in group],
@@ -184,7 +184,7 @@ def completion(rollout: Rollout) -> Any:
     return rollout.messages[0]["content"] if plain else deepcopy(list(rollout.messages))
 
 
-def _columns(function: Callable[..., Any]) -> frozenset[str] | None:
+def column_names(function: Callable[..., Any]) -> frozenset[str] | None:
     """Return the names that a function takes; None for any."""
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -6,8 +6,9 @@ them:
 ```text
 {"id", "group", "reward", "messages", "domain"?,            what every command reads
  "prompt_id", "round", "version", "outcome", "components", "missing", "finish", "learned",
- "states", "turn_rewards",
- "tokens": {"v": 1, "ids", "logp", "spans"}}                base64 of little-endian int32 and float32
+ "states", "turn_rewards", "baseline"?,
+ "tokens": {"v": 1, "ids", "logp", "spans",                 base64 of little-endian int32 and float32
+            "rewards"?, "labels"?}}                         and float64, where the run has functions of tokens
 ```
 
 ``ids`` are all tokens; ``spans`` are start and end of each turn of the policy, and ``logp`` is of those tokens alone.
@@ -49,7 +50,7 @@ ROLLOUTS_FILE = "rollouts.jsonl"
 
 FINISHED_FILE = "finished.jsonl"
 
-INTEGERS, FLOATS = "<i4", "<f4"
+INTEGERS, FLOATS, DOUBLES = "<i4", "<f4", "<f8"
 
 ENCODING = ("utf-8", "backslashreplace")
 """Half a surrogate pair, which a custom policy may generate, is written as its JSON escape."""
@@ -99,6 +100,9 @@ class Rollout:
         outcome: the reward before shaping, or the component that is the outcome.
         components: each reward by name, unweighted; absent if its function gave none.
         missing: reason why the reward is missing.
+        token_rewards: reward of each of its own tokens, NaN for none; None where the run has no such function. [length]
+        labels: the token that is right in the place of each of its own, negative for none; likewise. int64, [length]
+        baseline: the expected reward of its prompt under the policy that drew it; NaN likewise.
     """
 
     id: str
@@ -117,6 +121,9 @@ class Rollout:
     outcome: float = float("nan")
     components: Mapping[str, float] = field(default_factory=dict)
     missing: str | None = None
+    token_rewards: NDArray[np.float64] | None = None
+    labels: NDArray[np.int64] | None = None
+    baseline: float = float("nan")
 
     def own(self, column: NDArray[Any]) -> NDArray[Any]:
         """Select the entries of a column for the policy's own tokens, turn after turn. [n] -> [length]"""
@@ -236,6 +243,8 @@ def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> Roll
         "states": rollout.states,
         "turn_rewards": rollout.turn_rewards,
     }
+    if not math.isnan(rollout.baseline):
+        record["baseline"] = rollout.baseline
     before = (  # own fields need no encoder, which would take most of the time of a short rollout
         f'{{"id": "{rollout.id}", "group": "{rollout.group}", "reward": {_number(rollout.reward)}, '
         f'"round": {round}, "version": {rollout.version}, "outcome": {_number(rollout.outcome)}, '
@@ -245,10 +254,12 @@ def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> Roll
     between = f', {TEXT.encode(record)[1:-1]}, "tokens": {{"v": 1, "ids": "{ids}", "logp": "'
     domain = rollout.prompt.columns.get("domain")
     domain_field = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
-    entropies = f', "entropy": "{_encode_array(rollout.entropy, FLOATS)}"' if entropy else ""
-    return RolloutLine(
-        before, between, f'", "spans": {[list(span) for span in rollout.spans]}{entropies}}}{domain_field}}}'
-    )
+    more = f', "entropy": "{_encode_array(rollout.entropy, FLOATS)}"' if entropy else ""
+    if rollout.token_rewards is not None:
+        more += f', "rewards": "{_encode_array(rollout.token_rewards, DOUBLES)}"'
+    if rollout.labels is not None:
+        more += f', "labels": "{_encode_array(rollout.labels, INTEGERS)}"'
+    return RolloutLine(before, between, f'", "spans": {[list(span) for span in rollout.spans]}{more}}}{domain_field}}}')
 
 
 def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
@@ -273,6 +284,7 @@ def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
             outcome=_number_or_nan(line["outcome"]),
             components=line["components"],
             missing=line["missing"],
+            baseline=_number_or_nan(line.get("baseline")),
             **_columns(line["tokens"]),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -285,7 +297,13 @@ def _columns(tokens_field: dict[str, Any]) -> dict[str, Any]:
     if (own := sum(end - start for start, end in spans)) != len(logp):
         raise ValueError(f"{len(logp)} log-probabilities of {own} tokens")
     entropy = _decode_array(tokens_field["entropy"], FLOATS) if "entropy" in tokens_field else np.zeros_like(logp)
-    return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": entropy}
+    columns: dict[str, Any] = {"tokens": tokens, "spans": spans, "logp": logp, "entropy": entropy}
+    for name, key, kind, dtype in (("token_rewards", "rewards", DOUBLES, "f8"), ("labels", "labels", INTEGERS, "i8")):
+        if key in tokens_field:
+            columns[name] = _decode_array(tokens_field[key], kind).astype(dtype)
+            if len(columns[name]) != len(logp):
+                raise ValueError(f"{len(columns[name])} {name} of {len(logp)} tokens")
+    return columns
 
 
 def _check_spans(pairs: Any, length: int) -> tuple[tuple[int, int], ...]:

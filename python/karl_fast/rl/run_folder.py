@@ -208,7 +208,8 @@ def adapter_weights(adapter: str) -> Path:
 
 def hash_inputs(settings: Online) -> dict[str, str]:
     """Return the SHA-256 of the prompts, of the adapter to start from, and of each file with a function."""
-    names = [settings.model, settings.environment or "", *settings.rewards, settings.prompts]
+    functions = (settings.token_rewards, settings.labels, settings.baseline)
+    names = [settings.model, settings.environment or "", *settings.rewards, settings.prompts, *functions]
     files = [] if ".py:" in settings.prompts else [settings.prompts]
     files += [place.rpartition(":")[0] for place in names if ".py:" in place]
     files += [str(adapter_weights(settings.adapter))] if settings.adapter else []

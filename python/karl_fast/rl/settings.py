@@ -176,6 +176,24 @@ class Online:
         "Component (name of a function, or environment) that filters, --draws and the curriculum use; the others only "
         "shape the reward. [default: the whole reward]",
     )
+    token_rewards: str = setting(
+        "",
+        REWARDS,
+        "Function that rewards each token, file.py:function, for recipes that read such rewards: for each completion a "
+        "list with a number or None for each of its tokens.",
+    )
+    labels: str = setting(
+        "",
+        REWARDS,
+        "Function that knows the right token in the place of each, for recipes that learn from them: for each "
+        "completion a list with the id of a token or None.",
+    )
+    baseline: str = setting(
+        "",
+        REWARDS,
+        "Function of the policy and a prompt that returns the mean reward, for recipes whose advantage is the reward "
+        "less that mean.",
+    )
     recipe: str = setting("grpo", RUN, "Objective: a name, or a TOML file with a table for each axis.")
     rounds: int = setting(100, RUN, "Number of rounds.", bounds=FROM_ONE)
     prompts_per_round: int = setting(4, ROLLOUTS, "Groups a round.", bounds=FROM_ONE)
@@ -327,7 +345,10 @@ def list_settings(settings: Online) -> dict[str, Any]:
     return values
 
 
-PATHS = ("model", "prompts", "eval_prompts", "out", "adapter", "environment", "recipe")
+FUNCTIONS = ("token_rewards", "labels", "baseline")
+"""Settings that name a function of a file."""
+
+PATHS = ("model", "prompts", "eval_prompts", "out", "adapter", "environment", "recipe", *FUNCTIONS)
 """Settings that may name a file, relative to the folder of the configuration."""
 
 TABLES = ("alarms", "replay")

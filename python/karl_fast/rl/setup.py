@@ -26,7 +26,7 @@ from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
 from karl_fast.objective import PolicyGradient, WeightedLikelihood
-from karl_fast.objective.axes.advantage import Given, Raw, RemainingMean
+from karl_fast.objective.axes.advantage import ExpectedBaseline, Given, Raw, RemainingMean, TokenCentre, Whitened
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
 from karl_fast.objective.axes.clip import Delight
 from karl_fast.objective.axes.correction import (
@@ -37,6 +37,7 @@ from karl_fast.objective.axes.correction import (
     TokenMask,
     TokenTruncate,
 )
+from karl_fast.objective.axes.labels import GatedLabels, SuffixLabels
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.reward.functions import Function
 from karl_fast.reward.karl import overrides
@@ -46,7 +47,7 @@ from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
 from karl_fast.rl.generate import Decoder
 from karl_fast.rl.held_out import HeldOut
 from karl_fast.rl.language_model import LanguageModel, Snapshot
-from karl_fast.rl.learner import Passes, PolicyLearner
+from karl_fast.rl.learner import Passes, PolicyLearner, iterate_points
 from karl_fast.rl.log_z import Partition, learns_log_z
 from karl_fast.rl.logprobs import Forward, unshared_prompt_remark
 from karl_fast.rl.metrics import AlarmMonitor
@@ -68,7 +69,8 @@ from karl_fast.rl.run_folder import (
     remove_run,
     save_progress,
 )
-from karl_fast.rl.settings import Online, load_recipe, read_prompts
+from karl_fast.rl.settings import FUNCTIONS, Online, load_recipe, read_prompts
+from karl_fast.rl.task_functions import TaskFunctions
 from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:
@@ -238,6 +240,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     began, recipe, prompts = working_folder(), build_recipe(settings), read_prompts(settings.prompts)
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
     make, reward_functions = build_environment(settings, began), build_reward_functions(settings, began)
+    task_functions = build_task_functions(settings, began)
     with return_to(began):  # paths are relative to it, even if a user's file has changed the working directory
         check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = load_policy(settings)
@@ -257,9 +260,12 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         uncorrected_remark(settings, recipe, policy),
     ]
     settings, need = _plan_memory(settings, recipe, policy, config, sizes)
+    if settings.labels and (settings.training.segment_tokens or sizes.tokens) < sizes.tokens:
+        problem = f"rollouts of {sizes.tokens:,} tokens pass in segments of {settings.training.segment_tokens:,}"
+        raise UsageError(f"{problem}, and those with labels have to pass whole", "segment_length", "labels")
     objective = correct_objective(settings, recipe, policy)
     decoder, sampling = build_decoder(settings, policy, training_prompts.prompts), build_sampling(settings)
-    collector = Collector(decoder, reward_functions, sampling, make)
+    collector = Collector(decoder, reward_functions, sampling, make, task_functions)
     with return_to(began):
         identity, seen_before = run_identity(settings, recipe), read_seen_hashes(settings)
     learner = build_learner(settings, recipe, policy, objective)
@@ -362,6 +368,7 @@ def build_recipe(settings: Online) -> Recipe:
     recipe = load_recipe(settings.recipe)
     for why, hint in _unavailable_inputs(recipe.objective):
         raise UsageError(f"{recipe.name} {why}", "recipe", hint=hint)
+    _check_task_functions(settings, recipe)
     if settings.group_size == 1 and any(point.of_groups for point in recipe.objective.axes().values()):
         why = f"group_size is 1, and {recipe.name} compares the rollouts of a group"
         raise UsageError(
@@ -381,17 +388,44 @@ def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
             "reinforce-plus-plus has the same ratio, clip and mean, and advantages of rewards alone; grpo those of a "
             "group",
         )
-    if RemainingMean in kinds:
-        yield (
-            "takes a reward of each token; here a rollout has one reward",
-            "tempo has an advantage of each token, from the rewards of the rollouts of the group",
-        )
     if SetScore in kinds:
         yield (
             "learns from rollouts that are sets of candidates with a vector of rewards each; here a rollout is one "
             "candidate, with one reward",
             "grpo learns from the weighted sum of several rewards",
         )
+
+
+READ_BY = {
+    "token_rewards": (RemainingMean, TokenCentre, Whitened),
+    "labels": (GatedLabels, SuffixLabels),
+    "baseline": (ExpectedBaseline,),
+}
+"""Points that read what a function of the task knows."""
+
+
+def _check_task_functions(settings: Online, recipe: Recipe) -> None:
+    """Raise where a recipe misses a function of the task, or has no use for one.
+
+    Raises:
+        UsageError: either.
+    """
+    points = list(iterate_points(recipe.objective))
+    for name, kinds in READ_BY.items():
+        readers = [point for point in points if isinstance(point, kinds)]
+        needed = [point for point in readers if not isinstance(point, Whitened)]
+        if needed and not getattr(settings, name):
+            problem = f"{recipe.name} has the point {type(needed[0]).__name__}, and {name} names no function for it"
+            raise UsageError(problem, name, "recipe", hint="docs/guides/rl.md says what such a function returns")
+        if getattr(settings, name) and not readers:
+            raise UsageError(f"{name} names a function, and {recipe.name} has no use for it", name, "recipe")
+
+
+def build_task_functions(settings: Online, began: Path) -> TaskFunctions | None:
+    """Return the functions of the task besides its rewards; None where there are none."""
+    with return_to(began):
+        functions = {name: load_function(place) for name in FUNCTIONS if (place := getattr(settings, name))}
+    return TaskFunctions(functions, settings.timeout_seconds) if functions else None
 
 
 def build_environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
@@ -655,7 +689,12 @@ def build_held_out(settings: Online, collector: Collector, prompts: list[Prompt]
     """Return the evaluation of held-out prompts by the policy of a run."""
     temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
     attempts = replace(collector.sampling, group_size=settings.eval_attempts)
-    own = replace(collector, decoder=Decoder(collector.policy, temperature, entropy=False), sampling=attempts)
+    own = replace(
+        collector,
+        decoder=Decoder(collector.policy, temperature, entropy=False),
+        sampling=attempts,
+        task_functions=None,  # nothing is learned from an attempt
+    )
     prompt_text = json.dumps(
         [[prompt.messages, dict(prompt.columns)] for prompt in prompts], default=str, sort_keys=True
     )

@@ -10,6 +10,7 @@ from scipy import stats
 
 from karl_fast.ablation import Interval, Measure, Prediction, interval, judge
 from karl_fast.ablation.analysis import count_seeds, evaluate_measure
+from karl_fast.errors import UsageError
 from karl_fast.train.evaluation import student
 
 LINES = [{"outcome": value, "entropy": 2.0 - value} for value in (0.1, 0.5, 0.3, 0.9)]
@@ -31,6 +32,17 @@ LINES = [{"outcome": value, "entropy": 2.0 - value} for value in (0.1, 0.5, 0.3,
 def test_measures_of_a_run(measure: Measure, value: float) -> None:
     found = evaluate_measure(measure, LINES, [{"reward": 0.2}, {"reward": 0.7}])
     assert found == pytest.approx(value, nan_ok=True)
+
+
+def test_loss_since_the_best_is_of_stretches() -> None:
+    rewards = [0.0, 0.5, 0.9, 0.7, 0.1, 0.3]
+    lines = [{"outcome": value} for value in rewards]
+    assert evaluate_measure(Measure("outcome", lost=2), lines) == pytest.approx(0.8 - 0.2)
+    assert evaluate_measure(Measure("outcome", lost=1), lines) == pytest.approx(0.9 - 0.3)
+    assert evaluate_measure(Measure("outcome", lost=2), lines[:3]) == pytest.approx(0.0)
+    assert evaluate_measure(Measure("outcome", lost=9), lines) == pytest.approx(0.0)
+    with pytest.raises(UsageError, match=r"^lost is 0 for outcome, wanted a number of rounds from 1 on"):
+        Measure("outcome", lost=0)
 
 
 def test_stopped_run_has_not_reached_a_level() -> None:

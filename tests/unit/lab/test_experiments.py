@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karl_fast.ablation import load
+from karl_fast.objective import recipe
 from karl_fast.objective.toml import to_toml
 from karl_fast.rl import rl
 from tests.unit.lab.conftest import LAB
@@ -30,9 +31,9 @@ def test_every_arm_makes_a_round(file: Path, tmp_path: Path) -> None:
         if arm.settings.environment and "or_debug" in arm.settings.environment:
             pytest.importorskip("highspy", reason="highspy is not installed: pip install '.[lab]'")
         out = tmp_path / str(number)
-        recipe = tmp_path / f"{number}.toml"
-        recipe.write_text(to_toml(arm.recipe), encoding="utf-8")
-        rl(replace(arm.settings, out=str(out), recipe=str(recipe)))
+        file_of_recipe = tmp_path / f"{number}.toml"
+        file_of_recipe.write_text(to_toml(arm.recipe), encoding="utf-8")
+        rl(replace(arm.settings, out=str(out), recipe=str(file_of_recipe)))
         (line,) = map(json.loads, (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
         metrics = {measure.metric for measure in experiment.measures.values()}
         assert {name for name in metrics if not name.startswith("held_out.")} <= line.keys()
@@ -42,4 +43,8 @@ def test_every_arm_makes_a_round(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_experiments_have_five_seeds(file: Path) -> None:
-    assert load(file).seeds == (0, 1, 2, 3, 4)
+    assert len(load(file).seeds) == 5
+
+
+def test_reward_balance_is_the_arm_that_kept_most_answers() -> None:
+    assert load(LAB / "modes.toml").arms["balance of the reward"].recipe.objective == recipe("reward-balance").objective

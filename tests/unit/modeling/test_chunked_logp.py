@@ -219,6 +219,32 @@ def test_entropy_and_divergence_equal_all_logits_at_once(names: tuple[str, ...],
     close(gradient, dict(tree_flatten(gradients)))
 
 
+def test_right_tokens_equal_all_logits_at_once() -> None:
+    model, batch = adapted(built()), pad_rows(examples(4))
+    scorer, random = Scorer(model), np.random.default_rng(3)
+    names = ("logp", "label_logp")
+    slopes = {name: mx.array(random.normal(size=batch.places.size).astype(np.float32)) for name in names}
+    labels = mx.array(random.integers(0, scorer.vocabulary, size=batch.places.size).astype(np.int32))
+    inputs, targets = batch.tokens[:, :-1], batch.tokens[:, 1:].reshape(-1)[batch.places]
+
+    def plain() -> tuple[mx.array, dict[str, mx.array]]:
+        log_p = nn.log_softmax(model(inputs).reshape(-1, scorer.vocabulary)[batch.places])
+        values = {
+            name: mx.take_along_axis(log_p, each[:, None], -1)[:, 0]
+            for name, each in zip(names, (targets, labels), strict=True)
+        }
+        return sum((slopes[name] * values[name]).sum() for name in names), values
+
+    shared = (scorer.body, scorer.head, batch.tokens, batch.places, 7)
+    values, gradient = chunked_logp.backward(model, *shared, slopes, None, labels)
+    alone = chunked_logp.forward(*shared, names, None, labels)
+    (_, wanted), gradients = nn.value_and_grad(model, plain)()
+    for name in names:
+        np.testing.assert_allclose(np.array(values[name]), np.array(wanted[name]), atol=1e-5)
+        np.testing.assert_allclose(np.array(alone[name]), np.array(wanted[name]), atol=1e-5)
+    close(gradient, dict(tree_flatten(gradients)))
+
+
 def test_impossible_token_leaves_entropy_and_divergence_finite() -> None:
     logits = mx.array([[0.0, -np.inf, 1.0], [2.0, -np.inf, -np.inf]])
     kept = np.array([1.0, np.e]) / (1 + np.e)

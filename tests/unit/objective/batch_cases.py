@@ -50,6 +50,7 @@ ROLLOUT = logps(11, 0.9, OLD)
 """That of OLD in the arithmetic of generation, far enough that every bound of a correction is crossed."""
 
 ENTROPY = np.random.default_rng(9).uniform(0.1, 2, size=MASK.shape)
+LABEL_LOGP = -np.random.default_rng(15).uniform(0, 3, size=MASK.shape)
 DIVERGENCE = np.random.default_rng(10).uniform(0, 1, size=MASK.shape)
 
 BATCH = Batch(
@@ -73,6 +74,8 @@ BATCH = Batch(
     weights=np.random.default_rng(7).uniform(0.2, 2, size=16),
     entropies=np.random.default_rng(8).uniform(0.1, 2, size=MASK.shape),
     tokens=np.random.default_rng(12).integers(0, 2, size=MASK.shape),
+    labels=np.random.default_rng(13).integers(-1, 2, size=MASK.shape),
+    baselines=np.random.default_rng(14).uniform(size=16),
     seed=3,
 )
 
@@ -83,6 +86,7 @@ def extra(objective: Objective, rows: Any = slice(None)) -> dict[str, Any]:
         "log_z": (LOG_Z, objective.learns_log_z),
         "entropy": (ENTROPY, objective.reads_entropy),
         "divergence": (DIVERGENCE, objective.reads_divergence is not None),
+        "label_logp": (LABEL_LOGP, objective.reads_labels),
     }
     return {name: values[rows] for name, (values, wanted) in read.items() if wanted}
 

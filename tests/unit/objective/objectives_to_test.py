@@ -17,12 +17,14 @@ from karl_fast.objective.axes.advantage import (
     Anchored,
     Centre,
     Damped,
+    ExpectedBaseline,
     Given,
     LeaveOneOut,
     MeanScaled,
     PrefixTree,
     Raw,
     RemainingMean,
+    TokenCentre,
     Whitened,
     ZScore,
 )
@@ -86,6 +88,7 @@ from karl_fast.objective.axes.filter import (
 )
 from karl_fast.objective.axes.kl import K2, K3, DriftPenalty, ForwardKL, K1InReward, K1PerToken, NoKL, ReverseKL
 from karl_fast.objective.axes.kondo_gate import Gated, TopGated
+from karl_fast.objective.axes.labels import GatedLabels, NoLabels, SuffixLabels
 from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     Exponential,
@@ -133,6 +136,8 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         EntropyModulated(Centre()),
         Damped(Centre(), 0.7),
         RemainingMean(),
+        TokenCentre(),
+        ExpectedBaseline(),
         PrefixTree(),
     ],
     (PolicyGradient, "ratio"): [TokenRatio(), TurnRatio(), SequenceRatio(), SequenceProduct(), SequenceTokenRatio()],
@@ -170,6 +175,7 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         RolloutAnchor(),
     ],
     (PolicyGradient, "entropy"): [NoEntropy(), EntropyBonus(0.01)],
+    (PolicyGradient, "labels"): [NoLabels(), GatedLabels(0.5), SuffixLabels(0.5)],
     (PolicyGradient, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
     (TrajectoryBalance, "filter"): [KeepAll(), DropTruncated()],
     (TrajectoryBalance, "reward"): [Raw(), Centre(), ZScore(1), Gated(Centre(), 0.4)],

@@ -69,7 +69,7 @@ def test_on_policy_levels_sum_to_reinforce(ratio: Any) -> None:
 
 def short(tokens: int) -> Batch:
     """Every rollout of one length."""
-    two = ("logp_old", "logp_ref", "logp_rollout", "token_rewards", "entropies", "tokens")
+    two = ("logp_old", "logp_ref", "logp_rollout", "token_rewards", "entropies", "tokens", "labels")
     columns = {name: getattr(BATCH, name)[:, :tokens] for name in two}
     mask = np.ones((len(NEW), tokens), dtype=np.bool_)
     return replace(BATCH, mask=mask, turns=np.zeros(mask.shape, dtype=np.int64), **columns)
@@ -191,7 +191,8 @@ RESTING = [
     if isinstance(held.objective, PolicyGradient)
     and not isinstance(held.objective.advantage, Given | Raw)
     and held.objective.kl == NoKL()
-    and name not in ("VPO", "DG_TOKEN", "R2VPO")  # other rewards, and another force
+    and name not in ("VPO", "DG_TOKEN", "SELF_DISTILL_DG", "R2VPO")  # other rewards, and another force
+    and name not in ("SCOPE_LITE", "DG_EXPECTED")  # right tokens, and another baseline
 ]
 
 

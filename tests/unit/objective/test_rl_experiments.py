@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.errors import ArgumentError, IncoherentObjectiveError
+from karl_fast.errors import ArgumentError, IncoherentObjectiveError, UsageError
 from karl_fast.objective import Batch, PolicyGradient, recipe
 from karl_fast.objective.axes.advantage import Given, PrefixTree, RemainingMean
 from karl_fast.objective.axes.clip import (
@@ -23,6 +23,7 @@ from karl_fast.objective.axes.clip import (
 from karl_fast.objective.axes.correction import TokenTruncate
 from karl_fast.objective.axes.filter import MaxDeviation
 from karl_fast.objective.axes.kl import NoKL
+from karl_fast.objective.axes.labels import GatedLabels
 from karl_fast.objective.axes.ratio import TokenRatio
 from tests.unit.objective.batch_cases import differs, loss_of
 
@@ -50,7 +51,10 @@ BATCH = Batch(
     tokens=DRAW.integers(0, 2, size=OLD.shape),
     token_rewards=DRAW.integers(0, 2, size=OLD.shape).astype(np.float64),
     truncated=np.arange(ROWS) % 2 == 0,
+    labels=np.random.default_rng(5).integers(-1, 2, size=OLD.shape),
+    baselines=np.random.default_rng(6).uniform(size=ROWS),
 )
+LABEL_LOGP = -np.random.default_rng(7).exponential(size=OLD.shape)
 
 
 def group(row: int) -> list[int]:
@@ -123,6 +127,10 @@ WEIGHTED: dict[str, tuple[str, Callable[[int, int], float]]] = {
     ),
     "log-growth": ("dg", lambda row, token: centred(row) * (math.exp(-NEW[row, token]) if centred(row) > 0 else 1.0)),
     "dg-token": ("dg", lambda row, token: remaining(row, token) * gate(remaining(row, token), row, token)),
+    "dg-expected": (
+        "dg",
+        lambda row, token: (less := float(REWARDS[row] - BATCH.baselines[row])) * gate(less, row, token),  # type: ignore[index]
+    ),
     "tempo": ("pg", lambda row, token: tempo(row, token) * min(ratio(row, token), 10.0)),
 }
 """A neighbour, and what the log-probability of a token is multiplied by: all are detached, and means over tokens."""
@@ -204,6 +212,85 @@ def test_dapo_lite_keeps_what_was_cut() -> None:
     np.testing.assert_allclose(gradient * ROWS * WIDTH, wanted, rtol=1e-6, atol=1e-9)
     assert np.abs(gradient[BATCH.truncated]).max() > 0
     assert np.all(loss_of(recipe("dapo").objective, BATCH, NEW)[1][BATCH.truncated] == 0)
+
+
+def right_now(row: int, token: int) -> float:
+    """The reward of a token, less the mean of the group there."""
+    rewards: Any = BATCH.token_rewards
+    return float(rewards[row, token] - sum(rewards[other, token] for other in group(row)) / SIZE)
+
+
+def known(row: int, token: int) -> bool:
+    return bool(BATCH.labels[row, token] >= 0)  # type: ignore[index]
+
+
+def wrong(row: int, token: int) -> bool:
+    return known(row, token) and bool(BATCH.labels[row, token] != BATCH.tokens[row, token])  # type: ignore[index]
+
+
+def with_labels(objective: Any) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """The loss, and its gradient by the log-probabilities of own and right tokens."""
+    found = objective(NEW, objective.score(BATCH), label_logp=LABEL_LOGP)
+    return found.loss, found.coefficients, found.label_logp_coefficients
+
+
+def test_self_distill_dg_gates_right_tokens() -> None:
+    places = [(row, token) for row in range(ROWS) for token in range(WIDTH)]
+    gates = {place: gate(right_now(*place), *place) for place in places}
+    loss, own, right = with_labels(recipe("self-distill-dg").objective)
+    wanted = np.zeros((2, ROWS, WIDTH))
+    for place in places:
+        wanted[0][place] = -right_now(*place) * gates[place] / len(places)
+        wanted[1][place] = -0.5 * gates[place] * known(*place) / len(places)
+    np.testing.assert_allclose([own, right], wanted, rtol=1e-9, atol=1e-12)
+    assert loss == pytest.approx((wanted[0] * NEW).sum() + (wanted[1] * LABEL_LOGP).sum(), rel=1e-9)
+    for neighbour in ("dg-token", "scope-lite"):
+        objective: Any = recipe(neighbour).objective
+        other = with_labels(objective) if objective.reads_labels else loss_of(objective, BATCH, NEW)
+        assert np.abs(other[1] - own).max() > 1e-3
+
+
+def test_scope_lite_learns_right_tokens_from_the_first_wrong_one_on() -> None:
+    suffix = [
+        (row, token)
+        for row in range(ROWS)
+        for token in range(WIDTH)
+        if known(row, token) and any(wrong(row, before) for before in range(token + 1))
+    ]
+    assert 0 < len(suffix) < np.count_nonzero(BATCH.need("labels") >= 0)
+    loss, own, right = with_labels(recipe("scope-lite").objective)
+    wanted = np.zeros((ROWS, WIDTH))
+    for place in suffix:
+        wanted[place] = -0.5 / len(suffix)
+    np.testing.assert_allclose(right, wanted, rtol=1e-9, atol=1e-12)
+    plain = loss_of(recipe("dg").objective, BATCH, NEW)
+    np.testing.assert_allclose(own, plain[1], rtol=1e-12)
+    assert loss == pytest.approx(plain[0] + (wanted * LABEL_LOGP).sum(), rel=1e-9)
+    gated: Any = replace(recipe("scope-lite").objective, labels=GatedLabels(0.5))  # type: ignore[type-var]
+    assert np.abs(with_labels(gated)[2] - right).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["self-distill-dg", "scope-lite"])
+def test_micro_batches_of_right_tokens_add_up(name: str) -> None:
+    objective = recipe(name).objective
+    scored = objective.score(BATCH)
+    whole = objective(NEW, scored, label_logp=LABEL_LOGP)
+    by = objective.denominator(scored)
+    parts = [
+        objective(NEW[rows], scored.rows(rows), denominator=by, label_logp=LABEL_LOGP[rows])
+        for rows in (slice(0, 5), slice(5, ROWS))
+    ]
+    assert sum(part.loss for part in parts) == pytest.approx(whole.loss, rel=1e-12)
+    slopes = np.concatenate([part.label_logp_coefficients for part in parts])
+    np.testing.assert_allclose(slopes, whole.label_logp_coefficients, rtol=1e-12)
+
+
+def test_right_tokens_are_asked_for_where_they_are_read() -> None:
+    scored = recipe("scope-lite").objective.score(BATCH)
+    with pytest.raises(UsageError, match=r"SuffixLabels\(coef=0.5\) needs label_logp of each token"):
+        recipe("scope-lite").objective(NEW, scored)
+    with pytest.raises(UsageError, match="has no use for label_logp"):
+        recipe("dg").objective(NEW, recipe("dg").objective.score(BATCH), label_logp=LABEL_LOGP)
 
 
 KEEP = np.ones(4, dtype=np.bool_)

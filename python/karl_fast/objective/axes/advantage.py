@@ -27,12 +27,14 @@ __all__ = [
     "Anchored",
     "Centre",
     "Damped",
+    "ExpectedBaseline",
     "Given",
     "LeaveOneOut",
     "MeanScaled",
     "PrefixTree",
     "Raw",
     "RemainingMean",
+    "TokenCentre",
     "Whitened",
     "ZScore",
 ]
@@ -135,6 +137,18 @@ class Raw(Advantage):
 
 
 @dataclass(frozen=True)
+class ExpectedBaseline(Advantage):
+    """``r`` less the expected reward of the prompt under the policy that drew (``Batch.baselines``).
+
+    Reference: rl-experiments, ``_pg_core`` with ``actor_expected_reward``.
+    """
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Subtract the expected rewards; a rollout without one does not count."""
+        return np.asarray(kept_rewards(batch, keep) - batch.need("baselines"))
+
+
+@dataclass(frozen=True)
 class Centre(OfGroups, Advantage):
     """``r - mean`` of the group.
 
@@ -222,7 +236,8 @@ class Whitened(OfEachToken):
     R_t = r_t + gamma R_{t+1},    A = (R - mean) / sqrt(var + eps)
     ```
 
-    The reward of a rollout is added to its last token, in addition to ``Batch.token_rewards``; ``ddof`` is 0 or 1.
+    The reward of a rollout is added to its last token, in addition to ``Batch.token_rewards``, of which NaN is none;
+    ``ddof`` is 0 or 1.
     Reference: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262).
     """
 
@@ -284,18 +299,8 @@ class Anchored(OfEachToken):
         return np.where(present, advantages[place] if advantages.size else np.nan, np.nan)
 
 
-@dataclass(frozen=True)
-class RemainingMean(OfGroups, Advantage):
-    """The mean reward of the tokens from t on, less that of the rollouts of its group at the same place (DGToken).
-
-    ```text
-    R_t = mean of r_s over the tokens s >= t with a reward,    A_t = R_t - mean_group R_t
-    ```
-
-    r is ``Batch.token_rewards``, such as 1 for a right token and 0 for a wrong one, NaN for a token without a reward.
-    A token that none with a reward follows has the advantage 0.
-    Reference: rl-experiments, ``DGTokenCreditLoss``, whose baseline is ``sum_a pi(a)^2``.
-    """
+class OfPlaces(OfGroups, Advantage):
+    """A number of each token from ``Batch.token_rewards``, less that of the rollouts of its group at the same place."""
 
     @property
     def per_token(self) -> bool:
@@ -312,21 +317,62 @@ class RemainingMean(OfGroups, Advantage):
         """True."""
         return True
 
+    @abstractmethod
+    def returns(
+        self, rewards: NDArray[np.float64], has_reward: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the number of each token, and which have one; rewards are 0 where there is none. [B, T]"""
+
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Compute the advantage of each token; the reward of a rollout matters only where it is missing."""
         if batch.rewards is not None:
             keep = keep & ~np.isnan(batch.rewards)
         rewards = batch.need("token_rewards").astype(np.float64)
         has_reward = batch.mask & keep[:, None] & ~np.isnan(np.where(batch.mask, rewards, np.nan))
-        counts = _from_each_on(has_reward.astype(np.float64))
-        returns = _from_each_on(np.where(has_reward, rewards, 0.0)) / np.maximum(counts, 1)
-        present = batch.mask & (counts > 0)
+        returns, present = self.returns(np.where(has_reward, rewards, 0.0), has_reward)
+        present = present & batch.mask
         groups = _group_numbers(batch.need("group_ids"))
         sums, sizes = np.zeros((2, int(groups.max(initial=0)) + 1, batch.mask.shape[1]))
         np.add.at(sums, groups, np.where(present, returns, 0.0))
         np.add.at(sizes, groups, present)
         advantages = np.where(present, returns - (sums / np.maximum(sizes, 1))[groups], 0.0)
         return np.where(keep[:, None], advantages, np.nan)
+
+
+@dataclass(frozen=True)
+class TokenCentre(OfPlaces):
+    """The reward of the token, less the mean of the rollouts of its group at the same place (SelfDistillDG).
+
+    r is ``Batch.token_rewards``, NaN for a token without a reward, whose advantage is 0.
+    Reference: rl-experiments, ``SelfDistillDGLoss``, whose baseline is ``sum_a pi(a)^2``.
+    """
+
+    def returns(
+        self, rewards: NDArray[np.float64], has_reward: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the rewards themselves."""
+        return rewards, has_reward
+
+
+@dataclass(frozen=True)
+class RemainingMean(OfPlaces):
+    """The mean reward of the tokens from t on, less that of the rollouts of its group at the same place (DGToken).
+
+    ```text
+    R_t = mean of r_s over the tokens s >= t with a reward,    A_t = R_t - mean_group R_t
+    ```
+
+    r is ``Batch.token_rewards``, such as 1 for a right token and 0 for a wrong one, NaN for a token without a reward.
+    A token that none with a reward follows has the advantage 0.
+    Reference: rl-experiments, ``DGTokenCreditLoss``, whose baseline is ``sum_a pi(a)^2``.
+    """
+
+    def returns(
+        self, rewards: NDArray[np.float64], has_reward: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the mean from each token on."""
+        counts = _from_each_on(has_reward.astype(np.float64))
+        return _from_each_on(rewards) / np.maximum(counts, 1), counts > 0
 
 
 @dataclass(frozen=True)
@@ -408,7 +454,9 @@ def row_offsets(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _token_rewards(batch: Batch, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    by_token = np.zeros(mask.shape) if batch.token_rewards is None else np.where(mask, batch.token_rewards, 0.0)
+    by_token = np.zeros(mask.shape)
+    if batch.token_rewards is not None:
+        by_token = np.nan_to_num(np.where(mask, batch.token_rewards, 0.0), nan=0.0)
     last = mask.shape[1] - 1 - np.argmax(mask[:, ::-1], axis=1)
     rows = np.flatnonzero(mask.any(1))
     by_token[rows, last[rows]] += rewards[rows]

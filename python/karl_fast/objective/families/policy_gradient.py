@@ -1,7 +1,7 @@
 """Family: credit times the log-probability, bounded by how far the policy has moved.
 
 ```text
-loss = sum_it w_it [c_it clip(ratio_it, A_it) + kl_it - entropy_coef H_it]
+loss = sum_it w_it [c_it clip(ratio_it, A_it) + kl_it - entropy_coef H_it - labels_coef v_it log pi(label_it)]
 ```
 """
 
@@ -31,11 +31,14 @@ from karl_fast.objective.axes.correction import Correction, NoCorrection, Rollou
 from karl_fast.objective.axes.entropy import Entropy, NoEntropy
 from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.kl import K1, K2, Divergence, DriftPenalty, K1PerToken
+from karl_fast.objective.axes.labels import Labels, NoLabels
 from karl_fast.objective.axes.ratio import OnPolicy, Ratio, TokenRatio, TurnRatio
 from karl_fast.objective.base import Objective, column
 from karl_fast.objective.batch import scored
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from karl_fast.objective.batch import Batch, Scored
 
 
@@ -51,6 +54,7 @@ class PolicyGradient(Objective):
         kl: what holds the policy near the reference.
         entropy: what keeps the policy from collapsing; not an argument by position.
         correction: what weighs tokens that another arithmetic drew; not an argument by position.
+        labels: what is learned from right tokens where a task knows them; not an argument by position.
         aggregate: how tokens become one number.
     """
 
@@ -61,6 +65,7 @@ class PolicyGradient(Objective):
     kl: Divergence
     entropy: Entropy = field(default=NoEntropy(), kw_only=True)
     correction: Correction = field(default=NoCorrection(), kw_only=True)
+    labels: Labels = field(default=NoLabels(), kw_only=True)
     aggregate: Aggregate
 
     def check(self) -> None:
@@ -140,6 +145,8 @@ class PolicyGradient(Objective):
         advantages = self.advantage(self.kl.shaped(batch), keep)
         columns = advantages[:, None] if advantages.ndim == 1 else advantages
         more = self.clip.columns(batch, keep) if isinstance(self.clip, LogWeight) else {}
+        if self.reads_labels:
+            more["label_places"] = self.labels.places(batch, keep)
         return scored(batch, keep, advantages=columns, **more)
 
     @property
@@ -151,6 +158,11 @@ class PolicyGradient(Objective):
     def reads_divergence(self) -> Literal["reverse", "forward"] | None:
         """Direction of the divergence of the full distribution."""
         return self.kl.direction
+
+    @property
+    def reads_labels(self) -> bool:
+        """True with a term of right tokens."""
+        return not isinstance(self.labels, NoLabels)
 
     def count(self, scored: Scored) -> int:
         """Return the number of tokens or sequences that count, by the aggregate."""
@@ -197,9 +209,16 @@ class PolicyGradient(Objective):
         return advantages * (weights.max(axis=1, keepdims=True) if shared else weights)
 
     def _reader(self, name: str) -> object:
-        points = {"entropy": self.entropy, "divergence": self.kl}
+        points = {"entropy": self.entropy, "divergence": self.kl, "label_logp": self.labels}
         return points.get(name, super()._reader(name))
 
     def _terms(self) -> dict[str, tuple[float, Aggregate]]:
-        factors = {"entropy": -self.entropy.coef, "divergence": getattr(self.kl, "coef", 0.0)}
+        factors = {
+            "entropy": -self.entropy.coef,
+            "divergence": getattr(self.kl, "coef", 0.0),
+            "label_logp": -self.labels.coef,
+        }
         return {name: (factor, self.aggregate) for name, factor in factors.items()}
+
+    def _label_weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
+        return self.labels.weights(logp, scored)

@@ -60,6 +60,18 @@ FLOWRL_VARGRAD = FLOWRL.but(
     log_z=(GroupOptimum(), "the optimum of the group in place of a head [paper]"),
 )
 
+REWARD_BALANCE = FLOWRL_VARGRAD.but(
+    "Reward balance",
+    "ours, to keep several right answers: docs/lab/modes.md",
+    reward=(Raw(), "as it is: a standardised reward moves the target with the group [ours]"),
+    length=(TokenSumLength(), "the target is of whole answers [ours]"),
+    scale=(
+        InverseTemperature(6.0),
+        "for rewards in [0, 1]: a right answer is 400 times as likely as a wrong one [ours]",
+    ),
+    weight=(Unweighted(), "replayed rollouts need none: the balance holds for any [ours]"),
+)
+
 PACED = FLOWRL.but(
     "PACED",
     "PACED-RL 2026 (arXiv:2602.12642)",

@@ -19,6 +19,7 @@ from karl_fast.objective.axes.entropy import NoEntropy
 from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MixedGroups
 from karl_fast.objective.axes.kl import K3, DriftPenalty, K1InReward, K1PerToken, NoKL
 from karl_fast.objective.axes.kondo_gate import Gated
+from karl_fast.objective.axes.labels import NoLabels
 from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.families.policy_gradient import PolicyGradient
@@ -35,6 +36,7 @@ REINFORCE = Recipe.of(
     kl=(NoKL(), "[paper]"),
     entropy=(NoEntropy(), "[paper]"),
     correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
+    labels=(NoLabels(), "[paper]"),
     aggregate=(SequenceSum(), "the log-probability of the whole rollout [paper]"),
 )
 
@@ -79,6 +81,7 @@ PPO_CLIP = Recipe.of(
     kl=(NoKL(), "[paper]"),
     entropy=(NoEntropy(), "eq. 9 has a bonus, without a number; none in verl and TRL [code]"),
     correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
+    labels=(NoLabels(), "[paper]"),
     aggregate=(TokenMean(), "the mean over time steps [paper]"),
 )
 
@@ -109,6 +112,7 @@ GRPO = Recipe.of(
     kl=(K3(0.04), "eq. 4, section 4.2: 0.04 [paper]"),
     entropy=(NoEntropy(), "[paper]"),
     correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
+    labels=(NoLabels(), "[paper]"),
     aggregate=(SequenceMean(), "1/|o_i| within the mean over i, eq. 3 [paper]"),
 )
 

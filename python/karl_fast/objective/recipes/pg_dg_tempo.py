@@ -6,10 +6,19 @@ The baseline there is the expected reward where a task knows it, else the probab
 own: the page of objectives lists them.
 """
 
-from karl_fast.objective.axes.advantage import Centre, Damped, PrefixTree, RemainingMean, ZScore
+from karl_fast.objective.axes.advantage import (
+    Centre,
+    Damped,
+    ExpectedBaseline,
+    PrefixTree,
+    RemainingMean,
+    TokenCentre,
+    ZScore,
+)
 from karl_fast.objective.axes.aggregate import TokenMean
 from karl_fast.objective.axes.clip import Cap, FreshDelight, GuardedDelight, InverseProbability, UncertainDelight
 from karl_fast.objective.axes.filter import DropConstantGroups, MaxDeviation
+from karl_fast.objective.axes.labels import GatedLabels, SuffixLabels
 from karl_fast.objective.axes.ratio import SequenceProduct, TokenRatio
 from karl_fast.objective.recipes.grpo_gspo_dapo_sampo import DAPO, DG, GRPO, REINFORCE
 
@@ -85,6 +94,25 @@ DG_TOKEN = DG.but(
         RemainingMean(),
         "the share of right tokens among those to come [code]; less the group's [ours]",
     ),
+)
+
+DG_EXPECTED = DG.but(
+    "DG expected",
+    "rl-experiments, of Osband 2026 (arXiv:2603.14608)",
+    advantage=(ExpectedBaseline(), "the expected reward, where the task knows it [code]"),
+)
+
+SELF_DISTILL_DG = DG.but(
+    "SelfDistillDG",
+    "rl-experiments",
+    advantage=(TokenCentre(), "1 for a right token [code]; less the group's [ours]"),
+    labels=(GatedLabels(0.5, 1.0), "alpha 0.5, eta 1 [code]"),
+)
+
+SCOPE_LITE = DG.but(
+    "SCOPELite",
+    "rl-experiments",
+    labels=(SuffixLabels(0.5), "alpha 0.5 [code]"),
 )
 
 LOG_GROWTH = DG.but(

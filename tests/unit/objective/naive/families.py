@@ -40,6 +40,9 @@ def _(objective: PolicyGradient, logp: mx.array, inputs: Inputs, **more: Any) ->
         terms = terms - objective.entropy.coef * more["entropy"]
     if "divergence" in more:
         terms = terms + objective.kl.coef * more["divergence"]  # type: ignore[attr-defined]
+    if "label_logp" in more:
+        weights = points.right_tokens(objective.labels, moved, inputs)
+        terms = terms - objective.labels.coef * weights * more["label_logp"]
     terms = mx.where(inputs.mask, terms, 0.0)
     return points.total(objective.aggregate, terms, inputs.mask), points.count(objective.aggregate, inputs.mask)
 

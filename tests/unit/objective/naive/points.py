@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import numpy as np
 
-from karl_fast.objective.axes import aggregate, balance, clip, correction, kl, likelihood, ratio
+from karl_fast.objective.axes import aggregate, balance, clip, correction, kl, labels, likelihood, ratio
 
 if TYPE_CHECKING:
     from karl_fast.objective import Scored
@@ -31,6 +31,7 @@ class Inputs:
     logp_rollout: Any
     ages: Any
     deviations: Any
+    label_places: Any
 
     @classmethod
     def of(cls, scored: Scored) -> Inputs:
@@ -218,6 +219,14 @@ def _(point: clip.UncertainDelight, it: Drift) -> mx.array:
 @update.register
 def _(point: clip.InverseProbability, it: Drift) -> mx.array:
     return gated(it, mx.where(it.advantages > 0, mx.exp(-it.logp), exact(1.0)))
+
+
+def right_tokens(point: labels.Labels, it: Drift, inputs: Inputs) -> mx.array:
+    """The weight of each right token. [B, T]"""
+    if isinstance(point, labels.GatedLabels):
+        gate = mx.sigmoid(-it.advantages * it.logp / point.temperature)
+        return mx.stop_gradient(inputs.label_places * gate)
+    return inputs.label_places
 
 
 @update.register
