@@ -235,7 +235,7 @@ class RolloutLine:
 
 def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> RolloutLine:
     """Return the line of a rollout, with the entropies of its tokens if asked for."""
-    record = {
+    record: dict[str, Any] = {
         "messages": [*rollout.prompt.messages, *rollout.messages],
         "prompt_id": rollout.prompt.id,
         "components": rollout.components,

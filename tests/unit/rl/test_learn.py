@@ -201,9 +201,12 @@ def test_replayed_rollouts_have_their_own_log_probabilities(policy: Any, rollout
 @pytest.mark.parametrize("name", names())
 def test_scores_without_old_log_probabilities_ignore_them(policy: Any, rollouts: list[Rollout], name: str) -> None:
     objective = recipe(name).objective
-    # A critic, sets of candidates and rewards of tokens are not of this loop.
-    if reads_old_logp(objective) or name in ("PPO_CLIP", "VPO", "DG_TOKEN"):
+    if reads_old_logp(objective) or name in ("PPO_CLIP", "VPO"):  # a critic and sets of candidates are not of this loop
         return
+    rollouts = [
+        one.but(token_rewards=np.linspace(0, 1, one.length), labels=np.full(one.length, 3), baseline=0.5)
+        for one in rollouts
+    ]
     packed = pack(rollouts)
     anything = packed.logp - np.arange(packed.logp.size, dtype=np.float32).reshape(packed.logp.shape) % 7
     more = {"version": 0, "seed": 0, "turns": reads_turns(objective)}
