@@ -80,13 +80,83 @@ def entropies(logits: mx.array) -> mx.array:
     return -_weighed(logits, _log_softmax(logits)).sum(axis=-1)
 
 
-def divergences(logits: mx.array, reference: mx.array, direction: str) -> mx.array:
+OUTSIDE = -1e9
+"""Logit of a token outside the support: its probability is exactly 0, and its products with 0 are numbers."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """The tokens over which a divergence is summed: the k likeliest of each distribution.
+
+    Attributes:
+        k: number of tokens.
+        of: whose likeliest tokens: ``teacher`` (the other model), ``student`` (the policy), or the ``intersection``.
+        renormalise: True to compare the two distributions given that the token is in the support; False to sum the
+            terms of the whole distributions, which is then not a divergence and may be negative.
+    """
+
+    k: int
+    of: str = "teacher"
+    renormalise: bool = False
+
+    def tokens(self, logits: mx.array, other: mx.array) -> mx.array:
+        """Return which tokens are in the support. [N, V], [N, V] -> bool [N, V]"""
+        if self.of == "intersection":
+            return mx.logical_and(_is_top(logits, self.k), _is_top(other, self.k))
+        return _is_top(logits if self.of == "student" else other, self.k)
+
+
+def _is_top(logits: mx.array, k: int) -> mx.array:
+    """Return which tokens are among the k likeliest, exactly k of each row. [N, V] -> bool [N, V]"""
+    width = logits.shape[-1]
+    if k >= width:
+        return mx.ones(logits.shape, dtype=mx.bool_)
+    top = mx.argpartition(-mx.stop_gradient(logits), k - 1, axis=-1)[:, :k]
+    return mx.put_along_axis(mx.zeros(logits.shape, dtype=mx.bool_), top, mx.array(True), axis=-1)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two distributions over the same tokens, in float32.
+
+    Attributes:
+        logits, other: of the policy and of the other model, over the tokens that both have. [N, V']
+        inside: which tokens are summed over, where terms of whole distributions are; None for all. [N, V']
+    """
+
+    logits: mx.array
+    other: mx.array
+    inside: mx.array | None
+
+    @classmethod
+    def of(cls, logits: mx.array, other: mx.array, support: Support | None) -> _Pair:
+        """Cut two rows of logits to the tokens that both have, and to a support.
+
+        Models of one family pad their vocabularies to different sizes; the surplus is of no token.
+        """
+        width = min(logits.shape[-1], other.shape[-1])
+        z, w = logits[:, :width].astype(mx.float32), other[:, :width].astype(mx.float32)
+        if support is None:
+            return cls(z, w, None)
+        inside = support.tokens(z, w)
+        if support.renormalise:
+            return cls(mx.where(inside, z, OUTSIDE), mx.where(inside, w, OUTSIDE), None)
+        return cls(z, w, inside)
+
+    def summed(self, values: mx.array) -> mx.array:
+        """Return values of tokens that are summed over, 0 for others. [N, V']"""
+        return values if self.inside is None else mx.where(self.inside, values, 0.0)
+
+
+def divergences(logits: mx.array, reference: mx.array, direction: str, support: Support | None = None) -> mx.array:
     """Compute the divergence of each distribution from that of the reference in nats, in float32. [N, V] -> [N]
 
     ``reverse`` is sum p (log p - log q), with p the policy and q the reference; ``forward`` is sum q (log q - log p).
+    The sum is over the tokens that both have, or over a support.
     """
-    p, q = (logits, reference) if direction == "reverse" else (reference, logits)
-    return _weighed(p, _log_softmax(p) - _log_softmax(q)).sum(axis=-1)
+    pair = _Pair.of(logits, reference, support)
+    p, q = (pair.logits, pair.other) if direction == "reverse" else (pair.other, pair.logits)
+    return pair.summed(_weighed(p, _log_softmax(p) - _log_softmax(q))).sum(axis=-1)
 
 
 def _log_softmax(logits: mx.array) -> mx.array:
@@ -108,11 +178,13 @@ class ReferenceLogits:
         hidden: its hidden states. [N, E]
         head: its hidden states to logits. [1, N, E] -> [1, N, V]
         direction: ``reverse`` or ``forward``.
+        support: the tokens that are summed over; None for all.
     """
 
     hidden: mx.array
     head: Any
     direction: str
+    support: Support | None = None
 
     def logits(self, part: slice) -> mx.array:
         """Compute logits of some tokens, without a gradient. [N', V]"""
@@ -132,7 +204,8 @@ def quantities(
     if "entropy" in names:
         values["entropy"] = entropies(logits)
     if reference is not None:
-        values["divergence"] = divergences(logits, reference.logits(slice(None)), reference.direction)
+        other = reference.logits(slice(None))
+        values["divergence"] = divergences(logits, other, reference.direction, reference.support)
     return values
 
 
@@ -201,18 +274,30 @@ def _chunk(
     if "entropy" in names:  # -dH / dz = p_v (log p_v + H)
         excess["entropy"] = _weighed(logits, _log_softmax(logits)) + p * values["entropy"][:, None]
     if reference is not None:
-        excess["divergence"] = _divergence_excess(logits, p, reference, values["divergence"])
+        excess["divergence"] = _divergence_excess(logits, reference)
     pulls = [part.astype(logits.dtype) for part in excess.values()]
     slopes = [mx.vjp(lambda states: head(states[None])[0], [hidden], [pull])[1][0] for pull in pulls]
     return values, {name: -slope for name, slope in zip(excess, slopes, strict=True)}
 
 
-def _divergence_excess(logits: mx.array, p: mx.array, reference: ReferenceLogits, value: mx.array) -> mx.array:
-    """Compute ``-dKL / dz``: reverse p_v (KL - log p_v + log q_v), forward q_v - p_v. [N, V]"""
-    other = reference.logits(slice(None))
+def _divergence_excess(logits: mx.array, reference: ReferenceLogits) -> mx.array:
+    """Compute ``-dD / dz``. [N, V]
+
+    With the sum over S, D = sum_S p_v (log p_v - log q_v) of the reverse has p_v (D + P_S - [v in S] (log p_v - log q_v
+    + 1)), and that of the forward [v in S] q_v - p_v Q_S; over all tokens P_S = Q_S = 1.
+    """
+    pair = _Pair.of(logits, reference.logits(slice(None)), reference.support)
+    p, q = (mx.softmax(each, axis=-1) for each in (pair.logits, pair.other))
     if reference.direction == "forward":
-        return mx.softmax(other.astype(mx.float32), axis=-1) - p
-    return p * value[:, None] - _weighed(logits, _log_softmax(logits) - _log_softmax(other))
+        part = pair.summed(q)
+        excess = part - p * part.sum(axis=-1, keepdims=True)
+    else:
+        terms = pair.summed(_weighed(pair.logits, _log_softmax(pair.logits) - _log_softmax(pair.other)))
+        excess = p * terms.sum(axis=-1, keepdims=True) - terms
+        if pair.inside is not None:  # else P_S is 1: adding and subtracting p would cost a small divergence its digits
+            part = pair.summed(p)
+            excess = excess + p * part.sum(axis=-1, keepdims=True) - part
+    return mx.pad(excess, [(0, 0), (0, logits.shape[-1] - excess.shape[-1])])
 
 
 def forward(

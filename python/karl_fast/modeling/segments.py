@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -169,7 +169,7 @@ class SegmentPass:
         length: int,
         names: Sequence[str] = ("logp",),
         seed: int | None = None,
-        reference: ReferenceModel | None = None,
+        reference: ReferenceModel | Callable[[], chunked.ReferenceLogits] | None = None,
         share: bool = False,
     ) -> None:
         """Cut a batch into segments.
@@ -183,15 +183,27 @@ class SegmentPass:
             length: tokens of a segment.
             names: of the quantities of each target.
             seed: of dropout; None without.
-            reference: another model, for the divergence from it.
+            reference: another model, for the divergence from it; or a function that computes the hidden states of one
+                that reads other tokens, for each target in order.
             share: True to compute a common prefix of rows once; not with dropout, which is not the same in two rows.
         """
         self._carrier, self._head, self._chunk_rows, self._names = carrier, head, chunk_rows, tuple(names)
         order, self.segments = cut_segments(mask, length, tokens if share else None)
         self._tokens, self._count, self._seed = tokens[order], int(mask.sum()), seed
         self.borders = SegmentBoundaries(carrier.states(), self.segments)
-        self._reference, self._references = reference, dict[int, chunked.ReferenceLogits]()
+        self._reference = reference if isinstance(reference, ReferenceModel) else None
+        self._references = dict[int, chunked.ReferenceLogits]()
+        if callable(reference):
+            self._references = self._cut_reference(reference())
         self._outputs_kept = False
+
+    def _cut_reference(self, reference: chunked.ReferenceLogits) -> dict[int, chunked.ReferenceLogits]:
+        """Return another model at the places of each segment; targets that share a place have the same states there."""
+        cut = {}
+        for number, segment in enumerate(self.segments):
+            first = segment.numbers[np.unique(segment.which, return_index=True)[1]]
+            cut[number] = replace(reference, hidden=reference.hidden[mx.array(first.astype(np.int32))])
+        return cut
 
     def outputs(self, *, keep: bool = True) -> Columns:
         """Run the forward sweep, and return the quantities of the targets. [N]
@@ -381,6 +393,9 @@ class WholePass(SegmentPass):
 
     def _at_reference(self) -> chunked.ReferenceLogits | None:
         """Return the reference at the targets, if the divergence from it is wanted."""
+        if self._references:
+            first, *others = self._references.values()
+            return replace(first, hidden=mx.concatenate([first.hidden, *(other.hidden for other in others)]))
         if self._reference is None:
             return None
         with self._reference.context():

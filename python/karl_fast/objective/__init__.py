@@ -1,4 +1,4 @@
-"""Exact objectives: four families, each a product of axes, and the published recipes as points in them.
+"""Exact objectives: five families, each a product of axes, and the published recipes as points in them.
 
 | family | method | axes |
 |---|---|---|
@@ -6,6 +6,7 @@
 | `TrajectoryBalance` | regression to the Boltzmann target | filter, reward, anchor, length, scale, log_z, ... |
 | `TargetPolicy` | cross-entropy to a target over candidates | filter, target, length |
 | `WeightedLikelihood` | likelihood of logged rows at their weights | filter, target, sampler, term, aggregate |
+| `Distillation` | divergence from a teacher | filter, divergence, advantage, ratio, clip, aggregate |
 
 ``recipe("dapo")(logp, batch)`` returns the loss, its derivative by each log-probability, and statistics, as NumPy:
 ``(coefficients * logp).sum()`` has the right gradient in MLX, torch and JAX. Where a batch takes several steps or
@@ -138,8 +139,17 @@ from karl_fast.objective.axes.ratio import (
     TurnRatio,
 )
 from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.axes.teacher import (
+    NoReward,
+    TeacherForward,
+    TeacherReverse,
+    TeacherSampled,
+    TeacherSignal,
+    TeacherTopK,
+)
 from karl_fast.objective.base import Objective
 from karl_fast.objective.batch import Batch, Evaluation, Scored, scored
+from karl_fast.objective.families.distillation import Distillation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.families.target_policy import CandidateTarget, TargetPolicy, Tilted
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
@@ -170,6 +180,7 @@ __all__ = [
     "Correction",
     "Damped",
     "Delight",
+    "Distillation",
     "Divergence",
     "Drawn",
     "DriftPenalty",
@@ -221,6 +232,7 @@ __all__ = [
     "NoKL",
     "NoLabels",
     "NoLogZ",
+    "NoReward",
     "Objective",
     "OnPolicy",
     "Point",
@@ -256,6 +268,11 @@ __all__ = [
     "Squared",
     "SuffixLabels",
     "TargetPolicy",
+    "TeacherForward",
+    "TeacherReverse",
+    "TeacherSampled",
+    "TeacherSignal",
+    "TeacherTopK",
     "Temperature",
     "Term",
     "Tilted",

@@ -1,4 +1,4 @@
-"""Base of the four families: axes, scores before any step, and the evaluation of log-probabilities."""
+"""Base of the five families: axes, scores before any step, and the evaluation of log-probabilities."""
 
 from __future__ import annotations
 
@@ -60,13 +60,23 @@ class Objective(ABC):
 
     @property
     def reads_divergence(self) -> Literal["reverse", "forward"] | None:
-        """Direction of the divergence from the reference's full distribution that the call needs; None for none."""
+        """Direction of the divergence from the full distribution of the reference or teacher; None for none."""
         return None
 
     @property
     def reads_labels(self) -> bool:
         """True if the call needs the log-probability of the right token in the place of each."""
         return False
+
+    @property
+    def reads_teacher(self) -> bool:
+        """True if the divergence is from a teacher, or the score needs ``logp_teacher``."""
+        return False
+
+    @property
+    def reads_rewards(self) -> bool:
+        """True if anything is learned from rewards."""
+        return True
 
     @property
     def learns_log_z(self) -> bool:
@@ -116,7 +126,7 @@ class Objective(ABC):
             denominator: of the whole batch, where this is a micro-batch; of this one by default, at least 1.
             log_z: of each rollout's prompt, where it is `Learned`. [B]
             entropy: of the policy at each token in nats, where `reads_entropy`. [B, T]
-            divergence: from the reference at each token in nats, where `reads_divergence`. [B, T]
+            divergence: from the reference or teacher at each token in nats, where `reads_divergence`. [B, T]
             label_logp: log-probability of the right token in the place of each, where `reads_labels`. [B, T]
 
         Returns:

@@ -30,6 +30,7 @@ FIELDS = {
     "logp_old": ("BT", np.floating),
     "logp_ref": ("BT", np.floating),
     "logp_rollout": ("BT", np.floating),
+    "logp_teacher": ("BT", np.floating),
     "rewards": ("B", np.floating),
     "outcomes": ("B", np.floating),
     "group_ids": ("B", np.int64),
@@ -65,6 +66,7 @@ class Batch:
         logp_old: log-probability of each token under the behaviour policy. [B, T]
         logp_ref: the same under the reference policy. [B, T]
         logp_rollout: that of ``logp_old`` in the arithmetic that drew the token, for a correction. [B, T]
+        logp_teacher: log-probability of each token under the teacher, for `TeacherSampled`. [B, T]
         outcomes: rewards before shaping, by which groups are filtered; the rewards where absent. [B]
         advantages: advantages of a critic, for `Given`. [B] or [B, T]
         token_rewards: reward of each token in addition to that of its rollout, for `Whitened`; alone for
@@ -107,6 +109,7 @@ class Batch:
     tokens: NDArray[np.int64] | None = None
     labels: NDArray[np.int64] | None = None
     baselines: Floats | None = None
+    logp_teacher: Floats | None = None
     seed: int = 0
 
     def check(self) -> None:
@@ -121,7 +124,7 @@ class Batch:
         sizes["O"] = sizes.get("B", 0) + 1
         for name, array in self._arrays():
             _check_array(name, array, sizes)
-        for name in ("logp_old", "logp_ref", "logp_rollout", "advantages"):
+        for name in ("logp_old", "logp_ref", "logp_rollout", "logp_teacher", "advantages"):
             self._check_finite(name)
         self._check_weights()
 

@@ -24,9 +24,11 @@ from karl_fast.objective.axes import (
     log_z,
     ratio,
     set_score,
+    teacher,
 )
 from karl_fast.objective.axes.point import Point
 from karl_fast.objective.families import target_policy
+from karl_fast.objective.families.distillation import Distillation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.families.target_policy import TargetPolicy
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from karl_fast.objective.base import Objective
 
 FAMILIES: dict[str, type[Objective]] = {
-    family.__name__: family for family in (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood)
+    family.__name__: family
+    for family in (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood, Distillation)
 }
 
 AXES = (
@@ -57,6 +60,7 @@ AXES = (
     log_z,
     likelihood,
     target_policy,
+    teacher,
 )
 """The modules that hold points."""
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.log_z import Partition
     from karl_fast.rl.logprobs import Forward
     from karl_fast.rl.rollout import Packed, Rollout
+    from karl_fast.rl.teacher import TeacherView
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class PreparedBatch:
         mask: True for tokens that count. [B, T]
         kept: True for rollouts that pass the filter of the recipe. [B]
         dropped: number of rollouts that each filter of the recipe drops, by its name; without those that drop none.
+        view: what the teacher sees of the rollouts; None without a divergence from its whole distribution.
         logp_old: under the behaviour policy, except for tokens of which the step computes it: 0 there. [B, T]
     """
 
@@ -92,6 +94,7 @@ class PreparedBatch:
     kept: NDArray[np.bool_]
     logp_old: NDArray[np.float32]
     dropped: dict[str, int] = field(default_factory=dict)
+    view: TeacherView | None = None
 
     @property
     def unscored(self) -> NDArray[np.bool_]:
@@ -191,7 +194,7 @@ class PolicyLearner:
             for parts in self._units(prepared, rows)
         ]
         denominator = max(1.0, sum(self.objective.denominator(scored) for _, scored in units))
-        statistics: list[dict[str, float]] = []
+        statistics: list[dict[str, float]] = []  # of each micro-batch
 
         def backward(parts: list[list[int]], scored: Scored) -> tuple[float, list[tuple[str, Vectors]]]:
             evaluation, gradients = self._unit_gradient(prepared, parts, scored, denominator, result)
@@ -203,9 +206,8 @@ class PolicyLearner:
         if prepared.on_policy:
             check_finite(result.logp)
         alone = statistics[0] if len(units) == 1 else None
-        result.drifts.append(
-            alone or self.objective.statistics(result.logp[rows], prepared.scored.rows(_adjacent_slice(rows)))
-        )
+        drift = alone or self.objective.statistics(result.logp[rows], prepared.scored.rows(_adjacent_slice(rows)))
+        result.drifts.append(drift | _mean_divergence(statistics))
         if not gradient.finite:
             result.skipped += 1
             return
@@ -247,8 +249,16 @@ class PolicyLearner:
         inputs: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
         result.log_z += np.asarray(inputs.get("log_z", [])).tolist()
         labels = prepared.batch.labels if self.objective.reads_labels else None
+        view = prepared.view
         passes = [
-            RolloutPass(self.forward, tokens[part], mask[part], self._names, None if labels is None else labels[part])
+            RolloutPass(
+                self.forward,
+                tokens[part],
+                mask[part],
+                self._names,
+                None if labels is None else labels[part],
+                None if view is None else view.rows(part),
+            )
             for part in parts
         ]
         loss = partial(self._loss, scored, prepared.on_policy, denominator=denominator, **inputs)
@@ -278,6 +288,14 @@ class PolicyLearner:
         return ("logp", *(name for name, read in reads.items() if read))
 
 
+def _mean_divergence(statistics: list[dict[str, float]]) -> dict[str, float]:
+    """Return the mean divergence over the tokens of all micro-batches; empty where none is computed."""
+    tokens = sum(each["tokens"] for each in statistics)
+    if not tokens or "divergence" not in statistics[0]:
+        return {}
+    return {"divergence": sum(each["tokens"] * each["divergence"] for each in statistics) / tokens}
+
+
 def _cut_rows(rows: list[int], size: int) -> list[list[int]]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
@@ -302,6 +320,7 @@ class _StartedPasses:
         fresh: True for those drawn by the learning policy. [B]
         old: under the behaviour policy, as far as it still exists; None if the step computes it. -> [B, T]
         ref: under the reference policy; None if it is not needed. -> [B, T]
+        taught: under the teacher; None if it is not needed. -> [B, T]
     """
 
     ids: list[str]
@@ -309,6 +328,7 @@ class _StartedPasses:
     fresh: NDArray[np.bool_]
     old: Callable[[], NDArray[np.float32]] | None
     ref: Callable[[], NDArray[np.float32]] | None
+    taught: Callable[[], NDArray[np.float32]] | None = None
 
 
 class Preparer:
@@ -331,7 +351,8 @@ class Preparer:
         old = None if self._one_step and fresh.all() else self._pass(packed)
         reads_reference = self.passes.reference or needs_reference(self.objective)
         ref = self._pass(packed, reference=True) if reads_reference else None
-        self._started = _StartedPasses([rollout.id for rollout in rollouts], packed, fresh, old, ref)
+        taught = self._teacher_pass(rollouts, packed) if self._reads_teacher_logp else None
+        self._started = _StartedPasses([rollout.id for rollout in rollouts], packed, fresh, old, ref, taught)
 
     def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> PreparedBatch:
         """Compute log-probabilities by the forward pass of training, then scores: once, before any step.
@@ -353,6 +374,8 @@ class Preparer:
         logp_ref = None if started.ref is None else started.ref()
         turns = reads_turns(self.objective)
         batch = build_batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
+        if started.taught is not None:
+            batch = replace(batch, logp_teacher=started.taught())
         if correction_of(self.objective) != NoCorrection():
             batch = replace(batch, logp_rollout=packed.logp)
         if self.objective.reads_labels:
@@ -364,7 +387,21 @@ class Preparer:
         old = self._unlearned_logp(packed, mask) if logp_old is None else logp_old
         counts = {type(part).__name__: int((~part(batch)).sum()) for part in objective.filter.parts}
         dropped = {name: count for name, count in counts.items() if count}
-        return PreparedBatch(packed, batch, scored, mask, kept, old, dropped)
+        teacher, view = self.forward.teacher, None
+        if teacher is not None and self.objective.reads_divergence is not None:
+            view = teacher.view(rollouts, packed, mask)
+        return PreparedBatch(packed, batch, scored, mask, kept, old, dropped, view)
+
+    @property
+    def _reads_teacher_logp(self) -> bool:
+        """True if the score reads the teacher's log-probabilities of the tokens."""
+        return self.objective.reads_teacher and self.objective.reads_divergence is None
+
+    def _teacher_pass(self, rollouts: Sequence[Rollout], packed: Packed) -> Callable[[], NDArray[np.float32]]:
+        teacher = self.forward.teacher
+        assert teacher is not None
+        view = teacher.view(rollouts, packed, packed.mask)
+        return lambda: check_finite(teacher.logp(view, packed.mask), "teacher")
 
     @property
     def _one_step(self) -> bool:
@@ -403,14 +440,14 @@ def check_labels(batch: Batch, vocabulary: int) -> None:
         raise UsageError(problem, "labels")
 
 
-def check_finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return log-probabilities, after a check that they are finite.
+def check_finite(logp: NDArray[np.float32], model: str = "policy") -> NDArray[np.float32]:
+    """Return log-probabilities of a model, after a check that they are finite.
 
     Raises:
         DivergedError: one is not finite.
     """
     if not np.isfinite(logp).all():
-        raise DivergedError("the policy gives log-probabilities that are not finite: its weights are not usable")
+        raise DivergedError(f"the {model} gives log-probabilities that are not finite: its weights are not usable")
     return logp
 
 

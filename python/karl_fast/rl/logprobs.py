@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from karl_fast.modeling.segments import SegmentPass, StatefulModel
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
+    from karl_fast.rl.teacher import Teacher, TeacherView
 
 
 class Forward:
@@ -51,9 +52,20 @@ class Forward:
         compile: bool = False,
         divergence: str | None = None,
         segment_length: int | None = None,
+        teacher: Teacher | None = None,
     ) -> None:
-        """Set the temperature, the direction of a divergence from the reference, and the tokens that pass at a time."""
+        """Set how quantities of tokens are computed.
+
+        Args:
+            policy: of the tokens.
+            temperature: that of rollouts.
+            compile: True to compile passes.
+            divergence: direction of the divergence from the reference; None for none, or for one from a teacher.
+            segment_length: tokens that pass at a time; None for whole rows.
+            teacher: that a divergence is from, in the place of the reference.
+        """
         self.policy, self.temperature, self.divergence = policy, temperature, divergence
+        self.teacher = teacher
         self.segment_length = segment_length
         self._compiled = CompiledModel(policy.model, on=compile)
         self._shape = TargetLayout(round_size if compile else int)
@@ -81,32 +93,52 @@ class Forward:
         *,
         reference: bool = False,
         labels: NDArray[np.int64] | None = None,
+        view: TeacherView | None = None,
     ) -> Callable[[], Columns]:
         """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]
 
         Labels are the tokens of ``label_logp``, 0 where there is none. [B, T]
+        The view is that of the teacher, where the divergence is from it.
         """
-        if labels is None and (segments := self._segment_pass(tokens, mask, names)) is not None:
+        if labels is None and (segments := self._segment_pass(tokens, mask, names, view)) is not None:
             with self.policy.reference() if reference else nullcontext():
                 columns = segments.outputs(keep=False)
             return lambda: columns
         with self.policy.reference() if reference else nullcontext():
-            values = self._compiled(self._values, names, reference)(*self._shape.cut(tokens, mask, labels))
+            cut = self._shape.cut(tokens, mask, labels)
+            values = self._compiled(self._values, names, reference)(*cut, *self._teacher_states(view, cut[1].size))
             mx.async_eval(values)
         return lambda: {name: np.array(value)[: np.count_nonzero(mask)] for name, value in values.items()}
 
     def _values(
-        self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array, *labels: mx.array
+        self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array, *more: mx.array
     ) -> Arrays:
         """Compute quantities; each policy has its own trace, because adapters are not an array argument."""
-        other = self._reference(tokens, places, names)
-        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other, *labels)
+        labels, taught = self._split(names, more)
+        other = self._reference(tokens, places, names, taught)
+        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other, labels)
 
-    def _reference(self, tokens: mx.array, places: mx.array, names: Iterable[str]) -> chunked.ReferenceLogits | None:
-        """Return the reference at the targets, if the divergence from it is wanted."""
-        if "divergence" not in names or self.divergence is None:
+    def _split(self, names: Iterable[str], more: Sequence[mx.array]) -> tuple[mx.array | None, mx.array | None]:
+        """Return the labels and the hidden states of the teacher, of the arrays behind tokens and places."""
+        taught = more[-1] if "divergence" in names and self.teacher is not None else None
+        return more[0] if "label_logp" in names else None, taught
+
+    def _teacher_states(self, view: TeacherView | None, size: int) -> list[mx.array]:
+        """Return the hidden states of the teacher at so many targets, as the one array; empty without a teacher."""
+        if view is None or self.teacher is None:
+            return []
+        return [self.teacher.hidden(view, surplus=size - int(view.mask.sum()))]
+
+    def _reference(
+        self, tokens: mx.array, places: mx.array, names: Iterable[str], taught: mx.array | None
+    ) -> chunked.ReferenceLogits | None:
+        """Return the teacher or the reference at the targets, if the divergence from it is wanted."""
+        if "divergence" not in names:
             return None
-
+        if taught is not None and self.teacher is not None:
+            return self.teacher.at(taught)
+        if self.divergence is None:
+            return None
         with self.policy.reference():
             hidden, _ = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places)
         return chunked.ReferenceLogits(mx.stop_gradient(hidden), self._reference_head, self.divergence)
@@ -125,18 +157,31 @@ class Forward:
         return carry_states(self.policy.model, self.policy.body, self.policy.head)
 
     def _segment_pass(
-        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], names: tuple[str, ...]
+        self,
+        tokens: NDArray[np.int32],
+        mask: NDArray[np.bool_],
+        names: tuple[str, ...],
+        view: TeacherView | None = None,
     ) -> SegmentPass | None:
         """Return the pass of rollouts in segments, or with common prefixes; None where they pass whole."""
-        other = None
-        if "divergence" in names and self.divergence is not None:
+        other: Any = None
+        if view is not None and self.teacher is not None:
+            other = partial(self._teacher_reference, self.teacher, view)
+        elif "divergence" in names and self.divergence is not None:
             other = ReferenceModel(self.policy.reference, self._reference_head, self.divergence)
         shared = (lambda: self.carrier, self.head, self.chunk_rows(), tokens, mask)
         how: Any = {"length": self.segment_length, "sharing": self.sharing, "names": names, "reference": other}
         return pass_segments(*shared, **how)
 
+    def _teacher_reference(self, teacher: Teacher, view: TeacherView) -> chunked.ReferenceLogits:
+        hidden = teacher.hidden(view)
+        mx.eval(hidden)
+        return teacher.at(hidden)
+
     def _obstacle(self) -> str | None:
         """Return why rollouts with a common prefix compute it each; None if they share it."""
+        if self.teacher is not None and self.teacher.hides_prompts:
+            return "the teacher has several prompts for one of the policy"
         if self.policy.trained_head:
             return "the head of the policy is trained"
         return "compile is true" if self._compiled.on else self._carry_obstacle
@@ -156,6 +201,7 @@ class Forward:
         mask: NDArray[np.bool_],
         names: tuple[str, ...] = ("logp",),
         labels: NDArray[np.int64] | None = None,
+        view: TeacherView | None = None,
     ) -> Trace:
         """Prepare quantities of tokens, and their gradient in the trainable parameters, joined.
 
@@ -164,35 +210,48 @@ class Forward:
             mask: which targets are computed. [B, T]
             names: of the quantities: ``logp``, and ``entropy``, ``divergence`` or ``label_logp`` where they are wanted.
             labels: tokens of ``label_logp``, 0 where there is none; rollouts with labels pass whole. [B, T]
+            view: the rollouts as the teacher sees them, where the divergence is from it.
         """
-        if labels is None and (segments := self._segment_pass(tokens, mask, names)) is not None:
+        if labels is None and (segments := self._segment_pass(tokens, mask, names, view)) is not None:
             return _PolicySegments(self, segments)
         cut = self._shape.cut(tokens, mask, labels)
-        return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut), int(mask.sum()))
+        taught = self._teacher_states(view, cut[1].size)
+        return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut, *taught), int(mask.sum()))
 
     def training(self) -> AbstractContextManager[None]:
         """Use the code paths of layers of mlx-lm that have a gradient, without dropout, within this context."""
         return training_mode(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext()
 
     def _gradient(self, tokens: mx.array, places: mx.array, *more: Any) -> tuple[Arrays, Arrays]:
-        *labels, coefficients = more
+        """Return quantities and the gradient; `more` is the labels and the teacher, if any, and the coefficients."""
+        *arrays, coefficients = more
+        labels, taught = self._split(coefficients, arrays)
         how = self._whole_gradient if self.policy.trained_head else self._chunked_gradient
         with self.training():
-            values, gradient = how(tokens, places, coefficients, *labels)
+            other = self._reference(tokens, places, coefficients, taught)
+            values, gradient = how(tokens, places, coefficients, other, labels)
         return values, join_leaves(gradient)
 
     def _chunked_gradient(
-        self, tokens: mx.array, places: mx.array, coefficients: Arrays, labels: mx.array | None = None
+        self,
+        tokens: mx.array,
+        places: mx.array,
+        coefficients: Arrays,
+        other: chunked.ReferenceLogits | None,
+        labels: mx.array | None,
     ) -> tuple[Arrays, Any]:
-        policy, other = self.policy, self._reference(tokens, places, coefficients)
+        policy = self.policy
         shared = (policy.body, self.head, tokens, places, self.chunk_rows())
         return chunked.backward(policy.model, *shared, coefficients, other, labels)
 
     def _whole_gradient(
-        self, tokens: mx.array, places: mx.array, coefficients: Arrays, labels: mx.array | None = None
+        self,
+        tokens: mx.array,
+        places: mx.array,
+        coefficients: Arrays,
+        other: chunked.ReferenceLogits | None,
+        labels: mx.array | None,
     ) -> tuple[Arrays, Any]:
-        other = self._reference(tokens, places, coefficients)
-
         def whole() -> tuple[mx.array, Arrays]:
             hidden, targets = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places, labels)
             values = chunked.quantities(self.head(hidden[None])[0], targets, list(coefficients), other)
@@ -237,6 +296,7 @@ class RolloutPass:
         mask: which targets are computed. [B, T]
         names: of what is computed of them.
         labels: right tokens in the place of the targets, 0 where there is none; None if they are not read. [B, T]
+        view: the rollouts as the teacher sees them, where the divergence is from it.
     """
 
     policy: Forward
@@ -244,14 +304,15 @@ class RolloutPass:
     mask: NDArray[np.bool_]
     names: tuple[str, ...] = ("logp",)
     labels: NDArray[np.int64] | None = None
+    view: TeacherView | None = None
 
     def forward(self) -> Columns:
         """Compute the quantities alone. [N]"""
-        return self.policy.flat(self.tokens, self.mask, self.names, labels=self.labels)()
+        return self.policy.flat(self.tokens, self.mask, self.names, labels=self.labels, view=self.view)()
 
     def trace(self) -> Trace:
         """Prepare the quantities and their gradient."""
-        return self.policy.trace(self.tokens, self.mask, self.names, self.labels)
+        return self.policy.trace(self.tokens, self.mask, self.names, self.labels, self.view)
 
 
 @dataclass(frozen=True)

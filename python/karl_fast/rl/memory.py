@@ -9,7 +9,9 @@ drawing    8 arrays of the logits of the rollouts drawn at a time, and the large
            their caches at the longest prompt (at `max_context` with an environment), with a pass over `PREFILL` tokens
 learning   activations and head of a micro-batch of the longest rollouts, whole or in segments; with `ReverseKL` or
            `ForwardKL` the hidden states of the reference, and its logits a chunk at a time; before that, where log Z is
-           learned, a forward pass over the distinct prompts of a micro-batch
+           learned, a forward pass over the distinct prompts of a micro-batch; with a teacher a forward pass of it over
+           its view of a micro-batch, `PREFILL` tokens at a time
+teacher    its weights, where it is another model
 ```
 
 A round draws, then learns: it needs the larger of the two. The reference of adapters is the same model without them.
@@ -23,6 +25,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+from mlx.utils import tree_flatten
 
 from karl_fast._safe_text import in_gigabytes
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE
@@ -132,14 +135,43 @@ class RoundNeed:
     adapter: int
     drawing: int
     learning: int
+    teacher: int = 0
 
     @property
     def total(self) -> int:
         """Maximum bytes at a time."""
-        return self.weights + self.adapter + max(self.drawing, self.learning)
+        return self.weights + self.adapter + self.teacher + max(self.drawing, self.learning)
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items() if value)
+
+
+@dataclass(frozen=True)
+class TeacherMemory:
+    """Memory plan of a teacher.
+
+    Attributes:
+        weights: bytes of its weights; 0 where it is the policy itself.
+        hidden: size of its hidden states.
+        longer: tokens by which its prompts may be longer than those of the policy; may be negative.
+        forward: rows and tokens a row to the bytes that a forward pass holds below the head.
+        cache_bytes: rows and tokens to the bytes of its caches.
+    """
+
+    weights: int
+    hidden: int
+    longer: int
+    forward: Callable[[int, int], int]
+    cache_bytes: Callable[[int, int], int]
+
+    def need(self, rows: int, tokens: int) -> tuple[int, int]:
+        """Return the bytes of its pass over rollouts, and of the hidden states that it leaves."""
+        width = max(1, tokens + self.longer)
+        if width > PREFILL:
+            taken = self.forward(1, PREFILL) + int(COPIES * self.cache_bytes(1, width))
+        else:
+            taken = self.forward(min(rows, PREFILL // width), width)
+        return taken, 4 * rows * tokens * self.hidden
 
 
 @dataclass(frozen=True)
@@ -153,6 +185,7 @@ class RoundMemory:
         forward: rows and tokens a row to the bytes that a forward pass holds below the head.
         divergence: True if the objective reads the divergence from the reference's full distribution.
         log_z: True if a head of log Z is learned over the prompts.
+        teacher: the plan of the teacher; None without one.
     """
 
     policy: Policy
@@ -161,6 +194,7 @@ class RoundMemory:
     forward: Callable[[int, int], int]
     divergence: bool = False
     log_z: bool = False
+    teacher: TeacherMemory | None = None
 
     def need(self, sizes: Sizes) -> RoundNeed:
         """Return the memory that a round of given sizes needs."""
@@ -171,7 +205,12 @@ class RoundMemory:
         adapter = shape.adapter + self.own * shape.trainable + self.log_z * 6 * head_parameters(shape.hidden) * 4
         learning = gradient.activations + gradient.head + gradient.states + logits
         learning += self._reference_bytes(sizes.learned * tokens)
-        return RoundNeed(shape.weights, adapter, self._drawing_bytes(sizes), max(learning, self._prompt_bytes(sizes)))
+        before = self._prompt_bytes(sizes)
+        if self.teacher is not None:
+            taken, left = self.teacher.need(sizes.learned, tokens)
+            learning, before = learning + self.divergence * left, max(before, taken + left)
+        weights = 0 if self.teacher is None else self.teacher.weights
+        return RoundNeed(shape.weights, adapter, self._drawing_bytes(sizes), max(learning, before), weights)
 
     def _prompt_bytes(self, sizes: Sizes) -> int:
         """Return the bytes of the pass over the distinct prompts of a micro-batch, for a learned log Z."""
@@ -183,7 +222,8 @@ class RoundMemory:
         if not self.divergence:
             return 0
         shape = self.memory.shape
-        return 4 * tokens * shape.hidden + (IN_FLIGHT_DIVERGENCE - IN_FLIGHT) * chunk_bytes(shape, tokens)
+        states = 0 if self.teacher is not None else 4 * tokens * shape.hidden
+        return states + (IN_FLIGHT_DIVERGENCE - IN_FLIGHT) * chunk_bytes(shape, tokens)
 
     def _drawing_bytes(self, sizes: Sizes) -> int:
         """Return the bytes of the contexts during prefill, or of the turns after them.
@@ -199,22 +239,11 @@ class RoundMemory:
 
     def cache_bytes(self, rows: int, tokens: int) -> int:
         """Return the bytes of caches of rollouts with so many tokens: keys and values, which grow, and states."""
-        first, second = self._caches
-        return rows * (first + (second - first) * (-(-tokens // BLOCK) - 1))
+        return _cache_bytes(self._caches, rows, tokens)
 
     @cached_property
     def _caches(self) -> tuple[int, int]:
-        """Bytes of the caches of one row with one token, and with a block and one. Nothing is computed.
-
-        The largest layer counts twice: attention copies what is in use of a layer's keys and values.
-        """
-        sizes = []
-        for tokens in (1, BLOCK + 1):
-            caches = self.policy.caches()
-            self.policy.body(mx.zeros((1, tokens), mx.int32), cache=caches)
-            layers = [sum(array.nbytes for array in arrays(cache)) for cache in caches]
-            sizes.append(sum(layers) + max(layers, default=0))
-        return sizes[0], max(sizes)
+        return measure_caches(self.policy)
 
     def settle_segments(self, sizes: Sizes) -> RoundMemory:
         """Return the plan with a number for the tokens of a segment: those of a rollout where it fits whole.
@@ -255,6 +284,25 @@ class RoundMemory:
         return _check_round(self.generation_need, sizes, settings, what, names, "")
 
 
+def measure_caches(policy: Policy) -> tuple[int, int]:
+    """Return the bytes of the caches of one row with one token, and with a block and one. Nothing is computed.
+
+    The largest layer counts twice: attention copies what is in use of a layer's keys and values.
+    """
+    sizes = []
+    for tokens in (1, BLOCK + 1):
+        caches = policy.caches()
+        policy.body(mx.zeros((1, tokens), mx.int32), cache=caches)
+        layers = [sum(array.nbytes for array in arrays(cache)) for cache in caches]
+        sizes.append(sum(layers) + max(layers, default=0))
+    return sizes[0], max(sizes)
+
+
+def _cache_bytes(measured: tuple[int, int], rows: int, tokens: int) -> int:
+    first, second = measured
+    return rows * (first + (second - first) * (-(-tokens // BLOCK) - 1))
+
+
 def _check_round(
     need_of: Callable[[Sizes], RoundNeed],
     sizes: Sizes,
@@ -280,8 +328,24 @@ def _check_round(
     return need
 
 
+def estimate_teacher(policy: Policy, longer: int, *, own: bool) -> TeacherMemory:
+    """Return the plan of a teacher whose prompts are so many tokens longer; `own` for the policy itself."""
+    hidden = int(policy.body(mx.array([[0]])).shape[-1])
+    layers = len(getattr(policy.model, "layers", ())) or 1
+    passes = Activations(policy.model, policy.body, layers=layers, hidden=hidden, checkpoint=False)
+    leaves: Any = tree_flatten(policy.model.parameters())
+    weights = 0 if own else sum(array.nbytes for _, array in leaves)
+    return TeacherMemory(weights, hidden, longer, passes.forward, partial(_cache_bytes, measure_caches(policy)))
+
+
 def estimate_round(
-    policy: Policy, settings: Online, config: dict[str, Any], *, divergence: bool = False, log_z: bool = False
+    policy: Policy,
+    settings: Online,
+    config: dict[str, Any],
+    *,
+    divergence: bool = False,
+    log_z: bool = False,
+    teacher: TeacherMemory | None = None,
 ) -> RoundMemory:
     """Return the plan for a policy and the configuration of its adapter; the flags are those of `RoundMemory`."""
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
@@ -292,4 +356,4 @@ def estimate_round(
     memory = estimate_training(policy.model, policy.body, vocabulary, settings.training, layers, carrier)
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
     own = "num_layers" not in config or getattr(policy, "kept", None) is not None
-    return RoundMemory(policy, memory, own, passes.forward, divergence, log_z)
+    return RoundMemory(policy, memory, own, passes.forward, divergence, log_z, teacher)

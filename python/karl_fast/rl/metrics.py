@@ -7,7 +7,7 @@ An alarm has a message from the metrics and a hint on what to change; the first 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,6 +173,7 @@ def divergence_metrics(
 ) -> dict[str, float]:
     """Return the divergence from the reference, and that of rollouts from the training forward.
 
+    ``divergence`` is the mean of ``logp_old - logp_teacher``, an estimate of the reverse KL from the teacher.
     ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
     round, ``mismatch_k3`` and ``mismatch_chi2`` are the divergences of the policy that drew them from the same weights
     in training. ``correction_low`` and ``correction_high`` are the shares of tokens with a weight out of the bounds of
@@ -187,6 +188,8 @@ def divergence_metrics(
         metrics |= {f"mismatch_{name}": apart[name] for name in ("k3", "chi2")}
         if correction.bounds is not None:
             metrics |= {f"correction_{name}": apart[name] for name in ("low", "high", "ess")}
+    if batch.logp_teacher is not None and mask.any():
+        metrics["divergence"] = float((logp_old - batch.logp_teacher)[mask].mean(dtype=np.float64))
     if batch.logp_ref is not None and mask.any():
         far = (batch.logp_ref - logp_old)[mask].astype(np.float64)
         metrics["kl"] = float((np.exp(far) - 1 - far).mean())
@@ -210,7 +213,8 @@ def step_metrics(learned: LearningResult) -> dict[str, float]:
     if learned.log_z:
         metrics |= {"log_z": _mean(learned.log_z)}
     if learned.drifts:
-        metrics |= {name: learned.drifts[-1][name] for name in DRIFT}
+        last = learned.drifts[-1]
+        metrics |= {name: last[name] for name in (*DRIFT, "divergence") if name in last}
     return metrics
 
 
@@ -236,12 +240,14 @@ class AlarmMonitor:
 
     Attributes:
         alarms: thresholds.
+        rewards: False where nothing is learned from rewards: equal or missing ones stop no run.
         flat: consecutive rounds without a group with different rewards.
         skipped: consecutive steps that were skipped.
         idle: rounds without a step, less the rounds with one since; never below 0.
     """
 
     alarms: Alarms
+    rewards: bool = field(default=True, kw_only=True)
     flat: int = 0
     skipped: int = 0
     idle: int = 0
@@ -252,7 +258,7 @@ class AlarmMonitor:
         Raises:
             AlarmError: they do; its hint says what to change.
         """
-        self.flat = self.flat + 1 if metrics["groups_mixed"] == 0 else 0
+        self.flat = self.flat + 1 if metrics["groups_mixed"] == 0 and self.rewards else 0
         self.skipped = self.skipped + metrics["skipped"] if metrics["skipped"] else 0
         self.idle = max(0, self.idle + (-1 if metrics["learned"] else 1))
         for kind, check in ALARMS.items():
@@ -270,7 +276,7 @@ def _check_skipped(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | N
 
 def _check_missing(monitor: AlarmMonitor, metrics: Mapping[str, Any]) -> str | None:
     missing, most = sum(metrics["missing"].values()), monitor.alarms.missing_share
-    if missing <= most * metrics["rollouts"]:
+    if missing <= most * metrics["rollouts"] or not monitor.rewards:
         return None
     shares = f"{missing} of {metrics['rollouts']} rewards are missing, more than {most:.0%} of them"
     return f"{shares}; the most for {_most_frequent(metrics)}"

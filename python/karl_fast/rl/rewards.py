@@ -98,7 +98,9 @@ class RewardFunctions:
         return rollout.but(components=components, missing=missing)
 
     def _sum_components(self, group: Sequence[Rollout]) -> list[Rollout]:
-        """Return rollouts with the reward that their components make."""
+        """Return rollouts with the reward that their components make; none where nothing is rewarded."""
+        if not self._weights:
+            return list(group)
         columns = [
             (weight, np.array([rollout.components.get(name, math.nan) for rollout in group]))
             for name, weight in self._weights.items()

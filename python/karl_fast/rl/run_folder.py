@@ -207,12 +207,19 @@ def adapter_weights(adapter: str) -> Path:
 
 
 def hash_inputs(settings: Online) -> dict[str, str]:
-    """Return the SHA-256 of the prompts, of the adapter to start from, and of each file with a function."""
+    """Return the SHA-256 of the prompts, of the adapters of policy and teacher, and of each file with a function."""
     functions = (settings.token_rewards, settings.labels, settings.baseline)
-    names = [settings.model, settings.environment or "", *settings.rewards, settings.prompts, *functions]
+    names = [
+        settings.model,
+        settings.teacher,
+        settings.environment or "",
+        *settings.rewards,
+        settings.prompts,
+        *functions,
+    ]
     files = [] if ".py:" in settings.prompts else [settings.prompts]
     files += [place.rpartition(":")[0] for place in names if ".py:" in place]
-    files += [str(adapter_weights(settings.adapter))] if settings.adapter else []
+    files += [str(adapter_weights(adapter)) for adapter in (settings.adapter, settings.teacher_adapter) if adapter]
     return {f"file {file}": hash_file(Path(file)) for file in files}
 
 

@@ -61,6 +61,9 @@ SHARED = (
 )
 """The settings of `Training` that an online run has too."""
 
+SELF_TEACHERS = ("policy", "start")
+"""Teachers that are the policy itself: with its present weights, and with those that the run starts with."""
+
 UNSEEN = (
     *("rounds", "out", "keep", "report_to", "project_name", "memory_limit", "cache_limit", "save_every", "show"),
     *("eval_prompts", "eval_every", "eval_attempts", "eval_temperature", "patience"),
@@ -161,6 +164,13 @@ class Online:
         "Reference of the KL: start for a frozen copy of the weights that the run starts with, base for the model "
         "without --adapter.",
     )
+    teacher: str = setting(
+        "",
+        RUN,
+        "Teacher of a recipe that distils: a model, as --model names it; or policy, the policy itself, or start, it as "
+        "the run starts, which see the teacher_prompt of a prompt in its place.",
+    )
+    teacher_adapter: str = setting("", RUN, "Adapter of the teacher: the folder of a run. [default: none]")
     rewards: dict[str, float] = setting(
         dict,
         REWARDS,
@@ -326,6 +336,9 @@ class Online:
                 "correction_high",
                 "correction",
             )
+        if self.teacher_adapter and self.teacher in ("", *SELF_TEACHERS):
+            own = f"teacher is {self.teacher}, the policy itself" if self.teacher else "there is no teacher"
+            raise UsageError(f"teacher_adapter is set, and {own}", "teacher_adapter", "teacher")
         if self.training.save_every != Training.save_every:
             raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
 
@@ -348,7 +361,10 @@ def list_settings(settings: Online) -> dict[str, Any]:
 FUNCTIONS = ("token_rewards", "labels", "baseline")
 """Settings that name a function of a file."""
 
-PATHS = ("model", "prompts", "eval_prompts", "out", "adapter", "environment", "recipe", *FUNCTIONS)
+PATHS = (
+    *("model", "prompts", "eval_prompts", "out", "adapter", "teacher", "teacher_adapter", "environment", "recipe"),
+    *FUNCTIONS,
+)
 """Settings that may name a file, relative to the folder of the configuration."""
 
 TABLES = ("alarms", "replay")
@@ -437,9 +453,11 @@ def _resolve_path(value: str, folder: Path, setting: str) -> str:
     if ".py:" in value:
         return _resolve_function(value, folder)
     path = folder / value
+    if setting == "teacher" and value in SELF_TEACHERS:
+        return value
     if setting == "out" and value:
         return _shorten_path(path)
-    always = ("prompts", "eval_prompts", "adapter")
+    always = ("prompts", "eval_prompts", "adapter", "teacher_adapter")
     file_named = value.endswith(".toml") if setting == "recipe" else setting in always or path.exists()
     return str(path) if file_named and value else value
 

@@ -69,8 +69,16 @@ from karl_fast.rl.run_folder import (
     remove_run,
     save_progress,
 )
-from karl_fast.rl.settings import FUNCTIONS, Online, load_recipe, read_prompts
+from karl_fast.rl.settings import FUNCTIONS, SELF_TEACHERS, Online, load_recipe, read_prompts
 from karl_fast.rl.task_functions import TaskFunctions
+from karl_fast.rl.teacher import (
+    Teacher,
+    check_same_vocabulary,
+    check_teacher_prompts,
+    freeze,
+    hides_prompts,
+    teacher_support,
+)
 from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:
@@ -239,11 +247,15 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     _refuse_missing_settings(settings)
     began, recipe, prompts = working_folder(), build_recipe(settings), read_prompts(settings.prompts)
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
-    make, reward_functions = build_environment(settings, began), build_reward_functions(settings, began)
+    make = build_environment(settings, began)
+    reward_functions = build_reward_functions(settings, began, needed=recipe.objective.reads_rewards)
+    if settings.teacher:
+        check_teacher_prompts(prompts, settings.teacher)
     task_functions = build_task_functions(settings, began)
     with return_to(began):  # paths are relative to it, even if a user's file has changed the working directory
         check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = load_policy(settings)
+        teacher = build_teacher(settings, recipe, policy, prompts)
         start_remark = describe_start(settings, config)
         if resume and start_remark is None and "base" in config:
             start_remark = adapters.other_base_remark(Path(settings.out), config["base"])
@@ -259,7 +271,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         unadapted_experts(policy, settings, config),
         uncorrected_remark(settings, recipe, policy),
     ]
-    settings, need = _plan_memory(settings, recipe, policy, config, sizes)
+    settings, need = _plan_memory(settings, recipe, policy, config, sizes, teacher, training_prompts.prompts)
     if settings.labels and (settings.training.segment_tokens or sizes.tokens) < sizes.tokens:
         problem = f"rollouts of {sizes.tokens:,} tokens pass in segments of {settings.training.segment_tokens:,}"
         raise UsageError(f"{problem}, and those with labels have to pass whole", "segment_length", "labels")
@@ -268,7 +280,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     collector = Collector(decoder, reward_functions, sampling, make, task_functions)
     with return_to(began):
         identity, seen_before = run_identity(settings, recipe), read_seen_hashes(settings)
-    learner = build_learner(settings, recipe, policy, objective)
+    learner = build_learner(settings, recipe, policy, objective, teacher)
     run = OnlineRun(
         settings=settings,
         out=began / settings.out,
@@ -278,7 +290,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         learner=learner,
         curriculum=curriculum.build_curriculum(settings, training_prompts.prompts, estimate_log_z(settings, learner)),
         buffer=ReplayBuffer(settings.replay),
-        monitor=AlarmMonitor(settings.alarms),
+        monitor=AlarmMonitor(settings.alarms, rewards=recipe.objective.reads_rewards),
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
         need=need,
@@ -299,7 +311,13 @@ def _refuse_missing_settings(settings: Online) -> None:
 
 
 def _plan_memory(
-    settings: Online, recipe: Recipe, policy: Policy, config: Any, sizes: memory.Sizes
+    settings: Online,
+    recipe: Recipe,
+    policy: Policy,
+    config: Any,
+    sizes: memory.Sizes,
+    teacher: Teacher | None,
+    prompts: Sequence[Prompt],
 ) -> tuple[Online, RoundNeed]:
     """Return the settings with those that were left to the plan of memory, and what a round needs.
 
@@ -307,8 +325,13 @@ def _plan_memory(
         UsageError: it does not fit.
     """
     divergence = recipe.objective.reads_divergence is not None
+    taught = None
+    if teacher is not None:
+        own = teacher.policy is policy
+        longest = max(len(teacher.prompt_tokens(prompt)) for prompt in prompts)
+        taught = memory.estimate_teacher(teacher.policy, longest - sizes.prompt, own=own)
     plan = memory.estimate_round(
-        policy, settings, config, divergence=divergence, log_z=learns_log_z(recipe)
+        policy, settings, config, divergence=divergence, log_z=learns_log_z(recipe), teacher=taught
     ).settle_segments(sizes)
     settings = replace(settings, training=plan.memory.settings)
     return settings, plan.check(sizes, settings)
@@ -377,6 +400,49 @@ def build_recipe(settings: Online) -> Recipe:
     return recipe
 
 
+def build_teacher(settings: Online, recipe: Recipe, policy: Policy, prompts: Sequence[Prompt]) -> Teacher | None:
+    """Return the teacher of a recipe that distils; None for another.
+
+    Raises:
+        UsageError: there is none and the recipe needs one, or the other way round, or it has another vocabulary.
+        ModelError: it cannot be loaded.
+    """
+    name, objective = settings.teacher, recipe.objective
+    if not objective.reads_teacher:
+        if not name:
+            return None
+        others = "opd, opd-reverse-kl, opd-top-k"
+        raise UsageError(
+            f"teacher is {name}, and {recipe.name} does not learn from one",
+            "teacher",
+            "recipe",
+            hint=f"recipes that do are {others}; opd-grpo learns from a reward as well",
+        )
+    if not name:
+        raise UsageError(
+            f"{recipe.name} learns from a teacher, and there is none",
+            "teacher",
+            "recipe",
+            hint="name a better model than the policy; or policy, with a teacher_prompt in each line of prompts",
+        )
+    own = policy if name in SELF_TEACHERS else _load_teacher(settings)
+    if own is not policy:
+        check_same_vocabulary(policy, own, name)
+    return Teacher(
+        own,
+        settings.temperature,
+        direction=objective.reads_divergence,
+        support=teacher_support(objective),
+        reference=name == "start",
+        hides_prompts=hides_prompts(prompts),
+    )
+
+
+def _load_teacher(settings: Online) -> Policy:
+    other = replace(settings, model=settings.teacher, adapter="", teacher_adapter="")
+    return freeze(load_evaluated_policy(other, settings.teacher_adapter or None))
+
+
 def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
     """Yield inputs of an objective that this loop does not provide, each with an alternative."""
     kinds = {type(point) for point in objective.axes().values()}
@@ -437,13 +503,13 @@ def build_environment(settings: Online, began: Path) -> Callable[[], Environment
     return environment
 
 
-def build_reward_functions(settings: Online, began: Path) -> RewardFunctions:
-    """Return the reward functions with their weights, and the environment's reward."""
+def build_reward_functions(settings: Online, began: Path, *, needed: bool = True) -> RewardFunctions:
+    """Return the reward functions with their weights, and the environment's reward; none where they are not needed."""
     functions = [
         Weighted(name.rpartition(":")[2], _load_scorer(name, began), weight)
         for name, weight in settings.rewards.items()
     ]
-    if not functions and settings.environment is None:
+    if needed and not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
     names = [each.name for each in functions]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -621,12 +687,16 @@ def rounds_generation(settings: Online, policy: Policy) -> bool:
 
 
 def build_learner(
-    settings: Online, recipe: Recipe, policy: Policy, objective: Objective | None = None
+    settings: Online,
+    recipe: Recipe,
+    policy: Policy,
+    objective: Objective | None = None,
+    teacher: Teacher | None = None,
 ) -> PolicyLearner:
     """Return the learner that takes the steps; of the recipe's objective without another."""
     adam = optimizer.build_optimizer(settings.training, fixed=policy.model if settings.compile else None)
-    direction = recipe.objective.reads_divergence
-    how: Any = {"divergence": direction, "segment_length": settings.training.segment_tokens}
+    direction = recipe.objective.reads_divergence if teacher is None else None
+    how: Any = {"divergence": direction, "segment_length": settings.training.segment_tokens, "teacher": teacher}
     forward = Forward(policy, settings.temperature, compile=settings.compile, **how)
     adam.init(policy.model.trainable_parameters())
     passes = Passes(

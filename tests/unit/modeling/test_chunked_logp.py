@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.external_gradients import pulled
+from tests.tolerances import of_float32_sums
 from tests.unit.modeling import parts
 from tests.unit.modeling.parts import KINDS, adapted, built, examples, logp_of
 
@@ -250,3 +251,44 @@ def test_impossible_token_leaves_entropy_and_divergence_finite() -> None:
     kept = np.array([1.0, np.e]) / (1 + np.e)
     np.testing.assert_allclose(np.array(chunked_logp.entropies(logits)), [-(kept * np.log(kept)).sum(), 0], atol=1e-6)
     np.testing.assert_allclose(np.array(chunked_logp.divergences(logits, logits, "reverse")), [0, 0], atol=1e-6)
+
+
+SUPPORTS = [
+    None,
+    *(
+        chunked_logp.Support(4, of, renormalise)
+        for of in ("teacher", "student", "intersection")
+        for renormalise in (0, 1)
+    ),
+    chunked_logp.Support(1, "intersection", renormalise=True),
+    chunked_logp.Support(99),
+]
+
+
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+@pytest.mark.parametrize("support", SUPPORTS, ids=repr)
+def test_divergence_and_its_slope_are_those_of_a_loop_over_tokens(direction: str, support: Any) -> None:
+    """The teacher has two logits more, of no token: models of a family pad their vocabularies."""
+    from tests.unit.objective.batch_cases import naive_divergence
+
+    draw = np.random.default_rng(5)
+    student, teacher = draw.normal(size=(6, 11)) * 1.5, draw.normal(size=(6, 13)) * 1.5
+    more: Any = {} if support is None else {"k": support.k, "support": support.of, "renormalise": support.renormalise}
+
+    def by_loop(logits: Any) -> Any:
+        return naive_divergence(logits, teacher[:, :11], direction, **more)
+
+    def head(hidden: mx.array) -> mx.array:
+        return hidden
+
+    pair = chunked_logp.ReferenceLogits(mx.array(teacher.astype(np.float32)), head, direction, support)
+    hidden, targets = mx.array(student.astype(np.float32)), mx.array(np.arange(6))
+    values, slopes = chunked_logp.score_tokens(head, hidden, targets, 4, ["logp", "divergence"], pair, slopes=True)
+    np.testing.assert_allclose(np.array(values["divergence"]), by_loop(student), atol=of_float32_sums(13))
+    for row, token in ((0, 0), (1, 4), (2, 10), (5, 7)):
+        step = np.zeros_like(student)
+        step[row, token] = 1e-6
+        slope = (by_loop(student + step) - by_loop(student - step))[row] / 2e-6
+        assert np.array(slopes["divergence"])[row, token] == pytest.approx(slope, abs=1e-5), (row, token)
+    by_autodiff = mx.grad(lambda z: chunked_logp.divergences(z, pair.hidden, direction, support).sum())(hidden)
+    np.testing.assert_allclose(np.array(slopes["divergence"]), np.array(by_autodiff), atol=1e-6)

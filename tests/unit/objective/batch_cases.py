@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.objective import (
-    Batch,
-    Objective,
-    Recipe,
-)
+from karl_fast.objective import Batch, Distillation, Objective, Recipe, TeacherForward, TeacherTopK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,6 +45,10 @@ LOG_Z = np.linspace(-0.5, 0.7, len(LENGTHS))
 ROLLOUT = logps(11, 0.9, OLD)
 """That of OLD in the arithmetic of generation, far enough that every bound of a correction is crossed."""
 
+TAUGHT = logps(13, 0.7, OLD)
+STUDENT, TEACHER = (np.random.default_rng(seed).normal(size=(*MASK.shape, 9)) * 1.5 for seed in (14, 15))
+"""Logits of a student and a teacher over nine tokens. [B, T, V]"""
+
 ENTROPY = np.random.default_rng(9).uniform(0.1, 2, size=MASK.shape)
 LABEL_LOGP = -np.random.default_rng(15).uniform(0, 3, size=MASK.shape)
 DIVERGENCE = np.random.default_rng(10).uniform(0, 1, size=MASK.shape)
@@ -60,6 +60,7 @@ BATCH = Batch(
     logp_old=OLD,
     logp_ref=REF,
     logp_rollout=ROLLOUT,
+    logp_teacher=TAUGHT,
     outcomes=OUTCOMES,
     advantages=np.linspace(-1.2, 1.5, 16),
     token_rewards=0.1 * logps(4),
@@ -85,10 +86,41 @@ def extra(objective: Objective, rows: Any = slice(None)) -> dict[str, Any]:
     read = {
         "log_z": (LOG_Z, objective.learns_log_z),
         "entropy": (ENTROPY, objective.reads_entropy),
-        "divergence": (DIVERGENCE, objective.reads_divergence is not None),
+        "divergence": (divergence_of(objective), objective.reads_divergence is not None),
         "label_logp": (LABEL_LOGP, objective.reads_labels),
     }
     return {name: values[rows] for name, (values, wanted) in read.items() if wanted}
+
+
+def divergence_of(objective: Objective) -> NDArray[np.float64]:
+    """The divergence of each token that an objective reads: from a teacher, that of its point."""
+    if not isinstance(objective, Distillation) or objective.reads_divergence is None:
+        return DIVERGENCE
+    point = objective.divergence
+    if not isinstance(point, TeacherTopK):
+        return naive_divergence(STUDENT, TEACHER, "forward" if isinstance(point, TeacherForward) else "reverse")
+    return naive_divergence(STUDENT, TEACHER, point.direction, point.k, point.support, renormalise=point.renormalise)
+
+
+def naive_divergence(
+    student: NDArray[np.float64],
+    teacher: NDArray[np.float64],
+    direction: str,
+    k: int | None = None,
+    support: str = "teacher",
+    *,
+    renormalise: bool = False,
+) -> NDArray[np.float64]:
+    """The divergence token by token, over all tokens or the k likeliest. [..., V], [..., V] -> [...]"""
+    found = np.zeros(student.shape[:-1])
+    for place in np.ndindex(found.shape):
+        chances = [np.exp(logits[place]) / np.exp(logits[place]).sum() for logits in (student, teacher)]
+        tops = [set(np.argsort(-each)[: k or len(each)].tolist()) for each in chances]
+        inside = sorted({"student": tops[0], "teacher": tops[1], "intersection": tops[0] & tops[1]}[support])
+        p, q = (each[inside] / (each[inside].sum() if renormalise else 1) for each in chances)
+        first, second = (p, q) if direction == "reverse" else (q, p)
+        found[place] = (first * np.log(first / second)).sum()
+    return found
 
 
 def loss_of(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from karl_fast.objective import (
+    Distillation,
     Objective,
     PolicyGradient,
     TargetPolicy,
@@ -107,6 +108,13 @@ from karl_fast.objective.axes.ratio import (
     TurnRatio,
 )
 from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.axes.teacher import (
+    NoReward,
+    TeacherForward,
+    TeacherReverse,
+    TeacherSampled,
+    TeacherTopK,
+)
 from karl_fast.objective.families.target_policy import Tilted
 
 PG = recipe("grpo").objective
@@ -199,6 +207,23 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
     (WeightedLikelihood, "target"): [Uniform(), Logged(), Boltzmann(2.0), Exponential(Centre(), 0.5)],
     (WeightedLikelihood, "term"): [LogLikelihood(), ProbabilityScaled()],
     (WeightedLikelihood, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
+    (Distillation, "filter"): [KeepAll(), DropTruncated()],
+    (Distillation, "divergence"): [
+        TeacherReverse(),
+        TeacherReverse(0.5),
+        TeacherForward(),
+        TeacherTopK(k=3),
+        TeacherTopK(k=3, support="student"),
+        TeacherTopK(k=3, support="intersection", direction="forward"),
+        TeacherTopK(k=3, renormalise=True),
+        TeacherSampled(),
+        TeacherSampled(0.5),
+        TeacherSampled(limit=0.4),
+    ],
+    (Distillation, "advantage"): [NoReward(), Centre(), ZScore(1, 1e-6)],
+    (Distillation, "ratio"): [TokenRatio(), SequenceRatio()],
+    (Distillation, "clip"): [NoClip(), Clip(0.2, 0.28), Cap(1.4)],
+    (Distillation, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
 }
 """Every point that a neighbour may be put in place of."""
 
@@ -207,6 +232,7 @@ BASES: dict[type[Objective], Objective] = {
     TrajectoryBalance: replace(recipe("flowrl-released").objective, reward=Raw(), log_z=NoLogZ()),
     TargetPolicy: recipe("tpo").objective,
     WeightedLikelihood: recipe("boltzmann").objective,
+    Distillation: recipe("opd-grpo").objective,
 }
 
 ALONE: list[Objective] = [

@@ -75,7 +75,17 @@ def test_the_order_of_rollouts_does_not_matter(objective: Objective) -> None:
 
 def test_more_padding_changes_nothing() -> None:
     wide = [(0, 0), (0, 5)]
-    two = ("mask", "logp_old", "logp_ref", "logp_rollout", "token_rewards", "entropies", "tokens", "labels")
+    two = (
+        "mask",
+        "logp_old",
+        "logp_ref",
+        "logp_rollout",
+        "logp_teacher",
+        "token_rewards",
+        "entropies",
+        "tokens",
+        "labels",
+    )
     columns = {name: np.pad(getattr(BATCH, name), wide) for name in two}
     batch = replace(BATCH, **columns, turns=np.pad(BATCH.turns, wide, constant_values=-1))
     for objective in neighbours():

@@ -73,10 +73,12 @@ NUMBERS = [
 ]
 
 
-def mutants(value: float) -> list[float]:
+def mutants(value: Any) -> list[Any]:
     """Other numbers, near and far, since not all are in range."""
     if isinstance(value, bool):
         return [not value]
+    if isinstance(value, str):
+        return ["student", "intersection", "forward"]
     if isinstance(value, int):
         return [1 - value, value + 1, value * 2]
     return [value * 3 + 0.11, value * 0.3, value * 40, 0.5 if np.isinf(value) else value + 1, 1.01]

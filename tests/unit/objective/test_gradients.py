@@ -107,7 +107,7 @@ def test_the_gradient_is_the_derivative(objective: Objective, monkeypatch: pytes
 def test_values_outside_the_mask_do_not_count(objective: Objective, garbage: float) -> None:
     wanted = loss_of(objective)
     spoilt = np.where(MASK, NEW, garbage)
-    names = ("logp_old", "logp_ref", "token_rewards", "entropies")
+    names = ("logp_old", "logp_ref", "logp_teacher", "token_rewards", "entropies")
     columns = {name: np.where(MASK, getattr(BATCH, name), garbage) for name in names}
     more = {name: np.where(MASK, held, garbage) if held.ndim == 2 else held for name, held in extra(objective).items()}
     loss, gradient = loss_of(objective, replace(BATCH, **columns), spoilt, **more)

@@ -69,7 +69,7 @@ def test_on_policy_levels_sum_to_reinforce(ratio: Any) -> None:
 
 def short(tokens: int) -> Batch:
     """Every rollout of one length."""
-    two = ("logp_old", "logp_ref", "logp_rollout", "token_rewards", "entropies", "tokens", "labels")
+    two = ("logp_old", "logp_ref", "logp_rollout", "logp_teacher", "token_rewards", "entropies", "tokens", "labels")
     columns = {name: getattr(BATCH, name)[:, :tokens] for name in two}
     mask = np.ones((len(NEW), tokens), dtype=np.bool_)
     return replace(BATCH, mask=mask, turns=np.zeros(mask.shape, dtype=np.int64), **columns)

@@ -5,6 +5,7 @@
 | `grpo_gspo_dapo_sampo` | REINFORCE, RLOO, MaxRL, PPO, GRPO, Dr. GRPO, DAPO, CISPO, GSPO, SAMPO, GMPO, more |
 | `pg_dg_tempo` | PG, TrajPG, GroupPG, the DG family, LogGrowth, TEMPO: rules of rl-experiments |
 | `flowrl_vargrad_oapl` | FlowRL and its variants, PACED, OAPL, PMD-mean, A*-PO |
+| `opd` | on-policy distillation: sampled tokens, whole distributions, top-k, with a reward |
 | `tpo_sft_awr` | TPO with and without its anchor; the recipes of logged rows: SFT, DFT, Boltzmann, AWR |
 
 `recipe` looks one up, `names` lists them, and `table` shows a family side by side.
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from karl_fast.errors import UsageError
 from karl_fast.objective.axes.point import Point
 from karl_fast.objective.recipe_type import Recipe
-from karl_fast.objective.recipes import flowrl_vargrad_oapl, grpo_gspo_dapo_sampo, pg_dg_tempo, tpo_sft_awr
+from karl_fast.objective.recipes import flowrl_vargrad_oapl, grpo_gspo_dapo_sampo, opd, pg_dg_tempo, tpo_sft_awr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 RECIPES: Mapping[str, Recipe] = {
     name: value
-    for module in (grpo_gspo_dapo_sampo, pg_dg_tempo, flowrl_vargrad_oapl, tpo_sft_awr)
+    for module in (grpo_gspo_dapo_sampo, pg_dg_tempo, flowrl_vargrad_oapl, tpo_sft_awr, opd)
     for name, value in vars(module).items()
     if isinstance(value, Recipe)
 }
@@ -74,7 +75,7 @@ def table(family: type[Objective]) -> str:
     """Return the recipes of a family as a Markdown table.
 
     Args:
-        family: one of the four.
+        family: one of the five.
 
     Returns:
         A table, a row a recipe: a root with every axis, another with what it changes.
@@ -107,4 +108,6 @@ def _short(point: Point) -> str:
 def _shown(name: str, value: object) -> str:
     if isinstance(value, bool):
         return name if value else ""
+    if isinstance(value, str):
+        return value
     return _short(value) if isinstance(value, Point) else f"{value:g}"

@@ -1,4 +1,4 @@
-"""The four families as functions of MLX arrays."""
+"""The five families as functions of MLX arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
-from karl_fast.objective import PolicyGradient, TargetPolicy, TrajectoryBalance, WeightedLikelihood
+from karl_fast.objective import Distillation, PolicyGradient, TargetPolicy, TrajectoryBalance, WeightedLikelihood
 from karl_fast.objective.axes.log_z import GroupOptimum
 from tests.unit.objective.naive import points
 from tests.unit.objective.naive.points import Drift, Inputs
@@ -43,6 +43,17 @@ def _(objective: PolicyGradient, logp: mx.array, inputs: Inputs, **more: Any) ->
     if "label_logp" in more:
         weights = points.right_tokens(objective.labels, moved, inputs)
         terms = terms - objective.labels.coef * weights * more["label_logp"]
+    terms = mx.where(inputs.mask, terms, 0.0)
+    return points.total(objective.aggregate, terms, inputs.mask), points.count(objective.aggregate, inputs.mask)
+
+
+@sums.register
+def _(objective: Distillation, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[mx.array, mx.array]:
+    log_ratio = points.log_ratio(objective.ratio, logp, inputs)
+    moved = Drift(log_ratio, inputs.advantages, logp, inputs.mask, inputs.ages, inputs.deviations)
+    terms = points.update(objective.clip, moved)
+    if "divergence" in more:
+        terms = terms + objective.divergence.coef * more["divergence"]
     terms = mx.where(inputs.mask, terms, 0.0)
     return points.total(objective.aggregate, terms, inputs.mask), points.count(objective.aggregate, inputs.mask)
 
