@@ -46,8 +46,8 @@ ROLLOUT = logps(11, 0.9, OLD)
 """That of OLD in the arithmetic of generation, far enough that every bound of a correction is crossed."""
 
 TAUGHT = logps(13, 0.7, OLD)
-STUDENT, TEACHER = (np.random.default_rng(seed).normal(size=(*MASK.shape, 9)) * 1.5 for seed in (14, 15))
-"""Logits of a student and a teacher over nine tokens. [B, T, V]"""
+STUDENT, TEACHER = (np.random.default_rng(seed).normal(size=(*MASK.shape, 31)) * 1.5 for seed in (14, 15))
+"""Logits of a student and a teacher over 31 tokens. [B, T, V]"""
 
 ENTROPY = np.random.default_rng(9).uniform(0.1, 2, size=MASK.shape)
 LABEL_LOGP = -np.random.default_rng(15).uniform(0, 3, size=MASK.shape)

@@ -92,7 +92,11 @@ def test_unneeded_field_may_be_missing(name: str) -> None:
     assert np.isfinite(objective(NEW, objective.score(bare), **extra(objective)).loss)
 
 
-OF_ROLLOUTS = [found for found in RECIPES.values() if found.name not in ("PPO-clip", "SAMPO", "VPO", "SFT", "DFT")]
+OF_ROLLOUTS = [
+    found
+    for found in RECIPES.values()
+    if found.name not in ("PPO-clip", "SAMPO", "VPO", "SFT", "DFT") and found.objective.reads_rewards
+]
 """The others have no use for the reward of a rollout."""
 
 

@@ -243,6 +243,9 @@ def test_scores_by_old_log_probabilities_are_named() -> None:
         "REINFORCE_PLUS_PLUS",
         "TPO",
         "TPO_NO_ANCHOR",
+        "OPD",
+        "OPD_PG",
+        "OPD_GRPO",
     ]
 
 
