@@ -29,7 +29,7 @@ from karl_fast.rl.compiled import CompiledModel, round_size
 from karl_fast.rl.language_model import LanguageModel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray

@@ -143,7 +143,7 @@ def test_gradient_is_that_of_all_logits_at_once(
 
     _, wanted = nn.value_and_grad(student.model, naive)()
     trace = forward_of(student, teacher).trace(
-        packed.tokens, packed.mask, NAMES, teacher.view(rollouts, packed, packed.mask)
+        packed.tokens, packed.mask, NAMES, view=teacher.view(rollouts, packed, packed.mask)
     )
     values = trace.outputs()
     gradient = trace.pull({"logp": np.zeros_like(slopes), "divergence": slopes})
@@ -171,7 +171,7 @@ def test_segments_and_common_prefixes_change_nothing(
     slopes = {name: np.random.default_rng(1).normal(size=int(mask.sum())).astype(np.float32) for name in NAMES}
 
     def passed(forward: Forward) -> tuple[Any, Any, Any]:
-        trace = forward.trace(packed.tokens, mask, NAMES, view)
+        trace = forward.trace(packed.tokens, mask, NAMES, view=view)
         values, flat = trace.outputs(), forward.flat(packed.tokens, mask, NAMES, view=view)()
         gradient = trace.pull(slopes)
         mx.eval(gradient)
