@@ -334,6 +334,44 @@ class Log:
     def group_sizes(self) -> list[int] | None: ...
     def outcomes(self, threads: int) -> OutcomeFacts | None: ...
 
+_Form = tuple[str, str | None, str, int | None, str]
+
+@final
+class LogSplits:
+    def __new__(
+        cls,
+        *,
+        format: str | None = None,
+        id: str | None = None,
+        group: str | None = None,
+        reward: list[str] | None = None,
+        messages: str | None = None,
+        prompt: str | None = None,
+        completion: str | None = None,
+        domain: str | None = None,
+        partition: str | None = None,
+        order: str | None = None,
+        max_line_bytes: int,
+        compare: str | None = None,
+        domain_asked: bool,
+        strict: bool,
+        threads: int,
+    ) -> LogSplits: ...
+    def probe(self, head: str, name: str, optional: bool, part: bool) -> tuple[bool, _Form | None]: ...
+    def scan(
+        self, copy: str, name: str, form: _Form, *, range: tuple[int, int] | None = None, base: int = 0
+    ) -> tuple[bytes, bool, bool]: ...
+    @staticmethod
+    def records(copy: str, name: str, places: list[tuple[int, int]]) -> list[bytes]: ...
+    def join(
+        self,
+        spool: str,
+        parts: list[tuple[int, int, int]],
+        *,
+        copies: list[tuple[int, str, int, float]],
+        fetch: Callable[[list[tuple[int, int, int]]], object] | None = None,
+    ) -> Log: ...
+
 @type_check_only
 class ComponentFacts(TypedDict):
     name: str

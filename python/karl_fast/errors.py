@@ -159,6 +159,12 @@ class LogChangedError(LogError):
     hint = "copy the log before it is sampled, or wait until nothing writes to it but at its end"
 
 
+class WorkersLostError(KarlError, RuntimeError):
+    """Workers that ended before their tasks did."""
+
+    hint = "run it again: nothing was written; a worker may have lacked memory, and smaller splits need less of it"
+
+
 class FileError(KarlError, OSError):
     """The operating system refused a file; ``errno`` and ``filename`` are set."""
 

@@ -18,6 +18,7 @@ COMMAND_OPTIONS = {
     "-o": "out",
     "--force": "force",
     "--dry-run": "dry_run",
+    "--engine": "engine",
     "--json": "json",
     "--quiet": "quiet",
     "-q": "quiet",
@@ -64,7 +65,7 @@ def _parse_words(words: list[str]) -> tuple[list[str], dict[str, Any]]:
             raise ValueError(word)
         option = options[flag]
         name = option if isinstance(option, str) else option.name
-        is_switch = option != "out" if isinstance(option, str) else option.kind is bool
+        is_switch = option not in ("out", "engine") if isinstance(option, str) else option.kind is bool
         if is_switch:
             if equals:
                 raise ValueError(word)

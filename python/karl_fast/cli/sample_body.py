@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from karl_fast.cli.progress import show_progress
@@ -12,6 +14,9 @@ from karl_fast.export.manifest import dumps
 from karl_fast.pipeline.sample import sample
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karl_fast.pipeline.sample import Sample
     from karl_fast.settings.sample import Settings
     from karl_fast.settings.toml import SettingsFile
 
@@ -27,6 +32,7 @@ def draw_and_report(
     out: str | None = None,
     force: bool = False,
     dry_run: bool = False,
+    engine: str | None = None,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -45,8 +51,11 @@ def draw_and_report(
     target = None if dry_run or print_rows else out
     if target:
         watch_output(target)
-    with show_progress(quiet) as watch:
-        result = sample(inputs, target, settings, force=force, progress=watch("reading"), written=watch("writing"))
+    with show_progress(quiet) as watch, contextlib.ExitStack() as stack:
+        draw = partial(sample, inputs, target, settings, force=force)
+        if engine is not None:
+            draw = stack.enter_context(_on_engine(engine, draw))
+        result = draw(progress=watch("reading"), written=watch("writing"))
     if print_rows and not dry_run:
         handle_signals(lambda word: f"{word}; rows may be missing from what was printed")
         # Bytes: the encoding of a terminal must not change a record.
@@ -63,6 +72,18 @@ def draw_and_report(
         report = describe_sample(result.manifest, None if dry_run else out)
         warnings = describe_settings_change(config, result.manifest, reread=not logs) if config else []
         sys.stderr.write("\n".join([report, *warnings]) + "\n")
+
+
+@contextlib.contextmanager
+def _on_engine(engine: str, draw: partial[Sample]) -> Iterator[partial[Sample]]:
+    """Yield the same call with the logs read by the workers of an engine."""
+    if engine != "ray":
+        raise UsageError(f"--engine is {engine}, wanted ray")
+    from karl_fast import distributed  # 30 ms, and most runs read on this machine
+    from karl_fast.distributed.ray import RayExecutor
+
+    with RayExecutor() as executor:
+        yield partial(distributed.sample, *draw.args, **draw.keywords, executor=executor)
 
 
 def logs_of(logs: list[str] | None, config: SettingsFile | None) -> list[str]:

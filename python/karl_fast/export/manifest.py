@@ -368,22 +368,31 @@ def _quotas(written: _core.DraftFacts) -> dict[str, dict[str, float]]:
 
 def describe_inputs(log: Log) -> list[dict[str, Any]]:
     """Return facts about each file: path, hash and counts."""
+    if log.objects:
+        return [_describe_object(log, file) for file in log.inputs]
     hashes = log.core.hashes(log.settings.hash_inputs)
     covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
     if log.core.streamed:
         covers = "whole stream"
     sums = {path: {summed.name: summed.columns} for path, summed in log.summed}
     return [
-        {
-            **{name: fact for name, fact in file.items() if name != "orders"},
-            "fields": dict(file["fields"]),
-            "dropped": dict(file["dropped"]),
-            "xxh3_128": digest,
-            "hash_covers": covers,
-        }
+        _counts(file)
+        | {"xxh3_128": digest, "hash_covers": covers}
         | ({"summed_columns": sums[file["path"]]} if file["path"] in sums else {})
         for file, digest in zip(log.inputs, hashes, strict=True)
     ]
+
+
+def _counts(file: _core.InputFacts) -> Manifest:
+    """Return the facts about a file that reading it gave."""
+    facts: Manifest = {name: fact for name, fact in file.items() if name != "orders"}
+    return facts | {"fields": dict(file["fields"]), "dropped": dict(file["dropped"])}
+
+
+def _describe_object(log: Log, file: _core.InputFacts) -> Manifest:
+    """Return facts about a file that workers read: its ETag in the place of its hash."""
+    facts = log.objects.get(file["path"])
+    return _counts(file) | ({"codec": facts.codec, "etag": facts.version} if facts else {}) | {"xxh3_128": None}
 
 
 def describe_run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:

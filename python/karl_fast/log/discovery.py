@@ -26,7 +26,8 @@ from karl_fast._suggest import suggest_path
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.foreign_files import foreign_error, foreign_kind, saved_data_set
 from karl_fast.log.parquet_out import require_pyarrow
-from karl_fast.log.spool import spool
+from karl_fast.log.spool import download, spool
+from karl_fast.stores import is_url, list_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,6 +161,8 @@ class Candidate(NamedTuple):
 
 
 def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
+    if is_url(log):
+        return [Candidate(found.url, inside) for found, inside in list_url(log, suffixes)]
     if log == "-" or _exists(Path(log)):
         return _expand_folder(log, suffixes) if Path(log).is_dir() else [Candidate(log, inside=False)]
     matches = sorted(glob.glob(log, recursive=True))
@@ -338,6 +341,8 @@ def readable_twice(
     path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None, rewarded: bool
 ) -> ReadableTwice:
     """Return a file that can be read twice, line by line; ``rewarded`` as for `parquet_in.lines`."""
+    if is_url(path):
+        path = stack.enter_context(download(path))
     if _is_stream(path):
         return ReadableTwice(stack.enter_context(spool(path)))
     if table:

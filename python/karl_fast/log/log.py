@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from karl_fast import _core
 from karl_fast.errors import UsageError
@@ -11,7 +11,7 @@ from karl_fast.log.parquet_out import load, save
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -42,6 +42,18 @@ def columns(settings: Settings) -> dict[str, Any]:
     }
 
 
+class ObjectFacts(NamedTuple):
+    """A file whose bytes are not here.
+
+    Attributes:
+        version: what stands for its bytes in the store; None of a file of a file system.
+        codec: its compression.
+    """
+
+    version: str | None
+    codec: str
+
+
 class Log:
     """Records of files as columns, in an order that depends on the records alone.
 
@@ -67,6 +79,7 @@ class Log:
         left_out: Sequence[tuple[str, LeftOut]] = (),
         skipped: Sequence[tuple[str, str]] = (),
         summed: Sequence[tuple[str, SummedReward]] = (),
+        objects: Mapping[str, ObjectFacts] | None = None,
     ) -> None:
         self.core = core
         self.settings = settings
@@ -84,6 +97,8 @@ class Log:
         self.left_out = left_out
         # Rewards that are sums of columns of Parquet files.
         self.summed = summed
+        # Files that lie elsewhere, or that other processes unpack, by name.
+        self.objects = objects or {}
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -174,7 +189,7 @@ class Log:
         settings = self.settings.replace(**replaced)
         functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
         replaced_columns = (*self.replaced_columns, record)
-        more = (self.passed, unrewarded, self.left_out, self.skipped, self.summed)
+        more = (self.passed, unrewarded, self.left_out, self.skipped, self.summed, self.objects)
         return Log(core, settings, self._spool, replaced_columns, functions, *more)
 
     def under(self, settings: Settings) -> Log:
@@ -200,7 +215,7 @@ class Log:
         if settings.shape == "raw" and self.left_out:
             path, (column, _) = self.left_out[0]
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
-        facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped, self.summed)
+        facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped, self.summed, self.objects)
         return Log(self.core, settings, self._spool, self.replaced_columns, *facts)
 
     @property

@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karl_fast.errors import FULL, FileError, LogError
+from karl_fast import stores
+from karl_fast.errors import FULL, FileError, KarlError, LogError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,25 @@ def spool(name: str) -> Iterator[str]:
                 shutil.copyfileobj(stream, copy, 1 << 20)
         except OSError as error:
             raise copy_error(name, error) from error
+        yield path
+
+
+@contextlib.contextmanager
+def download(url: str) -> Iterator[str]:
+    """Yield the path of a copy of an object of a store; it is removed afterwards.
+
+    Raises:
+        FileError: it cannot be read, or the copy not be written.
+        LogChangedError: it changed while it was read.
+    """
+    source = stores.stat_url(url)
+    with temporary(url) as path:
+        try:
+            stores.copy_range(source, 0, source.size, Path(path), 0)
+        except KarlError:
+            raise
+        except OSError as error:
+            raise copy_error(url, error) from error
         yield path
 
 

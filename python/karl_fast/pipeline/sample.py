@@ -46,6 +46,7 @@ from karl_fast.log.record_fields import (
 from karl_fast.pipeline.selection import select
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import show_keywords
+from karl_fast.stores import is_url, new_data_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +98,7 @@ def sample(
         logs: files, folders, globs or ``-``, as `karl_fast.read` takes them; or a log that it gave, which is not
             read again. A pipe alone (``-``) is read once, in memory for the rows that are drawn, where
             ``settings.streams``; else it is copied to a temporary file.
-        out: the directory; None writes nothing.
+        out: the directory, or a URL of ``s3://``, ``gs://``, ``az://`` or ``hf://``; None writes nothing.
         settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``). Those of the log, where one
             is given, are the default.
         force: replace an existing data set.
@@ -113,6 +114,11 @@ def sample(
     start = time.perf_counter()
     settings = merge_settings(logs, settings, choices)
     settings.count(0)
+    if is_url(out):
+        with new_data_set(str(out), force=force) as (folder, upload):
+            result = sample(logs, folder, settings, progress=progress, written=written)
+            upload()
+        return result
     target = None if out is None else check_data_set(out, force=force)
     row_judge = length_judge(settings)
     plan = export_plan(settings, "held" if out is None else "unread", row_judge)

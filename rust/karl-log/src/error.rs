@@ -131,6 +131,9 @@ pub enum Error {
     /// Failure of the caller's own validation of a row.
     #[error("a row could not be judged: {0}")]
     Judge(String),
+    /// Record that could not be brought from where it lies.
+    #[error("a record could not be read again: {0}")]
+    Fetch(Box<dyn std::error::Error + Send + Sync>),
     /// Cancellation by the caller.
     #[error("interrupted")]
     Interrupted,

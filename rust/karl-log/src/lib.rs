@@ -33,6 +33,7 @@ pub mod parallel;
 pub mod read;
 pub mod rejects;
 pub mod second_pass;
+pub mod splits;
 pub mod stream;
 pub mod time;
 

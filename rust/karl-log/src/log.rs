@@ -20,6 +20,7 @@ use crate::extract::Compare;
 use crate::format::Fields;
 use crate::input::pipe::PipeFacts;
 use crate::rejects::{Bad, FileTally, OrderKinds, PLACES_KEPT, RejectReason};
+use crate::second_pass::Prefetch;
 
 /// Records of all files.
 #[derive(Clone, Debug)]
@@ -55,6 +56,8 @@ pub struct Log {
     pub fingerprints: Option<Vec<u128>>,
     /// Summary of the stream, if these records were drawn from one.
     pub streamed: Option<Arc<Streamed>>,
+    /// Function that brings records to this machine before they are read again; `None` if the files are here.
+    pub prefetch: Option<Prefetch>,
 }
 
 impl Log {
@@ -97,6 +100,7 @@ impl Log {
             compare,
             fingerprints: compare.map(|_| columns.fingerprints),
             streamed: None,
+            prefetch: None,
         })
     }
 

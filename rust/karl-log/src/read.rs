@@ -5,11 +5,11 @@
 //! of files and ranges, and the rows in an order that depends only on the records (`rows`), so the result
 //! does not depend on the speed of threads.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::cancel::Watch;
-use crate::columns::{NameTables, RowBins, RowSink, ThreadRows, columns};
+use crate::columns::{LogColumns, NameTables, RowBins, RowSink, ThreadRows, columns};
 use crate::detect::{FileLayout, Input, Wishes, probe, records};
 use crate::error::{DOCUMENT, Error, Result, by_name};
 use crate::extract::{self, Scanner};
@@ -30,6 +30,17 @@ pub struct ReadSettings {
     pub scan: extract::ScanSettings,
     /// Number of threads; at least one is used.
     pub threads: usize,
+}
+
+impl ReadSettings {
+    fn is_ordered(&self) -> bool {
+        self.wishes.overrides.order.is_some()
+    }
+
+    /// Return the number of columns of numbers: components of the reward, and the order if one was named.
+    pub(crate) fn columns(&self) -> usize {
+        self.wishes.overrides.reward.as_ref().map_or(1, Vec::len) + usize::from(self.is_ordered())
+    }
 }
 
 /// Read every file.
@@ -55,15 +66,10 @@ pub fn read_in_ranges(
 ) -> Result<Log> {
     let (mut inputs, mut skipped, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
-        let optional = source.optional;
-        let probed = probe(source, &settings.wishes, watch);
-        watch.advance(0)?;
-        match probed {
-            Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
-            Err(Error::Unread { path, why }) if optional => refused.push((path, why.to_string())),
-            Err(Error::ByName { path, holder }) if optional => refused.push((path, by_name(&holder))),
-            Err(Error::Document { path, .. }) if optional => skipped.push((path, DOCUMENT.to_owned())),
-            probed => inputs.push(probed?),
+        match probe_or_skip(source, &settings.wishes, watch)? {
+            Probed::Input(input) => inputs.push(*input),
+            Probed::Skipped(path, why) => skipped.push((path, why)),
+            Probed::Refused(path, why) => refused.push((path, why)),
         }
     }
     for input in &mut inputs {
@@ -72,8 +78,7 @@ pub fn read_in_ranges(
     if inputs.iter().all(|input| input.source.codec == Codec::Plain) {
         watch.expect(inputs.iter().map(|input| input.source.size).sum());
     }
-    let ordered = settings.wishes.overrides.order.is_some();
-    let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len) + usize::from(ordered);
+    let components = settings.columns();
     let (rows, vocabulary, tasks, tallies) = loop {
         let tasks: Vec<RangeTask> =
             inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
@@ -85,11 +90,50 @@ pub fn read_in_ranges(
         }
     };
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
-    let mut columns = columns(rows, vocabulary, components, settings.threads);
-    let order = if ordered { columns.components.pop() } else { None };
-    let mut log = Log::new(inputs, tallies, columns, settings.scan.compare)?;
-    (log.skipped, log.refused, log.order) = (skipped, refused, order);
+    let columns = columns(rows, vocabulary, components, settings.threads);
+    let mut log = to_log(inputs, tallies, columns, settings)?;
+    (log.skipped, log.refused) = (skipped, refused);
     Ok(log)
+}
+
+/// Return the log of merged columns: the last component is the order, if a field of it was named.
+pub(crate) fn to_log(
+    inputs: Vec<Input>,
+    tallies: impl Iterator<Item = (usize, FileTally)>,
+    mut columns: LogColumns,
+    settings: &ReadSettings,
+) -> Result<Log> {
+    let order = if settings.is_ordered() { columns.components.pop() } else { None };
+    let mut log = Log::new(inputs, tallies, columns, settings.scan.compare)?;
+    log.order = order;
+    Ok(log)
+}
+
+/// File that holds records, or that is skipped, as only a file found in a folder is.
+pub enum Probed {
+    /// File with records.
+    Input(Box<Input>),
+    /// File without records, and why.
+    Skipped(PathBuf, String),
+    /// File that may hold records but is not supported, and why.
+    Refused(PathBuf, String),
+}
+
+/// Detect layout and format of a file.
+///
+/// # Errors
+/// As [`probe`], for a file that is not optional.
+pub fn probe_or_skip(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Probed> {
+    let optional = source.optional;
+    let probed = probe(source, wishes, watch);
+    watch.advance(0)?;
+    Ok(match probed {
+        Err(Error::Layout { path, problem }) if optional => Probed::Skipped(path, problem),
+        Err(Error::Unread { path, why }) if optional => Probed::Refused(path, why.to_string()),
+        Err(Error::ByName { path, holder }) if optional => Probed::Refused(path, by_name(&holder)),
+        Err(Error::Document { path, .. }) if optional => Probed::Skipped(path, DOCUMENT.to_owned()),
+        probed => Probed::Input(Box::new(probed?)),
+    })
 }
 
 /// Return the ranges of a file of lines; any other is one range, and so is one with a record that spans

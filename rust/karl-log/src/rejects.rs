@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// Number of places of rejected rows kept for each file; all are counted.
 pub(crate) const PLACES_KEPT: usize = 20;
 
 /// Reason to reject a row. Each is counted under its name on every run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RejectReason {
     /// The stream ends inside the record, or inside the array of records: a torn write.
     Torn,
@@ -59,7 +61,7 @@ impl RejectReason {
 }
 
 /// Rejected row and its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bad {
     /// Reason.
     pub reason: RejectReason,
@@ -74,7 +76,7 @@ pub struct Bad {
 }
 
 /// First place of each kind of order in a file, or in a range of it: number of the line, and offset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderKinds {
     /// Of an order that is a number.
     pub number: Option<(u64, u64)>,
@@ -98,7 +100,7 @@ impl OrderKinds {
 }
 
 /// Counts of a file, or of a range of it, besides its rows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FileTally {
     /// Number of records.
     pub rows: u64,

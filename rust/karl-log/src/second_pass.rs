@@ -1,8 +1,10 @@
 //! Second pass: the bytes of the chosen records only.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use karl_core::rng::id128;
 
@@ -50,6 +52,9 @@ pub fn fetch_each<R: Send>(
 ) -> Result<Vec<R>> {
     let mut wanted = look_up_all(log, rows, threads)?;
     wanted.sort_unstable_by_key(|wanted| (wanted.place.input, wanted.place.offset));
+    if let Some(prefetch) = &log.prefetch {
+        prefetch.bring(&wanted.iter().map(|wanted| wanted.place).collect::<Vec<_>>())?;
+    }
     let mut made: Vec<Option<R>> = rows.iter().map(|_| None).collect();
     let source = |share: &[WantedRecord]| &log.inputs[share[0].place.input].source;
     for share in map(shares(log, &wanted), threads, |share| fetch_share(source(share), share, watch, &one)) {
@@ -72,6 +77,50 @@ pub fn fetch_each<R: Send>(
 /// As [`fetch`].
 pub fn reward_inputs(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Option<String>>> {
     fetch_each(log, rows, threads, watch, |row, bytes| reward_input(&bytes, log.fields(row)))
+}
+
+/// Function that writes the bytes of records into the files of their sources, at their places.
+///
+/// Records of an object store, and those of packed files that another machine unpacks, are brought here in one call
+/// for all records that are wanted, before any is read.
+#[derive(Clone)]
+pub struct Prefetch(Arc<Bring>);
+
+type Bring = dyn Fn(&[Place]) -> Result<()> + Send + Sync;
+
+impl Prefetch {
+    /// Create it from the function.
+    pub fn new(bring: impl Fn(&[Place]) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(bring))
+    }
+
+    /// Bring the records at these places.
+    ///
+    /// # Errors
+    /// As the function.
+    pub fn bring(&self, places: &[Place]) -> Result<()> {
+        (self.0)(places)
+    }
+}
+
+impl fmt::Debug for Prefetch {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Prefetch")
+    }
+}
+
+/// Return the bytes at some places of one file, in ascending order of offsets: each an offset and a length.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) if it cannot be read, [`Error::Changed`](crate::Error::Changed) if it ends before.
+pub fn read_places(source: &Source, places: &[(u64, u32)], watch: &Watch) -> Result<Vec<Vec<u8>>> {
+    let mut reader = RecordReader::open(source, watch).map_err(|error| source.lost("open", 0, error))?;
+    let one = |&(offset, length): &(u64, u32)| {
+        watch.advance(u64::from(length))?;
+        let record = reader.record(Place { input: 0, offset, length });
+        record.map_err(|error| source.lost("read", offset, error))
+    };
+    places.iter().map(one).collect()
 }
 
 /// Record to read.

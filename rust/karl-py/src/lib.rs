@@ -70,6 +70,8 @@ mod _core {
     #[pymodule_export]
     use super::log::reward_function::{answered, place, rewarded, rewards_of};
     #[pymodule_export]
+    use super::log::splits::LogSplits;
+    #[pymodule_export]
     use super::logsumexp::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
     use super::objective::{

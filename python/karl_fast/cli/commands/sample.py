@@ -15,6 +15,9 @@ from karl_fast.settings.toml import SettingsFile, load
 
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing data set.")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", metavar="ENGINE", help="ray: have the logs read by the workers of Ray.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write.")]
 
 
@@ -39,6 +42,7 @@ def command(
     out: Out = None,
     force: Force = False,
     dry_run: DryRun = False,
+    engine: Engine = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -50,6 +54,7 @@ def command(
         out=out,
         force=force,
         dry_run=dry_run,
+        engine=engine,
         json=json,
         quiet=quiet,
     )

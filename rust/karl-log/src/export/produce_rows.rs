@@ -136,7 +136,7 @@ impl<'a> RowFill<'a> {
 
     /// Make rows, or find their flaws.
     fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
-        let rows = self.leave(rows);
+        let rows = self.leave(rows)?;
         let rest = self.begin(&rows, watch)?;
         let (maker, settings) = (&self.maker, self.maker.settings);
         let shape = self.shape.unwrap_or(settings.shape);
@@ -147,17 +147,22 @@ impl<'a> RowFill<'a> {
     }
 
     /// Separate the rows that are validated as they are written; return the others, which have to be made.
-    fn leave<'r>(&mut self, rows: &'r [u32]) -> Cow<'r, [u32]> {
+    fn leave<'r>(&mut self, rows: &'r [u32]) -> Result<Cow<'r, [u32]>> {
         let ExportSettings { prepared, threads, .. } = self.maker.settings;
         if prepared != Prepared::Unread {
-            return Cow::Borrowed(rows);
+            return Ok(Cow::Borrowed(rows));
         }
         let part = |rows: &[u32]| rows.iter().partition(|&&row| self.maker.is_left(row));
         let parts: Vec<(Vec<u32>, Vec<u32>)> = map(rows.chunks(LOOKED_UP).collect(), threads, part);
         let (left, others): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        if let Some(prefetch) = &self.maker.log.prefetch {
+            // They are read only when they are written.
+            let places = left.iter().flatten().filter_map(|&row| self.maker.log.place(row));
+            prefetch.bring(&places.collect::<Vec<_>>())?;
+        }
         self.made.extend(left.into_iter().flatten().map(|row| (row, RowText::unchanged())));
         self.shape = self.shape.or((!self.made.is_empty()).then_some(Shape::Raw));
-        Cow::Owned(others.concat())
+        Ok(Cow::Owned(others.concat()))
     }
 
     /// Make the first rows, which decide the shape of all, batch by batch until some can be made; return the

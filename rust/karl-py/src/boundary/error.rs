@@ -38,6 +38,11 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Document { path, keys } => document(&path, &keys, message),
         Error::ByName { path, holder } => ByNameError::new_err((message, path.display().to_string(), holder)),
         Error::Layout { .. } => LogError::new_err(message),
+        // What a function of Python raised is raised as it is.
+        Error::Fetch(cause) => match cause.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(_) => LogError::new_err(message),
+        },
         Error::Reward { .. } => BadRewardError::new_err(message),
         Error::Unread { why: Unread::Packed(packer), .. } => PackedError::new_err((message, packer)),
         Error::Unread { why: Unread::Encoded(encoding), .. } => EncodingError::new_err((message, encoding)),

@@ -3,6 +3,7 @@
 mod facts;
 pub(crate) mod read;
 pub(crate) mod reward_function;
+pub(crate) mod splits;
 
 use self::facts::{DomainFacts, InputFacts};
 pub(crate) use self::facts::{RejectedRow, shown};
