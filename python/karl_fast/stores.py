@@ -348,7 +348,7 @@ def copy_range(source: StoredObject, start: int, end: int, to: Path, base: int) 
     """Write a range of an object into a file, whose first byte is that at ``base``; several requests at a time.
 
     Raises:
-        LogChangedError, FileError: as :func:`read_range`.
+        LogChangedError, FileError: as `read_range`.
     """
     from concurrent.futures import ThreadPoolExecutor  # which loads logging, and most runs read no store
 

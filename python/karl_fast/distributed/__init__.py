@@ -45,14 +45,14 @@ def sample(
     written: Progress | None = None,
     **choices: Unpack[SampleKeywords],
 ) -> Sample:
-    """Draw a training set as :func:`karl_fast.sample` does, with logs that an executor's workers read.
+    """Draw a training set as `karl_fast.sample` does, with logs that an executor's workers read.
 
     Args:
         urls: files, folders and globs, which every worker has to see under the same path.
         out: the directory; None writes nothing.
         settings: every choice; ``choices`` change single ones.
         executor: what runs the tasks: a thread or process pool of ``concurrent.futures``, a
-            :class:`karl_fast.distributed.ray.RayExecutor`, a client of Dask, or anything else with ``submit`` whose
+            `karl_fast.distributed.ray.RayExecutor`, a client of Dask, or anything else with ``submit`` whose
             futures have ``result`` and ``add_done_callback``. It stays open.
         split_bytes: bytes of a file of lines that one task reads, 64 MiB by default; packed files and arrays are one
             task each. It changes no row.
@@ -62,10 +62,10 @@ def sample(
 
     Raises:
         UsageError: for settings that need all records on one machine (functions of ``reward``), and as
-            :func:`karl_fast.sample`.
+            `karl_fast.sample`.
         WorkersLostError: workers ended before their tasks did.
         LogChangedError: a file changed while it was read.
-        FileError, LogError, BadRowError, NothingToSampleError, OutputExistsError: as :func:`karl_fast.sample`.
+        FileError, LogError, BadRowError, NothingToSampleError, OutputExistsError: as `karl_fast.sample`.
     """
     settings = merge_settings(urls, settings, choices)
     with read(urls, settings, executor=executor, split_bytes=split_bytes, progress=progress) as log:

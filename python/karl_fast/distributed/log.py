@@ -43,21 +43,21 @@ def read(
     progress: Progress | None = None,
     **choices: Unpack[SampleKeywords],
 ) -> Log:
-    """Read logs into columns as :func:`karl_fast.read` does, with the workers of an executor.
+    """Read logs into columns as `karl_fast.read` does, with the workers of an executor.
 
     The log needs the executor as long as rows are drawn of packed files.
 
     Args:
         urls: files, folders and globs, which every worker has to see under the same path.
         settings: what to take from each record; ``choices`` change single ones.
-        executor: as for :func:`karl_fast.distributed.sample`.
+        executor: as for `karl_fast.distributed.sample`.
         fingerprint: hash what each record teaches, so that equal ones can be counted.
         split_bytes: bytes of a file of lines that one task reads.
         progress: called with the bytes that tasks have read so far and the bytes there are.
 
     Raises:
         UsageError, WorkersLostError, LogChangedError, FileError, LogError, BadRowError: as
-            :func:`karl_fast.distributed.sample`.
+            `karl_fast.distributed.sample`.
     """
     settings = (settings or Settings()).replace(**choices)
     split_bytes = SPLIT_BYTES if split_bytes is None else split_bytes
