@@ -102,6 +102,7 @@ __all__ = [
     "objective_likelihood",
     "objective_linear_term",
     "objective_policy_gradient",
+    "objective_preference",
     "objective_target_policy",
     "outcome_components",
     "outcome_variance",
@@ -1063,6 +1064,22 @@ def objective_likelihood(
     logp_old: Reals | None = None,
     term: object,
     aggregate: object,
+    denominator: float,
+) -> _Evaluation: ...
+def objective_preference(
+    logp: Reals,
+    mask: NDArray[np.bool_],
+    offsets: Integers,
+    preferred: NDArray[np.bool_],
+    *,
+    logp_ref: Reals | None = None,
+    pairs: Integers | None = None,
+    baselines: Floats | None = None,
+    anchor: str | None,
+    mean: bool,
+    margin: object,
+    link: object,
+    likelihood: float,
     denominator: float,
 ) -> _Evaluation: ...
 def objective_linear_term(

@@ -30,10 +30,16 @@ class Source:
     Attributes:
         folder: where it is.
         sampler: how its rows were drawn; None where no manifest says so.
+        file: the file of the training split, where that is all there is; None for a folder.
     """
 
     folder: Path
     sampler: str | None
+    file: Path | None = None
+
+    def place(self, split: str) -> Path:
+        """Return the file of a split, whether it exists or not."""
+        return self.file if self.file is not None and split == "train" else self.folder / f"{split}.jsonl"
 
     def rows(self, split: str) -> list[dict[str, Any]]:
         """Read the rows of a split; empty if there is no such file.
@@ -42,8 +48,8 @@ class Source:
             FileError: it cannot be read.
             DataSetError: a row is not a JSON object; the message names the line.
         """
-        file = self.folder / f"{split}.jsonl"
-        if not file.is_file():
+        file = self.place(split)
+        if not file.is_file() or (self.file is not None and split != "train"):
             return []
         try:
             with file.open("rb") as lines:
@@ -52,16 +58,22 @@ class Source:
             raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
 
 
-def open_source(path: str | Path) -> Source:
+def open_source(path: str | Path, *, lone: bool = False) -> Source:
     """Open a directory with train.jsonl, valid.jsonl or test.jsonl in it.
 
+    Args:
+        path: the directory.
+        lone: take a file too, as the training split.
+
     Raises:
-        FileError: there is no such directory, or it is a file.
+        FileError: there is no such directory, or it is a file where that is not allowed.
         DataSetError: it holds none of them, or a damaged manifest.
         NothingToTrainError: every file in it is empty.
     """
     folder = Path(path)
     if folder.is_file():
+        if lone:
+            return Source(folder.parent, None, folder)
         raise _file_error(folder)
     if not folder.is_dir():
         raise FileError(f"cannot open {folder}: no such folder", 2, str(folder), hint=suggest_path(folder, Path.is_dir))

@@ -1,4 +1,4 @@
-"""Exact objectives: five families, each a product of axes, and the published recipes as points in them.
+"""Exact objectives: six families, each a product of axes, and the published recipes as points in them.
 
 | family | method | axes |
 |---|---|---|
@@ -7,6 +7,7 @@
 | `TargetPolicy` | cross-entropy to a target over candidates | filter, target, length |
 | `WeightedLikelihood` | likelihood of logged rows at their weights | filter, target, sampler, term, aggregate |
 | `Distillation` | divergence from a teacher | filter, divergence, advantage, ratio, clip, aggregate |
+| `Preference` | margin of preferred answers over others | anchor, length, margin, link, likelihood |
 
 ``recipe("dapo")(logp, batch)`` returns the loss, its derivative by each log-probability, and statistics, as NumPy:
 ``(coefficients * logp).sum()`` has the right gradient in MLX, torch and JAX. Where a batch takes several steps or
@@ -129,6 +130,19 @@ from karl_fast.objective.axes.likelihood import (
 )
 from karl_fast.objective.axes.log_z import GroupOptimum, Learned, LogZ, NoLogZ, SoftValue
 from karl_fast.objective.axes.point import Point
+from karl_fast.objective.axes.preference import (
+    ChosenLikelihood,
+    DivergenceBaseline,
+    Likelihood,
+    Link,
+    LogOddsDifference,
+    LogSigmoid,
+    Margin,
+    NoLikelihood,
+    ScoreDifference,
+    Sigmoid,
+    SquaredMargin,
+)
 from karl_fast.objective.axes.ratio import (
     OnPolicy,
     Ratio,
@@ -151,6 +165,7 @@ from karl_fast.objective.base import Objective
 from karl_fast.objective.batch import Batch, Evaluation, Scored, scored
 from karl_fast.objective.families.distillation import Distillation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
+from karl_fast.objective.families.preference import Preference
 from karl_fast.objective.families.target_policy import CandidateTarget, TargetPolicy, Tilted
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
@@ -174,6 +189,7 @@ __all__ = [
     "CandidateTarget",
     "Cap",
     "Centre",
+    "ChosenLikelihood",
     "Clip",
     "Clipper",
     "ConstantLength",
@@ -182,6 +198,7 @@ __all__ = [
     "Delight",
     "Distillation",
     "Divergence",
+    "DivergenceBaseline",
     "Drawn",
     "DriftPenalty",
     "DropConstantGroups",
@@ -216,10 +233,15 @@ __all__ = [
     "Learned",
     "LeaveOneOut",
     "Length",
+    "Likelihood",
+    "Link",
     "LogLikelihood",
+    "LogOddsDifference",
+    "LogSigmoid",
     "LogWeight",
     "LogZ",
     "Logged",
+    "Margin",
     "MaskNegatives",
     "MaxAge",
     "MaxDeviation",
@@ -231,12 +253,14 @@ __all__ = [
     "NoEntropy",
     "NoKL",
     "NoLabels",
+    "NoLikelihood",
     "NoLogZ",
     "NoReward",
     "Objective",
     "OnPolicy",
     "Point",
     "PolicyGradient",
+    "Preference",
     "PrefixTree",
     "ProbabilityBand",
     "ProbabilityMask",
@@ -254,6 +278,7 @@ __all__ = [
     "RowWeight",
     "Sampler",
     "Scale",
+    "ScoreDifference",
     "Scored",
     "SequenceMask",
     "SequenceMean",
@@ -263,9 +288,11 @@ __all__ = [
     "SequenceTokenRatio",
     "SequenceTruncate",
     "SetScore",
+    "Sigmoid",
     "SoftGate",
     "SoftValue",
     "Squared",
+    "SquaredMargin",
     "SuffixLabels",
     "TargetPolicy",
     "TeacherForward",

@@ -1,4 +1,4 @@
-"""Base of the five families: axes, scores before any step, and the evaluation of log-probabilities."""
+"""Base of the six families: axes, scores before any step, and the evaluation of log-probabilities."""
 
 from __future__ import annotations
 

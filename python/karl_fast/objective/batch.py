@@ -48,6 +48,9 @@ FIELDS = {
     "tokens": ("BT", np.int64),
     "labels": ("BT", np.int64),
     "baselines": ("B", np.floating),
+    "pair_ids": ("B", np.int64),
+    "preferred": ("B", np.bool_),
+    "mismatched": ("B", np.floating),
 }
 """The dimensions and the type of each array: B rollouts, T tokens, U turns of all rollouts, O = B + 1, D any."""
 
@@ -84,6 +87,10 @@ class Batch:
         tokens: the id of each token, for `PrefixTree` and `SuffixLabels`. int64, [B, T]
         labels: the id of the token that is right in the place of each, negative where none is known. int64, [B, T]
         baselines: expected reward of the prompt of each rollout under the policy that drew it. [B]
+        pair_ids: the pair of each answer, for `Preference`, in any order. int64, [B]
+        preferred: which answers were preferred, for `Preference`. bool, [B]
+        mismatched: log ratio of the policy to the reference for an answer to another prompt, in nats, for
+            `DivergenceBaseline`; NaN for none. [B]
         seed: of what an axis draws; another one each step.
     """
 
@@ -110,6 +117,9 @@ class Batch:
     labels: NDArray[np.int64] | None = None
     baselines: Floats | None = None
     logp_teacher: Floats | None = None
+    pair_ids: NDArray[np.int64] | None = None
+    preferred: NDArray[np.bool_] | None = None
+    mismatched: Floats | None = None
     seed: int = 0
 
     def check(self) -> None:
@@ -185,6 +195,8 @@ class Scored:
         ages: age of each rollout in steps of the policy, for `FreshDelight`. int64, [B]
         deviations: standard deviation of rewards in the group of each rollout, for `UncertainDelight`. [B]
         label_places: the part of the weight of each right token that is known before any step. [B, T]
+        preferred: which answers were preferred. bool, [B]
+        divergences: the divergence that the score of each answer is compared with, in nats. [B]
     """
 
     mask: NDArray[np.bool_]
@@ -201,6 +213,8 @@ class Scored:
     ages: NDArray[np.int64] | None = None
     deviations: Floats | None = None
     label_places: NDArray[np.float64] | None = None
+    preferred: NDArray[np.bool_] | None = None
+    divergences: Floats | None = None
 
     def rows(self, indices: Any) -> Scored:
         """Return some rows, as a micro-batch.
@@ -302,7 +316,8 @@ class Evaluation:
             ``ratio_ess``, the effective share of rollouts by the products of their token ratios; ``kl_old``, the mean
             over tokens of k3 to the behaviour policy; ``clip_low`` and ``clip_high``, the
             shares of tokens beyond the bounds; ``kl`` (to the reference), ``entropy``, ``divergence``, ``label_logp``
-            (times its weight), ``residual`` and ``residual_std`` where the objective has them.
+            (times its weight), ``residual`` and ``residual_std``, ``margin``, ``accuracy``, ``reward_chosen`` and
+            ``reward_rejected`` where the objective has them.
         log_z_coefficients: d loss / d log Z of each rollout, where log Z is learned. float64, [B]
         entropy_coefficients: d loss / d entropy of each token, where the objective reads it. [B, T]
         divergence_coefficients: d loss / d divergence of each token, where the objective reads it. [B, T]

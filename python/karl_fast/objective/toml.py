@@ -22,6 +22,7 @@ from karl_fast.objective.axes import (
     labels,
     likelihood,
     log_z,
+    preference,
     ratio,
     set_score,
     teacher,
@@ -30,6 +31,7 @@ from karl_fast.objective.axes.point import Point
 from karl_fast.objective.families import target_policy
 from karl_fast.objective.families.distillation import Distillation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
+from karl_fast.objective.families.preference import Preference
 from karl_fast.objective.families.target_policy import TargetPolicy
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 FAMILIES: dict[str, type[Objective]] = {
     family.__name__: family
-    for family in (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood, Distillation)
+    for family in (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood, Distillation, Preference)
 }
 
 AXES = (
@@ -59,6 +61,7 @@ AXES = (
     balance,
     log_z,
     likelihood,
+    preference,
     target_policy,
     teacher,
 )

@@ -9,11 +9,12 @@ from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.train.batching import BatchOrder, row_units
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.examples import Example, RowAccount, group_numbers, prepare_examples, render_rows
+from karl_fast.train.memory import answers_per_row
+from karl_fast.train.preferences import AnswerSet, prepare_answers, read_answers
 from karl_fast.train.recipe import OfflineObjective
+from karl_fast.train.settings import PAIRED, PREFERENCES
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from karl_fast.export.training_rows import Source
     from karl_fast.modeling.load import Loaded
     from karl_fast.train.chat_template import Rendering
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Rows = dict[str, list[dict[str, Any]]]
     Texts = dict[str, list[Rendering]]
+    Answers = dict[str, AnswerSet]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Corpus:
         units = row_units(groups, len(self.examples))
         texts = [example.text.tokens.tobytes() for example in self.examples]
         distinct = len({tuple(texts[row] for row in unit) for unit in units})
-        return BatchOrder(list(map(len, self.examples)), units, settings.batch_size, settings.seed, distinct)
+        rows = settings.batch_size * answers_per_row(settings)
+        return BatchOrder(list(map(len, self.examples)), units, rows, settings.seed, distinct)
 
 
 def read_rows(source: Source) -> Rows:
@@ -56,8 +59,19 @@ def read_rows(source: Source) -> Rows:
     """
     rows = {split: source.rows(split) for split in ("train", "valid")}
     if not rows["train"]:
-        raise NothingToTrainError(f"{source.folder / 'train.jsonl'} has no rows")
+        raise NothingToTrainError(f"{source.place('train')} has no rows")
     return rows
+
+
+def read_preferences(source: Source, rows: Rows, settings: Training) -> Answers | None:
+    """Read the answers of each split; None for a recipe without preferences.
+
+    Raises:
+        DataSetError: a row is neither a pair nor an answer with a label.
+    """
+    if settings.recipe not in PREFERENCES:
+        return None
+    return {split: read_answers(split_rows, source.place(split), settings) for split, split_rows in rows.items()}
 
 
 def render_texts(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
@@ -77,23 +91,28 @@ def longest_text(texts: Texts) -> int:
     )
 
 
-def build_corpus(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
+def build_corpus(source: Source, rows: Rows, answers: Answers | None, texts: Texts, settings: Training) -> Corpus:
     """Fit the texts of a data set into the limit, and keep those that the recipe can learn from.
 
     Args:
-        folder: of the data set, for errors to name.
+        source: the data set, for errors to name.
         rows: by split.
-        texts: what they were rendered to.
+        answers: of the rows by split, where the recipe has preferences.
+        texts: what rows, or answers, were rendered to.
         settings: what is learned of a row, and how much of it.
 
     Raises:
         NothingToTrainError: as `prepared`.
         UsageError: a recipe that compares whole rows, where some are in parts.
     """
-    prepared = {
-        split: prepare_examples(split_rows, texts[split], settings, f"{folder / f'{split}.jsonl'}")
-        for split, split_rows in rows.items()
-    }
+    prepared = {}
+    for split, split_rows in rows.items():
+        place = str(source.place(split))
+        if answers is None:
+            prepared[split] = prepare_examples(split_rows, texts[split], settings, place)
+        else:
+            paired = settings.recipe in PAIRED
+            prepared[split] = prepare_answers(answers[split], texts[split], settings, place, paired)
     accounts = {split: account for split, (_, account) in prepared.items()}
     examples, objective = _learnable(settings, *prepared["train"])
     return Corpus(examples, prepared["valid"][0], objective, accounts)

@@ -332,11 +332,23 @@ def _clusters(examples: list[Example]) -> list[str]:
     return [f"row {example.row}" if example.group is None else f"group {example.group}" for example in examples]
 
 
-def validation_batches(examples: list[Example], rows: int, count: int, seed: int) -> list[list[int]]:
-    """Return the validation batches: so many (-1 for all), of rows chosen by the seed, with similar lengths in each."""
-    numbers = shuffle_numbers(len(examples), seed, 0)[: None if count == -1 else count * rows].tolist()
-    ordered = sorted(numbers, key=lambda row: (len(examples[row]), row))
-    return [ordered[start : start + rows] for start in range(0, len(ordered), rows)]
+def validation_batches(
+    examples: list[Example], rows: int, count: int, seed: int, units: list[list[int]] | None = None
+) -> list[list[int]]:
+    """Return the validation batches: so many (-1 for all), of rows chosen by the seed, with similar lengths in each.
+
+    Args:
+        examples: of the split.
+        rows: rows a batch, or units.
+        count: of batches.
+        seed: of the run.
+        units: examples that stay together; None for each by itself.
+    """
+    units = [[row] for row in range(len(examples))] if units is None else units
+    numbers = shuffle_numbers(len(units), seed, 0)[: None if count == -1 else count * rows].tolist()
+    ordered = sorted(numbers, key=lambda unit: (max(len(examples[row]) for row in units[unit]), unit))
+    chosen = [ordered[start : start + rows] for start in range(0, len(ordered), rows)]
+    return [[row for unit in batch for row in units[unit]] for batch in chosen]
 
 
 def mean_loss(scorer: Scorer, examples: list[Example], batches: list[list[int]]) -> float:

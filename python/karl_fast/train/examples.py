@@ -40,6 +40,8 @@ class Example:
         log_weight: NaN where there is none.
         group: the name of its group; None for none.
         domain: domain of the row; None if it has none.
+        preferred: for recipes of preferences: True for an answer that was wanted, False for another; else None.
+        mismatched: for `kto`: its prompt with an answer to another one; None for none.
     """
 
     text: Text
@@ -48,6 +50,8 @@ class Example:
     log_weight: float = np.nan
     group: str | None = None
     domain: str | None = None
+    preferred: bool | None = None
+    mismatched: Text | None = None
 
     def __len__(self) -> int:
         return len(self.text.tokens)
@@ -64,7 +68,7 @@ class RowAccount:
 
     Attributes:
         rows: number of rows read.
-        dropped: number by reason: `overlong`, `nothing_to_learn`, `bad_template`.
+        dropped: number by reason: `overlong`, `nothing_to_learn`, `bad_template`, `same_answer`.
         bad_templates: reasons behind `bad_template`: number of rows, and the first of them, from 1.
         cut: rows with only the tail kept.
         windows: windows of long rows, beyond one a row.
@@ -167,11 +171,7 @@ def prepare_examples(
     """
     account, examples = RowAccount(len(rows)), []
     for number, (row, rendering) in enumerate(zip(rows, renderings, strict=True)):
-        if rendering.error is not None:
-            account.drop_bad_template(rendering.error, number)
-            continue
-        account.note(rendering)
-        examples += _row_examples(number, row, rendering.texts, settings, account, place)
+        examples += fit_row(number, row, rendering, settings, account, place)
     if account.rows and not examples:
         raise _no_rows_error(rows[0], account, place)
     return examples, account
@@ -190,9 +190,19 @@ def _no_rows_error(row: dict[str, Any], account: RowAccount, place: str) -> Noth
     return error
 
 
-def _row_examples(
-    number: int, row: dict[str, Any], texts: list[Text], settings: Training, account: RowAccount, place: str
+def fit_row(
+    number: int, row: dict[str, Any], rendering: Rendering, settings: Training, account: RowAccount, place: str
 ) -> list[Example]:
+    """Return the examples of a rendered row, and count it where there are none.
+
+    Raises:
+        NothingToTrainError: the row is too long where that is to be an error.
+    """
+    if rendering.error is not None:
+        account.drop_bad_template(rendering.error, number)
+        return []
+    account.note(rendering)
+    texts = rendering.texts
     limit, overlong = settings.limit_tokens, settings.overlong
     longer = [text for text in texts if len(text.tokens) > limit]
     if longer and overlong == "error":

@@ -17,7 +17,7 @@ from karl_fast.modeling.load import adapt, load, require_mlx_lm
 from karl_fast.modeling.memory import SEGMENTS, SHORTEST, estimate_training, largest, limit_bytes, refuse_excess
 from karl_fast.train.batching import MULTIPLE
 from karl_fast.train.model_logprobs import Scorer
-from karl_fast.train.settings import AUTO
+from karl_fast.train.settings import AUTO, PAIRED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,8 @@ def check_batch(memory: TrainingMemory, rows: int, tokens: int) -> Need:
 
     def hint() -> str:
         ways = ["--grad-checkpoint"] if memory.saves_by_checkpoints else []
-        ways += [f"--batch-size {rows // 2} (with more --grad-accumulation-steps)"] if rows > 1 else []
+        fewer = rows // 2 // answers_per_row(memory.settings)
+        ways += [f"--batch-size {fewer} (with more --grad-accumulation-steps)"] if fewer else []
         if longest := longest_row(memory, rows, limit):
             ways.append(f"--max-seq-length {longest} (which fits)")
         return f"{', '.join([*ways, '--memory-limit GB'])}: each is a way"
@@ -101,11 +102,17 @@ def choose_length(memory: TrainingMemory, longest: int, limit: int) -> LengthBud
     Returns:
         The budget; that of the shortest length if none fits, which `check_batch` then refuses.
     """
-    lengths, rows = candidate_lengths(longest), memory.settings.batch_size
+    rows = memory.settings.batch_size * answers_per_row(memory.settings)
+    lengths = candidate_lengths(longest)
     count = largest(len(lengths), lambda count: _least_need(memory, rows, lengths[count - 1]).total <= limit)
     index = max(0, count - 1)
     longer = lengths[index + 1 : index + 2]
     return LengthBudget(lengths[index], rows, (longer[0], _least_need(memory, rows, longer[0])) if longer else None)
+
+
+def answers_per_row(settings: Training) -> int:
+    """Return how many sequences a row of a data set is: 2 for a pair of answers."""
+    return 2 if settings.recipe in PAIRED else 1
 
 
 def candidate_lengths(longest: int) -> list[int]:
@@ -145,5 +152,5 @@ def estimate_memory(model: str, settings: Training) -> dict[str, int]:
     config, scorer = adapt(loaded.model, settings), Scorer(loaded.model)
     loaded.model.train()
     memory = estimate_training(loaded.model, scorer.body, scorer.vocabulary, settings, config["num_layers"])
-    need = memory.need(settings.batch_size, settings.limit_tokens)
+    need = memory.need(settings.batch_size * answers_per_row(settings), settings.limit_tokens)
     return {"memory_bytes": need.total, "memory_limit_bytes": limit}

@@ -28,7 +28,7 @@ Overlong = Literal["tail", "window", "drop", "error"]
 Rewritten = Literal["unroll", "error"]
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["constant", "linear", "cosine"]
-Recipe = Literal["sft", "dft", "boltzmann", "awr", "oapl", "vargrad"]
+Recipe = Literal["sft", "dft", "boltzmann", "awr", "oapl", "vargrad", "dpo", "ipo", "simpo", "kto", "orpo"]
 Tracker = Literal["wandb", "trackio"]
 Length = int | Literal["auto"]
 
@@ -61,10 +61,29 @@ class Training:
         "sft",
         LOSS,
         "Loss. sft: the log-likelihood. dft: each token scaled by its probability. boltzmann, awr: each row weighted "
-        "by log_weight, by advantage. oapl, vargrad: log-ratios regressed on rewards, by group.",
+        "by log_weight, by advantage. oapl, vargrad: log-ratios regressed on rewards, by group. dpo, ipo, simpo, orpo: "
+        "the margin of chosen answers over rejected ones. kto: answers with a label.",
     )
     inverse_temperature: float | None = setting(None, LOSS, "vargrad: b of exp(b * reward).", bounds=FROM_ZERO)
-    temperature: float | None = setting(None, LOSS, "awr, oapl: divisor of the reward.", bounds=POSITIVE)
+    temperature: float | None = setting(
+        None,
+        LOSS,
+        "awr, oapl: divisor of the reward. dpo, ipo, kto, simpo: factor of the log-ratio, their beta. "
+        "[default: 0.1; simpo: 2]",
+        bounds=POSITIVE,
+    )
+    target_margin: float | None = setting(
+        None, LOSS, "simpo: margin that is wanted, its gamma. [default: half of --temperature]", bounds=FROM_ZERO
+    )
+    odds_weight: float | None = setting(
+        None, LOSS, "orpo: weight of the odds ratio beside the likelihood. [default: 0.1]", bounds=POSITIVE
+    )
+    desirable_weight: float | None = setting(
+        None, LOSS, "kto: weight of answers with the label true. [default: 1]", bounds=FROM_ZERO
+    )
+    undesirable_weight: float | None = setting(
+        None, LOSS, "kto: weight of answers with the label false. [default: 1]", bounds=FROM_ZERO
+    )
     train_on: TrainOn = setting("assistant", DATA, "Learn from every assistant turn, the last one, or all tokens.")
     iters: int = setting(1000, DATA, "Batches to train on.", bounds=FROM_ONE)
     epochs: float | None = setting(None, DATA, "Instead of --iters: passes over all rows.", bounds=POSITIVE)
@@ -204,7 +223,23 @@ def _trackers(settings: Training) -> None:
             raise UsageError(f"report_to names {tracker!r}, wanted {', '.join(get_args(Tracker))}", "report_to")
 
 
-TEMPERED = {"inverse_temperature": ("vargrad",), "temperature": ("awr", "oapl")}
+PREFERENCES = ("dpo", "ipo", "simpo", "kto", "orpo")
+"""Recipes that learn from preferences."""
+
+PAIRED = ("dpo", "ipo", "simpo", "orpo")
+"""Recipes of which a row has two answers."""
+
+ANCHORED = ("oapl", "vargrad", "dpo", "ipo", "kto")
+"""Recipes that compare with the model before training."""
+
+TEMPERED = {
+    "inverse_temperature": ("vargrad",),
+    "temperature": ("awr", "oapl", "dpo", "ipo", "kto", "simpo"),
+    "target_margin": ("simpo",),
+    "odds_weight": ("orpo",),
+    "desirable_weight": ("kto",),
+    "undesirable_weight": ("kto",),
+}
 """The recipes that take each."""
 
 
@@ -216,9 +251,13 @@ def _together(settings: Training) -> None:
             raise UsageError(
                 f"the recipe {settings.recipe} has no use for {name}, which is of {' and '.join(recipes)}", name
             )
-        if getattr(settings, name) is None and settings.recipe in recipes:
+        if getattr(settings, name) is None and settings.recipe in recipes and settings.recipe not in PREFERENCES:
             raise UsageError(f"the recipe {settings.recipe} needs {name}, which depends on the scale of rewards", name)
-    if settings.recipe in ("oapl", "vargrad") and settings.fine_tune_type == "full":
+    if settings.recipe in PREFERENCES and settings.train_on == "all":
+        raise UsageError(
+            f"the recipe {settings.recipe} compares answers, and train_on all learns prompts too", "train_on"
+        )
+    if settings.recipe in ANCHORED and settings.fine_tune_type == "full":
         raise UsageError(
             f"the recipe {settings.recipe} compares with the model before training, and fine_tune_type full keeps none",
             "fine_tune_type",

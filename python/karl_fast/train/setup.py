@@ -31,11 +31,12 @@ from karl_fast.modeling.load import Loaded, adapt, load, position_limit
 from karl_fast.modeling.memory import SHORTEST, Need, TrainingMemory, choose_segments, estimate_training, limit_bytes
 from karl_fast.settings.toml_text import TRAIN_FILE, relative_path
 from karl_fast.train import dataset
+from karl_fast.train.batching import row_units
 from karl_fast.train.evaluation import mean_loss, validation_batches
 from karl_fast.train.memory import LengthBudget, check_batch, largest_batch, settle_length
 from karl_fast.train.model_logprobs import Scorer
-from karl_fast.train.recipe import check_source
-from karl_fast.train.settings import AUTO, LENGTHS
+from karl_fast.train.recipe import OfflineObjective, check_source
+from karl_fast.train.settings import AUTO, LENGTHS, PREFERENCES
 from karl_fast.train.step import Learner
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class OfflineRun:
     remarks: list[str] = field(default_factory=list)
     lock: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     whole_step: int = 0
+    judge: Learner | None = None
 
     @property
     def steps(self) -> int:
@@ -97,9 +99,19 @@ class OfflineRun:
         """Compute the held-out loss; None without a held-out row."""
         if not self.held_out:
             return None
-        settings = self.settings
-        batches = validation_batches(self.held_out, settings.batch_size, settings.val_batches, settings.seed)
+        settings, units = self.settings, None
+        if self.judge is not None and self.judge.objective.grouped:
+            units = row_units(self.judge.objective.groups, len(self.held_out))
+        batches = validation_batches(self.held_out, settings.batch_size, settings.val_batches, settings.seed, units)
+        if self.judge is not None:
+            return self.judge.loss(batches)
         return mean_loss(self.learner.scorer, self.held_out, batches)
+
+    @property
+    def held_out_statistics(self) -> dict[str, float | None]:
+        """Statistics of the last held-out loss, by the names of metrics."""
+        statistics = {} if self.judge is None else self.judge.statistics
+        return {f"val_{name}": value for name, value in statistics.items()}
 
     @property
     def stopped(self) -> bool:
@@ -122,11 +134,13 @@ def prepare(
     Raises:
         KarlError: whatever of it is not there or does not fit; nothing is written or removed before all is known to.
     """
-    source = open_source(data)
+    source = open_source(data, lone=settings.recipe in PREFERENCES)
     check_source(settings.recipe, source)
     checkpoints = Checkpoints(adapter_path, {"model": model}, settings.keep)
     _check_folder(checkpoints, resume=resume, force=force)
     rows = dataset.read_rows(source)
+    answers = dataset.read_preferences(source, rows, settings)
+    rows = rows if answers is None else {split: part.rows for split, part in answers.items()}
     loaded = load(model)
     started = adapter_path if resume else resume_adapter_file and Path(resume_adapter_file).parent
     base_remark = other_base_remark(Path(started), loaded.base) if started else None
@@ -134,7 +148,8 @@ def prepare(
     texts = dataset.render_texts(rows, loaded, settings)
     settings = _stored_lengths(settings, checkpoints) if resume else settings
     memory, budget = settle_length(_plan_memory(loaded, settings, checkpoints.config), dataset.longest_text(texts))
-    run = _build_run(loaded, dataset.build_corpus(source.folder, rows, texts, memory.settings), memory, checkpoints)
+    corpus = dataset.build_corpus(source, rows, answers, texts, memory.settings)
+    run = _build_run(loaded, corpus, memory, checkpoints)
     run.budget = budget
     run.remarks = [*([] if base_remark is None else [base_remark]), *_remarks(loaded, run, resume_adapter_file)]
     if resume_adapter_file is not None:
@@ -177,9 +192,15 @@ def _build_run(loaded: Loaded, learned: Corpus, memory: TrainingMemory, checkpoi
     memory = choose_segments(memory, sizes, whole, lambda plan: plan.need(*largest_batch(plan, sizes)).total <= limit)
     settings = memory.settings
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
+    homes = order.batches(0) if learned.objective.anchored else []
+    judge = None
+    if learned.objective.preferences and learned.held_out:
+        objective = OfflineObjective(settings, learned.held_out)
+        judge = Learner(loaded.model, learned.held_out, objective, settings.segment_tokens)
     return OfflineRun(
         settings=settings,
-        learner=Learner(loaded.model, learned.examples, learned.objective, settings.segment_tokens),
+        learner=Learner(loaded.model, learned.examples, learned.objective, settings.segment_tokens, homes),
+        judge=judge,
         optimizer=optimizers.build_optimizer(settings),
         order=order,
         batches=max(1, batches),
@@ -282,6 +303,7 @@ def _identity(settings: Training, model: str, examples: list[Example]) -> dict[s
             example.text.tokens.tobytes()
             + example.text.learned.tobytes()
             + repr((example.reward, example.log_weight, example.group)).encode()
+            + (b"" if example.preferred is None else b"1" if example.preferred else b"0")
         )
     identity = settings.to_dict()
     if settings.lr_schedule == "constant":  # then a run with more steps continues one with fewer

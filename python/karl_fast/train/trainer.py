@@ -116,7 +116,7 @@ def _evaluate(run: OfflineRun, viewer: Viewer) -> None:
             state.best, state.stale = (loss, state.step), 0
         else:
             state.stale += 1
-    _report(run, viewer, {"step": state.step, "val_loss": loss})
+    _report(run, viewer, {"step": state.step, "val_loss": loss} | run.held_out_statistics)
 
 
 def _step_metrics(run: OfflineRun, gradient: StepGradient, rate: float) -> dict[str, Any]:
@@ -127,6 +127,7 @@ def _step_metrics(run: OfflineRun, gradient: StepGradient, rate: float) -> dict[
         "grad_norm": gradient.norms[MODEL] if gradient.finite else None,
         "skipped": not gradient.finite,
         "learned_tokens": run.state.tokens,
+        **run.learner.statistics,
     }
 
 

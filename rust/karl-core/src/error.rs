@@ -182,6 +182,16 @@ pub enum Error {
         /// True if it draws with replacement.
         replaces: bool,
     },
+    /// A pair is not one preferred answer and one other.
+    #[error("pair {pair} has {preferred} preferred and {others} other answers, wanted one of each")]
+    Pair {
+        /// Its number; negative for none.
+        pair: i64,
+        /// Its preferred answers.
+        preferred: usize,
+        /// Its other answers.
+        others: usize,
+    },
     /// A score is taken within groups, and no row has a group.
     #[error("score {what} is taken within groups, but no row has a group")]
     NeedsGroups {

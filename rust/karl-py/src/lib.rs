@@ -76,8 +76,8 @@ mod _core {
     #[pymodule_export]
     use super::objective::{
         check_clip, objective_balance, objective_correction, objective_likelihood, objective_linear_term,
-        objective_policy_gradient, objective_target_policy, policy_loss, sequence_log_ratio, token_log_ratio,
-        token_weights,
+        objective_policy_gradient, objective_preference, objective_target_policy, policy_loss,
+        sequence_log_ratio, token_log_ratio, token_weights,
     };
     #[pymodule_export]
     use super::protection::pseudonymous;

@@ -8,11 +8,12 @@ use crate::boundary::error::{ArgumentError, DTypeError, UsageError, to_python};
 use crate::boundary::release_gil::compute;
 use karl_core::Offsets;
 use karl_core::objective::{
-    Advantages, Aggregate, Anchor, Balance, Clip, Correction, CorrectionLevel, Evaluation, LogZ, Penalty,
-    Per, PolicyGradient, Power, Ratio, Rollouts, Statistics, TargetPolicy, Turns, Update, WeightedLikelihood,
-    balance as balance_of, correction_weights, linear_term as linear_term_of,
-    policy_gradient as policy_gradient_of, policy_loss as loss_of, row_log_ratio,
-    target_policy as target_policy_of, token_log_ratio as log_ratio_of, token_weights as weights_of,
+    Advantages, Aggregate, Anchor, Balance, Clip, Correction, CorrectionLevel, Evaluation, Link, LogZ,
+    Margin, Penalty, Per, PolicyGradient, Power, Preference, Ratio, Rollouts, Statistics, TargetPolicy,
+    Turns, Update, WeightedLikelihood, balance as balance_of, correction_weights,
+    linear_term as linear_term_of, policy_gradient as policy_gradient_of, policy_loss as loss_of,
+    preference as preference_of, row_log_ratio, target_policy as target_policy_of,
+    token_log_ratio as log_ratio_of, token_weights as weights_of,
     weighted_likelihood as weighted_likelihood_of,
 };
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
@@ -624,6 +625,93 @@ pub(crate) fn objective_likelihood<'py>(
             .run::<T, _>(py, |rollouts, out| weighted_likelihood_of(rollouts, &objective, out, threads()))?;
         evaluation(py, &found, coefficients)
     })
+}
+
+/// Compute a preference loss; see `karl_fast.objective.Preference`.
+#[pyfunction]
+#[pyo3(signature = (
+    logp, mask, offsets, preferred, *, logp_ref=None, pairs=None, baselines=None, anchor, mean, margin, link,
+    likelihood, denominator
+))]
+pub(crate) fn objective_preference<'py>(
+    py: Python<'py>,
+    logp: &Bound<'py, PyAny>,
+    mask: &Bound<'py, PyAny>,
+    offsets: &Bound<'py, PyAny>,
+    preferred: &Bound<'py, PyAny>,
+    logp_ref: Option<&Bound<'py, PyAny>>,
+    pairs: Option<&Bound<'py, PyAny>>,
+    baselines: Option<&Bound<'py, PyAny>>,
+    anchor: Option<&str>,
+    mean: bool,
+    margin: &Bound<'py, PyAny>,
+    link: &Bound<'py, PyAny>,
+    likelihood: f64,
+    denominator: f64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = TokenColumns::of(logp, None, logp_ref, mask, offsets)?;
+    let preferred = flags("preferred", preferred)?;
+    let pairs = pairs.map(|pairs| column::<i64>("pairs", pairs)).transpose()?;
+    let pairs = pairs.as_ref().map(Column::as_slice).transpose()?;
+    let baselines = baselines.map(|baselines| column::<f64>("baselines", baselines)).transpose()?;
+    let baselines = baselines.as_ref().map(Column::as_slice).transpose()?;
+    let objective = Preference {
+        anchor: anchor_of(anchor)?,
+        length: power(mean),
+        margin: margin_of(margin, pairs, baselines)?,
+        link: link_of(link)?,
+        coef: link.getattr("coef")?.extract()?,
+        likelihood,
+        preferred: preferred.as_slice()?,
+        denominator,
+    };
+    of_dtype!(columns, T, {
+        let ((found, margins), coefficients) =
+            columns.run::<T, _>(py, |rollouts, out| preference_of(rollouts, &objective, out, threads()))?;
+        let held = evaluation(py, &found, coefficients)?;
+        let statistics = held.as_any().get_item("statistics")?;
+        statistics.set_item("margin", margins.margin)?;
+        statistics.set_item("accuracy", margins.accuracy)?;
+        statistics.set_item("reward_chosen", margins.chosen)?;
+        statistics.set_item("reward_rejected", margins.rejected)?;
+        Ok(held)
+    })
+}
+
+/// Return what answers are compared with, by a point of the axis of margins and the column that it needs.
+fn margin_of<'a>(
+    object: &Bound<'_, PyAny>,
+    pairs: Option<&'a [i64]>,
+    baselines: Option<&'a [f64]>,
+) -> PyResult<Margin<'a>> {
+    let number = |name: &str| object.getattr(name)?.extract::<f64>();
+    let missing =
+        |name: &str| ArgumentError::new_err(format!("{name} are not given, wanted for this margin"));
+    match kind("margin", object)?.as_str() {
+        "difference" => Ok(Margin::Difference {
+            pairs: pairs.ok_or_else(|| missing("pairs"))?,
+            scale: number("scale")?,
+            target: number("target")?,
+        }),
+        "log-odds" => Ok(Margin::LogOdds { pairs: pairs.ok_or_else(|| missing("pairs"))? }),
+        "baseline" => Ok(Margin::Baseline {
+            baselines: baselines.ok_or_else(|| missing("baselines"))?,
+            scale: number("scale")?,
+            weights: (number("desirable")?, number("undesirable")?),
+        }),
+        other => Err(unknown("margin", other, "difference, log-odds or baseline")),
+    }
+}
+
+/// Return the cost of a margin by a point of the axis of links.
+fn link_of(object: &Bound<'_, PyAny>) -> PyResult<Link> {
+    let number = |name: &str| object.getattr(name)?.extract::<f64>();
+    match kind("link", object)?.as_str() {
+        "log-sigmoid" => Ok(Link::LogSigmoid { smoothing: number("smoothing")? }),
+        "square" => Ok(Link::Square { target: number("target")? }),
+        "sigmoid" => Ok(Link::Sigmoid),
+        other => Err(unknown("link", other, "log-sigmoid, square or sigmoid")),
+    }
 }
 
 /// Compute a term that is linear in another quantity of each token: its sum, its coefficients, and the mean quantity.

@@ -77,6 +77,9 @@ BATCH = Batch(
     tokens=np.random.default_rng(12).integers(0, 2, size=MASK.shape),
     labels=np.random.default_rng(13).integers(-1, 2, size=MASK.shape),
     baselines=np.random.default_rng(14).uniform(size=16),
+    pair_ids=np.repeat(np.array([2, 8, 0, 5, 1, 4, 9, 3]), 2),
+    preferred=np.isin(np.arange(16) % 4, (0, 3)),
+    mismatched=np.linspace(-0.3, 1.1, 16),
     seed=3,
 )
 

@@ -9,6 +9,7 @@ from karl_fast.objective import (
     Distillation,
     Objective,
     PolicyGradient,
+    Preference,
     TargetPolicy,
     TrajectoryBalance,
     WeightedLikelihood,
@@ -99,6 +100,16 @@ from karl_fast.objective.axes.likelihood import (
     Uniform,
 )
 from karl_fast.objective.axes.log_z import GroupOptimum, Learned, NoLogZ, SoftValue
+from karl_fast.objective.axes.preference import (
+    ChosenLikelihood,
+    DivergenceBaseline,
+    LogOddsDifference,
+    LogSigmoid,
+    NoLikelihood,
+    ScoreDifference,
+    Sigmoid,
+    SquaredMargin,
+)
 from karl_fast.objective.axes.ratio import (
     OnPolicy,
     SequenceProduct,
@@ -224,6 +235,16 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
     (Distillation, "ratio"): [TokenRatio(), SequenceRatio()],
     (Distillation, "clip"): [NoClip(), Clip(0.2, 0.28), Cap(1.4)],
     (Distillation, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
+    (Preference, "anchor"): [ReferencePolicy(), NoAnchor()],
+    (Preference, "length"): [TokenMeanLength(), TokenSumLength()],
+    (Preference, "margin"): [
+        ScoreDifference(0.5),
+        ScoreDifference(0.5, 1.0),
+        DivergenceBaseline(0.5),
+        DivergenceBaseline(0.5, 1.2, 0.3),
+    ],
+    (Preference, "link"): [LogSigmoid(), LogSigmoid(0.3), LogSigmoid(1.0, 0.2), SquaredMargin(0.5), Sigmoid()],
+    (Preference, "likelihood"): [NoLikelihood(), ChosenLikelihood(0.7)],
 }
 """Every point that a neighbour may be put in place of."""
 
@@ -233,6 +254,7 @@ BASES: dict[type[Objective], Objective] = {
     TargetPolicy: recipe("tpo").objective,
     WeightedLikelihood: recipe("boltzmann").objective,
     Distillation: recipe("opd-grpo").objective,
+    Preference: recipe("dpo").objective,
 }
 
 ALONE: list[Objective] = [
@@ -244,6 +266,7 @@ ALONE: list[Objective] = [
     replace(PG, ratio=OnPolicy(), clip=NoClip(), kl=NoKL()),
     replace(PG, advantage=Whitened(), kl=K1PerToken(0.2)),
     replace(PG, kl=ForwardKL(0.2)),
+    replace(recipe("orpo").objective, margin=LogOddsDifference(), link=LogSigmoid(0.8)),
 ]
 """Points that go with some others only."""
 

@@ -73,6 +73,9 @@ NEEDS = {
     "awr": ("rewards", "group_ids"),
     "reinforce": ("rewards",),
     "sft": (),
+    "dpo": ("preferred", "pair_ids", "logp_ref"),
+    "kto": ("preferred", "mismatched", "logp_ref"),
+    "orpo": ("preferred", "pair_ids"),
 }
 
 

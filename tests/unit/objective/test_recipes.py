@@ -15,6 +15,7 @@ from karl_fast.errors import IncoherentObjectiveError, UsageError
 from karl_fast.objective import (
     Distillation,
     PolicyGradient,
+    Preference,
     Recipe,
     TargetPolicy,
     TrajectoryBalance,
@@ -37,7 +38,8 @@ from tests.unit.objective.objectives_to_test import neighbours
 
 WANTED = """GRPO DR_GRPO DAPO GSPO GSPO_TOKEN CISPO SAPO GMPO RLOO REINFORCE REINFORCE_PLUS_PLUS PPO_CLIP MAXRL PMD_MEAN
 SAMPO FLOWRL FLOWRL_RELEASED FLOWRL_VARGRAD PACED OAPL A_STAR_PO AWR TPO DG KONDO ASPO R2VPO VPO DFT SFT BOLTZMANN
-DPPO IPO OPD OPD_PG OPD_REVERSE_KL OPD_FORWARD_KL OPD_TOP_K OPD_GRPO"""
+DPPO IPO OPD OPD_PG OPD_REVERSE_KL OPD_FORWARD_KL OPD_TOP_K OPD_GRPO
+DPO IPO_PAIRS SIMPO KTO ORPO"""
 NAMES = {
     "dr-grpo": "DR_GRPO",
     "Dr_GRPO": "DR_GRPO",
@@ -189,7 +191,7 @@ def test_an_axis_that_there_is_not_is_refused() -> None:
         Recipe.of("mine", TargetPolicy, "", filter=(recipe("tpo").objective.filter, ""))
 
 
-FAMILIES = (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood, Distillation)
+FAMILIES = (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood, Distillation, Preference)
 
 
 def test_table_has_every_recipe_and_bold_changes() -> None:

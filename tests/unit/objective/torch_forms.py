@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.objective import PolicyGradient, TargetPolicy, TrajectoryBalance, WeightedLikelihood
-from karl_fast.objective.axes import aggregate, balance, clip, correction, kl, likelihood, log_z, ratio
+from karl_fast.objective import PolicyGradient, Preference, TargetPolicy, TrajectoryBalance, WeightedLikelihood
+from karl_fast.objective.axes import aggregate, balance, clip, correction, kl, likelihood, log_z, preference, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,8 @@ def loss(torch: Any, objective: Objective, logp: Any, scored: Scored, given: Any
         return balanced(torch, objective, logp, mask, column, given)
     if isinstance(objective, TargetPolicy):
         return cross_entropy(torch, objective, logp, mask, column)
+    if isinstance(objective, Preference):
+        return preferred(torch, objective, logp, mask, column)
     assert isinstance(objective, WeightedLikelihood)
     p = logp.detach().exp() if isinstance(objective.term, likelihood.ProbabilityScaled) else 1.0
     return aggregated(objective.aggregate, -p * logp * column("weights")[:, None], mask)
@@ -155,3 +157,25 @@ def cross_entropy(torch: Any, objective: TargetPolicy, logp: Any, mask: Any, col
     groups, targets, counts = column("groups"), column("targets"), mask.any(1)
     some = [counts & (groups == group) for group in groups[counts].unique()]
     return sum(-(targets[one] * torch.log_softmax(rows[one], 0)).sum() for one in some) / len(some)
+
+
+def preferred(torch: Any, objective: Preference, logp: Any, mask: Any, column: Callable[[str], Any]) -> Any:
+    """The mean over pairs, or over answers with a label, as TRL's trainers have it."""
+    from torch.nn.functional import logsigmoid
+
+    over = logp if objective.anchor.column is None else (logp - column("logp_ref")) * mask
+    rows = mean_over(over, mask)[:, 0] if objective.length.mean else (over * mask).sum(1)
+    chosen, margin, point = column("preferred"), objective.margin, objective.link
+    if isinstance(margin, preference.DivergenceBaseline):
+        apart = margin.scale * (rows - column("divergences"))
+        good, bad = 1 - torch.sigmoid(apart[chosen]), 1 - torch.sigmoid(-apart[~chosen])
+        return torch.cat([margin.desirable * good, margin.undesirable * bad]).mean()
+    pairs = column("groups")
+    best, worst = (rows[side][pairs[side].argsort()] for side in (chosen, ~chosen))
+    if isinstance(margin, preference.LogOddsDifference):
+        odds = (best - worst) - (torch.log1p(-best.exp()) - torch.log1p(-worst.exp()))
+        return (-mean_over(logp, mask)[chosen, 0]).mean() - point.coef * logsigmoid(odds).mean()
+    apart = margin.scale * (best - worst) - margin.target
+    if isinstance(point, preference.SquaredMargin):
+        return ((apart - point.target) ** 2).mean()
+    return -logsigmoid(apart).mean()

@@ -75,9 +75,16 @@ def _describe_account(account: Any) -> str:
 def describe_metrics(values: dict[str, Any]) -> str:
     """Format a step in a line."""
     return (
-        f"step {values['step']:>6}  loss {decimal(values['loss'])}  grad norm {values['grad_norm']:.3g}"
+        f"step {values['step']:>6}  loss {decimal(values['loss'])}{_describe_preference(values)}"
+        f"  grad norm {values['grad_norm']:.3g}"
         f"  {values['tokens_per_second']:,.0f} tokens/s  peak {in_gigabytes(values['peak_bytes'])}"
     )
+
+
+def _describe_preference(values: dict[str, Any], prefix: str = "") -> str:
+    """Return margin and accuracy, where a recipe of preferences has them."""
+    found = {name: values.get(prefix + name) for name in ("margin", "accuracy")}
+    return "".join(f"  {name} {value:.3f}" for name, value in found.items() if value is not None)
 
 
 def describe_training(result: Trained) -> str:
@@ -149,7 +156,8 @@ class StepLines(Silent):
         step = values["step"]
         if "val_loss" in values:
             loss = values["val_loss"]
-            self.print_line(f"step {step:>6}  held-out loss {'not finite' if loss is None else format(loss, '.4f')}")
+            text = "not finite" if loss is None else format(loss, ".4f")
+            self.print_line(f"step {step:>6}  held-out loss {text}{_describe_preference(values, 'val_')}")
         elif values["skipped"]:
             self.print_line(f"step {step:>6}  skipped: its gradient is not finite")
         elif step % self.every == 0 or step == self.steps:

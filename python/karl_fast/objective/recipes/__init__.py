@@ -6,6 +6,7 @@
 | `pg_dg_tempo` | PG, TrajPG, GroupPG, the DG family, LogGrowth, TEMPO: rules of rl-experiments |
 | `flowrl_vargrad_oapl` | FlowRL and its variants, PACED, OAPL, PMD-mean, A*-PO |
 | `opd` | on-policy distillation: sampled tokens, whole distributions, top-k, with a reward |
+| `dpo_simpo_kto_orpo` | DPO, IPO of pairs, SimPO, KTO, ORPO: recipes of preferences |
 | `tpo_sft_awr` | TPO with and without its anchor; the recipes of logged rows: SFT, DFT, Boltzmann, AWR |
 
 `recipe` looks one up, `names` lists them, and `table` shows a family side by side.
@@ -19,7 +20,14 @@ from typing import TYPE_CHECKING
 from karl_fast.errors import UsageError
 from karl_fast.objective.axes.point import Point
 from karl_fast.objective.recipe_type import Recipe
-from karl_fast.objective.recipes import flowrl_vargrad_oapl, grpo_gspo_dapo_sampo, opd, pg_dg_tempo, tpo_sft_awr
+from karl_fast.objective.recipes import (
+    dpo_simpo_kto_orpo,
+    flowrl_vargrad_oapl,
+    grpo_gspo_dapo_sampo,
+    opd,
+    pg_dg_tempo,
+    tpo_sft_awr,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 
 RECIPES: Mapping[str, Recipe] = {
     name: value
-    for module in (grpo_gspo_dapo_sampo, pg_dg_tempo, flowrl_vargrad_oapl, tpo_sft_awr, opd)
+    for module in (grpo_gspo_dapo_sampo, pg_dg_tempo, flowrl_vargrad_oapl, tpo_sft_awr, opd, dpo_simpo_kto_orpo)
     for name, value in vars(module).items()
     if isinstance(value, Recipe)
 }

@@ -6,6 +6,7 @@
 //! | [`Balance`] | regression to the Boltzmann target, with log Z | `balance` |
 //! | [`TargetPolicy`] | cross-entropy to a target over the candidates of a prompt | `target_policy` |
 //! | [`WeightedLikelihood`] | likelihood of logged rows at their weights | `likelihood` |
+//! | [`Preference`] | margin between preferred answers and others | `preference` |
 //!
 //! Each takes [`Rollouts`] and the denominator of the whole batch, so that the losses of its parts add up, and returns
 //! an [`Evaluation`]. [`linear_term`] is for entropies and divergences of full distributions. What is not finite in a
@@ -43,6 +44,7 @@ mod clip;
 mod correction;
 mod likelihood;
 mod policy_gradient;
+mod preference;
 mod ratio;
 mod rollouts;
 mod row_sums;
@@ -59,6 +61,7 @@ pub use clip::{Bounds, Clip};
 pub use correction::{Correction, CorrectionLevel, Mismatch, correction_weights};
 pub use likelihood::{WeightedLikelihood, linear_term, weighted_likelihood};
 pub use policy_gradient::{Penalty, PolicyGradient, policy_gradient, policy_loss};
+pub use preference::{Link, Margin, Margins, Preference, preference};
 pub use ratio::{Power, Ratio, row_log_ratio, token_log_ratio};
 pub use rollouts::Rollouts;
 pub use target_policy::{TargetPolicy, target_policy};

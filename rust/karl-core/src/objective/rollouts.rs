@@ -149,6 +149,12 @@ impl<T: RealArithmetic> RolloutPart<'_, T> {
         sum_of_kept(self.logp, self.keep)
     }
 
+    /// Return the sum of the log ratios to another policy.
+    #[inline(always)]
+    pub(super) fn kept_sum_over(&self, other: &[T]) -> f64 {
+        sum_of_kept_differences(self.logp, other, self.keep)
+    }
+
     /// Return the sum of the log ratios to the behaviour policy; 0 without one.
     #[inline(always)]
     pub(super) fn sum_log_ratio(&self) -> f64 {

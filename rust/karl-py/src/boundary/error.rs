@@ -89,6 +89,7 @@ fn draw(error: &karl_core::Error, message: String) -> PyErr {
         | karl_core::Error::Most { .. }
         | karl_core::Error::Bytes { .. }
         | karl_core::Error::Merge { .. }
+        | karl_core::Error::Pair { .. }
         | karl_core::Error::Total { .. }
         | karl_core::Error::Weight { .. } => ArgumentError::new_err(message),
     }

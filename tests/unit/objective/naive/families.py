@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
-from karl_fast.objective import Distillation, PolicyGradient, TargetPolicy, TrajectoryBalance, WeightedLikelihood
+from karl_fast.objective import (
+    Distillation,
+    PolicyGradient,
+    Preference,
+    TargetPolicy,
+    TrajectoryBalance,
+    WeightedLikelihood,
+)
 from karl_fast.objective.axes.log_z import GroupOptimum
+from karl_fast.objective.axes.preference import DivergenceBaseline, LogOddsDifference, LogSigmoid, SquaredMargin
 from tests.unit.objective.naive import points
 from tests.unit.objective.naive.points import Drift, Inputs
 
@@ -85,3 +93,35 @@ def _(objective: TargetPolicy, logp: mx.array, inputs: Inputs, **more: Any) -> t
 def _(objective: WeightedLikelihood, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[mx.array, mx.array]:
     terms = mx.where(inputs.mask, points.term(objective.term, logp) * inputs.weights[:, None], 0.0)
     return points.total(objective.aggregate, terms, inputs.mask), points.count(objective.aggregate, inputs.mask)
+
+
+@sums.register
+def _(objective: Preference, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[mx.array, mx.array]:
+    column = objective.anchor.column
+    apart = logp if column is None else mx.where(inputs.mask, logp - getattr(inputs, column), 0.0)
+    score, margin = points.length(objective.length, apart, inputs.mask), objective.margin
+    chosen = inputs.counted & inputs.preferred
+    costs = mx.where(chosen, -objective.likelihood.factor * points.mean_over(logp, inputs.mask)[:, 0], 0.0)
+    if isinstance(margin, DivergenceBaseline):
+        sign = mx.where(inputs.preferred, points.exact(1.0), points.exact(-1.0))
+        weight = mx.where(inputs.preferred, points.exact(margin.desirable), points.exact(margin.undesirable))
+        paid = weight * link(objective.link, sign * margin.scale * (score - inputs.divergences))
+        return (costs + mx.where(inputs.counted, paid, 0.0)).sum(), inputs.counted.sum()
+    if isinstance(margin, LogOddsDifference):
+        scaled = score - mx.log(1 - mx.exp(mx.where(inputs.counted, score, -1.0)))
+        target = 0.0
+    else:
+        scaled, target = margin.scale * score, margin.target
+    mate = points.together(inputs) & ~inputs.preferred[None, :]
+    other = mx.where(mate, scaled[None, :], points.exact(0.0)).sum(axis=1)
+    return (costs + mx.where(chosen, link(objective.link, scaled - other - target), 0.0)).sum(), chosen.sum()
+
+
+def link(point: Any, margin: mx.array) -> mx.array:
+    """What a margin costs; of sigmoid alone, for which the tests have all digits."""
+    if isinstance(point, SquaredMargin):
+        return point.coef * (margin - point.target) ** 2
+    if isinstance(point, LogSigmoid):
+        right, wrong = mx.log(mx.sigmoid(margin)), mx.log(mx.sigmoid(-margin))
+        return -point.coef * ((1 - point.smoothing) * right + point.smoothing * wrong)
+    return point.coef * (1 - mx.sigmoid(margin))

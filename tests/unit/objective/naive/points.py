@@ -32,6 +32,8 @@ class Inputs:
     ages: Any
     deviations: Any
     label_places: Any
+    preferred: Any
+    divergences: Any
 
     @classmethod
     def of(cls, scored: Scored) -> Inputs:
