@@ -100,12 +100,12 @@ class Learner:
         """Return the inputs of the loss of each batch, their common denominator, and the log ratio of mismatches."""
         # What an answer is compared with is computed in one step of a run, and in another of a resumed one: random
         # numbers that the first pass of a model takes must not be missing in the step.
-        seed = mx.random.randint(0, LARGEST_SEED).item() if self.objective.anchored else None
+        seed: Any = mx.random.randint(0, LARGEST_SEED).item() if self.objective.anchored else None
         ratios = [ratio for rows in batches for ratio in self.mismatched.log_ratios(rows)]
         divergence = float(np.mean(ratios)) if ratios else np.nan
         scored = [self._score(rows, divergence) for rows in batches]
         if seed is not None:
-            mx.random.seed(int(seed))
+            mx.random.seed(seed)
         denominator = max(1.0, sum(self.objective.family.denominator(batch) for _, batch in scored))
         return scored, denominator, divergence
 
