@@ -31,6 +31,7 @@ VALUES = {
     "ema_alpha": "0.3",
     "ema_start": "0",
     "pseudonyms": "names.key",
+    "exclude": "benchmark.jsonl",
     "ddof": "1",
     "eps": "1e-9",
     "ess": "0.25",

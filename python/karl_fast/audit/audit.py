@@ -115,7 +115,6 @@ def audit(
     settings: Settings | None = None,
     *,
     paths: Mapping[str, str] | None = None,
-    exclude: str | None = None,
     write: str | Path | None = None,
     convention: str | None = None,
     force: bool = False,
@@ -127,11 +126,11 @@ def audit(
 
     Args:
         logs: as :func:`karl_fast.inspect` takes them; the folder of a run of `rl` stands for its rollouts.
-        settings: where the fields of a record are; ``choices`` change single ones.
+        settings: where the fields of a record are, and ``exclude``, a file with prompts that must not be learned from;
+            ``choices`` change single ones.
         paths: path of a field that is logged under another name than the usual ones: ``advantage``, ``step``,
             ``version``, ``trainer-version``, ``staleness``, ``rollout-logprobs``, ``trainer-logprobs``, ``mask``,
             ``tokens``, ``entropy``, ``outcome``, ``split``, ``finish``.
-        exclude: file with prompts that must not be learned from, such as those of a benchmark.
         write: file to write the records to, with advantages computed anew.
         convention: the one to compute them by; by default the one that reproduces what was logged.
         force: replace that file.
@@ -148,7 +147,8 @@ def audit(
         KarlError: as :func:`karl_fast.read`.
     """
     merged = merge_settings(logs, settings, choices)
-    banned = None if exclude is None else read_excluded(exclude)
+    banned = None if merged.exclude is None else read_excluded(merged.exclude)
+    merged = merged.replace(exclude=None)  # their rows are audited, too
     _check_choices(paths, convention)
     if write is not None:
         check_file(Path(write), (), force=force)
@@ -184,7 +184,8 @@ def measure(log: Log, rollouts: Rollouts, excluded: Any = None) -> Audit:
         excluded: rows with a prompt that must not be learned from. [B]
     """
     seed = log.settings.seed
-    account = accounting(log, [("kept", len(log))])
+    missing = int(np.isnan(rollouts.rewards).sum())
+    account = accounting(log, [("kept", len(log) - missing), ("missing_reward", missing)])
     cut = rollouts.truncated[np.isfinite(rollouts.truncated)]
     known = rollouts.rewards[np.isfinite(rollouts.rewards)]
     result = Audit(

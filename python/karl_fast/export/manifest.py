@@ -107,9 +107,10 @@ def describe_given_rows(log: Log, draft: _core.Draft) -> Manifest:
 
 
 def _columns(log: Log) -> Manifest:
-    """Return the columns that the caller replaced and the reward functions used; empty if neither."""
+    """Return the columns that the caller replaced, reward functions and excluded prompts, of those there are."""
+    excluded = {"excluded": log.excluded} if log.excluded is not None else {}
     replaced = {"columns_given": list(log.replaced_columns)} if log.replaced_columns else {}
-    return replaced | ({"reward_functions": log.functions} if log.functions else {})
+    return replaced | excluded | ({"reward_functions": log.functions} if log.functions else {})
 
 
 def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
@@ -120,6 +121,10 @@ def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
         dropped[reason] = dropped.get(reason, 0) + count
     verdict = dict(verdicts)
     kept = verdict.pop("kept", 0)
+    if log.excluded is not None:
+        # Their rewards were set aside, so that nothing is computed from them.
+        verdict["missing_reward"] = verdict.get("missing_reward", 0) - log.excluded["with_reward"]
+        verdict = {"excluded_prompt": log.excluded["with_reward"]} | verdict
     dropped = dict(sorted(dropped.items())) | {reason: count for reason, count in verdict.items() if count}
     read = sum(file["rows_read"] for file in files)
     if read != kept + sum(dropped.values()):

@@ -152,6 +152,31 @@ def _prompt_of(record: Any, place: str) -> str:
     raise LogError(f"{place}: no prompt; it holds {keys[:200]}", hint=f"wanted one of {', '.join(PROMPT_KEYS)}")
 
 
+def exclude_rows(log: Log) -> Log:
+    """Return a log in which rows with a prompt of ``settings.exclude`` have no reward, and so cannot be drawn.
+
+    Args:
+        log: the log; its records are read again.
+
+    Returns:
+        The same records, with the number of those that are excluded.
+
+    Raises:
+        FileError, LogError: as :func:`read_excluded` and :func:`excluded_rows`.
+    """
+    if log.settings.exclude is None:
+        return log
+    excluded = read_excluded(log.settings.exclude)
+    rewards = log.rewards.copy()
+    rows = excluded_rows(log, excluded)
+    with_reward = int((rows & ~np.isnan(rewards)).sum())
+    rewards[rows] = np.nan
+    components = [log.core.component(index) for index in range(log.core.components)]
+    core = _core.rewarded(log.core, components, rewards)
+    facts = {"path": excluded.path, "prompts": excluded.count, "rows": int(rows.sum()), "with_reward": with_reward}
+    return log.of(core, facts)
+
+
 def excluded_rows(log: Log, excluded: Excluded) -> NDArray[np.bool_]:
     """Return which rows of a log have a prompt that is, or contains, one of the excluded ones. [B]
 

@@ -80,6 +80,7 @@ class Log:
         skipped: Sequence[tuple[str, str]] = (),
         summed: Sequence[tuple[str, SummedReward]] = (),
         objects: Mapping[str, ObjectFacts] | None = None,
+        excluded: dict[str, Any] | None = None,
     ) -> None:
         self.core = core
         self.settings = settings
@@ -99,6 +100,8 @@ class Log:
         self.summed = summed
         # Files that lie elsewhere, or that other processes unpack, by name.
         self.objects = objects or {}
+        # Prompts that must not be learned from: their file, and the rows whose rewards were set aside for them.
+        self.excluded = excluded
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -215,8 +218,15 @@ class Log:
         if settings.shape == "raw" and self.left_out:
             path, (column, _) = self.left_out[0]
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
+        return self._changed(self.core, settings)
+
+    def of(self, core: _core.Log, excluded: dict[str, Any]) -> Log:
+        """Return the same log with other columns, in which rows were set aside; ``excluded`` is what a manifest has."""
+        return self._changed(core, self.settings, excluded)
+
+    def _changed(self, core: _core.Log, settings: Settings, excluded: dict[str, Any] | None = None) -> Log:
         facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped, self.summed, self.objects)
-        return Log(self.core, settings, self._spool, self.replaced_columns, *facts)
+        return Log(core, settings, self._spool, self.replaced_columns, *facts, excluded)
 
     @property
     def rewards(self) -> NDArray[np.float64]:

@@ -155,10 +155,19 @@ def open_log(
 ) -> Iterator[Log]:
     """Yield a given log, which stays open; or one that is read here and closed afterwards."""
     if isinstance(logs, Log):
-        yield logs.under(settings)
+        yield _without_excluded(logs.under(settings))
     else:
         with _read_log(logs, settings, progress, fingerprint=fingerprint) as log:
-            yield log
+            yield _without_excluded(log)
+
+
+def _without_excluded(log: Log) -> Log:
+    """Return a log without rewards of rows that must not be learned from."""
+    if log.settings.exclude is None:
+        return log
+    from karl_fast.log.exclude import exclude_rows  # with NumPy, which most runs do without
+
+    return exclude_rows(log)
 
 
 def _read_log(

@@ -139,6 +139,11 @@ class SampleFields:
     )
     max_per_group: int | None = setting(None, RULES, "Draw at most so many rows of a group.", bounds=COUNT)
     dedup: bool = setting(False, RULES, "Keep one of the records of a group that have equal training rows.")
+    exclude: str | None = setting(
+        None,
+        RULES,
+        "File with prompts of a benchmark: drop rows whose prompt is or contains one. JSON Lines, or lines of text.",
+    )
     sampler: Sampler = setting(
         "gumbel",
         DRAW,
@@ -203,7 +208,7 @@ class SampleFields:
         """True if a row's place in the draw depends on that row alone, so that one pass over a pipe suffices."""
         by_itself = self.sampler == "weighted-reservoir" and self.score == "raw" and self.partition_by == "global"
         of_groups = self.drop_constant_groups or self.variance_top_p or self.max_per_group
-        of_others = of_groups or self.dedup or self.per or self.functions or self.order_by
+        of_others = of_groups or self.dedup or self.per or self.functions or self.order_by or self.exclude
         return by_itself and self.inverse_temperature is not None and self.k is not None and not of_others
 
     @property
@@ -311,6 +316,7 @@ class SampleKeywords(TypedDict, total=False):
     variance_top_p: float | None
     max_per_group: int | None
     dedup: bool
+    exclude: str | None
     sampler: Sampler
     per: dict[str, str] | None
     k: int | None

@@ -30,14 +30,17 @@ def refuse_empty(wanted: str = "a path", **values: object) -> None:
 
 TEXTS = (
     *("format", "id", "group", "messages", "prompt", "completion", "domain", "order_by", "partition_by"),
-    *("tokenizer", "pseudonyms"),
+    *("tokenizer", "pseudonyms", "exclude"),
 )
 """Settings that are a text, which is UTF-8 and not empty."""
 
-FILES = {"tokenizer", "pseudonyms"}
+FILES = {"tokenizer", "pseudonyms", "exclude"}
 """Settings that are a path of the disk."""
 
-NO_PATHS = {"partition_by": "global, group, or the path of a field", "tokenizer": "a folder", "pseudonyms": "a file"}
+NO_PATHS = {
+    "partition_by": "global, group, or the path of a field",
+    **{"tokenizer": "a folder", "pseudonyms": "a file", "exclude": "a file"},
+}
 """Allowed values of settings that are not the path of a field."""
 
 REPLACING = ("systematic", "multinomial")

@@ -32,12 +32,7 @@ Fields = Annotated[
 ]
 Exclude = Annotated[
     str | None,
-    typer.Option(
-        "--exclude",
-        metavar="FILE",
-        help="Prompts that must not be learned from, such as a benchmark: JSON Lines or lines of text.",
-        show_default=False,
-    ),
+    options.option(Settings, "exclude", "File with prompts of a benchmark: rows whose prompt is or contains one."),
 ]
 Write = Annotated[
     str | None,
@@ -90,9 +85,8 @@ def command(
     with show_progress(quiet) as watch:
         result = audit(
             logs_of(logs, config),
-            settings,
+            settings if exclude is None else settings.replace(exclude=exclude),
             paths=_paths(field or ()),
-            exclude=exclude,
             write=write,
             convention=convention,
             force=force,

@@ -35,6 +35,7 @@ def describe_sample(manifest: Manifest, out: str | None) -> str:
     lines = [
         describe_inputs(manifest),
         describe_rows(manifest),
+        _describe_excluded(manifest),
         _describe_groups(manifest["groups"]),
         _describe_target_line(manifest["target"]),
         f"drawn     {drawn} {groups} ({law})",
@@ -71,6 +72,7 @@ def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
     lines = [
         describe_inputs(report),
         describe_rows(report),
+        _describe_excluded(report),
         _describe_groups(report["groups"]),
         _describe_spread("sizes     rows a group", report["group_rows"]),
         _describe_spread("          bytes a record", report["record_bytes"]),
@@ -117,6 +119,14 @@ def describe_rows(manifest: Manifest) -> str:
     dropped, noted = describe_counts(account["dropped"]), describe_counts(notes)
     head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
     return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          (also: {noted})" if noted else "")
+
+
+def _describe_excluded(manifest: Manifest) -> str:
+    """Return how many rows have a prompt of the excluded file; empty without one."""
+    if (excluded := manifest.get("excluded")) is None:
+        return ""
+    of = f"{counted(excluded['prompts'], 'prompt')} of {clean(excluded['path'])}"
+    return f"excluded  {counted(excluded['rows'], 'row')} with one of {of}"
 
 
 def _describe_groups(groups: dict[str, Any]) -> str:
