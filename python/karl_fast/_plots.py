@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from karl_fast._safe_text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from karl_fast._core import Tempered
 
     Row = Sequence[Any]
 
@@ -61,7 +63,7 @@ class Plot:
     note: str
     body: Callable[[float], tuple[str, float]]
     columns: Sequence[str] = ()
-    rows: Sequence[Row] = ()
+    rows: Iterable[Row] = ()
     small: bool = False
 
     def svg(self, width: float, kind: str = "") -> str:
@@ -112,6 +114,16 @@ def table(columns: Sequence[str], rows: Iterable[Row]) -> str:
     head = "".join(f'<th scope="col"{" class=n" if right else ""}>{text(name)}</th>' for name, right in heads)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def counts_table(facts: Mapping[str, object]) -> str:
+    """Return names and numbers as a table of two columns."""
+    return table(("", "number"), facts.items())
+
+
+def row_of_plots(plots: Iterable[Plot]) -> str:
+    """Return small plots in a row."""
+    return f'<div class="multiples">{"".join(plot.html() for plot in plots)}</div>'
 
 
 def _cell(value: object) -> str:
@@ -224,7 +236,10 @@ def _y_axis(scale: Scale, left: float, right: float, show: Callable[[float], str
 def _shorten(words: str, pixels: float) -> str:
     most = max(4, int(pixels / LETTER))
     words = clean(words)
-    return words if len(words) <= most else words[: most - 1] + "\u2026"
+    if len(words) <= most:
+        return words
+    # Names of one kind often begin alike.
+    return f"{words[: most // 3]}\u2026{words[1 + most // 3 - most :]}"
 
 
 @dataclass(frozen=True)
@@ -598,3 +613,71 @@ class Shares:
         self.counts = [0] * self.count
         for value in self.values:
             self.counts[min(self.count - 1, max(0, int(scale(value))))] += 1
+
+
+def ladder_plots(ladder: Sequence[Tempered], chosen: float) -> list[Plot]:
+    """Return what each inverse temperature costs in effective rows, and what it brings in reward."""
+    if not ladder:
+        return []
+    at = next((rung for rung in ladder if rung["inverse_temperature"] == chosen), ladder[0])
+
+    def points(name: str) -> list[tuple[float, float]]:
+        return [(rung["inverse_temperature"], float(rung[name])) for rung in ladder]  # type: ignore[literal-required]
+
+    ess = Mark(chosen, f"chosen: {at['ess']:,.0f} rows, {at['share']:.0%}")
+    reward = Mark(chosen, f"chosen: {number(at['expected_reward'])}")
+    axis = "inverse temperature"
+    return [
+        lines(
+            "Effective sample size",
+            [Curve(points("share"), dotted=True)],
+            axis=axis,
+            marks=[ess],
+            rungs=True,
+            share=True,
+            ends=(0, 1.02),
+        ),
+        lines(
+            "Expected reward of a drawn row",
+            [Curve(points("expected_reward"), dotted=True)],
+            axis=axis,
+            marks=[reward],
+            rungs=True,
+        ),
+        lines(
+            "Weight of the largest row",
+            [Curve(points("top_share"), dotted=True, kind="other")],
+            axis=axis,
+            rungs=True,
+        ),
+    ]
+
+
+def reward_plots(reward: Mapping[str, Any]) -> list[Plot]:
+    """Return the rewards before and after a draw, of that part of a manifest; none where one of them is unknown."""
+    before, after = reward.get("before"), reward.get("after")
+    if not before or not after or not before["histogram"] or not after["histogram"]:
+        return []
+    if before["histogram"]["edges"] != after["histogram"]["edges"]:
+        return [
+            histogram(
+                f"Rewards {name}",
+                part["histogram"]["edges"],
+                [Series("", part["histogram"]["counts"], part["mean"])],
+                axis="reward",
+            )
+            for name, part in (("read", before), ("drawn", after))
+        ]
+    series = [
+        Series("read", before["histogram"]["counts"], before["mean"]),
+        Series("drawn", after["histogram"]["counts"], after["mean"]),
+    ]
+    return [
+        histogram(
+            "Rewards before and after the draw",
+            before["histogram"]["edges"],
+            series,
+            note="share of the rows; the triangles are the means",
+            axis="reward",
+        )
+    ]

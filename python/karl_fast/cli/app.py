@@ -32,7 +32,7 @@ COMMANDS = {
     "outcomes": "Find the outcome of the work in trajectories, from evidence.",
     "pairs": "Write the preference pairs that a user made in transcripts.",
     "promote": "Move the link current to an adapter, if it is better on held-out data.",
-    "report": "Write a page that shows a log, a data set or a run: numbers, plots, and every row with its evidence.",
+    "report": "Write a page that shows a log, a data set or a run: numbers, plots, every row with its evidence.",
     "rl": "Train a model by reinforcement learning on its rollouts, with MLX.",
     "rollback": "Move the link current back to the adapter before the last promotion.",
     "sample": "Draw a training set from trajectory logs.",

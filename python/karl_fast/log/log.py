@@ -111,6 +111,20 @@ class Log:
     def __repr__(self) -> str:
         return f"Log({len(self)} records from {len(self.inputs)} files)"
 
+    def _repr_html_(self) -> str:
+        """Return a table and the histogram of the rewards, for the output of a cell of a notebook."""
+        from karl_fast._plots import Series, Shares, counts_table, fragment, histogram
+
+        rewards = self.rewards
+        known = rewards[rewards == rewards]  # without NaN
+        facts = {"records": len(self), "files": len(self.inputs), "groups": self.core.distinct("group")}
+        facts |= {"domains": self.core.distinct("domain"), "rewards": len(known)}
+        if not len(known):
+            return fragment(counts_table(facts))
+        shares = Shares(known.tolist())
+        plot = histogram("Rewards", shares.edges, [Series("", shares.counts, float(known.mean()))], axis="reward")
+        return fragment(counts_table(facts | {"mean reward": float(known.mean())}), plot.html())
+
     def __enter__(self) -> Log:
         return self
 

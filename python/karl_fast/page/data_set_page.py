@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast._plots import Curve, Item, Mark, Plot, Series, dots, histogram, lines, number, table
+from karl_fast._plots import Curve, Item, Mark, Plot, dots, lines, number, reward_plots, table
 from karl_fast._safe_text import counted, in_bytes
 from karl_fast.errors import KarlError
 from karl_fast.page.document import Fact, Page, Section, definitions, folded
@@ -18,7 +18,6 @@ from karl_fast.page.log_page import (
     count_half,
     group_plots,
     how_section,
-    ladder_plots,
     rows_warnings,
     text_section,
 )
@@ -78,7 +77,10 @@ def data_set_page(
         _sentence(manifest, source, drawn, groups),
         list(_facts(manifest, source, drawn)),
         [
-            Section("What the draw did", [*_reward_plots(manifest), *_group_curve(groups), *_domain_plots(manifest)]),
+            Section(
+                "What the draw did",
+                [*reward_plots(manifest.get("reward") or {}), *_group_curve(groups), *_domain_plots(manifest)],
+            ),
             _temperature_section(source, manifest),
             Section("Rewards of the drawn rows", group_plots(log.rewards, log.groups)),
             _text_section(packed, source, drawn),
@@ -198,36 +200,6 @@ def _facts(manifest: Manifest, source: Inspection | None, drawn: Inspection) -> 
         )
 
 
-def _reward_plots(manifest: Manifest) -> list[Plot]:
-    reward = manifest.get("reward") or {}
-    before, after = reward.get("before"), reward.get("after")
-    if not before or not after or not before["histogram"] or not after["histogram"]:
-        return []
-    if before["histogram"]["edges"] != after["histogram"]["edges"]:
-        return [
-            histogram(
-                f"Rewards {name}",
-                part["histogram"]["edges"],
-                [Series("", part["histogram"]["counts"], part["mean"])],
-                axis="reward",
-            )
-            for name, part in (("read", before), ("drawn", after))
-        ]
-    series = [
-        Series("read", before["histogram"]["counts"], before["mean"]),
-        Series("drawn", after["histogram"]["counts"], after["mean"]),
-    ]
-    return [
-        histogram(
-            "Rewards before and after the draw",
-            before["histogram"]["edges"],
-            series,
-            note="share of the rows; the triangles are the means",
-            axis="reward",
-        )
-    ]
-
-
 def _group_curve(groups: list[int]) -> list[Plot]:
     """Return the share of rows that the largest groups give."""
     counts = sorted(
@@ -286,7 +258,7 @@ def _temperature_section(source: Inspection | None, manifest: Manifest) -> Secti
             ("weight of the largest row", target["largest_weight_share"]),
         ]
         return Section("Temperature", [definitions(pairs)])
-    return Section("Temperature", ladder_plots(source), target["note"] or "")
+    return Section("Temperature", source.plots(), target["note"] or "")
 
 
 def _text_section(packed: PackedRows, source: Inspection | None, drawn: Inspection) -> Section:

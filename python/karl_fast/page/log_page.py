@@ -10,16 +10,13 @@ import numpy as np
 
 from karl_fast import _core
 from karl_fast._plots import (
-    Curve,
     Item,
-    Mark,
     Plot,
     Series,
     Shares,
     cloud,
     dots,
     histogram,
-    lines,
     number,
     ranges,
     table,
@@ -194,49 +191,7 @@ def _outcome_section(outcomes: _core.OutcomeFacts, packed: PackedRows) -> list[S
 
 
 def _target_section(inspection: Inspection) -> Section:
-    return Section("Temperature", ladder_plots(inspection), inspection.report["target"]["note"] or "")
-
-
-def ladder_plots(inspection: Inspection, small: bool = True) -> list[Plot]:
-    """Return what each inverse temperature costs in effective rows, and what it brings in reward."""
-    ladder, chosen = inspection.ladder, inspection.report["target"]["inverse_temperature"]
-    if not ladder:
-        return []
-    at = next((rung for rung in ladder if rung["inverse_temperature"] == chosen), ladder[0])
-
-    def points(name: str) -> list[tuple[float, float]]:
-        return [(rung["inverse_temperature"], float(rung[name])) for rung in ladder]  # type: ignore[literal-required]
-
-    ess = Mark(chosen, f"chosen: {at['ess']:,.0f} rows, {at['share']:.0%}")
-    reward = Mark(chosen, f"chosen: {number(at['expected_reward'])}")
-    axis = "inverse temperature"
-    return [
-        lines(
-            "Effective sample size",
-            [Curve(points("share"), dotted=True)],
-            axis=axis,
-            marks=[ess],
-            rungs=True,
-            small=small,
-            share=True,
-            ends=(0, 1.02),
-        ),
-        lines(
-            "Expected reward of a drawn row",
-            [Curve(points("expected_reward"), dotted=True)],
-            axis=axis,
-            marks=[reward],
-            rungs=True,
-            small=small,
-        ),
-        lines(
-            "Weight of the largest row",
-            [Curve(points("top_share"), dotted=True, kind="other")],
-            axis=axis,
-            rungs=True,
-            small=small,
-        ),
-    ]
+    return Section("Temperature", inspection.plots(), inspection.report["target"]["note"] or "")
 
 
 def reward_section(log: Log, report: dict[str, Any]) -> Section:

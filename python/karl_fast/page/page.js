@@ -23,6 +23,9 @@ const FIRST_CHARACTERS = 6000, MORE_CHARACTERS = 60000;
 /** Turns of a conversation that are drawn at first, and with each press of the button below them. */
 const FIRST_TURNS = 150;
 
+/** Characters of an argument that stands in one line with its name. */
+const SHORT_ARGUMENT = 100;
+
 /** Unpacked blocks that are kept. */
 const BLOCKS_KEPT = 6;
 
@@ -41,7 +44,10 @@ const MARKS =
 
 // ---------------------------------------------------------------------------------------------------- text and elements
 
-/** @param {string} name  @returns {HTMLElement} */
+/**
+ * @param {string} name
+ * @returns {HTMLElement}
+ */
 function byId(name) {
   return /** @type {HTMLElement} */ (document.getElementById(name));
 }
@@ -60,7 +66,11 @@ function make(name, kind, ...children) {
   return element;
 }
 
-/** @param {string} words  @param {() => void} act  @returns {HTMLButtonElement} */
+/**
+ * @param {string} words
+ * @param {() => void} act
+ * @returns {HTMLButtonElement}
+ */
 function button(words, act) {
   const element = /** @type {HTMLButtonElement} */ (make("button", "", words));
   element.type = "button";
@@ -68,7 +78,10 @@ function button(words, act) {
   return element;
 }
 
-/** Return the name of a character or a sequence that would not be seen, or would change what is seen. @param {string} found */
+/**
+ * Return the name of a character or a sequence that would not be seen, or would change what is seen.
+ * @param {string} found
+ */
 function nameMark(found) {
   if (found.startsWith("[REDACTED")) return found.slice(1, -1).toLowerCase();
   if (found.length > 2 && found.startsWith("\u001b")) return "\u241b" + found.slice(1);
@@ -77,7 +90,11 @@ function nameMark(found) {
   return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
 }
 
-/** Return a text as nodes, with a mark for whatever is invisible. @param {string} words  @returns {DocumentFragment} */
+/**
+ * Return a text as nodes, with a mark for whatever is invisible.
+ * @param {string} words
+ * @returns {DocumentFragment}
+ */
 function visible(words) {
   const fragment = document.createDocumentFragment();
   let last = 0;
@@ -93,7 +110,11 @@ function visible(words) {
   return fragment;
 }
 
-/** Return a text as an element that shows its beginning, and the rest in parts. @param {string} words  @param {string} kind */
+/**
+ * Return a text as an element that shows its beginning, and the rest in parts.
+ * @param {string} words
+ * @param {string} kind
+ */
 function longText(words, kind) {
   const plain = words.replaceAll("\r\n", "\n");
   const element = make("div", kind);
@@ -115,7 +136,12 @@ function longText(words, kind) {
   return element;
 }
 
-/** Return a folded part; its content is made when it is first opened. @param {Node} summary  @param {() => Node} fill  @param {string} kind */
+/**
+ * Return a folded part; its content is made when it is first opened.
+ * @param {Node} summary
+ * @param {() => Node} fill
+ * @param {string} kind
+ */
 function foldedPart(summary, fill, kind) {
   const details = /** @type {HTMLDetailsElement} */ (make("details", kind, make("summary", "", summary)));
   let full = false;
@@ -128,7 +154,10 @@ function foldedPart(summary, fill, kind) {
   return details;
 }
 
-/** Format a number with three digits or more. @param {unknown} value */
+/**
+ * Format a number with three digits or more.
+ * @param {unknown} value
+ */
 function number(value) {
   if (typeof value !== "number" || !Number.isFinite(value)) return "\u2013";
   if (Number.isInteger(value) || Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
@@ -142,7 +171,11 @@ const index = /** @type {Index | null} */ (JSON.parse(byId("index").textContent 
 /** @type {Map<number, Promise<Content[]>>} */
 const blocks = new Map();
 
-/** Return the element of a block; of a page that is still loading, once it is there. @param {number} place  @returns {Promise<HTMLElement>} */
+/**
+ * Return the element of a block; of a page that is still loading, once it is there.
+ * @param {number} place
+ * @returns {Promise<HTMLElement>}
+ */
 function blockElement(place) {
   const element = document.getElementById("block-" + place);
   if (element && (document.readyState !== "loading" || element.nextSibling)) return Promise.resolve(element);
@@ -150,7 +183,10 @@ function blockElement(place) {
     document.addEventListener("DOMContentLoaded", () => resolve(byId("block-" + place)), { once: true }));
 }
 
-/** @param {number} place  @returns {Promise<Content[]>} */
+/**
+ * @param {number} place
+ * @returns {Promise<Content[]>}
+ */
 async function unpack(place) {
   const element = await blockElement(place);
   const bytes = Uint8Array.from(atob(element.textContent || ""), (letter) => letter.charCodeAt(0));
@@ -158,7 +194,11 @@ async function unpack(place) {
   return JSON.parse(await new Response(stream).text());
 }
 
-/** Return what a row holds; null where the page has no room for it. @param {number} row  @returns {Promise<Content | null>} */
+/**
+ * Return what a row holds; null where the page has no room for it.
+ * @param {number} row
+ * @returns {Promise<Content | null>}
+ */
 async function readContent(row) {
   const columns = /** @type {Index} */ (index).columns;
   const block = columns.block[row];
@@ -175,7 +215,11 @@ async function readContent(row) {
 
 // ---------------------------------------------------------------------------------------------------- one conversation
 
-/** Return the text of a message's content. @param {unknown} content  @returns {string} */
+/**
+ * Return the text of a message's content.
+ * @param {unknown} content
+ * @returns {string}
+ */
 function contentText(content) {
   if (typeof content === "string") return content;
   if (content === null || content === undefined) return "";
@@ -184,12 +228,18 @@ function contentText(content) {
   return JSON.stringify(content, null, 1);
 }
 
-/** @param {Call} call  @returns {Call} */
+/**
+ * @param {Call} call
+ * @returns {Call}
+ */
 function calledFunction(call) {
   return call.function && typeof call.function === "object" ? call.function : call;
 }
 
-/** Return the arguments of a call as they are read: an object where the text is one. @param {Call} call */
+/**
+ * Return the arguments of a call as they are read: an object where the text is one.
+ * @param {Call} call
+ */
 function callArguments(call) {
   const given = calledFunction(call).arguments;
   if (typeof given !== "string") return given;
@@ -200,7 +250,10 @@ function callArguments(call) {
   }
 }
 
-/** Return the first argument of a call, in one line. @param {unknown} given */
+/**
+ * Return the first argument of a call, in one line.
+ * @param {unknown} given
+ */
 function shortArguments(given) {
   const values = given && typeof given === "object" ? Object.values(given) : [given];
   const first = values.find((value) => typeof value === "string") ?? values[0] ?? "";
@@ -208,7 +261,11 @@ function shortArguments(given) {
   return line.slice(0, 300).replace(/\s+/g, " ");
 }
 
-/** Return a sign for a result: passed, failed, unknown. @param {boolean | null | undefined} good  @param {string} [what] */
+/**
+ * Return a sign for a result: passed, failed, unknown.
+ * @param {boolean | null | undefined} good
+ * @param {string} [what]
+ */
 function sign(good, what = "") {
   const [letter, kind, words] =
     good === true ? ["\u2713", "good", "passed"] : good === false ? ["\u2717", "bad", "failed"] : ["\u00b7", "unknown", "unknown"];
@@ -219,9 +276,23 @@ function sign(good, what = "") {
   return element;
 }
 
-/** Return an argument or any other value as text. @param {unknown} value */
+/**
+ * Return an argument or any other value as text.
+ * @param {unknown} value
+ */
 function valueText(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 1);
+}
+
+/**
+ * Return an argument: a short one in one line with its name.
+ * @param {string} name
+ * @param {string} words
+ */
+function drawArgument(name, words) {
+  if (words.length <= SHORT_ARGUMENT && !words.includes("\n"))
+    return [make("p", "short", make("span", "name", name), make("code", "", words))];
+  return [make("p", "name", name), longText(words, "code")];
 }
 
 /**
@@ -240,7 +311,7 @@ function drawCall(row, call, result) {
     const pairs = given && typeof given === "object" && !Array.isArray(given) ? Object.entries(given) : [["arguments", given]];
     const asked = make("div", "given");
     for (const [name, value] of pairs)
-      if (value !== undefined) asked.append(make("p", "name", name), longText(valueText(value), "code"));
+      if (value !== undefined) asked.append(...drawArgument(name, valueText(value)));
     body.append(asked);
     if (result) body.append(make("p", "name", "result"), longText(contentText(result.content), "code"));
     if (result && result.error) body.append(make("p", "name", "error"), longText(result.error, "code"));
@@ -253,7 +324,11 @@ function drawCall(row, call, result) {
   return details;
 }
 
-/** Return the rows of sub-agents that a row called, by one call or without a known one. @param {number} row  @param {string} [call] */
+/**
+ * Return the rows of sub-agents that a row called, by one call or without a known one.
+ * @param {number} row
+ * @param {string} [call]
+ */
 function childrenOf(row, call) {
   const { columns } = /** @type {Index} */ (index);
   if (!columns.parent) return [];
@@ -262,7 +337,10 @@ function childrenOf(row, call) {
     columns.parent[at] === columns.id[row] && (calls[at] ?? undefined) === call ? [at] : []);
 }
 
-/** @param {number} row  @returns {HTMLElement} */
+/**
+ * @param {number} row
+ * @returns {HTMLElement}
+ */
 function drawChild(row) {
   const { columns } = /** @type {Index} */ (index);
   const summary = document.createDocumentFragment();
@@ -274,7 +352,10 @@ function drawChild(row) {
   }, "call");
 }
 
-/** Return evidence as a line: component, value, why, place. @param {Evidence} entry */
+/**
+ * Return evidence as a line: component, value, why, place.
+ * @param {Evidence} entry
+ */
 function drawEvidence(entry) {
   const line = make("li", "");
   const value = typeof entry.value === "number" ? entry.value : null;
@@ -286,7 +367,11 @@ function drawEvidence(entry) {
   return line;
 }
 
-/** Return the sign of an outcome, or its number. @param {string} name  @param {number | null | undefined} value */
+/**
+ * Return the sign of an outcome, or its number.
+ * @param {string} name
+ * @param {number | null | undefined} value
+ */
 function goodness(name, value) {
   if (value === null || value === undefined) return sign(null, name);
   const { lessIsBetter, shares } = /** @type {Index} */ (index);
@@ -294,13 +379,21 @@ function goodness(name, value) {
   return make("span", "part", number(value));
 }
 
-/** Return the name of an outcome as its sign reads: a check mark beside "not corrected". @param {string} name  @param {number | null} value */
+/**
+ * Return the name of an outcome as its sign reads: a check mark beside "not corrected".
+ * @param {string} name
+ * @param {number | null} value
+ */
 function outcomeName(name, value) {
   const words = name.replaceAll("_", " ");
   return value === 0 && /** @type {Index} */ (index).lessIsBetter.includes(name) ? "not " + words : words;
 }
 
-/** Return whether a trainer learns a message. @param {Message} message  @param {Content} content */
+/**
+ * Return whether a trainer learns a message.
+ * @param {Message} message
+ * @param {Content} content
+ */
 function isLearned(message, content) {
   return message.role === "assistant" && message.weight !== 0 && message.cut !== true && content.facts.learned !== false;
 }
@@ -328,12 +421,19 @@ function pairResults(messages) {
   return { results, answered };
 }
 
-/** @param {Content} content  @returns {Evidence[]} */
+/**
+ * @param {Content} content
+ * @returns {Evidence[]}
+ */
 function evidenceOf(content) {
   return Array.isArray(content.facts.evidence) ? content.facts.evidence.filter((entry) => entry && typeof entry === "object") : [];
 }
 
-/** Return the turns of a conversation. @param {number} row  @param {Content} content */
+/**
+ * Return the turns of a conversation.
+ * @param {number} row
+ * @param {Content} content
+ */
 function drawTurns(row, content) {
   const list = make("div", "turns");
   const { results, answered } = pairResults(content.messages);
@@ -386,7 +486,11 @@ function drawTurn(row, content, place, results, evidence) {
   return turn;
 }
 
-/** Fill an element with a conversation, when it is unpacked. @param {HTMLElement} element  @param {number} row */
+/**
+ * Fill an element with a conversation, when it is unpacked.
+ * @param {HTMLElement} element
+ * @param {number} row
+ */
 async function drawInto(element, row) {
   const content = await readContent(row);
   if (!content) {
@@ -412,7 +516,10 @@ function drawCommit(entry) {
     ` ${number(entry?.lines)} lines, by ${String(entry?.rule ?? "an unknown rule").replaceAll("_", " ")}`);
 }
 
-/** Return the other keys of a record, folded. @param {Content} content */
+/**
+ * Return the other keys of a record, folded.
+ * @param {Content} content
+ */
 function drawFacts(content) {
   const facts = Object.entries(content.facts).filter(([key]) => key !== "evidence");
   const fill = () => {
@@ -440,7 +547,11 @@ const state = {
   /** @type {Set<number> | null} */ hits: null,
 };
 
-/** Return the columns of the list that this log has values for. @param {Index} data  @returns {Column[]} */
+/**
+ * Return the columns of the list that this log has values for.
+ * @param {Index} data
+ * @returns {Column[]}
+ */
 function listColumns(data) {
   const { columns, parts, groups, domains } = data;
   const has = (/** @type {string} */ name) => name in columns;
@@ -480,14 +591,20 @@ function drawPrompt(row) {
   return fragment;
 }
 
-/** Return the name of a row in the address: its id, and which of equal ones it is. @param {number} row */
+/**
+ * Return the name of a row in the address: its id, and which of equal ones it is.
+ * @param {number} row
+ */
 function rowName(row) {
   const ids = /** @type {Index} */ (index).columns.id;
   const before = ids.slice(0, row).filter((id) => id === ids[row]).length;
   return encodeURIComponent(ids[row]) + (before ? "~" + before : "");
 }
 
-/** Return the row of an address; -1 without one. @param {string} hash */
+/**
+ * Return the row of an address; -1 without one.
+ * @param {string} hash
+ */
 function rowOfHash(hash) {
   const found = /^#row=([^~]*)(?:~(\d+))?$/.exec(hash);
   if (!found) return -1;
@@ -500,7 +617,10 @@ function rowOfHash(hash) {
   return /** @type {Index} */ (index).columns.id.findIndex((id) => id === name && left-- === 0);
 }
 
-/** Run the list of rows. @param {Index} data */
+/**
+ * Run the list of rows.
+ * @param {Index} data
+ */
 function runList(data) {
   const columns = listColumns(data), count = data.columns.id.length;
   const list = byId("list"), views = byId("views"), browser = byId("browser"), body = /** @type {HTMLElement} */ (list.querySelector("tbody"));
@@ -518,7 +638,11 @@ function runList(data) {
     return head;
   });
 
-  /** @param {HTMLSelectElement} element  @param {string[]} names  @param {number[]} codes */
+  /**
+   * @param {HTMLSelectElement} element
+   * @param {string[]} names
+   * @param {number[]} codes
+   */
   function fillSelect(element, names, codes) {
     byId(element.id + "-label").hidden = names.length < 2;
     const counts = names.map(() => 0);
@@ -561,7 +685,10 @@ function runList(data) {
     draw();
   }
 
-  /** Draw the rows that are visible. @param {boolean} [all] */
+  /**
+   * Draw the rows that are visible.
+   * @param {boolean} [all]
+   */
   function draw(all = false) {
     const size = height(), room = list.clientHeight || 600;
     const first = all ? 0 : Math.max(0, Math.floor(list.scrollTop / size) - MARGIN_ROWS);
@@ -579,7 +706,10 @@ function runList(data) {
     body.replaceChildren(space(first), ...lines, space(state.order.length - last));
   }
 
-  /** @param {number} row  @param {number} place */
+  /**
+   * @param {number} row
+   * @param {number} place
+   */
   function drawRow(row, place) {
     const line = make("tr", "");
     line.setAttribute("aria-selected", String(place === state.selected));
@@ -596,7 +726,10 @@ function runList(data) {
     return line;
   }
 
-  /** Show rows whole, side by side where there are two. @param {number[]} rows */
+  /**
+   * Show rows whole, side by side where there are two.
+   * @param {number[]} rows
+   */
   function open(rows) {
     state.open = rows;
     browser.classList.toggle("opened", rows.length > 0);
@@ -628,7 +761,10 @@ function runList(data) {
     return view;
   }
 
-  /** Move the selection, and the open row with it. @param {number} by */
+  /**
+   * Move the selection, and the open row with it.
+   * @param {number} by
+   */
   function move(by) {
     if (!state.order.length) return;
     state.selected = Math.max(0, Math.min(state.order.length - 1, state.selected + by));
@@ -653,7 +789,7 @@ function runList(data) {
     const wanted = search.value.trim().toLowerCase();
     if (!wanted) return;
     const hits = new Set();
-    const byBlock = Map.groupBy ? Map.groupBy(data.columns.id.keys(), (row) => data.columns.block[row]) : groupRows(data.columns.block);
+    const byBlock = groupRows(data.columns.block);
     let done = 0;
     for (const [block, rows] of byBlock) {
       if (block >= 0) {
@@ -719,7 +855,10 @@ function runList(data) {
   }
 }
 
-/** @param {unknown} a  @param {unknown} b */
+/**
+ * @param {unknown} a
+ * @param {unknown} b
+ */
 function compare(a, b) {
   if (a === b) return 0;
   if (a === null || a === undefined) return -1;
@@ -728,15 +867,25 @@ function compare(a, b) {
   return String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-/** @param {number[]} keys  @returns {Map<number, number[]>} */
+/**
+ * @param {number[]} keys
+ * @returns {Map<number, number[]>}
+ */
 function groupRows(keys) {
   /** @type {Map<number, number[]>} */
   const rows = new Map();
-  keys.forEach((key, row) => rows.set(key, [...(rows.get(key) ?? []), row]));
+  keys.forEach((key, row) => {
+    const own = rows.get(key);
+    if (own) own.push(row);
+    else rows.set(key, [row]);
+  });
   return rows;
 }
 
-/** Return all text of a row, in small letters. @param {Content} content */
+/**
+ * Return all text of a row, in small letters.
+ * @param {Content} content
+ */
 function allText(content) {
   return content.messages
     .map((message) => [contentText(message.content), message.reasoning_content ?? "", message.tool_calls ? JSON.stringify(message.tool_calls) : ""].join("\n"))
@@ -748,19 +897,29 @@ function allText(content) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** @param {Element} layer  @returns {[number, number, number, number][]} */
+/**
+ * @param {Element} layer
+ * @returns {[number, number, number, number][]}
+ */
 function pointsOf(layer) {
   return JSON.parse(/** @type {HTMLElement | SVGElement} */ (layer).dataset.points ?? "[]");
 }
 
-/** @param {string} name  @param {Record<string, string | number>} values */
+/**
+ * @param {string} name
+ * @param {Record<string, string | number>} values
+ */
 function svg(name, values) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(values)) element.setAttribute(key, String(value));
   return element;
 }
 
-/** Show the value of each curve of a row of plots at one place. @param {Element} layer  @param {number} at */
+/**
+ * Show the value of each curve of a row of plots at one place.
+ * @param {Element} layer
+ * @param {number} at
+ */
 function showValue(layer, at) {
   const points = pointsOf(layer);
   if (!points.length) return;

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _atomic
 from karl_fast._output_path import check_around, refuse_link, refuse_read
 from karl_fast.errors import NothingToSampleError, OutputExistsError, OutputForeignError, UsageError
+from karl_fast.export.compare import compare
 from karl_fast.export.data_set_reader import open_data_set
 from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, is_output, path_of
 from karl_fast.modeling.checkpoint import METRICS_FILE
+from karl_fast.page.comparison_page import compare_page, experiment_page, is_experiment, read_record
 from karl_fast.page.data_set_page import data_set_page
 from karl_fast.page.document import GENERATOR, Page, write_page
 from karl_fast.page.log_page import log_page, rows_warnings
@@ -45,10 +47,11 @@ def report(
     packing: Progress | None = None,
     **choices: Unpack[SampleKeywords],
 ) -> Page:
-    """Write a page that shows a log, a data set or a run; the page is one file of HTML that loads nothing.
+    """Write a page that shows a log, a data set, a run or a comparison: one file of HTML that loads nothing.
 
     Args:
-        source: logs, as `inspect` takes them; the folder of a data set; or the folder of a run of `train` or `rl`.
+        source: logs, as `inspect` takes them; the folder of a data set, or of two to compare them; the folder of a run
+            of `train` or `rl`; or that of an experiment of `ablate`.
         out: the file to write.
         settings, choices: where the fields of a record are, and the target, as of `inspect`.
         rows: rows that the page lists and opens; 0 for numbers alone.
@@ -71,7 +74,11 @@ def report(
         raise UsageError(f"rows is {rows}, wanted 0 or more", "rows")
     folder = _folder_of(source)
     merged = merge_settings(source, settings, choices)
-    if folder is not None and is_run(folder):
+    if (pair := _data_sets_of(source)) is not None:
+        page = compare_page(compare(*pair))
+    elif (record := folder or _file_of(source)) is not None and is_experiment(record):
+        page = experiment_page(read_record(record), str(record))
+    elif folder is not None and is_run(folder):
         page = _show_run(folder, target, merged, rows, progress, packing)
     else:
         page = _show_log(source, folder, target, merged, rows, progress, packing)
@@ -134,6 +141,20 @@ def _folder_of(source: Any) -> Path | None:
         return None
     paths = [path_of(path) for path in as_list(source)]
     return Path(paths[0]) if len(paths) == 1 and paths[0] != "-" and Path(paths[0]).is_dir() else None
+
+
+def _file_of(source: Any) -> Path | None:
+    """Return the file that is the whole source; None of any other source."""
+    paths = [] if isinstance(source, Log) else [path_of(path) for path in as_list(source)]
+    return Path(paths[0]) if len(paths) == 1 and Path(paths[0]).is_file() else None
+
+
+def _data_sets_of(source: Any) -> tuple[Path, Path] | None:
+    """Return the folders of two data sets; None of any other source."""
+    paths = [] if isinstance(source, Log) else [path_of(path) for path in as_list(source)]
+    if len(paths) != 2 or not all(Path(path).is_dir() and is_output(path) for path in paths):
+        return None
+    return Path(paths[0]), Path(paths[1])
 
 
 def _show_run(

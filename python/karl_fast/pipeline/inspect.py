@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Unpack
 
+    from karl_fast._plots import Plot
     from karl_fast.export.manifest import Manifest
     from karl_fast.export.write import Progress
     from karl_fast.settings.sample_fields import SampleKeywords
@@ -43,6 +44,22 @@ class Inspection:
 
     report: Manifest
     ladder: list[_core.Tempered]
+
+    def plots(self) -> list[Plot]:
+        """Return the target at rising inverse temperatures, the chosen one marked."""
+        from karl_fast._plots import ladder_plots
+
+        return ladder_plots(self.ladder, self.report["target"]["inverse_temperature"])
+
+    def _repr_html_(self) -> str:
+        """Return a table and the plots of the target, for the output of a cell of a notebook."""
+        from karl_fast._plots import counts_table, fragment, row_of_plots
+
+        account, groups, target = (self.report[name] for name in ("accounting", "groups", "target"))
+        facts = {"rows read": account["rows_read"], "rows kept": account["rows_kept"], "groups": groups["count"]}
+        facts |= {"constant groups": groups["constant"], "mean reward": self.report["reward"]["before"]["mean"]}
+        facts |= {"effective rows": target["ess_rows"], "inverse temperature": target["inverse_temperature"]}
+        return fragment(counts_table(facts), row_of_plots(self.plots()))
 
 
 @show_keywords(Settings)

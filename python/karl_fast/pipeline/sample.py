@@ -70,6 +70,18 @@ class Sample:
     manifest: Manifest
     draft: _core.Draft
 
+    def _repr_html_(self) -> str:
+        """Return a table, and the rewards before and after the draw, for the output of a cell of a notebook."""
+        from karl_fast._plots import fragment, reward_plots, table
+
+        account, draw, reward = (self.manifest[name] for name in ("accounting", "draw", "reward"))
+        rows = [
+            ("rows", account["rows_kept"], draw["rows"]),
+            ("groups", self.manifest["groups"]["count"], draw["distinct_groups"]),
+            ("mean reward", reward["before"]["mean"], reward["after"]["mean"]),
+        ]
+        return fragment(table(("", "kept", "drawn"), rows), *(plot.html() for plot in reward_plots(reward)))
+
     def lines(self) -> Iterator[str]:
         """Yield the rows as JSON text in the order they were written, split after split.
 

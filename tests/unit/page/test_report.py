@@ -232,6 +232,48 @@ def test_a_run_of_train_is_described_by_its_loss(tmp_path: Path) -> None:
     assert page.rows is None
 
 
+def test_two_data_sets_are_compared(log: Path, tmp_path: Path) -> None:
+    for name, k in (("a", 12), ("b", 20)):
+        kf.sample(log, tmp_path / name, k=k, seed=k)
+    page = kf.report([tmp_path / "a", tmp_path / "b"], tmp_path / "page.html")
+    compared = kf.compare(tmp_path / "a", tmp_path / "b")
+    both, means = compared["overlap"]["records"]["both"], [compared[side]["reward"]["mean"] for side in ("a", "b")]
+    assert page.sentence.startswith(
+        f"A has 12 rows, B 20; {both} records in both; mean reward {means[0]:.3g} and {means[1]:.3g}; "
+    )
+    assert "<td>k</td><td>12</td><td>20</td>" in read_markup(tmp_path / "page.html")
+    check_policy(tmp_path / "page.html")
+
+
+def test_an_ablation_is_described_by_its_verdicts(tmp_path: Path) -> None:
+    record = Path(__file__).parents[3] / "benches/record/lab-groups.json"
+    shutil.copy(record, tmp_path / "record.json")
+    page = kf.report(tmp_path, tmp_path / "page.html")
+    assert page.sentence.endswith("(GRPO)? 3 predictions: 2 supported, 1 refuted, on 5 seeds.")
+    markup = read_markup(tmp_path / "page.html")
+    for prediction in json.loads(record.read_text())["predictions"]:
+        assert prediction["claim"] in markup
+    (tmp_path / "record.json").write_text('{"arms": {}, "intervals": {}, "baseline": "a"}')
+    with pytest.raises(DataSetError, match=r"record\.json has no measures"):
+        kf.report(tmp_path, tmp_path / "other.html")
+
+
+def test_a_notebook_shows_tables_and_plots(log: Path) -> None:
+    read = kf.read(log)
+    for shown, words in (
+        (read, "mean reward"),
+        (kf.inspect(read), "chosen: "),
+        (kf.sample(read, None, k=12), "Rewards before and after the draw"),
+    ):
+        content = shown._repr_html_()
+        assert words in content
+        assert "<svg" in content
+        assert "<table>" in content
+        assert "<script" not in content
+    (log.parent / "none.jsonl").write_text(json.dumps(record(0, reward=None)) + "\n")
+    assert "<svg" not in kf.read(log.parent / "none.jsonl")._repr_html_()
+
+
 def test_damaged_metrics_are_named_with_their_line(run: Path, tmp_path: Path) -> None:
     metrics = run / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('{"round": 1,', "[1,", 1))

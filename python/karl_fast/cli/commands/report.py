@@ -33,7 +33,7 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SOURCE",
-        help="Logs (files, folders, globs, or -), the folder of a data set, or that of a run of train or rl.",
+        help="Logs (files, folders, globs, or -), or the folder of a data set, of two, of a run, or of an ablation.",
         show_default=False,
     ),
 ]
