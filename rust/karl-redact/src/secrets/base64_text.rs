@@ -5,6 +5,9 @@ use super::secret::{RANK, Secret};
 /// Minimum characters of base64: shorter ones have room for a name and a password, or for neither.
 const FEWEST: usize = 24;
 
+/// Characters of a block, of which the shortest run has two.
+const BLOCK: usize = FEWEST / 3;
+
 /// Characters at the start that are decoded first: most long words are not text in base64.
 const PROBE: usize = 16;
 
@@ -23,22 +26,23 @@ type Search<'a> = &'a dyn Fn(&str) -> Vec<Secret>;
 /// Add the texts in base64 that have a secret.
 pub(super) fn add(text: &str, search: Search<'_>, found: &mut Vec<Secret>) {
     let bytes = text.as_bytes();
-    // A run of so many characters has one at a multiple of that number: the others are not looked at.
-    let mut at = FEWEST - 1;
-    while at < bytes.len() {
-        if !is_base64(bytes[at]) {
-            at += FEWEST;
+    let mut done = 0;
+    // A run of so many characters fills two neighbouring blocks: every other one is looked at, whole and without a branch.
+    for (number, block) in bytes.as_chunks::<BLOCK>().0.iter().enumerate().step_by(2) {
+        let at = BLOCK * number;
+        if at < done || !block.iter().fold(true, |all, &byte| all & is_base64(byte)) {
             continue;
         }
         let from = at - bytes[..at].iter().rev().take_while(|&&byte| is_base64(byte)).count();
         let from = from + escape(bytes, from);
         let run = at + bytes[at..].iter().take_while(|&&byte| is_base64(byte)).count();
-        let lines = lines(bytes, from, run);
-        let end = lines.last().map_or(run, |line| line.1);
-        if end - from >= FEWEST {
-            found.extend(starts(bytes, from, run).find_map(|from| secret(text, from, &lines, search)));
+        done = run;
+        if run - from < FEWEST {
+            continue;
         }
-        at = end + FEWEST;
+        let lines = lines(bytes, from, run);
+        found.extend(starts(bytes, from, run).find_map(|from| secret(text, from, &lines, search)));
+        done = lines.last().map_or(run, |line| line.1);
     }
 }
 
@@ -50,7 +54,7 @@ fn escape(bytes: &[u8], from: usize) -> usize {
 }
 
 fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
+    VALUES[usize::from(byte)] != NONE
 }
 
 /// Return the lines of the base64 that begins with a run.
@@ -83,7 +87,13 @@ fn starts(bytes: &[u8], from: usize, run: usize) -> impl Iterator<Item = usize> 
 
 /// Return whether base64 begins with text: of ASCII, or of UTF-16 as PowerShell takes it.
 fn begins_text(run: &[u8]) -> bool {
-    let Some(plain) = run.get(..PROBE).and_then(decode) else { return false };
+    let Some(probe) = run.first_chunk::<PROBE>() else { return false };
+    let mut plain = [0; PROBE / 4 * 3];
+    for (bytes, letters) in plain.as_chunks_mut::<3>().0.iter_mut().zip(probe.as_chunks::<4>().0) {
+        let bits = letters.iter().fold(0, |bits, &letter| bits << 6 | u32::from(VALUES[usize::from(letter)]));
+        let [_, first, second, third] = bits.to_be_bytes();
+        *bytes = [first, second, third];
+    }
     let is_text = |byte: &u8| (b' '..0x7f).contains(byte) || b"\n\r\t".contains(byte);
     let wide = || plain.chunks(2).all(|pair| is_text(&pair[0]) && pair.get(1).is_none_or(|&high| high == 0));
     plain.iter().all(|byte| is_text(byte) || *byte >= 0x80) && plain.iter().any(is_text) || wide()
@@ -124,19 +134,29 @@ fn padding(rest: &[u8]) -> usize {
     at
 }
 
+/// Value of a byte that is no base64.
+const NONE: u8 = 64;
+
+/// Value of each byte in base64 of either alphabet.
+static VALUES: [u8; 256] = {
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut values = [NONE; 256];
+    let mut value = 0;
+    while value < NONE {
+        values[letters[value as usize] as usize] = value;
+        value += 1;
+    }
+    values[b'-' as usize] = 62;
+    values[b'_' as usize] = 63;
+    values
+};
+
 /// Decode base64 of either alphabet without its padding, up to the last whole byte.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let value = |byte: u8| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' | b'-' => Some(62),
-        b'/' | b'_' => Some(63),
-        _ => None,
-    };
     let (mut bits, mut held, mut out) = (0_u32, 0, Vec::with_capacity(text.len() * 3 / 4));
     for &byte in text {
-        bits = bits << 6 | u32::from(value(byte)?);
+        let value = VALUES[usize::from(byte)];
+        bits = bits << 6 | u32::from((value != NONE).then_some(value)?);
         held += 6;
         if held >= 8 {
             held -= 8;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::json_text::{decode, escape, is_json};
+use super::json_text::{Literal, decode, escape, strings};
 use super::pem::{QuotedKeyReader, is_mentioned};
 use super::search::{beside_ids, search};
 use super::secret::{MARK, RANK, Secret, merged};
@@ -13,8 +13,17 @@ const DEEPEST: usize = 8;
 
 /// Return the secrets of a text, ordered and disjoint.
 pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
-    let begins = text.trim_start().starts_with(['{', '[', '"']);
-    if depth < DEEPEST && begins && is_json(text) { inside(text, depth) } else { plain(text, depth) }
+    let strings = if depth < DEEPEST && is_enclosed(text) { strings(text) } else { None };
+    strings.map_or_else(|| plain(text, depth), |strings| inside(text, &strings, depth))
+}
+
+/// Return whether a text begins and ends like a container or string of JSON.
+fn is_enclosed(text: &str) -> bool {
+    let text = text.trim_ascii().as_bytes();
+    matches!(
+        (text.first(), text.last()),
+        (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']')) | (Some(b'"'), Some(b'"'))
+    )
 }
 
 /// Return the secrets of a text that is not JSON, and the texts in base64 that have some.
@@ -26,35 +35,35 @@ pub(super) fn plain(text: &str, depth: usize) -> Vec<Secret> {
     merged(found)
 }
 
-/// Return the secrets of a text that is JSON.
-fn inside(text: &str, depth: usize) -> Vec<Secret> {
+/// Return the secrets of a text that is JSON, with these strings.
+fn inside<'a>(text: &'a str, strings: &[Literal<'a>], depth: usize) -> Vec<Secret> {
     let (mut all, mut place) = (Vec::new(), StringPlace::default());
     let mut key_lines = is_mentioned(text).then(QuotedKeyReader::default);
     let mut masked = 0;
-    let mut at = 0;
-    while let Some(literal) = next(text, at) {
-        at = literal.from + literal.raw.len() + 1;
-        place.enter(text, &literal);
-        if text[at..].trim_start().starts_with(':') {
-            let mut found = of(&literal, "", "", depth);
+    for literal in strings {
+        place.enter(text, literal);
+        if literal.is_key {
+            let mut found = of(literal, "", "", depth);
             for secret in &mut found {
                 secret.key = masked + 1;
             }
             masked += found.len();
             all.append(&mut found);
-            place.pass_key(literal);
+            place.pass_key(*literal);
             continue;
         }
-        all.append(&mut of(&literal, place.name(text, &literal), &place.words(&literal), depth));
+        all.append(&mut of(literal, place.name(text, literal), &place.words(literal), depth));
         if let Some(lines) = &mut key_lines {
-            lines.read(text, literal.from, at - 1, &mut all);
+            lines.read(text, literal.from, literal.from + literal.raw.len(), &mut all);
         }
-        place.pass(literal);
+        place.pass(*literal);
     }
     if let Some(mut lines) = key_lines {
         lines.close(text, &mut all);
     }
-    beside_ids(text, &mut all);
+    if !all.is_empty() {
+        beside_ids(text, &mut all);
+    }
     merged(all)
 }
 
@@ -63,16 +72,20 @@ fn of(literal: &Literal<'_>, name: &str, words: &str, depth: usize) -> Vec<Secre
     if literal.raw.len() < 5 {
         return Vec::new();
     }
-    let plain = decode(literal.raw);
+    let plain = if literal.has_escapes { decode(literal.raw) } else { Cow::Borrowed(literal.raw) };
     let mut found = secrets(&plain, depth + 1);
-    if !plain.contains(MARK) && plain.len() <= 8192 {
+    let is_named = named::may_name(name);
+    if (is_named || !words.is_empty()) && !plain.contains(MARK) && plain.len() <= 8192 {
         // Of several words, those around a detected secret are not secrets.
-        if found.is_empty() || !plain.contains(' ') {
+        if is_named && (found.is_empty() || !plain.contains(' ')) {
             let named = named::literal(name, &plain);
             found.extend(named.map(|family| Secret::new(0, plain.len(), family, RANK)));
         }
         found.extend(argument(words, &plain));
         found = merged(found);
+    }
+    if found.is_empty() {
+        return found;
     }
     if let Cow::Owned(_) = plain {
         spread(literal.raw, &mut found);
@@ -98,19 +111,6 @@ fn argument(words: &str, plain: &str) -> Vec<Secret> {
     found
 }
 
-/// Return the next string of a JSON text.
-fn next(text: &str, from: usize) -> Option<Literal<'_>> {
-    let from = from + memchr::memchr(b'"', &text.as_bytes()[from..])? + 1;
-    let mut at = from;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', &text.as_bytes()[at..])?;
-        if text.as_bytes()[at] == b'"' {
-            return Some(Literal { from, raw: &text[from..at] });
-        }
-        at += 2;
-    }
-}
-
 /// Convert positions in the decoded text to positions in the string itself.
 fn spread(raw: &str, found: &mut [Secret]) {
     let (mut at, mut plain) = (0, 0);
@@ -131,14 +131,6 @@ fn spread(raw: &str, found: &mut [Secret]) {
         secret.from = reach(secret.from);
         secret.to = reach(secret.to);
     }
-}
-
-/// String of a JSON text.
-#[derive(Clone, Copy, Default)]
-struct Literal<'a> {
-    /// Start of its content.
-    from: usize,
-    raw: &'a str,
 }
 
 /// Context of a string: its name, and the words of a command before it.

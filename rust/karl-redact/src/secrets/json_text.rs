@@ -20,13 +20,32 @@ const WORDS: [&str; 6] = ["true", "false", "null", "NaN", "Infinity", "-Infinity
 /// too. Half of a surrogate pair is refused, and so is a key that `serde_json` reserves.
 #[must_use]
 pub fn is_json(text: &str) -> bool {
-    Reader { text, at: 0 }.document().is_some()
+    strings(text).is_some()
+}
+
+/// Return the strings of a text, keys included, in order; `None` if the text is not JSON.
+pub(super) fn strings(text: &str) -> Option<Vec<Literal<'_>>> {
+    let mut reader = Reader { text, at: 0, strings: Vec::new() };
+    reader.document()?;
+    Some(reader.strings)
+}
+
+/// String of a JSON text.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Literal<'a> {
+    /// Start of its content.
+    pub(super) from: usize,
+    /// Its content as it is written.
+    pub(super) raw: &'a str,
+    pub(super) has_escapes: bool,
+    pub(super) is_key: bool,
 }
 
 /// Position in a text. Every step returns `None` if the text is not JSON.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    strings: Vec<Literal<'a>>,
 }
 
 impl<'a> Reader<'a> {
@@ -54,7 +73,7 @@ impl<'a> Reader<'a> {
                     }
                 }
                 b'"' => {
-                    self.string()?;
+                    self.string(false)?;
                 }
                 _ => self.word_or_number()?,
             }
@@ -96,7 +115,7 @@ impl<'a> Reader<'a> {
     /// Pass a key and its colon.
     fn key(&mut self) -> Option<()> {
         self.skip_space();
-        let key = self.string()?;
+        let key = self.string(true)?.raw;
         if key.starts_with(['$', '\\']) && decode(key).starts_with(RESERVED) {
             return None;
         }
@@ -104,13 +123,14 @@ impl<'a> Reader<'a> {
         (self.peek()? == b':').then(|| self.at += 1)
     }
 
-    /// Pass a string, and return its content as it is written.
-    fn string(&mut self) -> Option<&'a str> {
+    /// Pass a string, and keep it.
+    fn string(&mut self, is_key: bool) -> Option<Literal<'a>> {
         if self.peek()? != b'"' {
             return None;
         }
         self.at += 1;
         let from = self.at;
+        let mut has_escapes = false;
         loop {
             let rest = &self.text.as_bytes()[self.at..];
             let plain = memchr2(b'"', b'\\', rest)?;
@@ -120,8 +140,11 @@ impl<'a> Reader<'a> {
             }
             self.at += plain + 1;
             if rest[plain] == b'"' {
-                return Some(&self.text[from..self.at - 1]);
+                let literal = Literal { from, raw: &self.text[from..self.at - 1], has_escapes, is_key };
+                self.strings.push(literal);
+                return Some(literal);
             }
+            has_escapes = true;
             self.escape()?;
         }
     }
@@ -201,7 +224,12 @@ pub(super) fn decode(raw: &str) -> Cow<'_, str> {
         text.push_str(&raw[at..plain]);
         at = plain;
         if at < raw.len() {
-            let (letter, width) = escape(&raw[at..]);
+            // The most frequent ones first.
+            let (letter, width) = match raw.as_bytes().get(at + 1) {
+                Some(b'n') => ('\n', 2),
+                Some(b'"') => ('"', 2),
+                _ => escape(&raw[at..]),
+            };
             text.push(letter);
             at += width;
         }

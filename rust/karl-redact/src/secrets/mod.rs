@@ -18,6 +18,7 @@ mod pem;
 mod search;
 mod secret;
 mod service_tokens;
+mod signs;
 mod url;
 
 use std::collections::BTreeMap;

@@ -84,11 +84,18 @@ pub(super) enum NameKind {
 fn has_word(name: &str) -> bool {
     let bytes = name.as_bytes();
     let word = |at: usize| {
-        NAMES.iter().any(|word| {
-            bytes[at..].get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
-        })
+        // The cheap question first: 0x7f is `_`.
+        matches!(bytes[at] | 0x20, b'a' | b'c' | b'k' | b'p' | b's' | b't' | b'-' | 0x7f)
+            && NAMES.iter().any(|word| {
+                bytes[at..].get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+            })
     };
     (3..=LONGEST).contains(&bytes.len()) && (0..bytes.len() - 2).any(word)
+}
+
+/// Return whether [`literal`] may find a secret under a name.
+pub(super) fn may_name(name: &str) -> bool {
+    !name.is_empty() && (is_seed_name(name) || has_word(name) && kind(name).is_some())
 }
 
 /// Return the check for the value of a name; `None` if it is not the name of a secret.
@@ -198,10 +205,10 @@ pub(super) fn literal(name: &str, value: &str) -> Option<&'static str> {
 
 /// Return whether a name is that of a seed phrase: `mnemonic`, `seedPhrase`, `RECOVERY_PHRASE`.
 fn is_seed_name(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    ["mnemonic", "phrase", "bip39", "seed", "seedwords", "seed_words", "seed-words"]
-        .iter()
-        .any(|end| lower.ends_with(end))
+    let bytes = name.as_bytes();
+    ["mnemonic", "phrase", "bip39", "seed", "seedwords", "seed_words", "seed-words"].iter().any(|end| {
+        bytes.len().checked_sub(end.len()).is_some_and(|at| bytes[at..].eq_ignore_ascii_case(end.as_bytes()))
+    })
 }
 
 /// Return whether a name is that of the working directory of a shell.

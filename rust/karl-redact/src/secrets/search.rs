@@ -1,18 +1,17 @@
-//! Search for secrets in a text: first for signs, at memory speed, then with the pattern of each sign's
+//! Search for secrets in a text: first for signs, then with the pattern of each sign's
 //! family.
 //!
 //! Record: `log::redact` of `benches/record/instructions.json`.
 
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
-use memchr::memchr2_iter;
 use regex::Regex;
 
 use super::is_secret::{is_dull, is_random};
 use super::named::is_aws;
 use super::secret::{MARK, NAMES, RANK, Secret, floor, merged};
 use super::service_tokens::{COUNT, FAMILIES, Family};
+use super::signs::SignFinder;
 use super::{assigned, pem, url};
 
 /// Meaning of a sign.
@@ -28,22 +27,18 @@ enum Sign {
 const REACH: usize = 2048;
 
 struct Signs {
-    search: AhoCorasick,
+    finder: SignFinder,
     means: Vec<Sign>,
 }
 
-#[expect(
-    clippy::expect_used,
-    reason = "without its patterns nothing may be written: better no row than a secret"
-)]
-static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs::new().expect("signs can be searched for"));
+static SIGNS: LazyLock<Signs> = LazyLock::new(Signs::new);
 
 /// Patterns, compiled at the first occurrence of their sign: compiling all takes as long as reading a small
 /// log.
 static PATTERNS: [OnceLock<Regex>; COUNT] = [const { OnceLock::new() }; COUNT];
 
 impl Signs {
-    fn new() -> Result<Self, aho_corasick::BuildError> {
+    fn new() -> Self {
         let own = FAMILIES.iter().enumerate().flat_map(|(at, family)| {
             family.signs.iter().map(move |sign| ((*sign).to_owned(), Sign::Family(at)))
         });
@@ -54,11 +49,8 @@ impl Signs {
         let urls = url::SIGNS.iter().map(|sign| ((*sign).to_owned(), Sign::Url));
         let keys = pem::SIGNS.iter().map(|sign| ((*sign).to_owned(), Sign::Key));
         let all: Vec<(String, Sign)> = own.chain(names).chain(urls).chain(keys).collect();
-        let search = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            .match_kind(MatchKind::Standard)
-            .build(all.iter().map(|(sign, _)| sign))?;
-        Ok(Self { search, means: all.into_iter().map(|(_, means)| means).collect() })
+        let (signs, means): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        Self { finder: SignFinder::new(signs), means }
     }
 }
 
@@ -66,10 +58,11 @@ impl Signs {
 pub(super) fn search(text: &str) -> Vec<Secret> {
     let mut found = Vec::new();
     let mut done = None;
-    for hit in SIGNS.search.find_overlapping_iter(Input::new(text)) {
+    let signs = &*SIGNS;
+    for hit in signs.finder.find(text.as_bytes()) {
         let done = done.get_or_insert_with(Done::new);
-        let (from, to) = (hit.start(), hit.end());
-        match SIGNS.means[hit.pattern().as_usize()] {
+        let (from, to) = (hit.from, hit.to);
+        match signs.means[hit.sign] {
             Sign::Family(at) => found.extend(done.family(text, at, from)),
             Sign::Name => done.name(text, from, to, &mut found),
             Sign::Url => found.extend(url::password(text, from, to)),
@@ -80,8 +73,8 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
         let at = FAMILIES.iter().position(|family| family.name == name && family.signs.is_empty());
         found.extend(at.and_then(|at| matched(text, at, from)));
     });
-    beside_ids(text, &mut found);
     if !found.is_empty() {
+        beside_ids(text, &mut found);
         let marks: Vec<_> =
             text.match_indices(MARK).filter_map(|(at, _)| Some((at, mark_end(text, at)?))).collect();
         found.retain(|secret| marks.iter().all(|&(from, to)| secret.to <= from || to < secret.from));
@@ -161,7 +154,10 @@ fn matched(text: &str, at: usize, from: usize) -> Option<Secret> {
     (!is_dull(body) && (family.check)(body)).then_some(secret)
 }
 
-#[expect(clippy::expect_used, reason = "as above")]
+#[expect(
+    clippy::expect_used,
+    reason = "without its patterns nothing may be written: better no row than a secret"
+)]
 fn pattern(at: usize) -> &'static Regex {
     PATTERNS[at].get_or_init(|| Regex::new(&whole(&FAMILIES[at])).expect("every pattern is valid"))
 }
@@ -272,7 +268,7 @@ fn is_whole_word(bytes: &[u8], from: usize, to: usize) -> bool {
 /// between its separators.
 fn each_outline(text: &str, mut found: impl FnMut(&'static str, usize)) {
     let bytes = text.as_bytes();
-    for at in memchr2_iter(b'.', b'-', bytes) {
+    for at in separators(bytes) {
         if bytes[at] == b'-' {
             if bytes.get(at + 9) == Some(&b'-') && at >= 32 && hex(&bytes[at - 32..at]) {
                 found("mailgun", at - 32);
@@ -299,6 +295,25 @@ fn each_outline(text: &str, mut found: impl FnMut(&'static str, usize)) {
     }
 }
 
+/// Return the positions of `.` and `-`. They are too near each other for `memchr2`, which starts anew behind each.
+fn separators(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    const STEP: usize = 16;
+    let is_one = |byte: u8| byte == b'.' || byte == b'-';
+    let (steps, rest) = bytes.as_chunks::<STEP>();
+    let in_steps = steps.iter().enumerate().flat_map(move |(number, step)| {
+        let bits: [u16; STEP] =
+            std::array::from_fn(|at| u16::from((step[at] == b'.') | (step[at] == b'-')) << at);
+        let mut bits = bits.into_iter().fold(0, |all, bit| all | bit);
+        std::iter::from_fn(move || {
+            let at = (bits != 0).then(|| STEP * number + bits.trailing_zeros() as usize);
+            bits &= bits.wrapping_sub(1);
+            at
+        })
+    });
+    let in_rest = rest.iter().enumerate().filter(move |&(_, &byte)| is_one(byte));
+    in_steps.chain(in_rest.map(move |(at, _)| STEP * steps.len() + at))
+}
+
 /// Return whether all bytes are hexadecimal digits.
 fn hex(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_hexdigit)
@@ -312,6 +327,28 @@ fn run(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn separators_are_those_of_a_look_at_every_byte() {
+        let text = "a.b-c..--d,e/f".repeat(9);
+        for from in 0..40 {
+            for to in from..text.len() {
+                let bytes = &text.as_bytes()[from..to];
+                let wanted = (0..bytes.len()).filter(|&at| b".-".contains(&bytes[at]));
+                assert!(separators(bytes).eq(wanted), "{from} {to}");
+            }
+        }
+    }
+
+    /// [`SignFinder`] finds a sign of two bytes only where a letter, a digit or one of `_-.~+` is behind it: each of these
+    /// patterns goes on with one.
+    #[test]
+    fn signs_of_two_bytes_are_those_of_tokens_that_go_on() {
+        let short = FAMILIES.iter().filter(|family| family.signs.iter().any(|sign| sign.len() < 3));
+        let mut names: Vec<_> = short.map(|family| family.name).collect();
+        names.dedup();
+        assert_eq!(names, ["azure-ad", "vault", "yandex", "pagerduty", "telegram", "twilio", "recaptcha"]);
+    }
 
     /// The tests link a `regex` with all tables, a wheel one without: there a pattern that needs one fails to
     /// compile.

@@ -36,6 +36,9 @@ pub(super) fn floor(text: &str, at: usize) -> usize {
 
 /// Return secrets ordered and disjoint: overlapping ones are merged, and the most specific form names them.
 pub(super) fn merged(mut found: Vec<Secret>) -> Vec<Secret> {
+    if found.len() < 2 {
+        return found;
+    }
     found.sort_by_key(|secret| (secret.from, secret.to));
     let mut all: Vec<Secret> = Vec::with_capacity(found.len());
     for secret in found {
