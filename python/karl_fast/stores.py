@@ -16,6 +16,7 @@ import contextlib
 import fnmatch
 import functools
 import json
+import os
 import re
 import tempfile
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ SCHEMES = ("s3", "gs", "az", "http", "https", "hf")
 
 READ_ONLY = ("http", "https")
 """Schemes of stores that take no objects."""
+
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+"""Variables that name another server of S3."""
 
 RANGE_BYTES = 8 << 20
 """Bytes of one request: enough that its latency is little of it."""
@@ -125,8 +129,9 @@ class ObjectStore:
             raise missing_extra(f"{root} needs obstore, which is not installed", "stores") from error
         self.root = root
         self._obstore = obstore
-        # Of its client, "http:" is refused unless it is asked for: of a URL that begins so it is.
-        client: Any = {"allow_http": True} if root.startswith("http:") else None
+        # A client refuses http: unless it is asked for: an address that begins so asks for it.
+        addresses = (root, *(os.environ.get(name, "") for name in ENDPOINTS))
+        client: Any = {"allow_http": True} if any(address.startswith("http:") for address in addresses) else None
         self._store: Any = from_url(
             root,
             client_options=client,
@@ -372,13 +377,15 @@ OWN = ("train.jsonl", "valid.jsonl", "test.jsonl")
 def new_data_set(url: str, *, force: bool) -> Iterator[tuple[Path, Callable[[], None]]]:
     """Yield a folder of this machine for a data set, and the function that uploads it.
 
-    The manifest is written last, and a data set exists when its manifest does: a run that ends before leaves none. With
-    ``force`` the manifest of the data set that is replaced is deleted first.
+    An empty ``train.jsonl`` that has to be new claims the place, the other files follow, and the manifest is written
+    last: a data set exists when its manifest does. A run that fails or is interrupted deletes what it wrote; one that
+    is killed leaves files without a manifest. With ``force`` the manifest of the data set that is replaced is deleted
+    first.
 
     Raises:
         OutputExistsError: there is a data set, and ``force`` is not set.
         OutputForeignError: there is something else.
-        OutputTakenError: another run wrote there meanwhile.
+        OutputTakenError: another run writes there, or one ended before its manifest.
         UsageError: the store is read only.
         FileError: it cannot be read or written.
     """
@@ -397,18 +404,22 @@ def new_data_set(url: str, *, force: bool) -> Iterator[tuple[Path, Callable[[], 
 def _refuse_existing(store: Store, folder: str, url: str, *, force: bool) -> bool:
     """Return whether a data set is there that is to be replaced."""
     with _name_errors(url, "read"):
-        there = next(iter(store.list(folder + "/")), None)
-        if there is None:
+        there = [entry.url.removeprefix(f"{url.rstrip('/')}/") for entry in store.list(folder + "/")]
+        if not there:
             return False
-        if not _is_data_set(store, f"{folder}/{MANIFEST}"):
-            # What a run left that ended before its manifest is its own.
-            others = [entry.url for entry in store.list(folder + "/") if _key(entry.url).rpartition("/")[2] not in OWN]
-            if others:
-                raise OutputForeignError(f"{url}: it exists and holds {others[0]}, which no run writes")
-            return False
+        has_manifest = MANIFEST in there and _is_data_set(store, f"{folder}/{MANIFEST}")
+    if not has_manifest and (others := [name for name in there if name not in OWN]):
+        raise OutputForeignError(f"{url}: it exists and holds {others[0]}, which no run writes")
     if not force:
-        raise OutputExistsError(f"{url}: it exists")
-    return True
+        raise OutputExistsError(f"{url}: it exists") if has_manifest else _taken(url)
+    return has_manifest
+
+
+def _taken(url: str) -> OutputTakenError:
+    return OutputTakenError(
+        f"{url}: it has files of a data set and no manifest: another run writes there, or ended before it was done",
+        hint="--force replaces what a run left that has ended",
+    )
 
 
 def _is_data_set(store: Store, key: str) -> bool:
@@ -424,20 +435,38 @@ def _upload(store: Store, folder: str, url: str, draft: Path, *, force: bool) ->
     if _refuse_existing(store, folder, url, force=force):
         with _name_errors(url, "replace"):
             store.delete(f"{folder}/{MANIFEST}")
-    written = sorted(path.name for path in draft.iterdir() if path.name != MANIFEST)
+    names = sorted(path.name for path in draft.iterdir() if path.name != MANIFEST)
     with _name_errors(url, "write"):
-        for name in written:
-            store.write(f"{folder}/{name}", draft / name, new=False)
-        for name in OWN:
-            if name not in written:
-                with contextlib.suppress(FileNotFoundError):
-                    store.head(f"{folder}/{name}")
-                    store.delete(f"{folder}/{name}")
+        if not force:
+            claim = draft.with_name("claim")
+            claim.touch()
+            _write_new(store, f"{folder}/{OWN[0]}", claim, url)
         try:
-            store.write(f"{folder}/{MANIFEST}", draft / MANIFEST, new=True)
-        except FileExistsError:
-            raise OutputTakenError(f"{url}: another run wrote a data set there meanwhile") from None
-        except Exception as error:
-            if type(error).__name__ != "AlreadyExistsError":
-                raise
-            raise OutputTakenError(f"{url}: another run wrote a data set there meanwhile") from None
+            for name in names:
+                store.write(f"{folder}/{name}", draft / name, new=False)
+            for name in set(OWN) - set(names):
+                _delete(store, f"{folder}/{name}")  # of the data set that is replaced
+            _write_new(store, f"{folder}/{MANIFEST}", draft / MANIFEST, url)
+        except OutputTakenError:
+            raise  # the files are now those of another run
+        except BaseException:
+            for name in OWN:
+                with contextlib.suppress(Exception):
+                    _delete(store, f"{folder}/{name}")
+            raise
+
+
+def _write_new(store: Store, key: str, file: Path, url: str) -> None:
+    """Write an object where none is."""
+    try:
+        store.write(key, file, new=True)
+    except Exception as error:
+        if isinstance(error, FileExistsError) or type(error).__name__ == "AlreadyExistsError":
+            raise _taken(url) from None
+        raise
+
+
+def _delete(store: Store, key: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        store.head(key)
+        store.delete(key)

@@ -131,6 +131,20 @@ def test_processes_give_the_draw_of_one_machine(
     assert result_of(tmp_path / "out") == one_machine
 
 
+@pytest.mark.filterwarnings("ignore")  # of Dask and what it imports
+def test_dask_gives_the_draw_of_one_machine(
+    one_machine: tuple[dict[str, bytes], dict[str, Any]], folder_of_logs: Path, tmp_path: Path
+) -> None:
+    dask = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
+    with (
+        dask.LocalCluster(2, processes=False, dashboard_address=None) as cluster,
+        dask.Client(cluster) as client,
+        client.get_executor() as executor,
+    ):
+        distributed.sample(folder_of_logs, tmp_path / "out", executor=executor, split_bytes=5000, **HOW)
+    assert result_of(tmp_path / "out") == one_machine
+
+
 @pytest.mark.parametrize(
     "how",
     [

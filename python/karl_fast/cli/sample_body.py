@@ -12,6 +12,7 @@ from karl_fast.cli.signals import handle_signals, watch_output
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.pipeline.sample import sample
+from karl_fast.stores import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,9 @@ def draw_and_report(
     if print_rows:
         settings = _whole(settings)
     target = None if dry_run or print_rows else out
-    if target:
+    if target and is_url(target):
+        handle_signals(lambda word: f"{word}; {target} is written if its manifest is there")
+    elif target:
         watch_output(target)
     with show_progress(quiet) as watch, contextlib.ExitStack() as stack:
         draw = partial(sample, inputs, target, settings, force=force)
