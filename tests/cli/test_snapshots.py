@@ -18,6 +18,7 @@ CASES = {
     "version": "--version",
     "sample-help": "sample --help",
     "inspect-help": "inspect --help",
+    "audit-help": "audit --help",
     "inspect": "inspect tiny.jsonl",
     "inspect-zscore": "inspect tiny.jsonl --score zscore --drop-constant-groups --domain kind --dedup",
     "sample": "sample tiny.jsonl -o data -k 12",

@@ -134,11 +134,27 @@ def check_any(draft: _core.Draft, log: Log, row_judge: RowJudge | None = None) -
     facts = draft.facts()
     if facts["rows"]:
         return
-    reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
+    reasons, hint = describe_unwritable(log, draft)
     sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
-    more, hint = _conversation_error(log, draft, dict(facts["dropped"]))
+    more = ""
     more += "".join(f"; {sentence}" for sentence in bad_templates(row_judge).get("bad_templates", []))
     raise NothingToSampleError(sentence + more, hint=hint)
+
+
+def describe_unwritable(log: Log, draft: _core.Draft) -> tuple[str, str | None]:
+    """Return why no row of a draft can be written, with the first defect that is known, and a hint.
+
+    Args:
+        log: the log that the rows are of.
+        draft: rows, of which none can be written.
+
+    Returns:
+        The reasons by their numbers, as a part of a sentence; and what to do, None where nothing is known.
+    """
+    dropped = draft.facts()["dropped"]
+    reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in dropped)
+    more, hint = _conversation_error(log, draft, dict(dropped))
+    return reasons + more, hint
 
 
 def _conversation_error(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, str | None]:

@@ -6,15 +6,17 @@ names. The first of these that fits gives the end of the error and its hint.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from karl_fast import _core
+from karl_fast import _core, _seen_hashes
 from karl_fast._safe_text import counted
 from karl_fast._suggest import MOST
-from karl_fast.errors import ByNameError, TranscriptError
+from karl_fast.errors import ByNameError, KarlError, TranscriptError
 from karl_fast.log.conversation_hints import conversation_hint, gives_rows
 from karl_fast.log.record_fields import (
     NAMES,
@@ -64,6 +66,9 @@ def explain_missing_field(log: Log, field: str, asked: str | None) -> tuple[str,
     description = list_keys(parent[1], parent[0], "holds") if parent else list_keys(keys)
     if field == "messages":
         return description, conversation_hint(log) or "name its path with --messages, or --prompt and --completion"
+    if field == "group" and asked is None and (repeated := find_repeated_prompts(log)) and repeated["group"]:
+        prompts = counted(repeated["prompts"], "prompt occurs", "prompts occur")
+        return description, f"{prompts} more than once: --group {shlex.quote(repeated['group'])} groups their rows"
     others = {*(log.settings.paths or ())} if field == "reward" else set()
     return description, naming_hint(
         field, (path for path in fitting_paths(records(log), field) if path not in others), asked
@@ -220,3 +225,43 @@ def describe_recordless(files: Sequence[Mapping[str, Any]]) -> str | None:
     if not files or first_keys(files):
         return None
     return str(files[0]["path"]) + (f" and {counted(len(files) - 1, 'other file')}" if len(files) > 1 else "")
+
+
+def find_repeated_prompts(log: Log) -> dict[str, Any] | None:
+    """Return prompts that occur several times in a log without groups, and the option that groups them.
+
+    Args:
+        log: the log; its first 4 MiB of records are read again.
+
+    Returns:
+        ``prompts`` that occur twice or more, ``rows`` of them, and the ``group`` that parts rows by prompt, None where
+        no field of the records has the prompt alone; None where there are groups, or nothing occurs again.
+    """
+    if log.core.streamed is not None or not len(log) or log.core.distinct("group"):
+        return None
+    rows = _prompts_and_records(log)
+    counts = Counter(_seen_hashes.prompt_hash(_seen_hashes.messages_of({"prompt": prompt})) for prompt, _ in rows)
+    repeated = {prompt: count for prompt, count in counts.items() if count > 1}
+    if not repeated:
+        return None
+    return {"prompts": len(repeated), "rows": sum(repeated.values()), "group": _prompt_field(log, rows)}
+
+
+PROMPT_BYTES = 4 << 20
+"""Bytes of records that are searched for repeated prompts."""
+
+
+def _prompts_and_records(log: Log) -> list[tuple[Any, dict[str, Any]]]:
+    """Return the prompts that the first records of a log have, with these records."""
+    try:
+        texts = _core.answered(log.core, 0, PROMPT_BYTES, log.settings.threads)
+    except KarlError:  # the file has changed, which another error reports
+        return []
+    parsed = [json.loads(text, parse_int=float) for text in texts if text is not None]
+    return [(prompt, record) for prompt, _, record in parsed if prompt]
+
+
+def _prompt_field(log: Log, rows: list[tuple[Any, dict[str, Any]]]) -> str | None:
+    """Return ``hash(PATH)`` of the field that holds the prompt of every one of some records; None without one."""
+    paths = {dict(file["fields"]).get("prompt", "") for file in log.inputs} - {""}
+    return next((f"hash({path})" for path in sorted(paths) if all(value_at(record, path) for _, record in rows)), None)

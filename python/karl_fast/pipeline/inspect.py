@@ -13,8 +13,9 @@ from karl_fast import _core
 from karl_fast.export.manifest import SPLITS, describe_inputs, describe_run, describe_selection, field_hints
 from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, is_output, path_of
-from karl_fast.log.field_hints import STAMP, describe_data_set
+from karl_fast.log.field_hints import STAMP, describe_data_set, find_repeated_prompts
 from karl_fast.log.record_fields import records
+from karl_fast.pipeline.before_draw import reach_ess, try_conversations
 from karl_fast.pipeline.sample import merge_settings, open_log
 from karl_fast.pipeline.selection import select
 from karl_fast.settings.sample import Settings
@@ -82,6 +83,9 @@ def inspect(
         selection = select(log)
         report = describe_selection(log, selection) | {"inputs": describe_inputs(log)}
         report["run"] = describe_run(log) | field_hints(log, report)
+        report["run"]["reach_ess"] = reach_ess(log, selection)
+        report["conversations"] = try_conversations(log)
+        report["repeated_prompts"] = find_repeated_prompts(log)
         report["record_bytes"] = quartet(log.core.lengths())
         report["group_rows"] = quartet(log.core.group_sizes())
         outcomes = log.core.outcomes(log.settings.threads)

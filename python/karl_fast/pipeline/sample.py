@@ -228,7 +228,17 @@ def _draw(
         | media_beside(draft)
         | bad_templates(row_judge)
         | field_hints(log, manifest)
+        | _ess_options(log, selection)
     }
+
+
+def _ess_options(log: Log, selection: _core.Selection) -> Manifest:
+    """Return options that reach an ESS, where the wanted one was not reached for rows that share the top score."""
+    if selection.facts()["note"] != "ties_at_top":
+        return {}
+    from karl_fast.pipeline.before_draw import reach_ess  # with NumPy, which other runs do without
+
+    return {"reach_ess": reach_ess(log, selection)}
 
 
 def no_rows_error(log: Log, selection: _core.Selection) -> NothingToSampleError:

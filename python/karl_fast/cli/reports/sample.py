@@ -78,6 +78,7 @@ def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
         _describe_spread("          bytes a record", report["record_bytes"]),
         _describe_keys(report["inputs"]),
         _describe_duplicates(report),
+        _describe_conversations(report["conversations"]),
         *_describe_diversity(report["diversity"]),
         *_describe_domains(report["domains"], report.get("other_domains") or 0),
         *_draw_histogram(report),
@@ -236,6 +237,14 @@ def _describe_duplicates(report: Manifest) -> str:
     ids, same = report["accounting"]["notes"]["repeated_ids"], report["duplicate_trajectories"]
     again, alike = counted(ids, "repeated id"), counted(same, "identical trajectory", "identical trajectories")
     return f"doubles   {again}, {alike}" if ids or same else ""
+
+
+def _describe_conversations(tried: dict[str, Any] | None) -> str:
+    """Return how many of a few rows `sample` could write, with the reasons of the others."""
+    if not tried:
+        return ""
+    dropped = f"; not: {describe_counts(tried['dropped'])}" if tried["dropped"] else ""
+    return f"writable  {tried['written']:,} of {counted(tried['tried'], 'row')} that were tried{dropped}"
 
 
 def _describe_domains(domains: dict[str, Any], others: int) -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted
@@ -60,7 +61,25 @@ NOTES = {
 def warn_about_inspection(report: Manifest) -> Iterator[str]:
     """Yield the warnings of `inspect`."""
     yield from _warn_about_inputs(report)
+    if note := _describe_ess_note(report):
+        yield note
+    yield from _warn_about_conversations(report)
     yield from warn_about_outcomes(report.get("outcomes"))
+
+
+def _warn_about_conversations(report: Manifest) -> Iterator[str]:
+    """Yield warnings about rows that `sample` could not write, and about prompts that occur again without a group."""
+    tried = report.get("conversations")
+    if tried and not tried["written"]:
+        hint = f": {tried['hint']}" if tried["hint"] else ""
+        rows = counted(tried["tried"], "row that was tried", "rows that were tried")
+        yield clean(f"sample could write none of the {rows}: {tried['why']}{hint}")
+    if repeated := report.get("repeated_prompts"):
+        group = repeated["group"]
+        how = f"--group {shlex.quote(group)} groups" if group else "write the prompt's name into a field, which --group"
+        end = "their rows" if group else "names"
+        prompts = counted(repeated["prompts"], "prompt occurs", "prompts occur")
+        yield f"no record has a group, and {prompts} more than once: {how} {end}"
 
 
 def _warn_about_inputs(report: Manifest) -> Iterator[str]:
@@ -207,7 +226,10 @@ def _describe_ess_note(manifest: Manifest) -> str | None:
     rows = (wanted or 0) * manifest["accounting"]["rows_kept"]
     if note == "ties_at_top" and rows < 1 and manifest["target"]["ess_rows"] < 1.5:
         return f"the wanted ESS is {rows:.2g} rows, and no target has less than 1: the nearest is taken"
-    return NOTES.get(note or "")
+    if note not in NOTES:
+        return None
+    ways = "; ".join(map("with {} it is reached".format, manifest["run"].get("reach_ess") or ()))
+    return NOTES[note] + (f": {ways}" if ways else "")
 
 
 def _describe_unrewarded(reward: dict[str, Any]) -> str:
