@@ -365,14 +365,16 @@ def rows_warnings(packed: PackedRows) -> list[str]:
     """Return what a reader of the rows has to know: which are not on the page."""
     warnings = []
     if 0 < len(packed) < packed.total:
-        warnings.append(
-            f"The list has {len(packed):,} of {packed.total:,} rows: whole groups, a uniform sample of them."
-        )
+        chosen = "groups chosen by the hashes of ids, not by reward"
+        warnings.append(f"The list has {len(packed):,} of {packed.total:,} rows: {chosen}.")
     if packed.unpacked:
         warnings.append(
             f"{counted(packed.unpacked, 'row')} of the list cannot be opened, for the page is full: "
             "karl-fast show --row ID prints one."
         )
+    if packed.secrets:
+        families = ", ".join(f"{name} {count:,}" for name, count in sorted(packed.secrets.items()))
+        warnings.append(f"Secrets were replaced in the rows of the page: {families}.")
     if packed.unreadable:
         warnings.append(
             f"{counted(packed.unreadable, 'row')} cannot be written by karl-fast sample: karl-fast inspect says why."

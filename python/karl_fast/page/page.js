@@ -325,16 +325,22 @@ function drawCall(row, call, result) {
 }
 
 /**
+ * Rows of sub-agents, by the id of the session that called them.
+ * @type {Map<string, number[]>}
+ */
+const children = new Map();
+index?.columns.parent?.forEach((parent, row) => {
+  if (parent !== null) children.set(parent, [...(children.get(parent) ?? []), row]);
+});
+
+/**
  * Return the rows of sub-agents that a row called, by one call or without a known one.
  * @param {number} row
  * @param {string} [call]
  */
 function childrenOf(row, call) {
   const { columns } = /** @type {Index} */ (index);
-  if (!columns.parent) return [];
-  const calls = columns.call ?? [];
-  return columns.id.flatMap((_, at) =>
-    columns.parent[at] === columns.id[row] && (calls[at] ?? undefined) === call ? [at] : []);
+  return (children.get(columns.id[row]) ?? []).filter((child) => (columns.call?.[child] ?? undefined) === call);
 }
 
 /**
@@ -598,7 +604,7 @@ function drawPrompt(row) {
 function rowName(row) {
   const ids = /** @type {Index} */ (index).columns.id;
   const before = ids.slice(0, row).filter((id) => id === ids[row]).length;
-  return encodeURIComponent(ids[row]) + (before ? "~" + before : "");
+  return encodeURIComponent(ids[row]).replaceAll("~", "%7E") + (before ? "~" + before : "");
 }
 
 /**
@@ -680,8 +686,9 @@ function runList(data) {
     state.order = order;
     state.selected = Math.max(0, Math.min(state.selected, order.length - 1));
     heads.forEach((head, place) => head.setAttribute("aria-sort", columns[place] !== column ? "none" : state.down ? "descending" : "ascending"));
-    const of = data.total === count ? "" : ` of ${data.total.toLocaleString("en")}`;
-    byId("count").textContent = `${order.length.toLocaleString("en")} of ${count.toLocaleString("en")}${of} rows`;
+    const whole = data.total === count ? "" : `; the log has ${data.total.toLocaleString("en")}`;
+    byId("count").textContent = `${order.length.toLocaleString("en")} of ${count.toLocaleString("en")} rows${whole}`;
+    list.scrollTop = 0;
     draw();
   }
 
@@ -810,7 +817,10 @@ function runList(data) {
     refresh();
   });
   search.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") search.value = "";
+    if (event.key !== "Escape") return;
+    search.value = "";
+    state.hits = null;
+    refresh();
   });
   byId("tools").addEventListener("submit", (event) => {
     event.preventDefault();

@@ -124,11 +124,11 @@ class PackedRows:
 
 
 def pack_rows(log: Log, count: int, packed_bytes: Progress | None = None) -> PackedRows:
-    """Read rows of a log, whole groups of them, and pack their conversations.
+    """Read rows of a log, whole groups of them as far as there is room, and pack their conversations.
 
     Args:
         log: as `inspect` opens it.
-        count: maximum number of rows; a group that is begun is taken whole.
+        count: maximum number of rows.
         packed_bytes: called with the bytes of rows that were read, and those of all of them: their share of the log.
     """
     chosen = choose_rows(log.groups, count)
@@ -155,26 +155,34 @@ def pack_rows(log: Log, count: int, packed_bytes: Progress | None = None) -> Pac
 
 
 def choose_rows(groups: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return row numbers: all, or whole groups in the order of their first row until the count is reached.
+    """Return row numbers: all, or whole groups in the order of their first row, as far as there is room.
 
-    Rows of a log are in the order of the hashes of their ids, so the first groups are a uniform sample.
+    Rows of a log are in the order of the hashes of their ids, so that a choice of the first depends on no reward. A
+    group that is larger than what is left gives its first rows.
+
+    Args:
+        groups: the number of each row's group; -1 for none. [B]
+        count: maximum number of rows.
     """
     if len(groups) <= count:
         return np.arange(len(groups))
-    chosen: list[int] = []
-    members = _members(groups)
-    for row in range(len(groups)):
-        if len(chosen) >= count:
+    sizes = np.bincount(groups[groups >= 0]) if (groups >= 0).any() else np.zeros(0, dtype=np.int64)
+    wanted: dict[int, None] = {}  # in the order of their first rows
+    alone, room = [], count
+    for row, group in enumerate(groups.tolist()):
+        if room <= 0:
             break
-        own = members.pop(int(groups[row]), []) if groups[row] >= 0 else [row]
-        chosen += own
-    return np.array(sorted(chosen), dtype=np.int64)
-
-
-def _members(groups: NDArray[np.int64]) -> dict[int, list[int]]:
-    order = np.argsort(groups, kind="stable")
-    cuts = np.flatnonzero(np.diff(groups[order])) + 1
-    return {int(groups[part[0]]): part.tolist() for part in np.split(order, cuts) if len(part)}
+        if group < 0:
+            alone.append(row)
+            room -= 1
+        elif group not in wanted:
+            wanted[group] = None
+            room -= int(sizes[group])
+    chosen = np.flatnonzero(np.isin(groups, list(wanted)) & (groups >= 0))
+    if room < 0:
+        last = np.flatnonzero(groups == next(reversed(wanted)))
+        chosen = np.setdiff1d(chosen, last[len(last) + room :], assume_unique=True)
+    return np.union1d(chosen, np.array(alone, dtype=np.int64))
 
 
 def _rename(names: Sequence[str], codes: NDArray[np.int64]) -> tuple[list[str], list[int]]:

@@ -111,6 +111,7 @@ def test_no_secret_is_on_a_page(tmp_path: Path) -> None:
     assert TOKEN not in (tmp_path / "page.html").read_text()
     assert TOKEN not in json.dumps(read_rows(tmp_path / "page.html"))
     assert "REDACTED" in json.dumps(read_rows(tmp_path / "page.html"))
+    assert "Secrets were replaced in the rows of the page: github" in read_markup(tmp_path / "page.html")
 
 
 def test_outcomes_are_described_by_their_evidence(tmp_path: Path) -> None:
@@ -341,8 +342,11 @@ def test_the_command_writes_a_page_and_says_so(log: Path, tmp_path: Path) -> Non
 def test_rows_of_a_page_are_whole_groups() -> None:
     groups = np.array([3, 0, -1, 3, 1, 0, 3, 2], dtype=np.int64)
     assert choose_rows(groups, 8).tolist() == list(range(8))
-    assert choose_rows(groups, 4).tolist() == [0, 1, 3, 5, 6]
+    assert choose_rows(groups, 3).tolist() == [0, 3, 6]
+    assert choose_rows(groups, 4).tolist() == [0, 1, 3, 6]
     assert choose_rows(groups, 6).tolist() == [0, 1, 2, 3, 5, 6]
+    assert choose_rows(groups, 2).tolist() == [0, 3]
+    assert choose_rows(np.full(9, -1), 2).tolist() == [0, 1]
     assert choose_rows(groups, 0).tolist() == []
 
 
