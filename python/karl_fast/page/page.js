@@ -26,6 +26,9 @@ const FIRST_TURNS = 150;
 /** Characters of an argument that stands in one line with its name. */
 const SHORT_ARGUMENT = 100;
 
+/** Characters of a system prompt from which on it is folded: it is the same in many rows. */
+const LONG_SYSTEM = 600;
+
 /** Unpacked blocks that are kept. */
 const BLOCKS_KEPT = 6;
 
@@ -478,7 +481,10 @@ function drawTurn(row, content, place, results, evidence) {
     body.append(foldedPart(make("span", "line", message.reasoning_content.slice(0, 300).replace(/\s+/g, " ")),
       () => longText(String(message.reasoning_content), "text thought"), "thoughts"));
   const words = contentText(message.content);
-  if (words.trim()) body.append(longText(words, message.role === "tool" ? "code" : "text"));
+  const kind = message.role === "tool" ? "code" : "text";
+  if (message.role === "system" && words.length > LONG_SYSTEM)
+    body.append(foldedPart(make("span", "line", words.slice(0, 300).replace(/\s+/g, " ")), () => longText(words, kind), "instructions"));
+  else if (words.trim()) body.append(longText(words, kind));
   for (const call of calls) {
     const result = results.get(call);
     body.append(drawCall(row, call, result === undefined ? undefined : content.messages[result]));
@@ -860,6 +866,7 @@ function runList(data) {
   refresh();
   if (linked >= 0) {
     state.selected = linked;
+    list.scrollTop = linked * height();
     open([linked]);
     byId("rows").scrollIntoView();
   }

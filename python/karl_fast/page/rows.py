@@ -113,8 +113,8 @@ class PackedRows:
             "groups": self.groups,
             "domains": self.domains,
             "parts": self.parts,
-            "lessIsBetter": [name for name in self.parts if name in LESS_IS_BETTER],
-            "shares": [name for name in self.parts if name in SHARES],
+            "lessIsBetter": LESS_IS_BETTER,
+            "shares": SHARES,
             "source": self.source,
         }
 

@@ -210,6 +210,7 @@ def test_calls_are_folded_and_sub_agents_are_inside(see: Callable[..., Seen], tm
     assert "failed badly" not in seen.page.inner_text(".view")
     # The evidence is of the result, which stands in the turn of its call.
     assert "3 passed" in seen.page.locator(".turn").nth(1).locator("ul.evidence").inner_text()
+    assert seen.page.locator(".turn ul.evidence").bounding_box()["width"] > 150
     assert seen.page.locator(".view > .turns > .turn.learned").count() == 1
     seen.page.locator(".call .call > summary").first.click()
     seen.wait(".child .turn.learned")
