@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from tests.unit.lab.conftest import module
+
 ALPHA = 1e-6
 """Chance that a right rate fails its test."""
 
@@ -164,3 +166,45 @@ def test_expected_rewards_are_those_of_draws(tasks: Any) -> None:
     odds = tasks.odds()[int(line["prompt"].split()[-1])][int(line["answer"])]
     assert math.isclose(chance, odds, abs_tol=0.2)
     assert tasks.expected_penalised(policy, line, 1.0) == pytest.approx(chance, abs=1e-6)  # it is its own reference
+
+
+def test_right_tokens_are_those_of_the_answer() -> None:
+    pytest.importorskip("mlx.core", reason="mlx is not installed: pip install '.[train]'")
+    known, number = module("known.py", "right_words"), module("policy.py", "small").NUMBER
+    answer, ids = ["6 5 4 3 2 1"], [[number[word] for word in ("6", "0", "4", "3", "0", "1", ".")]]
+    right = [number[word] for word in answer[0].split()]
+    assert known.right_words(answer, answer, ids, answer) == [[*right, None]]
+    assert known.right_tokens(answer, answer, ids, answer) == [[1, 0, 1, 1, 0, 1, 0]]
+    assert known.scored_words(answer, answer, ids, answer) == [[None] * 3 + [*right[3:], None]]
+    assert known.scored_tokens(answer, answer, ids, answer) == [[None] * 3 + [1, 0, 1, 0]]
+    short = [ids[0][:2]]
+    assert known.scored_words(answer, answer, short, answer) == [[None, None]]
+
+
+def test_search_is_found_by_halving_the_range() -> None:
+    pytest.importorskip("mlx.core", reason="mlx is not installed: pip install '.[train]'")
+    search = module("search.py", "policy")
+    found = 0
+    for prompt in search.prompts():
+        environment, low, high = search.Search(), 0, 7
+        environment.reset(prompt)
+        for _ in range(3):
+            guess = (low + high) // 2
+            said, done = environment.step(str(guess))
+            if done:
+                break
+            low, high = (low, guess - 1) if said == "lower" else (guess + 1, high)
+        found += environment.score()
+    assert found == 7
+    environment = search.Search()
+    environment.reset({"hidden": 3})
+    assert environment.step("") == ("nothing", False)
+
+
+def test_held_out_sequences_are_others() -> None:
+    pytest.importorskip("mlx.core", reason="mlx is not installed: pip install '.[train]'")
+    tasks = module("curriculum.py", "beginner")
+    learned, held_out = ([line["prompt"] for line in lines()] for lines in (tasks.prompts, tasks.held_out_prompts))
+    assert (len(learned), len(held_out)) == (240, 80)
+    assert set(learned).isdisjoint(held_out)
+    assert {len(text.split()) for text in held_out} == {2, 3, 4, 5, 6}
