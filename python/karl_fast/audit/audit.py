@@ -12,7 +12,7 @@ from karl_fast._suggest import ask_whether, nearest
 from karl_fast.audit.conventions import Convention, Reproduction, reproduce_advantages
 from karl_fast.audit.diversity import Diversity, measure_diversity
 from karl_fast.audit.findings import Finding, find, headline
-from karl_fast.audit.mismatch import measure_mismatch, measure_staleness
+from karl_fast.audit.mismatch import measure_mismatch, measure_staleness, read_run_mismatch
 from karl_fast.audit.prompts import Prompts, measure_prompts
 from karl_fast.audit.reward_hacking import Correlation, measure_forms
 from karl_fast.audit.rollouts import FIELDS, Rollouts, read_rollouts
@@ -158,7 +158,8 @@ def audit(
             where = describe_recordless(log.inputs)
             raise NothingToSampleError((f"{where}: " if where else "") + "no record was read")
         rollouts = read_rollouts(log, paths, on_bytes=measured)
-        result = measure(log, rollouts, None if banned is None else excluded_rows(log, banned))
+        hits = None if banned is None else excluded_rows(log, banned)
+        result = measure(log, rollouts, hits, folder=None if isinstance(logs, Log) else _run_folder(as_list(logs)))
         if write is not None:
             result.written = write_advantages(log, result, write, convention, force=force)
         return result
@@ -175,13 +176,20 @@ def _check_choices(paths: Mapping[str, str] | None, convention: str | None) -> N
         named_convention(convention)
 
 
-def measure(log: Log, rollouts: Rollouts, excluded: Any = None) -> Audit:
+def _run_folder(paths: list[str | Path]) -> Path | None:
+    """Return the folder of the only run of `rl` that is audited; None for other logs."""
+    folder = Path(paths[0]) if len(paths) == 1 and paths[0] != "-" else None
+    return folder if folder is not None and rollouts_of(folder) != str(folder) else None
+
+
+def measure(log: Log, rollouts: Rollouts, excluded: Any = None, *, folder: Path | None = None) -> Audit:
     """Return the audit of rollouts that were read.
 
     Args:
         log: the log that they are of; its ``seed`` is that of permutations and bootstraps.
         rollouts: its columns.
         excluded: rows with a prompt that must not be learned from. [B]
+        folder: of the run of `rl` that wrote them, whose metrics know how far its policies are apart.
     """
     seed = log.settings.seed
     missing = int(np.isnan(rollouts.rewards).sum())
@@ -194,7 +202,7 @@ def measure(log: Log, rollouts: Rollouts, excluded: Any = None) -> Audit:
         rollouts=rollouts,
         advantages=reproduce_advantages(rollouts),
         signal=measure_signal(rollouts),
-        mismatch=measure_mismatch(rollouts),
+        mismatch=measure_mismatch(rollouts) or (read_run_mismatch(folder) if folder is not None else None),
         staleness=measure_staleness(rollouts),
         forms=measure_forms(rollouts, seed=seed),
         prompts=measure_prompts(rollouts, excluded),

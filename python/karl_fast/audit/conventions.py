@@ -259,7 +259,7 @@ def _matches(rollouts: Rollouts, rows: NDArray[np.bool_], tolerance: float) -> I
         yield match
         if match.share == 1:
             continue
-        if at_limit > 1 and np.nanmax(np.abs(values[rows])) > limit + tolerance:
+        if at_limit > 1 and np.abs(np.nan_to_num(values[rows])).max() > limit + tolerance:
             clipped = replace(convention, clip=limit)
             yield _match(clipped, np.clip(values, -limit, limit), logged, rows, tolerance)
         for scaled in (convention, replace(convention, by_length=True)):

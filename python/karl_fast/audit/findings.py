@@ -227,12 +227,15 @@ FORM_ADVICE = {
 
 def _mismatch(audit: Audit) -> Iterator[Finding]:
     gap, age = audit.mismatch, audit.staleness
-    if gap is not None and (gap["k3"] > K3 or gap["beyond"] > BEYOND):
+    if gap is not None and (gap["k3"] > K3 or (gap["beyond"] or 0) > BEYOND):
+        known = gap["beyond"] is not None
+        beyond = (
+            f", with {gap['beyond']:.1%} of {gap['tokens']:,} tokens beyond a weight of {gap['cap']:g}" if known else ""
+        )
         yield Finding(
             "mismatch",
             0.8,
-            f"sampler and trainer are two policies: k3 {gap['k3']:.3g} and chi-square {gap['chi2']:.3g} a token, with"
-            f" {gap['beyond']:.1%} of {gap['tokens']:,} tokens beyond a weight of {gap['cap']:g}",
+            f"sampler and trainer are two policies: k3 {gap['k3']:.3g}, chi-square {gap['chi2']:.3g} a token{beyond}",
             f"sampler and trainer differ (k3 {gap['k3']:.2g})",
             gap["worst"],
             "learn with a correction (TIS, MIS, IcePop), and compare temperature, top-p, precision and versions",
@@ -279,14 +282,14 @@ def _prompts(audit: Audit) -> Iterator[Finding]:
             prompts.first_unlike,
             "check the group's key; --group 'step,hash(prompt)' groups by what was asked",
         )
-    if prompts.repeated:
+    if audit.rollouts.by_prompt:
         yield Finding(
             "no_groups",
-            0.7,
-            f"{counted(prompts.repeated, 'prompt')} occur several times and have no group: no advantage can be taken",
-            "no groups, though prompts repeat",
+            0.45,
+            f"no group is logged: rows of equal prompts in a step were taken for one, {groups:,} groups in all",
+            "no groups are logged",
             [],
-            "group by the prompt: --group 'hash(prompt)', or with a step 'step,hash(prompt)'",
+            "log what rollouts of a group share, and name it with --group: one prompt in a step may be two groups",
         )
     if groups and prompts.copies >= COPIES * prompts.rows > 0:
         yield Finding(

@@ -12,6 +12,7 @@ One engine that samples and another that learns give different numbers for equal
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from karl_fast import kl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -120,6 +122,39 @@ def measure_mismatch(rollouts: Rollouts) -> dict[str, Any] | None:
         "worst": [rollouts.names[row] for row in worst if known[row]],
         "steps": _by_step(rollouts, known),
     }
+
+
+def read_run_mismatch(folder: Path) -> dict[str, Any] | None:
+    """Return the gap that a run of `rl` measured itself, over all rounds; None where its folder has no such metrics.
+
+    Args:
+        folder: of the run: `rollouts.jsonl` has the log-probabilities of the sampler alone, `metrics.jsonl` has k3 and
+            chi-square of fresh rollouts.
+
+    Returns:
+        As `measure_mismatch`, with means over the rounds, each a step; None for what the metrics do not have.
+    """
+    try:
+        lines = [json.loads(line) for line in (folder / METRICS).read_text("utf-8").splitlines()]
+    except (OSError, ValueError):  # a line may be half written while the run goes on
+        return None
+    rounds = [line for line in lines if isinstance(line, dict) and isinstance(line.get("mismatch_k3"), float)]
+    if not rounds:
+        return None
+    unknown = dict.fromkeys(("rows", "tokens", "mean", "beyond", "sequence_beyond"))
+    return unknown | {
+        "k3": float(np.mean([line["mismatch_k3"] for line in rounds])),
+        "chi2": float(np.mean([line.get("mismatch_chi2", np.nan) for line in rounds])),
+        "cap": CAP,
+        "largest": float(max(line.get("mismatch_max", 0.0) for line in rounds)),
+        "sequence_cap": SEQUENCE_CAP,
+        "worst": [],
+        "steps": [{"step": float(line.get("round", 0)), "k3": line["mismatch_k3"]} for line in rounds],
+    }
+
+
+METRICS = "metrics.jsonl"
+"""Metrics of a run of `rl`, a line a round, in its folder."""
 
 
 SEQUENCE_CAP = 3.0

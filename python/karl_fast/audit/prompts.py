@@ -32,7 +32,6 @@ class Prompts:
         rows: rows with a prompt.
         unlike: groups of rows whose prompts differ, and the first of their names.
         split_groups: prompts whose rows in one step are in several groups, and rows of them.
-        repeated: prompts of two rows or more that have no group.
         between_splits: prompts that occur in more than one split, and the rows of them that are not in ``train``.
         copies: rows whose answer, word for word, another row of their group has.
         excluded: rows whose prompt is in the file of excluded ones; None without such a file.
@@ -44,7 +43,6 @@ class Prompts:
     unlike: int
     split_groups: int
     split_rows: int
-    repeated: int
     between_splits: int
     between_rows: int
     copies: int
@@ -65,7 +63,6 @@ def measure_prompts(rollouts: Rollouts, excluded: NDArray[np.bool_] | None = Non
     known = prompts >= 0
     unlike = _groups_of_unlike(prompts, groups)
     split_prompts, split_rows = _split_prompts(rollouts)
-    alone = prompts[known & (groups < 0)]
     between, rows = _between_splits(rollouts)
     hit = np.zeros(len(rollouts), dtype=np.bool_) if excluded is None else excluded
     return Prompts(
@@ -74,7 +71,6 @@ def measure_prompts(rollouts: Rollouts, excluded: NDArray[np.bool_] | None = Non
         unlike=len(unlike),
         split_groups=split_prompts,
         split_rows=split_rows,
-        repeated=int((np.unique(alone, return_counts=True)[1] > 1).sum()) if len(alone) else 0,
         between_splits=between,
         between_rows=len(rows),
         copies=_copies(rollouts),

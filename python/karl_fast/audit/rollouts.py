@@ -14,9 +14,11 @@ import base64
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,8 +94,10 @@ class Rollouts:
     Attributes:
         names: id of each row, or its number.
         rewards: rewards. [B]
-        groups: number of the group that shares a baseline: the group of the log in one step. [B]
+        groups: number of the group that shares a baseline: the group of the log in one step, or rows of equal prompts
+            in one step where the log has no groups. [B]
         group_names: name of each group.
+        by_prompt: True where the log has no groups, and rows of equal prompts were taken for one.
         steps: step of the trainer. [B]
         advantages: logged advantages; NaN where tokens of one rollout differ. [B]
         per_token: rows whose tokens have advantages that differ.
@@ -119,6 +123,7 @@ class Rollouts:
     rewards: Column
     groups: Codes
     group_names: list[str]
+    by_prompt: bool
     steps: Column
     advantages: Column
     per_token: int
@@ -396,12 +401,19 @@ def _to_rollouts(log: Log, columns: _Columns, used: dict[str, str]) -> Rollouts:
     tokens, prompts = numbers.get("tokens", empty), _codes(columns.prompts)
     unit = "tokens" if count and np.isfinite(tokens).all() else "words"
     groups, names = _groups_by_step(log, steps)
-    splits = sorted({name for name in columns.splits if name is not None})
+    by_prompt = not (groups >= 0).any() and len(np.unique(prompts[prompts >= 0])) < int((prompts >= 0).sum())
+    if by_prompt:
+        groups = _pair_codes(prompts, steps)
+        names = [f"the prompt of row {columns.names[row]}" for row in np.unique(groups, return_index=True)[1]]
+        names = names[1:] if (groups < 0).any() else names
+    held = columns.splits if any(name is not None for name in columns.splits) else _splits_by_file(log)
+    splits = sorted({name for name in held if name is not None})
     return Rollouts(
         names=columns.names,
         rewards=log.rewards,
         groups=groups,
         group_names=names,
+        by_prompt=by_prompt,
         steps=steps,
         advantages=numbers.get("advantage", empty),
         per_token=columns.unread.pop("advantage", 0),
@@ -410,7 +422,7 @@ def _to_rollouts(log: Log, columns: _Columns, used: dict[str, str]) -> Rollouts:
         unit=unit,
         outcomes=numbers.get("outcome", empty),
         truncated=numbers.get("truncated", empty),
-        splits=_codes(columns.splits, splits),
+        splits=_codes(held, splits),
         split_names=splits,
         prompts=prompts,
         prompt_steps=_pair_codes(prompts, steps),
@@ -449,6 +461,18 @@ def _groups_by_step(log: Log, steps: Column) -> tuple[Codes, list[str]]:
     codes[groups >= 0] = inverse.reshape(-1)
     rows = np.flatnonzero(groups >= 0)[first]
     return codes, [f"{names[groups[row]]} at step {steps[row]:g}" for row in rows][: len(numbers)]
+
+
+SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test", "eval": "eval"}
+"""Split of a file by the first word of its name: `train_rollouts.jsonl` of prime-rl, `valid.jsonl` of a data set."""
+
+
+def _splits_by_file(log: Log) -> list[str | None]:
+    """Return the split of each row by the name of its file; None where the names of the files are not of splits."""
+    by_path = {file["path"]: SPLITS.get(re.split(r"[_.-]", Path(file["path"]).name)[0]) for file in log.inputs}
+    if len(set(by_path.values()) - {None}) < 2:
+        return [None] * len(log)
+    return [by_path.get(_core.place(log.core, row)[0]) for row in range(len(log))]
 
 
 def _ages(numbers: Mapping[str, Column], used: Mapping[str, str]) -> Column:

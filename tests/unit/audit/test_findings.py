@@ -146,13 +146,45 @@ def test_prompts_of_two_splits(tmp_path: Path) -> None:
     assert found.prompts.between_rows == len(records[::80])
 
 
-def test_prompts_without_groups(tmp_path: Path) -> None:
+def test_prompts_without_groups_are_taken_for_groups(tmp_path: Path) -> None:
     records = dumps.honest()
+    dumps.by_group(records, lambda rewards: rewards - rewards.mean())
     for record in records:
         del record["group"]
     found = dumps.audit(tmp_path, records)
-    assert "no_groups" in dumps.wrong(found)
-    assert found.headline.startswith("Without groups")
+    assert dumps.wrong(found) == []
+    assert "no_groups" in [finding.kind for finding in found.findings]
+    assert found.signal.groups == 48
+    assert found.advantages is not None
+    assert found.advantages.reproduced
+    for record in records:
+        record["prompt"] += record["id"]
+    assert dumps.audit(tmp_path, records).headline.startswith("Without groups")
+
+
+def test_splits_by_the_names_of_files(tmp_path: Path) -> None:
+    records = dumps.honest()
+    rows.write(tmp_path / "train_rollouts.jsonl", records[:200])
+    rows.write(tmp_path / "eval_rollouts.jsonl", [record | {"id": f"e{record['id']}"} for record in records[192:]])
+    found = karl_fast.audit([tmp_path / "train_rollouts.jsonl", tmp_path / "eval_rollouts.jsonl"])
+    assert found.prompts.between_splits == 1
+    assert found.prompts.between_rows == 8
+    assert "between_splits" in dumps.wrong(found)
+
+
+def test_a_run_of_ours_knows_its_mismatch(tmp_path: Path) -> None:
+    """`rollouts.jsonl` has the sampler's log-probabilities alone; the metrics beside it have the gap."""
+    records = dumps.honest()
+    for record in records:
+        del record["old_log_probs"]
+    rows.write(tmp_path / "rollouts.jsonl", records)
+    metrics = [{"round": n, "mismatch_k3": 0.01 * n, "mismatch_chi2": 0.1, "mismatch_max": 2.0} for n in range(6)]
+    rows.write(tmp_path / "metrics.jsonl", metrics)
+    found = karl_fast.audit(tmp_path)
+    assert found.mismatch is not None
+    assert found.mismatch["k3"] == pytest.approx(0.025)
+    assert dumps.wrong(found) == ["mismatch"]
+    assert len(found.mismatch["steps"]) == 6
 
 
 def test_prompts_of_a_benchmark(tmp_path: Path) -> None:

@@ -132,6 +132,9 @@ def _describe_mismatch(audit: Audit) -> Iterator[str]:
     gap, age = audit.mismatch, audit.staleness
     if gap is None:
         yield "mismatch  not known: log-probabilities of sampler and trainer are not both logged"
+    elif gap["beyond"] is None:
+        rounds = counted(len(gap["steps"]), "round")
+        yield f"mismatch  k3 {gap['k3']:.3g}, chi-square {gap['chi2']:.3g} a token, as the run measured over {rounds}"
     else:
         tokens = f"{gap['beyond']:.2%} of {gap['tokens']:,} tokens have a weight beyond {gap['cap']:g}"
         rollouts = f"{gap['sequence_beyond']:.1%} of rollouts a product beyond {gap['sequence_cap']:g}"
