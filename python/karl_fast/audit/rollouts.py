@@ -54,7 +54,14 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "staleness": ("staleness", "off_policy_steps", "off_policy_level"),
     "rollout-logprobs": (
         *("rollout_log_probs", "rollout_logprobs", "inference_logprobs", "sampling_logprobs", "sampler_logprobs"),
-        *("sampling_per_token_logps", "behavior_logprobs", "completion_logprobs", "tokens.logp", "logprobs"),
+        *(
+            "sampling_per_token_logps",
+            "behavior_logprobs",
+            "behavior_log_probs",
+            "completion_logprobs",
+            "tokens.logp",
+            "logprobs",
+        ),
     ),
     "trainer-logprobs": (
         *("trainer_log_probs", "trainer_logprobs", "train_log_probs", "old_log_probs", "old_logprobs"),
@@ -63,7 +70,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "mask": ("loss_mask", "response_mask", "completion_mask", "action_mask"),
     "tokens": (
         *("response_length", "completion_length", "num_output_tokens", "output_tokens", "completion_tokens"),
-        *("token_usage.output_tokens", "usage.completion_tokens", "response_tokens", "num_tokens"),
+        *("token_usage.output_tokens", "usage.completion_tokens", "response_tokens", "completion_len", "num_tokens"),
     ),
     "entropy": ("entropy", "mean_entropy", "entropies"),
     "outcome": (
