@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import karl_fast
-from karl_fast import distributed, errors
+from karl_fast import _core, distributed, errors
 from karl_fast.distributed import splits, tasks
 from tests import rows
 from tests.properties.test_reproducible import HOW, awkward
@@ -278,6 +278,23 @@ def test_a_packed_file_that_changes_before_its_records_are_read_again_is_refused
         with pytest.raises(errors.LogChangedError):
             karl_fast.sample(read, tmp_path / "out", k=50)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_part_is_refused(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(50))
+    reader = splits.reader_settings(karl_fast.Settings(), fingerprint=False)
+    core = _core.LogSplits(**reader)
+    _, form = core.probe(str(log), "log", False, False)
+    assert form is not None
+    part, beyond, _ = core.scan(str(log), "log", form)
+    assert not beyond
+    for at in random.Random(2).sample(range(len(part)), 40):
+        spool = tmp_path / "spool"
+        spool.write_bytes(part[:at] + bytes([part[at] ^ 4]) + part[at + 1 :])
+        core = _core.LogSplits(**reader)
+        core.probe(str(log), "log", False, False)
+        with pytest.raises(errors.LogError, match="part 0 of log is damaged"):
+            core.join(str(spool), [(0, 0, len(part))], copies=[])
 
 
 @pytest.mark.parametrize(

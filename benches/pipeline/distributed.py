@@ -1,0 +1,206 @@
+"""What each step of a draw over many machines costs, and what follows for 100 workers and 10 TB.
+
+    python benches/pipeline/distributed.py FOLDER                           # 10 million records of 300 bytes
+    python benches/pipeline/distributed.py FOLDER --records 100000 --record-bytes 12000
+
+Groups are skewed: their sizes fall as 1/rank, so that the largest has about a tenth of all records, and most have few.
+The draw of worker processes is compared byte by byte with that of one machine. Every term of the sum at the end is
+measured by this run, but for the speed of the network, which is an argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import re
+import shutil
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import karl_fast
+from karl_fast import _core, distributed
+from karl_fast.distributed.splits import reader_settings, scan_split, split_file
+from karl_fast.distributed.tasks import run_tasks
+from karl_fast.log.objects import LogObject, local_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+FILES = 8
+EMPTY_TASKS = 2000
+
+
+def write_log(folder: Path, records: int, record_bytes: int) -> list[Path]:
+    """Write files of records with skewed groups, the same for the same arguments."""
+    rng = random.Random(7)
+    words = [f"{rng.getrandbits(64):x}" for _ in range(5000)]
+    text = " ".join(rng.choices(words, k=4 * max(record_bytes, 1000) // 16 + 1000))
+    # Ranks whose logarithm is even: a group of rank r has about records / (r ln(groups)) rows.
+    groups = max(2, records // 8)
+    paths = [folder / f"log-{at}.jsonl" for at in range(FILES)]
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(path.open("w")) for path in paths]
+        for number in range(records):
+            group = int(groups ** rng.random())
+            at = rng.randrange(len(text) - record_bytes)
+            size = max(10, record_bytes - 170)
+            files[number % FILES].write(
+                f'{{"id":"run-{number:09}","group":"task-{group}","messages":[{{"role":"user","content":"{number}"}},'
+                f'{{"role":"assistant","content":"{text[at : at + size]}"}}],"reward":{rng.random():.6f}}}\n'
+            )
+    return paths
+
+
+def status(name: str) -> int:
+    """A number of bytes in /proc/self/status."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0
+
+
+def timed(work: Callable[[], object]) -> tuple[float, float, object]:
+    """Seconds on the clock and of this process's CPUs, and what the work gave."""
+    start, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    return time.perf_counter() - start, time.process_time() - cpu, result
+
+
+def nothing() -> None:
+    """A task that only costs its way there and back."""
+
+
+def measure_parts(objects: Sequence[LogObject], settings: karl_fast.Settings, split_bytes: int) -> dict[str, float]:
+    """The cost of scanning, a worker's, and of joining, the driver's, in this process."""
+    reader = reader_settings(settings, fingerprint=False)
+    probe = _core.LogSplits(**reader)
+    forms = [probe.probe(source.name, source.name, False, False)[1] for source in objects]
+    splits = [
+        split
+        for file, (source, form) in enumerate(zip(objects, forms, strict=True))
+        if form is not None
+        for split in split_file(file, source, form, split_bytes)
+    ]
+    part_bytes, places, offset = 0, [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        spool = Path(folder, "parts")
+        with spool.open("wb") as to:
+            start, cpu = time.perf_counter(), time.process_time()
+            for split in splits:
+                part = scan_split(reader, split).part
+                to.write(part)
+                places.append((split.file, offset, len(part)))
+                offset += len(part)
+            scan, scan_cpu = time.perf_counter() - start, time.process_time() - cpu
+        part_bytes = offset
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        before = status("VmRSS")
+        join, join_cpu, core = timed(lambda: probe.join(str(spool), places, copies=[]))
+        peak, held = status("VmHWM") - before, status("VmRSS") - before
+    assert isinstance(core, _core.Log)
+    rows = len(core)
+    return {
+        "splits": len(splits),
+        "scan_seconds": scan,
+        "scan_cpu_seconds": scan_cpu,
+        "part_bytes_per_record": part_bytes / rows,
+        "join_seconds": join,
+        "join_cpu_seconds": join_cpu,
+        "join_peak_bytes_per_record": peak / rows,
+        "log_bytes_per_record": held / rows,
+    }
+
+
+def measure_draw(paths: Sequence[Path], settings: karl_fast.Settings, k: int, folder: Path) -> dict[str, float]:
+    """The cost of everything after the join, and whether processes draw what one machine draws."""
+    one = timed(lambda: karl_fast.sample(paths, folder / "one", settings, k=k))[0]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        list(pool.map(nothing_of, range(4)))  # processes that have started
+        start = time.perf_counter()
+        for _ in run_tasks(pool, nothing, [()] * EMPTY_TASKS, str):
+            pass
+        task = (time.perf_counter() - start) / EMPTY_TASKS
+        start = time.perf_counter()
+        with distributed.read(paths, settings, executor=pool) as log:
+            read = time.perf_counter() - start
+            draw = timed(lambda: karl_fast.sample(log, folder / "many", k=k))[0]
+    for path in (folder / "one").iterdir():
+        if path.name != "manifest.json":
+            assert path.read_bytes() == (folder / "many" / path.name).read_bytes(), f"{path.name} differs"
+    parts = [json.loads((folder / name / "manifest.json").read_text()) for name in ("one", "many")]
+    for manifest in parts:
+        del manifest["inputs"], manifest["run"]
+    assert parts[0] == parts[1], "the manifests differ"
+    return {"one_machine_seconds": one, "read_seconds": read, "draw_seconds": draw, "task_seconds": task}
+
+
+def nothing_of(_: int) -> None:
+    """As `nothing`, for a pool's map."""
+
+
+def extrapolate(facts: dict[str, float], arguments: argparse.Namespace) -> None:
+    """Print the sum for many workers, term by term."""
+    records = arguments.total_bytes / facts["bytes"] * facts["records"]
+    scan = arguments.total_bytes / facts["bytes"] * facts["scan_cpu_seconds"] / arguments.workers
+    splits = arguments.total_bytes / (64 << 20)
+    parts = records * facts["part_bytes_per_record"]
+    share = records / facts["records"]
+    network = arguments.network_bytes
+    store = arguments.total_bytes / (arguments.workers * network)
+    rate, join = facts["bytes"] / facts["scan_cpu_seconds"] / 1e6, facts["join_cpu_seconds"] / facts["records"]
+    at_once = {
+        f"bytes from the store to {arguments.workers} workers, {network / 1e9:g} GB/s each": store,
+        f"scan, {rate:,.0f} MB/s a worker": scan,
+        f"{splits:,.0f} tasks through one driver, {facts['task_seconds'] * 1e6:,.0f} us each": splits
+        * facts["task_seconds"],
+    }
+    after = {
+        f"parts to the driver, {parts / 1e9:,.1f} GB": parts / network,
+        f"join, {join * 1e9:,.0f} ns a record": records * join,
+        "scores, weights, keys, rows": share * facts["draw_seconds"],
+    }
+    print(f"\n{arguments.total_bytes / 1e12:g} TB, {records:,.0f} records, {arguments.workers} workers")
+    for name, seconds in (at_once | after).items():
+        print(f"  {seconds:10,.0f} s  {name}")
+    # A worker scans one split while it gets the next, and the driver hands out others meanwhile.
+    total = max(at_once.values()) + sum(after.values())
+    print(f"  {total:10,.0f} s  the longest of the first three, and the others")
+    print(
+        f"  driver: {records * facts['join_peak_bytes_per_record'] / 1e9:,.0f} GB of memory at the join, "
+        f"{parts / 1e9:,.0f} GB of disk for parts; more than {2**32 - 1:,} records are refused"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--record-bytes", type=int, default=300)
+    parser.add_argument("--split-bytes", type=int, default=64 << 20)
+    parser.add_argument("-k", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=100, help="of the sum")
+    parser.add_argument("--total-bytes", type=float, default=10e12, help="of the sum")
+    parser.add_argument("--network-bytes", type=float, default=1.25e9, help="a second to each machine: 10 Gbit/s")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    settings = karl_fast.Settings(score="zscore", ess=0.3)
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
+        folder = Path(place)
+        paths = write_log(folder, arguments.records, arguments.record_bytes)
+        objects = [local_object(str(path), optional=False) for path in paths]
+        facts = {"records": float(arguments.records), "bytes": float(sum(source.size for source in objects))}
+        facts |= measure_parts(objects, settings, arguments.split_bytes)
+        facts |= measure_draw(paths, settings, arguments.k, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    for name, value in facts.items():
+        print(f"{name:30} {value:16,.6g}")
+    extrapolate(facts, arguments)
+
+
+if __name__ == "__main__":
+    main()
