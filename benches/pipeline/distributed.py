@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 
 import karl_fast
 from karl_fast import _core, distributed
-from karl_fast.distributed.splits import reader_settings, scan_split, split_file
+from karl_fast.distributed.splits import scan_split, split_file
 from karl_fast.distributed.tasks import run_tasks
+from karl_fast.log.log import reader_settings
 from karl_fast.log.objects import LogObject, local_object
 
 if TYPE_CHECKING:

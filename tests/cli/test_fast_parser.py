@@ -107,7 +107,8 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
 def same(arguments: list[str], typed: Any) -> None:
     line, wanted = parse_plain(arguments), typed(arguments)
     assert line is not None
-    own = {"out": None, "force": False, "dry_run": False, "json": False, "quiet": False}
+    switches = dict.fromkeys(("force", "dry_run", "index", "json", "quiet"), False)
+    own = switches | {"out": None, "engine": None}
     assert own | line == wanted
     for place in ("threads", "origins"):
         assert getattr(line["settings"], place) == getattr(wanted["settings"], place)

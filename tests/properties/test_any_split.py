@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import karl_fast
 from karl_fast import _core, distributed, errors
 from karl_fast.distributed import splits, tasks
+from karl_fast.log.log import reader_settings
 from tests import rows
 from tests.properties.test_reproducible import HOW, awkward
 
@@ -282,7 +283,7 @@ def test_a_packed_file_that_changes_before_its_records_are_read_again_is_refused
 
 def test_a_damaged_part_is_refused(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "log.jsonl", rows.records(50))
-    reader = splits.reader_settings(karl_fast.Settings(), fingerprint=False)
+    reader = reader_settings(karl_fast.Settings(), fingerprint=False)
     core = _core.LogSplits(**reader)
     _, form = core.probe(str(log), "log", False, False)
     assert form is not None

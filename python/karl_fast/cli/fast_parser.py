@@ -19,6 +19,7 @@ COMMAND_OPTIONS = {
     "--force": "force",
     "--dry-run": "dry_run",
     "--engine": "engine",
+    "--index": "index",
     "--json": "json",
     "--quiet": "quiet",
     "-q": "quiet",

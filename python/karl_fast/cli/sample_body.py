@@ -34,6 +34,7 @@ def draw_and_report(
     force: bool = False,
     dry_run: bool = False,
     engine: str | None = None,
+    index: bool = False,
     json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -56,6 +57,10 @@ def draw_and_report(
         watch_output(target)
     with show_progress(quiet) as watch, contextlib.ExitStack() as stack:
         draw = partial(sample, inputs, target, settings, force=force)
+        if engine is not None and index:
+            raise UsageError("--engine and --index cannot be combined; use one of them")
+        if index:
+            draw = partial(draw, index=True)
         if engine is not None:
             draw = stack.enter_context(_on_engine(engine, draw))
         result = draw(progress=watch("reading"), written=watch("writing"))

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.distributed.splits import SPLIT_BYTES, Form, Split, read_packed, reader_settings, scan_split, split_file
+from karl_fast.distributed.splits import SPLIT_BYTES, Form, Split, read_packed, scan_split, split_file
 from karl_fast.distributed.tasks import run_tasks
 from karl_fast.errors import KarlError, UsageError
 from karl_fast.log import Log, refuse_bad_rows
 from karl_fast.log.discovery import PARQUET, SUFFIXES, as_list, path_of, resolve_logs
-from karl_fast.log.log import ObjectFacts
+from karl_fast.log.log import ObjectFacts, reader_settings
 from karl_fast.log.objects import LogObject, copied_range, local_object, stored_object
 from karl_fast.log.order import refuse_unordered
 from karl_fast.log.spool import copy_error

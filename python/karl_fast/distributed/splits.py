@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from karl_fast import _core
-from karl_fast.log.log import columns
 from karl_fast.log.objects import copied_range, refuse_changed
 
 if TYPE_CHECKING:
     from karl_fast.log.objects import LogObject
-    from karl_fast.settings.sample import Settings
 
 SPLIT_BYTES = 64 << 20
 """Bytes of a file that one task reads: a few seconds of work, of which starting the task is little."""
@@ -57,21 +55,6 @@ class ScannedSplit(NamedTuple):
 
     part: bytes
     beyond: bool
-
-
-def reader_settings(settings: Settings, *, fingerprint: bool) -> dict[str, Any]:
-    """Return the settings of reading, which every worker needs."""
-    compared = "records" if settings.shape == "raw" else "content"
-    return {
-        **columns(settings),
-        "partition": settings.partition_field,
-        "order": settings.order_by,
-        "max_line_bytes": settings.max_line_bytes,
-        "domain_asked": settings.domain_asked,
-        "compare": compared if settings.dedup or fingerprint else None,
-        "strict": settings.strict,
-        "threads": settings.threads,
-    }
 
 
 def split_file(file: int, source: LogObject, form: Form, split_bytes: int, *, whole: bool = False) -> list[Split]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.errors import BadRowError
 from karl_fast.log.discovery import as_list, resolve_logs
-from karl_fast.log.log import Log, columns
+from karl_fast.log.log import Log, columns, reader_settings
 from karl_fast.log.order import refuse_unordered
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import show_keywords
@@ -32,6 +32,7 @@ def read(
     settings: Settings | None = None,
     *,
     fingerprint: bool = False,
+    index: bool = False,
     progress: Callable[[int, int], None] | None = None,
     **choices: Unpack[SampleKeywords],
 ) -> Log:
@@ -43,6 +44,7 @@ def read(
         settings: what to take from each record; ``choices`` change single ones (``reward={"outcome": 1.0}``).
         fingerprint: hash what each record teaches, so that equal ones can be counted; ``dedup`` does it too. With the
             shape ``raw`` it is the record itself.
+        index: keep the columns of each file in ``FILE.karl-index`` beside it, and read only what was appended since.
         progress: called about fifty times a second with the bytes read so far and the bytes there are (unpacked; 0
             where that is not known).
 
@@ -66,20 +68,14 @@ def read(
             # Rewards of TRL's columns are summed only where none are named and no other format is.
             rewarded = settings.reward is not None or (settings.format or "trl").lower() != "trl"
             resolved = spool.enter_context(resolve_logs(as_list(logs), needed=_needed(settings), rewarded=rewarded))
-            # Raw rows are whole records, others only what of a record is learned.
-            compared: Literal["content", "records"] = "records" if settings.shape == "raw" else "content"
-            core = _core.read(
-                resolved.files,
-                **columns(settings),
-                partition=settings.partition_field,
-                order=settings.order_by,
-                max_line_bytes=settings.max_line_bytes,
-                domain_asked=settings.domain_asked,
-                compare=compared if settings.dedup or fingerprint else None,
-                strict=settings.strict,
-                threads=settings.threads,
-                progress=progress,
-            )
+            # An index serves runs with and without `dedup`.
+            reader = reader_settings(settings, fingerprint=fingerprint or index)
+            if index:
+                from karl_fast.log.index import read_indexed  # most runs read without
+
+                core = read_indexed(resolved.files, reader, settings.threads, progress)
+            else:
+                core = _core.read(resolved.files, **reader, progress=progress)
         if settings.order_by is not None:
             refuse_unordered(core, settings.order_by)
         if settings.strict:

@@ -42,6 +42,21 @@ def columns(settings: Settings) -> dict[str, Any]:
     }
 
 
+def reader_settings(settings: Settings, *, fingerprint: bool) -> dict[str, Any]:
+    """Return the settings of reading, which every worker needs."""
+    compared = "records" if settings.shape == "raw" else "content"
+    return {
+        **columns(settings),
+        "partition": settings.partition_field,
+        "order": settings.order_by,
+        "max_line_bytes": settings.max_line_bytes,
+        "domain_asked": settings.domain_asked,
+        "compare": compared if settings.dedup or fingerprint else None,
+        "strict": settings.strict,
+        "threads": settings.threads,
+    }
+
+
 class ObjectFacts(NamedTuple):
     """A file whose bytes are not here.
 

@@ -100,6 +100,7 @@ def sample(
     settings: Settings | None = None,
     *,
     force: bool = False,
+    index: bool = False,
     progress: Progress | None = None,
     written: Progress | None = None,
     **choices: Unpack[SampleKeywords],
@@ -114,6 +115,7 @@ def sample(
         settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``). Those of the log, where one
             is given, are the default.
         force: replace an existing data set.
+        index: as for `karl_fast.read`.
         progress: called with the bytes read so far and the bytes there are, as `karl_fast.read` does.
         written: called likewise with the bytes of rows written so far and their total.
 
@@ -128,13 +130,13 @@ def sample(
     settings.count(0)
     if is_url(out):
         with new_data_set(str(out), force=force) as (folder, upload):
-            result = sample(logs, folder, settings, progress=progress, written=written)
+            result = sample(logs, folder, settings, index=index, progress=progress, written=written)
             upload()
         return result
     target = None if out is None else check_data_set(out, force=force)
     row_judge = length_judge(settings)
     plan = export_plan(settings, "held" if out is None else "unread", row_judge)
-    with open_log(logs, settings, progress) as log:
+    with open_log(logs, settings, progress, index=index) as log:
         if out is not None:
             refuse_read(out, (file["path"] for file in log.inputs))
         selection = select(log)
@@ -164,12 +166,13 @@ def open_log(
     progress: Progress | None,
     *,
     fingerprint: bool = False,
+    index: bool = False,
 ) -> Iterator[Log]:
     """Yield a given log, which stays open; or one that is read here and closed afterwards."""
     if isinstance(logs, Log):
         yield _without_excluded(logs.under(settings))
     else:
-        with _read_log(logs, settings, progress, fingerprint=fingerprint) as log:
+        with _read_log(logs, settings, progress, fingerprint=fingerprint, index=index) as log:
             yield _without_excluded(log)
 
 
@@ -188,6 +191,7 @@ def _read_log(
     progress: Progress | None,
     *,
     fingerprint: bool,
+    index: bool,
 ) -> Log:
     """Read files, or a pipe in one pass if that suffices for the draw."""
     if settings.streams and not fingerprint:
@@ -196,7 +200,7 @@ def _read_log(
         logs = as_list(logs)
         if (pipe := only_pipe(logs)) is not None:
             return stream(pipe, settings, progress)
-    return read(logs, settings, fingerprint=fingerprint, progress=progress)
+    return read(logs, settings, fingerprint=fingerprint, index=index, progress=progress)
 
 
 def _refuse_range(facts: _core.SelectionFacts) -> None:

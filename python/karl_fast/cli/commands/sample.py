@@ -18,6 +18,9 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing data s
 Engine = Annotated[
     str | None, typer.Option("--engine", metavar="ENGINE", help="ray: have the logs read by the workers of Ray.")
 ]
+Index = Annotated[
+    bool, typer.Option("--index", help="Keep the columns of logs beside them, and read only what was appended since.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write.")]
 
 
@@ -43,6 +46,7 @@ def command(
     force: Force = False,
     dry_run: DryRun = False,
     engine: Engine = None,
+    index: Index = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -55,6 +59,7 @@ def command(
         force=force,
         dry_run=dry_run,
         engine=engine,
+        index=index,
         json=json,
         quiet=quiet,
     )
