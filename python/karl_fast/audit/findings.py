@@ -74,6 +74,8 @@ def headline(audit: Audit) -> str:
 
 def _learnable(audit: Audit) -> str:
     signal = audit.signal
+    if not audit.rewards["count"]:
+        return "No row has a reward: name its path with --reward."
     if not signal.groups:
         return "Without groups no advantage can be computed: name what rollouts of one prompt share with --group."
     mixed, shaping = signal.kinds["mixed"], signal.kinds["only_shaping"]

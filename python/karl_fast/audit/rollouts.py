@@ -26,7 +26,7 @@ import numpy as np
 from karl_fast import _core, _seen_hashes
 from karl_fast.audit.mismatch import TokenSums, token_sums
 from karl_fast.diversity.answers import words_of
-from karl_fast.log.record_fields import value_at
+from karl_fast.log.record_fields import is_reward, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -243,8 +243,8 @@ def _parsed(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float:
-    """Return a finite number; NaN for anything else."""
-    return float(value) if isinstance(value, bool | int | float) and math.isfinite(value) else math.nan
+    """Return a number that counts, as a reward does: within 1e100 in size; NaN for anything else."""
+    return float(value) if is_reward(value) else math.nan
 
 
 def _is_number(value: Any) -> bool:
@@ -261,9 +261,11 @@ def _numbers(value: Any) -> NDArray[np.float32] | None:
     if not isinstance(value, list):
         return None
     flat = [one for part in value for one in part] if value and isinstance(value[0], list) else value
-    if not all(isinstance(one, bool | int | float) for one in flat):
+    # An integer of any size may stand in a log, and some have no float.
+    if not all(isinstance(one, float | bool) or (isinstance(one, int) and abs(one) < 1 << 63) for one in flat):
         return None
-    return np.array(flat, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        return np.array(flat, dtype=np.float64).astype(np.float32)
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {

@@ -128,6 +128,12 @@ def test_nothing_to_learn_is_the_first_sentence(tmp_path: Path) -> None:
     assert found.findings[0].kind == "no_signal"
 
 
+def test_a_dump_without_rewards_says_so_first(tmp_path: Path) -> None:
+    found = dumps.audit(tmp_path, [record | {"reward": None} for record in dumps.honest()])
+    assert found.headline.startswith("No row has a reward: name its path with --reward.")
+    assert found.report["accounting"]["dropped"] == {"missing_reward": 384}
+
+
 def test_prompts_of_one_group_that_differ(tmp_path: Path) -> None:
     records = dumps.honest()
     for record in records[:4]:
@@ -258,7 +264,16 @@ def test_the_audit_is_the_same_for_any_order_of_records(tmp_path: Path) -> None:
         assert json.dumps(first[part]) == json.dumps(again[part]), part
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", '{"reward": NaN}', '{"reward": 1, "advantage": "high"}', "{"])
+ODD = (
+    *("[1, 2]", '{"reward": NaN}', '{"reward": 1, "advantage": "high"}', "{"),
+    '{"reward": 1, "step": 1' + "0" * 400 + ', "advantage": 1e300}',
+    '{"reward": 1, "rollout_log_probs": [1' + "0" * 400 + '], "old_log_probs": [-1e300]}',
+    '{"reward": -1e100, "rollout_log_probs": [-1, NaN], "old_log_probs": [-Infinity, -1], "metrics": "{"}',
+    '{"reward": 1, "prompt": ["a", 1, {"b": 2}], "completion": {"c": 1}, "logprobs": "!"}',
+)
+
+
+@pytest.mark.parametrize("text", ODD)
 def test_odd_records_end_no_audit(text: str, tmp_path: Path) -> None:
     (tmp_path / "dump.jsonl").write_text(text + "\n" + json.dumps(dumps.honest()[0]) + "\n", "utf-8")
     found = karl_fast.audit(tmp_path / "dump.jsonl")
