@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic
 from karl_fast._output_path import check_around, refuse_link, refuse_read
+from karl_fast._safe_text import counted
 from karl_fast.errors import NothingToSampleError, OutputExistsError, OutputForeignError, UsageError
 from karl_fast.export.compare import compare
 from karl_fast.export.data_set_reader import open_data_set
 from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, is_output, path_of
+from karl_fast.log.field_hints import describe_recordless
 from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.page.comparison_page import compare_page, experiment_page, is_experiment, read_record
 from karl_fast.page.data_set_page import data_set_page
@@ -184,11 +186,17 @@ def _show_log(
     with open_with_stamps(source, settings, progress) as log:
         refuse_read(target, (file["path"] for file in log.inputs))
         if not len(log):
-            raise NothingToSampleError("no record was read")
+            raise _no_records_error(log)
         inspection = inspect(log)
         if folder is not None and data_set is not None and data_set.manifest is not None:
             return data_set_page(log, inspection, data_set.manifest, folder, rows, progress, packing)
         return log_page(log, inspection, _subject(source), rows, packing)
+
+
+def _no_records_error(log: Log) -> NothingToSampleError:
+    files = describe_recordless(log.inputs)
+    read = counted(sum(file["rows_read"] for file in log.inputs), "row")
+    return NothingToSampleError((f"{files}: " if files else "") + f"{read} read, and not one is a record")
 
 
 def _subject(source: Any) -> str:
