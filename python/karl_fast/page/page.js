@@ -102,12 +102,13 @@ function visible(words) {
   const fragment = document.createDocumentFragment();
   let last = 0;
   for (const found of words.matchAll(MARKS)) {
-    fragment.append(words.slice(last, found.index));
+    const at = /** @type {number} */ (found.index);
+    fragment.append(words.slice(last, at));
     const mark = document.createElement("span");
     mark.className = "unseen";
     mark.textContent = nameMark(found[0]);
     fragment.append(mark);
-    last = found.index + found[0].length;
+    last = at + found[0].length;
   }
   fragment.append(words.slice(last));
   return fragment;

@@ -168,8 +168,9 @@ def _show_run(
     if rows and rollouts.is_file() and rollouts.stat().st_size:
         refuse_read(target, [str(rollouts)])
         with open_with_stamps([rollouts], settings, progress) as log:
-            page.rows = pack_rows(log, rows, packing)
-            page.warnings += rows_warnings(page.rows)
+            packed = pack_rows(log, rows, packing)
+            page.rows = packed if len(packed) else None
+            page.warnings += rows_warnings(packed)
     return page
 
 

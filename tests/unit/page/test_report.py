@@ -214,6 +214,11 @@ def test_a_run_is_described_by_its_curves_and_alarms(run: Path, tmp_path: Path) 
     check_policy(tmp_path / "page.html")
 
 
+def test_a_run_whose_first_rollout_is_being_written_has_no_rows(run: Path, tmp_path: Path) -> None:
+    (run / "rollouts.jsonl").write_text('{"id": "0-0", "messages": [{"role": "us')
+    assert kf.report(run, tmp_path / "page.html").rows is None
+
+
 def test_thresholds_are_those_of_the_run(run: Path) -> None:
     state = run / "checkpoints" / "0000010" / "state.json"
     state.parent.mkdir(parents=True)
