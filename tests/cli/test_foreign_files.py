@@ -52,6 +52,24 @@ def test_non_json_file_error_names_the_way_out(tmp_path: Path, name: str, comman
         assert refused(done, 1).startswith("-: it is ")
 
 
+PRODUCTS = {
+    "opencode.db": (b"SQLite format 3\0", "a database of opencode", "karl-fast collect --from"),
+    "state.vscdb": (b"SQLite format 3\0", "a database of Cursor, whose chats are not read", "sqlite3 -json"),
+    "2026-01-01_sums.eval": (b"PK\x03\x04", "a log of Inspect, packed as zip", "inspect log convert --to json"),
+    "0.pt": (b"PK\x03\x04", "a file of torch.save, as slime's --save-debug-rollout-data writes", "weights_only=True"),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("command", [["sample", "-k", "1", "--dry-run"], ["convert", "-o", "out.jsonl"]])
+def test_files_of_products_are_named_with_what_to_do(tmp_path: Path, name: str, command: list[str]) -> None:
+    begin, what, hint = PRODUCTS[name]
+    (tmp_path / name).write_bytes(begin + bytes(100))
+    done = karl(*command, name, folder=tmp_path)
+    assert refused(done, 1) == f"{name}: it is {what}, wanted lines of JSON"
+    assert hint in done.stderr
+
+
 def test_a_database_is_named(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "log.json") as database:
         database.execute("create table a (x)")
@@ -187,7 +205,7 @@ def test_parts_of_gemini_are_read(tmp_path: Path, key: str) -> None:
     done = karl("sample", "log.jsonl", "-k", 1, "-o", "-", "--messages", "contents", folder=tmp_path)
     found = [(one["role"], one["content"]) for one in json.loads(done.stdout)["messages"]]
     assert found == [("system", "be brief"), ("user", "q!"), ("assistant", "a")]
-    odd = [PARTS[0], {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}]
+    odd = [PARTS[0], {"role": "model", "parts": [{"inlineData": {"mimeType": "image/png", "data": "x"}}]}]
     rows.write(tmp_path / "log.jsonl", [{"reward": 1, "contents": odd}])
     done = karl("sample", "log.jsonl", "-k", 1, "--dry-run", "--messages", "contents", folder=tmp_path)
     assert "bad message 1" in refused(done, 4)

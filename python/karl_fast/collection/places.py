@@ -73,6 +73,7 @@ def usual_places() -> list[Place]:
         Place("gemini-cli", gemini / "tmp", ("*/chats/*.json", "*/chats/*.jsonl")),
         Place("copilot-cli", copilot / "session-state", ("*.jsonl",)),
         Place("copilot-cli", copilot / "history-session-state", ("*.json",)),
+        Place("pi", _pi_folder(), ("*.jsonl",)),
         Place("opencode", opencode, ("opencode*.db",)),
         *([Place("opencode", Path(database).parent, (Path(database).name,))] if os.path.isabs(database) else []),  # noqa: PTH117
     ]
@@ -95,11 +96,27 @@ def codex_folder() -> Path:
     return _folder_of("CODEX_HOME", Path.home() / ".codex")
 
 
+def _pi_folder() -> Path:
+    """Return the folder of Pi's sessions."""
+    return _folder_of(
+        "PI_CODING_AGENT_SESSION_DIR", _folder_of("PI_CODING_AGENT_DIR", Path.home() / ".pi" / "agent") / "sessions"
+    )
+
+
 def _folder_of(name: str, default: Path) -> Path:
     return Path(os.environ.get(name) or default)
 
 
-VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "XDG_DATA_HOME", "OPENCODE_DB")
+VARIABLES = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+    "COPILOT_HOME",
+    "PI_CODING_AGENT_DIR",
+    "PI_CODING_AGENT_SESSION_DIR",
+    "XDG_DATA_HOME",
+    "OPENCODE_DB",
+)
 """Variables of the environment that move the usual places."""
 
 Unread = list[tuple[str, str]]

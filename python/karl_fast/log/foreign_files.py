@@ -54,6 +54,25 @@ SQLITE = Kind(
     "a database of SQLite",
     "sqlite3 {} .tables lists its tables, and sqlite3 -json {} 'select * from TABLE' > log.json writes one of them",
 )
+OPENCODE = Kind(
+    "a database of opencode",
+    "karl-fast collect --from {} --archive archive copies its sessions, and karl-fast convert archive reads them",
+)
+CURSOR = Kind(
+    "a database of Cursor, whose chats are not read",
+    "sqlite3 -json {} 'select * from blobs' > log.json writes the messages of a chat of its command line; name their "
+    "fields as those of any log",
+)
+EVAL = Kind(
+    "a log of Inspect, packed as zip",
+    "inspect log convert --to json --output-dir json {} writes a log that is read",
+)
+TORCH = Kind(
+    "a file of torch.save, as slime's --save-debug-rollout-data writes",
+    f"{PYTHON}import json, torch; "
+    '[print(json.dumps(one)) for one in torch.load(sys.argv[1], weights_only=True)["samples"]]\' {} > log.jsonl '
+    "writes its samples as lines of JSON",
+)
 POINTER = Kind("a pointer of Git LFS in place of the file", "git lfs pull fetches the file")
 EVENTS = Kind(
     "a stream of server-sent events, each with a part of an answer",
@@ -95,7 +114,7 @@ def foreign_kind(path: str, name: str) -> Kind | None:
             head = file.read(HEAD)
     except OSError:  # which reading reports
         return None
-    magic = next((kind for begin, kind in MAGIC.items() if head.startswith(begin)), None)
+    magic = _product_kind(head, name) or next((kind for begin, kind in MAGIC.items() if head.startswith(begin)), None)
     if magic or _is_json(head):
         return magic
     plain = next((name.removesuffix(end) for end in PACKED if name.endswith(end)), name)
@@ -116,6 +135,21 @@ def saved_data_set(folder: str) -> Kind | None:
     if "dataset_dict.json" in has:
         return SAVED_SPLITS
     return SAVED if len(has) == 2 and next(Path(folder).glob("*.arrow"), None) else None
+
+
+PRODUCTS: tuple[tuple[bytes, str, Kind], ...] = (
+    (b"SQLite format 3\0", r"opencode.*\.db", OPENCODE),
+    (b"SQLite format 3\0", r"state\.vscdb|store\.db", CURSOR),
+    (b"PK\x03\x04", r".*\.eval", EVAL),
+    (b"PK\x03\x04", r".*\.pth?", TORCH),
+)
+"""Files of known products: first bytes, name, and kind."""
+
+
+def _product_kind(head: bytes, name: str) -> Kind | None:
+    """Return the kind of a file that a known product wrote."""
+    last = name.rsplit("/", 1)[-1]
+    return next((kind for begin, form, kind in PRODUCTS if head.startswith(begin) and re.fullmatch(form, last)), None)
 
 
 def _is_json(head: bytes) -> bool:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from karl_fast.typing import ArrowArray, ArrowStream
 
 READ_SETTINGS = (
-    *("format", "id", "group", "reward", "messages", "prompt", "completion", "domain", "order_by", "strict"),
+    *("format", "id", "group", "reward", "messages", "prompt", "completion", "system", "tools", "domain"),
+    *("order_by", "strict"),
     "max_line_bytes",
 )
 """Settings that can only be chosen when a log is read."""
@@ -38,6 +39,8 @@ def columns(settings: Settings) -> dict[str, Any]:
         "messages": settings.messages,
         "prompt": settings.prompt,
         "completion": settings.completion,
+        "system": settings.system,
+        "tools": settings.tools,
         "domain": settings.domain,
     }
 

@@ -71,6 +71,8 @@ class SampleFields:
         None, READ, "Path of the prompt, a text or messages, of records with a prompt and its completion."
     )
     completion: str | None = setting(None, READ, "Path of the completion of that prompt, a text or messages.")
+    system: str | None = setting(None, READ, "Path of the system prompt, where it is not in the conversation.")
+    tools: str | None = setting(None, READ, "Path of the tools that the model was offered.")
     domain: str | None = setting(None, READ, "Path of a category to report by.")
     order_by: str | None = setting(
         None, READ, "Path of what orders records in time: a number or an RFC 3339 time, in every record."
@@ -297,6 +299,8 @@ class SampleKeywords(TypedDict, total=False):
     messages: str | None
     prompt: str | None
     completion: str | None
+    system: str | None
+    tools: str | None
     domain: str | None
     order_by: str | None
     shaping: AsymmetricScale | None

@@ -53,7 +53,8 @@ class Conversion:
             ``meta``, ``compact_summary``, ``command``, ``interruption``, ``notification``, ``queue_operation``,
             ``unknown_queued_command``, ``copied_message``, ``synthetic``, ``other_branch``, ``unnamed_agent``,
             ``orphan_result``, ``unknown_role``, ``empty``, ``no_text``, ``damaged``; of rollouts ``no_trajectory``,
-            ``bad_message``, ``empty_message``, ``unknown_role``, ``bad_weight``, ``bad_system``, ``unparsable``.
+            ``bad_message``, ``empty_message``, ``unknown_role``, ``bad_weight``, ``bad_system``, ``unparsable``; of
+            traces ``bad_graph``, of observations ``no_output``.
         bad: lines that are not records, by reason, as in `karl_fast.read`.
         types: lines by their type, known or not.
         notes: items left out or repaired inside lines that were used: ``no_text``, ``unknown_block``,
@@ -64,7 +65,9 @@ class Conversion:
             Codex whose beginning is in a file that was not read: ``missing_history``; texts that Codex added to a
             message: ``injected_text``; several rewards of a trial without one named ``reward``: ``rewards_by_name``;
             steps of a compaction: ``compact_summary``; sub-agents nested too deeply: ``sub_agents_too_deep``;
-            records of rollouts that another file also has: ``copied_rollout``; with ``to="karl"`` prompts and
+            records of rollouts that another file also has: ``copied_rollout``; spans of OpenTelemetry and observations
+            of Langfuse that were read before: ``repeated_span``; an entry of Pi without its parent:
+            ``missing_parent``; with ``to="karl"`` prompts and
             trajectories of which there is no record: ``prompt_without_calls``, ``no_trajectory``.
         blocks: message blocks left out because they are not text, and session items that are not read, by kind.
         secrets: secrets that were replaced, or with ``allow_secrets`` those that stay, by family.

@@ -18,7 +18,7 @@ use crate::framing::{TextBatch, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::find_duplicate_key;
 use crate::json::project::{Path, PathTree, Scan, ScanFault};
 use crate::json::reference_parser;
-use crate::json::scalar::{Name, Order, RewardValue, name, order, reward};
+use crate::json::scalar::{Name, Order, RewardValue, grade, name, order, reward};
 use crate::json::unescape::plain;
 use crate::rejects::{FileTally, RejectReason};
 
@@ -267,7 +267,7 @@ impl Scanner {
     fn read_rewards(&self, found: FieldValues<'_>, rewards: &mut Vec<f64>) -> Result<(), RejectReason> {
         rewards.clear();
         for (slot, is_cost) in self.reward.iter().zip(&self.costs) {
-            rewards.push(match reward(slot.raw(found)) {
+            rewards.push(match slot.reward(found) {
                 RewardValue::Missing => f64::NAN,
                 RewardValue::Value(value) if *is_cost => complement(value),
                 RewardValue::Value(value) => value,
@@ -378,6 +378,14 @@ impl Slot {
     fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
         let [(slot, Transform::AsIs)] = self.0[..] else { return None };
         found.raw(slot).and_then(plain)
+    }
+
+    /// Return the number that the value yields.
+    fn reward(&self, found: FieldValues<'_>) -> RewardValue {
+        match self.choose(found) {
+            (raw, Transform::Grade) => grade(raw),
+            (raw, _) => reward(raw),
+        }
     }
 
     /// Return the name that the value yields.

@@ -7,6 +7,29 @@ pub fn milliseconds(text: &[u8]) -> Option<i64> {
     Some(seconds * 1000 + i64::from(nanoseconds / 1_000_000))
 }
 
+/// Return the timestamp of some milliseconds since 1970, in UTC; None beyond the years 0 to 9999.
+#[must_use]
+pub fn timestamp(milliseconds: i64) -> Option<String> {
+    let (days, rest) = (milliseconds.div_euclid(86_400_000), milliseconds.rem_euclid(86_400_000));
+    let (year, month, day) = date(days)?;
+    let (seconds, fraction) = (rest / 1000, rest % 1000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    Some(format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{fraction:03}Z"))
+}
+
+/// Return the date of some days since 1970, the opposite of [`days`].
+fn date(days: i64) -> Option<(i64, i64, i64)> {
+    let days = days.checked_add(719_468)?;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (0..=9999).contains(&year).then_some((year, month, day))
+}
+
 /// Return the whole seconds since 1970 of a timestamp, and the nanoseconds after them; None for any other text.
 pub(crate) fn moment(text: &[u8]) -> Option<(i64, u32)> {
     let text = text.is_ascii().then(|| std::str::from_utf8(text).ok())??;
@@ -78,6 +101,16 @@ fn offset(zone: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timestamp_reads_back() {
+        for moment in [0, -1, 951_825_600_123, 1_767_703_257_519, 4_107_542_399_999, -62_135_596_800_000] {
+            let text = timestamp(moment).unwrap();
+            assert_eq!(milliseconds(text.as_bytes()), Some(moment), "{text}");
+        }
+        assert_eq!(timestamp(951_825_600_123).as_deref(), Some("2000-02-29T12:00:00.123Z"));
+        assert_eq!((timestamp(i64::MAX), timestamp(i64::MIN)), (None, None));
+    }
 
     #[test]
     fn moments_by_hand() {

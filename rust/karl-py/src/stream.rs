@@ -19,7 +19,7 @@ use crate::reward::asymmetric;
 #[pyfunction]
 #[pyo3(signature = (
     path, *, kept, weights, min_reward, shaping=None, inverse_temperature, seed, room, format=None, id=None, group=None, reward=None,
-    messages=None, prompt=None, completion=None, domain=None, max_line_bytes, domain_asked, strict, threads, progress=None
+    messages=None, prompt=None, completion=None, system=None, tools=None, domain=None, max_line_bytes, domain_asked, strict, threads, progress=None
 ))]
 #[allow(
     clippy::too_many_arguments,
@@ -42,6 +42,8 @@ pub(crate) fn stream(
     messages: Option<String>,
     prompt: Option<String>,
     completion: Option<String>,
+    system: Option<String>,
+    tools: Option<String>,
     domain: Option<String>,
     max_line_bytes: usize,
     domain_asked: bool,
@@ -50,8 +52,19 @@ pub(crate) fn stream(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let shared = reward.iter().flatten().map(|path| Component::at(path).is_some()).collect();
-    let overrides =
-        Overrides { id, group, reward, messages, prompt, completion, domain, partition: None, order: None };
+    let overrides = Overrides {
+        id,
+        group,
+        reward,
+        messages,
+        prompt,
+        completion,
+        system,
+        tools,
+        domain,
+        partition: None,
+        order: None,
+    };
     let scan = extract::ScanSettings { compare: None, domain_asked, strict };
     let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let shaping = asymmetric(shaping)?;

@@ -265,8 +265,8 @@ def places(records: list[dict[str, Any]]) -> list[tuple[int, tuple[str | int, ..
 
 
 PRODUCTS = {
-    "Gemini CLI": {"sessionId": "s", "projectHash": "h", "startTime": "t", "messages": []},
-    "Copilot CLI": {"timestamp": "t", "type": "user.message", "data": {}, "id": "i"},
+    "Copilot CLI": {"sessionId": "s", "startTime": "t", "chatMessages": [], "timeline": []},
+    "OpenHands": {"timestamp": "t", "source": "agent", "action": "run", "args": {}},
     "KARL": {key: {} for key in ("skill", "context", "trajectory", "outcome", "timing")}
     | dict.fromkeys(("id", "session_id", "channel", "recorded_at"), "x"),
 }

@@ -164,18 +164,18 @@ def test_existing_output_stays(tmp_path: Path) -> None:
 
 
 def test_what_is_no_transcript_is_refused_by_name(convert: Convert, tmp_path: Path) -> None:
-    gemini = {"sessionId": "s", "projectHash": "h", "startTime": "t", "messages": [{"type": "user", "content": "x"}]}
+    copilot = {"sessionId": "s", "startTime": "t", "chatMessages": [{"role": "user", "content": "x"}]}
     folder = tmp_path / "all"
     made.plain().write(folder / "a.jsonl")
-    (folder / "chat.json").write_text(json.dumps(gemini, indent=2), "utf-8")
-    (folder / "one.jsonl").write_text(json.dumps(gemini), "utf-8")
+    (folder / "chat.json").write_text(json.dumps(copilot, indent=2), "utf-8")
+    (folder / "one.jsonl").write_text(json.dumps(copilot), "utf-8")
     (folder / "settings.json").write_text('{"theme": "dark"}', "utf-8")
     (folder / "empty.jsonl").write_text("", "utf-8")
     account, _ = convert(folder)
     assert [path.rsplit("/")[-1] for path, _ in account.refused] == ["chat.json", "one.jsonl"]
-    assert all("Gemini CLI" in why for _, why in account.refused)
+    assert all("Copilot CLI" in why for _, why in account.refused)
     assert [path.rsplit("/")[-1] for path, _ in account.skipped] == ["empty.jsonl", "settings.json"]
-    for name, why in (("chat.json", "Gemini CLI"), ("settings.json", "not a transcript")):
+    for name, why in (("chat.json", "Copilot CLI"), ("settings.json", "not a transcript")):
         with pytest.raises(errors.LogError, match=why):
             karl_fast.convert(folder / name, tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()

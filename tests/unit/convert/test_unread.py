@@ -37,12 +37,9 @@ USE = {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}}
 RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "3"}
 
 UNREAD: dict[str, tuple[str, list[Any]]] = {
-    "blocks of Anthropic": ("bad_message", [user(), model([THOUGHT, USE]), user([RESULT]), model()]),
-    "a block of a tool beside a text": ("bad_message", [user(), model([{"type": "text", "text": "x"}, USE]), model()]),
-    "a result alone": ("bad_message", [user(), user([RESULT]), model()]),
     "an image": ("bad_message", [user([{"type": "image_url", "image_url": {"url": "x"}}]), model()]),
-    "parts of OpenTelemetry": (
-        "bad_message",
+    "parts of OpenTelemetry that are empty": (
+        "empty_message",
         [{"role": "user", "parts": [{"type": "text", "content": "go"}]}, {"role": "assistant", "parts": []}],
     ),
     "parts beside an empty content": ("bad_message", [user(), model("", parts=[{"type": "tool-f"}]), model()]),
@@ -50,30 +47,11 @@ UNREAD: dict[str, tuple[str, list[Any]]] = {
     "a call of Gemini": ("bad_message", [user(), model("x", functionCall={"name": "f"}), model()]),
     "a result beside a text": ("bad_message", [user(), model(), user("x", tool_result={"output": "3"}), model()]),
     "invocations of the AI SDK": ("bad_message", [user(), model("x", toolInvocations=[{"toolName": "f"}]), model()]),
-    "items of Responses": (
-        "bad_message",
-        [
-            user(),
-            {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"},
-            {"type": "function_call_output", "call_id": "c", "output": "3"},
-            model(),
-        ],
-    ),
-    "items of Responses behind the last answer": (
-        "bad_message",
-        [user(), model(), {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}],
-    ),
-    "calls of Gemini": ("bad_message", [user(), {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}]),
-    "thoughts of Gemini": (
-        "bad_message",
-        [user(), {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "done"}]}],
-    ),
     "messages of LangChain": ("bad_message", [{"type": "human", "content": "go"}, {"type": "ai", "content": "done"}]),
     "calls of LangChain in kwargs": (
         "bad_message",
         [user(), model("", additional_kwargs={"tool_calls": [CALL]}), tool(), model()],
     ),
-    "blocks of Bedrock": ("bad_message", [user([{"text": "go"}]), model([{"toolUse": {"name": "f"}}]), model()]),
     "a channel of Harmony": ("bad_message", [user(), model("hm", channel="analysis"), model(channel="final")]),
     "a call of Harmony": ("bad_message", [user(), model("{}", recipient="functions.f"), tool(), model()]),
     "thoughts of Mistral": ("bad_message", [user(), model([{"type": "thinking", "thinking": []}]), model()]),
@@ -102,6 +80,82 @@ UNREAD: dict[str, tuple[str, list[Any]]] = {
 def write(path: Path, *rows: dict[str, Any]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
+
+
+READ: dict[str, tuple[list[str], list[Any]]] = {
+    "blocks of Anthropic": (
+        ["user", "assistant hm f", "tool 3", "assistant"],
+        [user(), model([THOUGHT, USE]), user([RESULT]), model()],
+    ),
+    "a block of a tool beside a text": (
+        ["user", "assistant f", "assistant"],
+        [user(), model([{"type": "text", "text": "x"}, USE]), model()],
+    ),
+    "a result alone": (["user", "tool 3", "assistant"], [user(), user([RESULT]), model()]),
+    "items of Responses": (
+        ["user", "assistant f", "tool 3", "assistant"],
+        [
+            user(),
+            {"type": "function_call", "name": "f", "arguments": '{"a": 1}', "call_id": "c"},
+            {"type": "function_call_output", "call_id": "c", "output": "3"},
+            model(),
+        ],
+    ),
+    "calls of Gemini": (
+        ["user", "assistant f"],
+        [user(), {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}],
+    ),
+    "thoughts of Gemini": (
+        ["user", "assistant hm"],
+        [user(), {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "done"}]}],
+    ),
+    "blocks of Bedrock": (
+        ["user", "assistant f", "tool 3", "assistant"],
+        [
+            user([{"text": "go"}]),
+            model([{"toolUse": {"toolUseId": "c", "name": "f", "input": {}}}]),
+            user([{"toolResult": {"toolUseId": "c", "content": [{"text": "3"}]}}]),
+            model(),
+        ],
+    ),
+    "parts of the AI SDK": (
+        ["user", "assistant f", "tool 3", "assistant"],
+        [
+            user(),
+            model([{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]),
+            tool(
+                [{"type": "tool-result", "toolCallId": "c", "toolName": "f", "output": {"type": "text", "value": "3"}}]
+            ),
+            model(),
+        ],
+    ),
+    "parts of OpenTelemetry": (
+        ["user", "assistant hm f", "tool 3", "assistant"],
+        [
+            {"role": "user", "parts": [{"type": "text", "content": "go"}]},
+            {
+                "role": "assistant",
+                "parts": [{"type": "reasoning", "content": "hm"}, {"type": "tool_call", "id": "c", "name": "f"}],
+            },
+            {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": "3"}]},
+            {"role": "assistant", "parts": [{"type": "text", "content": "done"}]},
+        ],
+    ),
+}
+"""What each says: speaker, thoughts, calls, result."""
+
+
+def summary(message: Message) -> str:
+    calls = [call["function"]["name"] for call in message.get("tool_calls", [])]
+    result = [message["content"]] if message["role"] == "tool" else []
+    return " ".join(filter(None, [message["role"], message.get("reasoning_content"), *calls, *result]))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_blocks_of_other_products_are_read_in_both(convert: Convert, tmp_path: Path, name: str) -> None:
+    wanted, messages = READ[name]
+    for said in both(convert, tmp_path, {"messages": messages}):
+        assert [summary(message) for message in said] == wanted
 
 
 @pytest.mark.parametrize("name", UNREAD)

@@ -96,6 +96,7 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
+    let found = (found.0, add_input(found.1, record, fields), found.2, found.3);
     let tools = tools.filter(says).or_else(|| other_tools(record));
     if let Some(kind) = media_beside(record, fields, [&found.0, &found.1, &found.3]) {
         return Err(Flaw::Media(kind));
@@ -117,7 +118,7 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
         (Some(Value::Array(messages)), ..) => messages,
         (Some(_), ..) => return Err(Flaw::BadMessage),
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
-            let system = take_system(record, fields.prompt.as_ref(), &[])?;
+            let system = take_system(record, fields, fields.prompt.as_ref(), &[])?;
             if system.is_some() || tools.as_ref().is_some_and(says) {
                 let messages = join_messages(prompt.into(), completion.into());
                 return Ok(RecordedTrajectory::Chat { system, messages, tools });
@@ -131,8 +132,20 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
         _ => return Err(Flaw::NoTrajectory),
     };
     let place = fields.messages.as_ref().or(fields.prompt.as_ref());
-    let system = take_system(record, place, &messages)?;
+    let system = take_system(record, fields, place, &messages)?;
     Ok(RecordedTrajectory::Chat { system, messages, tools })
+}
+
+/// Return the prompt of an instruction with the text that it is about on a line of its own, as Alpaca has it in `input`.
+fn add_input(prompt: Option<Value>, record: &Value, fields: &Fields) -> Option<Value> {
+    let choices = fields.prompt.iter().flat_map(Field::choices);
+    let is_instruction = choices.take(1).any(|choice| choice.path.segments() == ["instruction"]);
+    let input =
+        record.get("input").and_then(Value::as_str).filter(|input| is_instruction && !input.is_empty());
+    match (prompt, input) {
+        (Some(Value::String(prompt)), Some(input)) => Some(format!("{prompt}\n{input}").into()),
+        (prompt, _) => prompt,
+    }
 }
 
 /// Keys of the last answer beside a conversation that ends before it, if `completion` does not name them.
@@ -329,11 +342,15 @@ fn around(conversation: Option<&Field>) -> Vec<&[String]> {
 /// is not a text if there is no such message.
 fn take_system(
     record: &mut Value,
+    fields: &Fields,
     conversation: Option<&Field>,
     messages: &[Value],
 ) -> Result<Option<String>, Flaw> {
     let has_own = begins_with_system(messages);
-    let mut texts: Vec<String> = Vec::new();
+    let named = fields.system.as_ref().map_or(Ok(None), |field| find(record, field))?;
+    let named = named.map(|named| text_of(&named).ok_or(Flaw::BadSystem)).transpose()?;
+    let is_new = |text: &String| !text.is_empty() && !is_said(messages, "system", text);
+    let mut texts: Vec<String> = named.filter(is_new).into_iter().collect();
     for path in around(conversation) {
         let object = path.iter().try_fold(&mut *record, |value, key| value.as_object_mut()?.get_mut(key));
         let Some(object) = object.and_then(Value::as_object_mut) else { continue };

@@ -1,5 +1,6 @@
 //! Conversations of records: parsed in the forms of all producers, checked, and hashed.
 
+pub mod blocks;
 pub(crate) mod content_hash;
 mod example;
 mod flaw;

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Flaw;
+use super::blocks::{chat_messages, medium_of};
 use super::media::media_of;
 use super::openai;
 
@@ -95,7 +96,7 @@ impl Turn {
 /// # Errors
 /// As `Turn::read`; [`Flaw::UnknownRole`] for an exit that is not the end.
 pub fn turns(system: Option<String>, messages: Vec<Value>, reasoning: &str) -> Result<Vec<Turn>, Flaw> {
-    let read = messages.into_iter().map(|message| Turn::read(message, reasoning));
+    let read = chat_messages(messages).into_iter().map(|message| Turn::read(message, reasoning));
     let turns: Vec<Turn> =
         system.map(|text| Ok(Turn::system(&text))).into_iter().chain(read).collect::<Result<_, _>>()?;
     let exit = turns.iter().position(|turn| turn.role == openai::EXIT).unwrap_or(turns.len());
@@ -286,7 +287,10 @@ fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Re
     let content = match message.get("content") {
         None | Some(Value::Null) if calls => return Ok(()),
         None | Some(Value::Null) => None,
-        Some(content) => Some(text_of(content).ok_or(Flaw::BadMessage)?),
+        Some(content) => {
+            let flaw = || medium_of(content).map_or(Flaw::BadMessage, Flaw::Media);
+            Some(text_of(content).ok_or_else(flaw)?)
+        }
     };
     let text = match content {
         Some(text) if calls || !text.trim().is_empty() => text,

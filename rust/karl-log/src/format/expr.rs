@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! field  = choice { "|" choice }                            the first that holds something
-//! choice = path | path//8 | hash(path) | json(path) | plan(path)
+//! choice = path | path//8 | hash(path) | json(path) | plan(path) | grade(path)
 //! ```
 
 use std::fmt;
@@ -37,10 +37,16 @@ pub enum Transform {
     Json,
     /// Numbered list of tool calls: `plan(events)`.
     Plan,
+    /// Number of a grade of Inspect: `grade(scores.match.value)`.
+    Grade,
 }
 
-const WRAPPED: [(&str, Transform); 3] =
-    [("hash(", Transform::Hash), ("json(", Transform::Json), ("plan(", Transform::Plan)];
+const WRAPPED: [(&str, Transform); 4] = [
+    ("hash(", Transform::Hash),
+    ("json(", Transform::Json),
+    ("plan(", Transform::Plan),
+    ("grade(", Transform::Grade),
+];
 
 impl Field {
     /// Parse the field of a name: a group or a category.
@@ -66,11 +72,12 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one with a conversion.
     pub fn number(text: &str) -> Result<Self> {
-        Self::parse(text, |made| made == Transform::AsIs, "a number is taken as it is")
+        let fits = |made| matches!(made, Transform::AsIs | Transform::Grade);
+        Self::parse(text, fits, "a number is taken as it is, or made by grade(path)")
     }
 
     fn parse(text: &str, fits: impl Fn(Transform) -> bool, problem: &'static str) -> Result<Self> {
-        let choices = text.split('|').map(Choice::parse).collect::<Result<Vec<_>>>()?;
+        let choices = split_unquoted(text, '|').into_iter().map(Choice::parse).collect::<Result<Vec<_>>>()?;
         if choices.iter().all(|choice| fits(choice.made)) {
             return Ok(Self(choices));
         }
@@ -82,6 +89,25 @@ impl Field {
     pub fn choices(&self) -> &[Choice] {
         &self.0
     }
+}
+
+/// Split a text at a sign outside of quotation marks.
+pub(super) fn split_unquoted(text: &str, sign: char) -> Vec<&str> {
+    let (mut parts, mut start, mut is_quoted, mut is_escaped) = (Vec::new(), 0, false, false);
+    for (at, char) in text.char_indices() {
+        match char {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            char if char == sign && !is_quoted => {
+                parts.push(&text[start..at]);
+                start = at + char.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
 }
 
 impl Choice {
@@ -116,6 +142,7 @@ impl fmt::Display for Choice {
             Transform::Hash => write!(f, "hash({})", self.path),
             Transform::Json => write!(f, "json({})", self.path),
             Transform::Plan => write!(f, "plan({})", self.path),
+            Transform::Grade => write!(f, "grade({})", self.path),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Fields of one file: those of its format, with the caller's overrides.
 
-use super::expr::{Choice, Field, Transform};
+use super::expr::{Choice, Field, Transform, split_unquoted};
 use super::preset::Format;
 use crate::error::{Error, Result};
 use crate::json::project::Path;
@@ -20,6 +20,10 @@ pub struct Overrides {
     pub prompt: Option<String>,
     /// Completion.
     pub completion: Option<String>,
+    /// System prompt beside the conversation.
+    pub system: Option<String>,
+    /// Tools offered to the model.
+    pub tools: Option<String>,
     /// Domain.
     pub domain: Option<String>,
     /// Category over which log Z is computed.
@@ -45,6 +49,8 @@ pub struct Fields {
     pub order: Option<Field>,
     /// Conversation.
     pub messages: Option<Field>,
+    /// System prompt beside the conversation, if the caller names it.
+    pub system: Option<Field>,
     /// Tools.
     pub tools: Option<Field>,
     /// Prompt.
@@ -83,7 +89,8 @@ impl Fields {
             partition: name(&overrides.partition, "")?,
             order: optional(overrides.order.as_deref().unwrap_or_default(), Field::number)?,
             messages: value(&overrides.messages, if in_halves { "" } else { format.messages })?,
-            tools: optional(format.tools, Field::value)?,
+            system: value(&overrides.system, "")?,
+            tools: value(&overrides.tools, format.tools)?,
             prompt: value(&overrides.prompt, format.prompt)?,
             completion: value(&overrides.completion, format.completion)?,
             text: optional(if in_halves { "" } else { format.text }, Field::value)?,
@@ -110,6 +117,7 @@ impl Fields {
             ("group", join(&self.group)),
             ("reward", join(&self.reward)),
             ("messages", one(&self.messages)),
+            ("system", one(&self.system)),
             ("tools", one(&self.tools)),
             ("prompt", one(&self.prompt)),
             ("completion", one(&self.completion)),
@@ -128,7 +136,7 @@ impl Fields {
     pub fn roots(&self) -> Vec<&str> {
         let several = self.group.iter().chain(&self.reward);
         let single = [&self.domain, &self.partition, &self.messages, &self.tools, &self.prompt];
-        let last = [&self.completion, &self.text, &self.order];
+        let last = [&self.completion, &self.text, &self.order, &self.system];
         let fields = several.chain(single.into_iter().flatten()).chain(last.into_iter().flatten());
         let made = fields.flat_map(Field::choices).map(|choice| &choice.path);
         let plain = self.id.iter().chain(&self.failed).chain(&self.truncated);
@@ -170,7 +178,7 @@ fn all<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    text.split(',').map(|part| parse(part.trim())).collect()
+    split_unquoted(text, ',').into_iter().map(|part| parse(part.trim())).collect()
 }
 
 fn optional<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Option<T>> {

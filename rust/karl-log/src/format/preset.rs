@@ -288,6 +288,129 @@ pub const KARL: Format = Format {
     ..Format::NOTHING
 };
 
+/// Rollouts of `NeMo` Gym (<https://github.com/NVIDIA-NeMo/Gym>).
+///
+/// `ng_collect_rollouts`' output: the request of OpenAI's Responses interface, its response and the reward. The items of
+/// both become messages. The rows of a task are its repeats; logs without the index of their task are grouped by prompt.
+pub const NEMO_GYM: Format = Format {
+    name: "nemo-gym",
+    about: "NeMo Gym's rollouts: responses_create_params, response, reward",
+    signatures: &[&["responses_create_params", "response", "reward"]],
+    id: "_ng_task_index,_ng_rollout_index",
+    group: "_ng_task_index|hash(responses_create_params.input)",
+    reward: "reward",
+    prompt: "responses_create_params.input",
+    completion: "response.output",
+    tools: "responses_create_params.tools",
+    model: "response.model",
+    input_tokens: "response.usage.input_tokens",
+    output_tokens: "response.usage.output_tokens",
+    ..Format::NOTHING
+};
+
+/// Simulations of tau2-bench (<https://github.com/sierra-research/tau2-bench>).
+///
+/// The array `simulations` of a results file; the array `tasks` beside it is not read.
+pub const TAU2: Format = Format {
+    name: "tau2",
+    about: "tau2-bench's simulations: task_id, trial, messages, reward_info",
+    signatures: &[&["id", "task_id", "trial", "messages", "reward_info", "termination_reason"]],
+    id: "id",
+    group: "task_id",
+    reward: "reward_info.reward",
+    messages: "messages",
+    ..Format::NOTHING
+};
+
+/// Trajectories of SWE-smith (<https://github.com/SWE-bench/SWE-smith>), as its data set has them.
+pub const SWE_SMITH: Format = Format {
+    name: "swe-smith",
+    about: "SWE-smith's trajectories: messages, instance_id, resolved, traj_id",
+    signatures: &[&["messages", "instance_id", "resolved", "traj_id"]],
+    id: "traj_id",
+    group: "instance_id",
+    reward: "resolved",
+    messages: "json(messages)",
+    tools: "tools",
+    model: "model",
+    ..Format::NOTHING
+};
+
+/// Samples of slime (<https://github.com/THUDM/slime>), written as lines from what `--save-debug-rollout-data` saves.
+pub const SLIME: Format = Format {
+    name: "slime",
+    about: "slime's samples: group_index, index, prompt, response, reward",
+    signatures: &[&["group_index", "index", "prompt", "response", "reward", "response_length"]],
+    id: "index",
+    group: "group_index",
+    reward: "reward",
+    prompt: "prompt",
+    completion: "response",
+    ..Format::NOTHING
+};
+
+/// Unpaired preferences, as TRL's KTO trainer reads them: `label` says whether the completion is wanted.
+pub const KTO: Format = Format {
+    name: "kto",
+    about: "TRL's unpaired preferences: prompt, completion, label",
+    signatures: &[&["prompt", "completion", "label"]],
+    id: "id",
+    group: "hash(prompt)",
+    reward: "label",
+    prompt: "prompt",
+    completion: "completion",
+    tools: "tools",
+    ..Format::NOTHING
+};
+
+/// Instructions as Stanford Alpaca has them: a text in `input` follows the instruction on a line of its own.
+pub const ALPACA: Format = Format {
+    name: "alpaca",
+    about: "Alpaca's instructions: instruction, input, output",
+    signatures: &[&["instruction", "input", "output"]],
+    id: "id",
+    group: "group",
+    reward: "reward",
+    domain: "domain",
+    prompt: "instruction",
+    completion: "output",
+    ..Format::NOTHING
+};
+
+/// Samples of lm-eval (<https://github.com/EleutherAI/lm-evaluation-harness>), `samples_*.jsonl` of `--log_samples`.
+///
+/// The metrics are columns of their own, so the reward has to be named (`--reward exact_match`). The first response of
+/// a document is read; likelihoods of given answers have no text of the model.
+pub const LM_EVAL: Format = Format {
+    name: "lm-eval",
+    about: "lm-eval's samples: doc_id, arguments, resps",
+    signatures: &[&["doc_id", "doc", "target", "arguments", "resps", "filtered_resps"]],
+    group: "prompt_hash|doc_id",
+    reward: "reward",
+    prompt: "arguments.gen_args_0.arg_0|arguments.0.0",
+    completion: "resps.0.0",
+    ..Format::NOTHING
+};
+
+/// Samples of Inspect (<https://inspect.aisi.org.uk>), in the array `samples` of a log in JSON.
+///
+/// Scorers have names of their own, so the reward has to be named (`--reward 'grade(scores.match.value)'`).
+pub const INSPECT: Format = Format {
+    name: "inspect",
+    about: "Inspect's samples: id, epoch, input, target, messages, scores",
+    signatures: &[
+        &["id", "epoch", "input", "target", "messages", "scores"],
+        &["id", "epoch", "input", "target", "messages", "output"],
+    ],
+    id: "id,epoch",
+    group: "id",
+    reward: "reward",
+    messages: "messages",
+    failed: "error",
+    model: "output.model",
+    ..Format::NOTHING
+};
+
 /// Format that matches every record.
 ///
 /// Records with plain field names, and any other record together with `--id`, `--group`, `--reward` and
@@ -310,8 +433,24 @@ pub const GENERIC: Format = Format {
 };
 
 /// All formats, the generic one last.
-pub const FORMATS: [&Format; 8] =
-    [&TRAJECTORY, &TAU_BENCH, &PRIME_RL, &VERIFIERS, &VERL, &TRL, &KARL, &GENERIC];
+pub const FORMATS: [&Format; 16] = [
+    &TRAJECTORY,
+    &TAU_BENCH,
+    &PRIME_RL,
+    &VERIFIERS,
+    &VERL,
+    &TRL,
+    &KARL,
+    &NEMO_GYM,
+    &TAU2,
+    &SWE_SMITH,
+    &LM_EVAL,
+    &INSPECT,
+    &SLIME,
+    &KTO,
+    &ALPACA,
+    &GENERIC,
+];
 
 /// Return the format of that name, ignoring case; `_` and `-` are equal.
 #[must_use]

@@ -103,25 +103,50 @@ type ScanResult<T> = std::result::Result<T, ScanFault>;
 /// Maximum length of a path in segments: the nesting limit of [`crate::json::reference_parser`].
 const DEEPEST: usize = 127;
 
-/// Dotted path into nested objects: `meta.group`; a dot inside a key is written `\.`.
+/// Path into nested objects and lists: `meta.group`, `scores[0].value`, `"a key".b`. A number is a key of an object or the
+/// index of a list, whichever is there; a dot inside a key is written `\.`, or the key in quotation marks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path(Vec<String>);
 
 impl Path {
-    /// Parse a dotted path.
+    /// Parse a path.
     ///
     /// # Errors
     /// [`Error::Field`] for an empty path, an empty segment, or more segments than a record may have levels.
     pub fn parse(text: &str) -> Result<Self> {
         let mut segments = vec![String::new()];
-        let mut chars = text.chars().peekable();
-        while let Some(char) = chars.next() {
-            match (char, segments.last_mut()) {
-                ('\\', Some(last)) if chars.next_if_eq(&'.').is_some() => last.push('.'),
+        let mut rest = text;
+        while let Some(char) = rest.chars().next() {
+            let (mut after, last) = (&rest[char.len_utf8()..], segments.last_mut());
+            match (char, last) {
+                ('\\', Some(last)) if after.starts_with('.') => {
+                    last.push('.');
+                    after = &after[1..];
+                }
+                ('"', Some(last)) if last.is_empty() => {
+                    let Some((key, behind)) = quoted_key(after) else {
+                        return Err(Error::Field {
+                            path: text.to_owned(),
+                            problem: "a quotation mark is not closed",
+                        });
+                    };
+                    (*last, after) = (key, behind);
+                    if !(after.is_empty() || after.starts_with(['.', '['])) {
+                        let problem = "behind a key in quotation marks stands a dot or a bracket";
+                        return Err(Error::Field { path: text.to_owned(), problem });
+                    }
+                }
+                ('[', Some(last)) if !last.is_empty() && index(after).is_some() => {
+                    if let Some((digits, behind)) = index(after) {
+                        segments.push(digits.to_owned());
+                        after = behind;
+                    }
+                }
                 ('.', _) => segments.push(String::new()),
                 (_, Some(last)) => last.push(char),
                 (_, None) => {}
             }
+            rest = after;
         }
         if segments.iter().any(String::is_empty) {
             return Err(Error::Field { path: text.to_owned(), problem: "a segment is empty" });
@@ -146,9 +171,38 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let escaped: Vec<String> = self.0.iter().map(|segment| segment.replace('.', "\\.")).collect();
+        let escaped: Vec<String> = self.0.iter().map(|segment| written_key(segment)).collect();
         f.write_str(&escaped.join("."))
     }
+}
+
+/// Return the key up to the closing quotation mark, and the text behind it.
+fn quoted_key(text: &str) -> Option<(String, &str)> {
+    let mut key = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '"' => return Some((key, &text[at + 1..])),
+            '\\' => key.push(chars.next()?.1),
+            char => key.push(char),
+        }
+    }
+    None
+}
+
+/// Return the number up to a closing bracket, and the text behind it.
+fn index(text: &str) -> Option<(&str, &str)> {
+    let (digits, behind) = text.split_once(']')?;
+    (digits.parse::<usize>().is_ok() && (behind.is_empty() || behind.starts_with(['.', '['])))
+        .then(|| (digits, behind))
+}
+
+/// Return a key as it is written in a path.
+fn written_key(key: &str) -> String {
+    if key.starts_with('"') || key.contains(['[', '|', ',']) {
+        return format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
+    }
+    key.replace('.', "\\.")
 }
 
 /// Paths to extract, as a tree of keys.
@@ -166,6 +220,8 @@ struct Node {
     /// Slots at and below this node: a duplicate key replaces them all.
     below: Vec<usize>,
     children: Vec<(String, Node)>,
+    /// Whether a child may be the element of a list.
+    has_index: bool,
     /// One bit for the mark of each child: most keys are not children, and this rejects most of them.
     marks: u64,
 }
@@ -199,6 +255,7 @@ impl Node {
         let at = self.children.iter().position(|(key, _)| key == first).unwrap_or_else(|| {
             self.children.push((first.clone(), Self::default()));
             self.marks |= mark(first.as_bytes());
+            self.has_index |= first.parse::<usize>().is_ok();
             self.children.len() - 1
         });
         self.children[at].1.insert(rest, slot);
@@ -407,7 +464,9 @@ impl Cursor<'_, '_> {
             self.duplicate |= values[slot].take().is_some();
         }
         let start = self.at;
-        if node.children.is_empty() || self.bytes[start] != b'{' {
+        if node.has_index && self.bytes[start] == b'[' {
+            self.list(node, values)?;
+        } else if node.children.is_empty() || self.bytes[start] != b'{' {
             self.at = value(self.bytes, start, lanes)?;
         } else {
             self.object(node, values)?;
@@ -415,6 +474,30 @@ impl Cursor<'_, '_> {
         for &slot in &node.slots {
             values[slot] = Some(start..self.at);
         }
+        Ok(())
+    }
+
+    /// Read the wanted elements of the list that opens at the cursor.
+    #[inline(never)]
+    fn list(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> ScanResult<()> {
+        self.at += 1;
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Ok(());
+        }
+        for index in 0.. {
+            self.peek()?;
+            match node.children.iter().find(|(key, _)| key.parse() == Ok(index)) {
+                Some((_, child)) => self.read_wanted(child, values, Portable)?,
+                None => self.at = value(self.bytes, self.at, Portable)?,
+            }
+            match self.peek()? {
+                b',' => self.at += 1,
+                b']' => break,
+                _ => return Err(ScanFault::Malformed(self.at)),
+            }
+        }
+        self.at += 1;
         Ok(())
     }
 

@@ -235,13 +235,19 @@ pub fn fault(text: &[u8]) -> u64 {
 /// Return the value at a path; `None` if a key is absent or a parent is not an object.
 #[must_use]
 pub fn lookup<'v>(record: &'v Value, path: &Path) -> Option<&'v Value> {
-    path.segments().iter().try_fold(record, |value, key| value.as_object()?.get(key))
+    path.segments().iter().try_fold(record, |value, key| match value {
+        Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+        value => value.as_object()?.get(key),
+    })
 }
 
 /// Take the value at a path out of a record and leave null; `None` as in [`lookup`], and if the value is
 /// null.
 pub(crate) fn take(record: &mut Value, path: &Path) -> Option<Value> {
-    let found = path.segments().iter().try_fold(record, |value, key| value.as_object_mut()?.get_mut(key))?;
+    let found = path.segments().iter().try_fold(record, |value, key| match value {
+        Value::Array(items) => items.get_mut(key.parse::<usize>().ok()?),
+        value => value.as_object_mut()?.get_mut(key),
+    })?;
     Some(found.take()).filter(|value| !value.is_null())
 }
 

@@ -65,6 +65,16 @@ pub fn reward(raw: Option<&[u8]>) -> RewardValue {
     }
 }
 
+/// Parse a grade of Inspect: correct, partly, incorrect and no answer as 1, 0.5, 0 and 0; anything else is a reward.
+pub(crate) fn grade(raw: Option<&[u8]>) -> RewardValue {
+    match raw {
+        Some(b"\"C\"") => RewardValue::Value(1.0),
+        Some(b"\"P\"") => RewardValue::Value(0.5),
+        Some(b"\"I\"" | b"\"N\"") => RewardValue::Value(0.0),
+        raw => reward(raw),
+    }
+}
+
 /// Parse the commonest numbers: no exponent, and at most fifteen digits. The integer and the power of ten are
 /// exact, so their quotient is the correctly rounded number (Clinger 1990, doi:10.1145/93548.93557).
 fn short(raw: &[u8]) -> Option<f64> {

@@ -260,7 +260,7 @@ fn names(category: &Category) -> Vec<String> {
 /// The columns of a table that are looked into; none where records are known by all of theirs, for want of an id.
 #[pyfunction]
 #[pyo3(signature = (
-    columns, *, format=None, id=None, group=None, reward=None, messages=None, prompt=None, completion=None, domain=None, partition=None, order=None
+    columns, *, format=None, id=None, group=None, reward=None, messages=None, prompt=None, completion=None, system=None, tools=None, domain=None, partition=None, order=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "as those of read")]
 pub(crate) fn columns_needed(
@@ -272,11 +272,25 @@ pub(crate) fn columns_needed(
     messages: Option<String>,
     prompt: Option<String>,
     completion: Option<String>,
+    system: Option<String>,
+    tools: Option<String>,
     domain: Option<String>,
     partition: Option<String>,
     order: Option<String>,
 ) -> PyResult<Option<Vec<String>>> {
-    let overrides = Overrides { id, group, reward, messages, prompt, completion, domain, partition, order };
+    let overrides = Overrides {
+        id,
+        group,
+        reward,
+        messages,
+        prompt,
+        completion,
+        system,
+        tools,
+        domain,
+        partition,
+        order,
+    };
     let wishes = wishes(format, overrides, 0)?;
     let format = wishes.format.unwrap_or_else(|| by_keys(&columns));
     let fields = Fields::new(format, &wishes.overrides, Some(1)).map_err(to_python)?;

@@ -22,7 +22,7 @@ pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
 /// Reads files into columns; `files` are a path, the name to call it by, and whether it may hold no records.
 #[pyfunction]
 #[pyo3(signature = (
-    files, *, format=None, id=None, group=None, reward=None, messages=None, prompt=None, completion=None, domain=None, partition=None,
+    files, *, format=None, id=None, group=None, reward=None, messages=None, prompt=None, completion=None, system=None, tools=None, domain=None, partition=None,
     order=None, max_line_bytes, compare=None, domain_asked, strict, threads, progress=None
 ))]
 #[allow(
@@ -39,6 +39,8 @@ pub(crate) fn read(
     messages: Option<String>,
     prompt: Option<String>,
     completion: Option<String>,
+    system: Option<String>,
+    tools: Option<String>,
     domain: Option<String>,
     partition: Option<String>,
     order: Option<String>,
@@ -49,7 +51,19 @@ pub(crate) fn read(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
-    let overrides = Overrides { id, group, reward, messages, prompt, completion, domain, partition, order };
+    let overrides = Overrides {
+        id,
+        group,
+        reward,
+        messages,
+        prompt,
+        completion,
+        system,
+        tools,
+        domain,
+        partition,
+        order,
+    };
     let scan = extract::ScanSettings { compare: compared(compare)?, domain_asked, strict };
     let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let inner = enter(py, progress.as_ref(), |watch| {

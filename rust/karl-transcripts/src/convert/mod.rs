@@ -13,21 +13,32 @@
 //! threads, nor on the order of the files.
 
 mod atif;
+mod blocks;
 mod chat;
 mod claude;
 mod codex;
 mod copies;
+mod copilot;
 mod entire_metadata;
+mod file_records;
+mod gemini;
 mod json;
+mod langfuse;
 mod lineage;
 mod message;
+mod model_calls;
 mod one_file;
+mod opencode;
+mod otlp;
+mod pi;
+mod pool;
 pub mod report;
 mod rollouts;
 pub(crate) mod run;
 mod select_transcripts;
 mod swe_agent;
 pub mod tool_kind;
+mod traces;
 
 use karl_log::atomic_output::OutputTarget;
 use karl_log::cancel::Watch;
@@ -38,6 +49,7 @@ use karl_log::rejects::RejectReason;
 use self::claude::Transcripts;
 pub(crate) use self::entire_metadata::EntireMetadata;
 use self::one_file::Documents;
+use self::pool::PooledSessions;
 pub(crate) use self::report::RecordCounts;
 pub use self::report::{Made, Report};
 use self::rollouts::RolloutLogs;
@@ -86,13 +98,17 @@ pub(crate) fn convert_to(
     let transcripts = Transcripts::read(&classes.sessions, settings, &mut report, watch)?;
     let mut rollouts = RolloutLogs::open(classes.logs, settings, watch)?;
     let documents = Documents::open(&classes.alone, settings, &mut report, watch)?;
-    let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
+    let pooled = PooledSessions::open(classes.pooled, settings, &mut report, watch)?;
+    let first = transcripts.len();
+    let second = first + documents.len();
+    let third = second + pooled.len();
     let (output, made) = loop {
         let output = Output::create(target, settings.protection.clone())?;
-        let made = run(second + rollouts.len(), settings.threads, &output, reshape, |at| match at {
+        let made = run(third + rollouts.len(), settings.threads, &output, reshape, |at| match at {
             at if at < first => transcripts.make(at, watch),
             at if at < second => documents.make(at - first, settings, watch),
-            at => rollouts.make(at - second, settings, watch),
+            at if at < third => Ok(pooled.make(at - second, settings)),
+            at => rollouts.make(at - third, settings, watch),
         })?;
         if !rollouts.again(&made, watch) {
             break (output, made);

@@ -13,12 +13,14 @@ use karl_log::json::reference_parser;
 use karl_log::log::Account;
 use karl_log::parallel::map;
 use karl_log::rejects::{FileTally, RejectReason};
+use karl_log::time::milliseconds;
 use serde_json::{Map, Value};
 
 use super::codex::{
     HistoryEnd, Inheritance, ItemTrail, LinePlace, REPEATED, Rollout, RolloutHistory, inherit,
 };
 use super::entire_metadata::EntireMetadata;
+use super::file_records::{FileRecord, read_records};
 use super::json::{OBJECT, damaged};
 use super::json::{ObjectKeys, each};
 use super::json::{inside, mended};
@@ -30,7 +32,7 @@ use super::run::ConvertSettings;
 use super::run::{Head, write};
 use super::swe_agent::SweBenchReports;
 use super::tool_kind::{Alone, TranscriptKind};
-use super::{atif, swe_agent};
+use super::{atif, copilot, gemini, pi, swe_agent, traces};
 
 /// Type under which a document is counted.
 const DOCUMENT: &str = "document";
@@ -95,6 +97,9 @@ impl<'a> Documents<'a> {
         let (unit, mut out, mut made) = (&self.units[unit], Vec::new(), Made::default());
         match self.files[unit.parts[0].0].0 {
             Alone::Codex => self.rollout(unit, settings, &mut out, &mut made, watch)?,
+            kind @ (Alone::Pi | Alone::Gemini | Alone::Copilot | Alone::Traces) => {
+                self.session(kind, unit, settings, &mut out, &mut made, watch)?;
+            }
             kind => self.document(kind, unit, settings, &mut out, &mut made, watch)?,
         }
         Ok((out, made))
@@ -107,7 +112,8 @@ impl<'a> Documents<'a> {
         let group = unit.group.clone().or_else(|| beside?.group.clone());
         head.group = head.group.take().or(group);
         let parent = head.parent.as_ref().map(|(id, _)| id);
-        head.session = unit.root.clone().or_else(|| Some(parent.unwrap_or(&head.id).clone()));
+        head.session =
+            unit.root.clone().or(head.session.take()).or_else(|| Some(parent.unwrap_or(&head.id).clone()));
         if let Some(mark) = unit.mark {
             head.id = format!("{}/{mark:016x}", head.id);
         }
@@ -224,6 +230,45 @@ impl<'a> Documents<'a> {
             let branch = format!("{id}/abandoned-{}", number + 1);
             write_branch(messages, (branch, &id), source.clone(), settings, out, made);
         }
+    }
+
+    /// Read a file of records and write its session and sub-agents.
+    fn session(
+        &self,
+        kind: Alone,
+        unit: &Lineage,
+        settings: &ConvertSettings,
+        out: &mut Vec<u8>,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<()> {
+        let at = unit.parts[0].0;
+        let (source, mut tally) = (&self.files[at].1, FileTally::default());
+        let limit = settings.max_line_bytes;
+        let records = read_records(source, limit, &mut tally, watch, |bytes| watch.advance(bytes), made)?;
+        self.account(at, &tally, made);
+        let mut unwritten = Made::default();
+        let all = sessions(kind, &records, &source.name, if unit.contained { &mut unwritten } else { made });
+        if unit.contained {
+            unwritten.types.iter().for_each(|(name, &count)| count_type(&mut made.types, name, count));
+            made.duplicates += records.len() as u64;
+            return Ok(());
+        }
+        let Some(name) = all.first().map(|(head, _)| head.id.clone()) else { return Ok(()) };
+        for (number, (mut head, mut talk)) in all.into_iter().enumerate() {
+            if number == 0 {
+                self.settle(unit, &mut head);
+            } else if let Some(mark) = unit.mark {
+                rename(&mut head, &name, &format!("{name}/{mark:016x}"));
+            }
+            talk.finish(made);
+            if !talk.messages.is_empty() {
+                *made.calls.entry("unanswered").or_default() += talk.unanswered();
+                write(head, &talk.messages, settings.rate, out, made);
+            }
+        }
+        made.calls.retain(|_, count| *count > 0);
+        Ok(())
     }
 
     /// Read a document and write its trajectories.
@@ -384,6 +429,17 @@ fn trace(
         let (trace, history) = path.end();
         return Ok((trace, Some(history)));
     }
+    if matches!(kind, Alone::Pi | Alone::Gemini | Alone::Copilot | Alone::Traces) {
+        let limit = settings.max_line_bytes;
+        let mut tally = FileTally::default();
+        let records = read_records(source, limit, &mut tally, watch, |_| watch.advance(0), &mut made)?;
+        if kind == Alone::Traces {
+            return Ok((records_trace(&records), None));
+        }
+        let all = sessions(kind, &records, &source.name, &mut made);
+        let Some((head, talk)) = all.into_iter().next() else { return Ok(Default::default()) };
+        return Ok((session_trace(&head, &talk, &records), None));
+    }
     let text = bytes(source, watch)?;
     watch.advance(0)?;
     let Some(document) = parsed(&text, &mut made) else { return Ok(Default::default()) };
@@ -399,12 +455,7 @@ fn trace(
         // Runs of one task are compared: a run has no name of its own.
         _ => (None, head.group.iter().map(|task| hash("task", task.as_bytes())).collect()),
     };
-    let written = |message: &Message| {
-        let mut out = Vec::new();
-        message.write(b"", &mut out);
-        hash("message", &out)
-    };
-    let items = talk.messages.iter().map(written).collect();
+    let items = talk.messages.iter().map(written_hash).collect();
     let name = Some(head.id);
     let sub_agents = if kind == Alone::Atif { atif::other_documents(&document) } else { Vec::new() };
     Ok((Trace { id, name, sub_agents, links, items, whole, ..Trace::default() }, None))
@@ -435,6 +486,53 @@ fn rename(head: &mut Head, old: &str, new: &str) {
         |id: &str| id.strip_prefix(old).map_or_else(|| id.to_owned(), |rest| format!("{new}{rest}"));
     head.id = renamed(&head.id);
     head.parent = head.parent.take().map(|(parent, call)| (renamed(&parent), call));
+}
+
+/// Return the sessions of a file of records, its own first.
+fn sessions(kind: Alone, records: &[FileRecord], file: &str, made: &mut Made) -> Vec<Parsed> {
+    match kind {
+        Alone::Pi => vec![pi::read(records, file, made)],
+        Alone::Gemini => vec![gemini::read(records, file, made)],
+        Alone::Traces => traces::read(records, file, made),
+        _ => copilot::read(records, file, made),
+    }
+}
+
+/// Return the trace of a file of many trajectories: only a whole file can be a copy or a snapshot.
+fn records_trace(records: &[FileRecord]) -> Trace {
+    let items: Vec<u64> = records.iter().map(|record| hash_of(&record.value)).collect();
+    let whole = items
+        .iter()
+        .fold(0, |sum: u64, item| hash("record", &[sum.to_le_bytes(), item.to_le_bytes()].concat()));
+    Trace { links: items.first().copied().into_iter().collect(), items, whole, ..Trace::default() }
+}
+
+/// Return the trace of a session in one file.
+fn session_trace(head: &Head, talk: &Conversation, records: &[FileRecord]) -> Trace {
+    let whole = records.iter().fold(0, |whole: u64, record| {
+        hash("record", &[whole.to_le_bytes(), hash_of(&record.value).to_le_bytes()].concat())
+    });
+    let moments: Vec<i64> =
+        talk.messages.iter().filter_map(|message| milliseconds(&message.timestamp)).collect();
+    let links = [Some(&head.id), head.session.as_ref()].into_iter().flatten();
+    Trace {
+        id: Some(head.id.clone()),
+        name: Some(head.id.clone()),
+        forked_from: head.session.clone().filter(|session| *session != head.id),
+        links: links.map(|id| hash("session", id.as_bytes())).collect(),
+        items: talk.messages.iter().map(written_hash).collect(),
+        whole,
+        begun: moments.first().copied().unwrap_or_default(),
+        ended: moments.last().copied().unwrap_or_default(),
+        ..Trace::default()
+    }
+}
+
+/// Return a hash of a message as it is written.
+fn written_hash(message: &Message) -> u64 {
+    let mut out = Vec::new();
+    message.write(b"", &mut out);
+    hash("message", &out)
 }
 
 /// Return the trajectories of a document, its own first.

@@ -68,7 +68,7 @@ pub(super) struct Tokens {
 }
 
 /// Fields of a line besides its messages.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Head {
     pub(super) id: String,
     pub(super) group: Option<String>,

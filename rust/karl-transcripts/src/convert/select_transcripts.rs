@@ -14,7 +14,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::report::Report;
 use super::run::ConvertSettings;
-use super::tool_kind::{Alone, Classified, TranscriptKind, classify};
+use super::tool_kind::{Alone, Classified, Pool, TranscriptKind, classify};
 
 /// Files by content, each list sorted by name.
 #[derive(Default)]
@@ -23,6 +23,8 @@ pub(super) struct Classes {
     pub(super) sessions: Vec<Source>,
     /// Files with one session each.
     pub(super) alone: Vec<(Alone, Source)>,
+    /// Files of sessions that are spread over several of them.
+    pub(super) pooled: Vec<(Pool, Source)>,
     /// Rollouts.
     pub(super) logs: Vec<(&'static Format, Source)>,
 }
@@ -31,7 +33,8 @@ impl Classes {
     /// Iterate over all files.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
         let alone = self.alone.iter().map(|(_, source)| source);
-        self.sessions.iter().chain(alone).chain(self.logs.iter().map(|(_, source)| source))
+        let pooled = self.pooled.iter().map(|(_, source)| source);
+        self.sessions.iter().chain(alone).chain(pooled).chain(self.logs.iter().map(|(_, source)| source))
     }
 
     /// Replace packed files that are read in parts by temporary ones, which exist as long as the returned
@@ -49,7 +52,8 @@ impl Classes {
         let (formats, logs): (Vec<_>, Vec<_>) = self.logs.into_iter().unzip();
         let (logs, more) = unpack_sources(logs, threads, report, watch)?;
         kept.extend(more);
-        Ok((Self { sessions, alone: self.alone, logs: formats.into_iter().zip(logs).collect() }, kept))
+        let logs = formats.into_iter().zip(logs).collect();
+        Ok((Self { sessions, alone: self.alone, pooled: self.pooled, logs }, kept))
     }
 }
 
@@ -86,6 +90,7 @@ pub(super) fn partition_sources(
         match told {
             Classified::Transcript(TranscriptKind::ClaudeCode) => sorted.sessions.push(source),
             Classified::Transcript(TranscriptKind::Alone(kind)) => sorted.alone.push((kind, source)),
+            Classified::Transcript(TranscriptKind::Pooled(pool)) => sorted.pooled.push((pool, source)),
             Classified::Transcript(TranscriptKind::Rollouts(format)) => sorted.logs.push((format, source)),
             Classified::EntireMetadata => {}
             Classified::Refused(why) | Classified::Damaged(why) if source.optional => {
@@ -102,6 +107,7 @@ pub(super) fn partition_sources(
     }
     sorted.sessions.sort_by(|a, b| a.name.cmp(&b.name));
     sorted.alone.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    sorted.pooled.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     sorted.logs.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     Ok(sorted)
 }

@@ -7,10 +7,15 @@ use karl_log::cancel::Watch;
 use karl_log::detect::{Wishes, keys_of, probe};
 use karl_log::error::{self, Error, Result};
 use karl_log::format::Format;
-use karl_log::format::preset::{GENERIC, KARL, PRIME_RL, TAU_BENCH, TRL, VERIFIERS, VERL};
+use karl_log::format::preset::{
+    ALPACA, GENERIC, INSPECT, KARL, KTO, LM_EVAL, NEMO_GYM, PRIME_RL, SLIME, SWE_SMITH, TAU_BENCH, TAU2, TRL,
+    VERIFIERS, VERL,
+};
 use karl_log::framing::{Lines, Piece, ValueEnd, Window};
 use karl_log::input::source::Source;
 use karl_log::json::project::{PathTree, ScanFault, scan};
+use karl_log::json::reference_parser;
+use serde_json::Value;
 
 /// Supported kind of transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub enum TranscriptKind {
     ClaudeCode,
     /// Files with one session each.
     Alone(Alone),
+    /// Files of one product, over which its sessions are spread.
+    Pooled(Pool),
     /// Log in which each record is a rollout.
     Rollouts(&'static Format),
 }
@@ -32,20 +39,59 @@ pub enum Alone {
     SweAgent,
     /// Trials in ATIF.
     Atif,
+    /// Sessions of Pi.
+    Pi,
+    /// Chats of Gemini CLI.
+    Gemini,
+    /// Sessions of Copilot CLI.
+    Copilot,
+    /// Traces of verifiers 1.0.
+    Traces,
+}
+
+/// Product whose sessions are spread over several files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Database or storage of opencode.
+    OpenCode,
+    /// Spans of OpenTelemetry.
+    Otlp,
+    /// Observations of Langfuse.
+    Langfuse,
+}
+
+impl Pool {
+    /// Every pool.
+    pub const ALL: [Self; 3] = [Self::OpenCode, Self::Otlp, Self::Langfuse];
 }
 
 impl TranscriptKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 25] = [
         Self::ClaudeCode,
         Self::Alone(Alone::Codex),
         Self::Alone(Alone::SweAgent),
         Self::Alone(Alone::Atif),
+        Self::Pooled(Pool::OpenCode),
+        Self::Alone(Alone::Pi),
+        Self::Alone(Alone::Gemini),
+        Self::Alone(Alone::Copilot),
+        Self::Alone(Alone::Traces),
+        Self::Pooled(Pool::Otlp),
+        Self::Pooled(Pool::Langfuse),
         Self::Rollouts(&TRL),
         Self::Rollouts(&VERL),
         Self::Rollouts(&PRIME_RL),
         Self::Rollouts(&VERIFIERS),
         Self::Rollouts(&TAU_BENCH),
+        Self::Rollouts(&NEMO_GYM),
+        Self::Rollouts(&TAU2),
+        Self::Rollouts(&SWE_SMITH),
+        Self::Rollouts(&LM_EVAL),
+        Self::Rollouts(&INSPECT),
+        Self::Rollouts(&SLIME),
+        Self::Rollouts(&KTO),
+        Self::Rollouts(&ALPACA),
         Self::Rollouts(&GENERIC),
     ];
 
@@ -57,6 +103,13 @@ impl TranscriptKind {
             Self::Alone(Alone::Codex) => "codex",
             Self::Alone(Alone::SweAgent) => "swe-agent",
             Self::Alone(Alone::Atif) => "atif",
+            Self::Pooled(Pool::OpenCode) => "opencode",
+            Self::Pooled(Pool::Otlp) => "otlp",
+            Self::Pooled(Pool::Langfuse) => "langfuse",
+            Self::Alone(Alone::Pi) => "pi",
+            Self::Alone(Alone::Gemini) => "gemini-cli",
+            Self::Alone(Alone::Copilot) => "copilot-cli",
+            Self::Alone(Alone::Traces) => "verifiers-traces",
             Self::Rollouts(format) => format.name,
         }
     }
@@ -70,6 +123,15 @@ impl TranscriptKind {
             }
             Self::Alone(Alone::Codex) => "Codex: ~/.codex/sessions",
             Self::Alone(Alone::SweAgent) => "SWE-agent: .traj",
+            Self::Pooled(Pool::OpenCode) => {
+                "opencode: the archive of collect, ~/.local/share/opencode/storage, or opencode export"
+            }
+            Self::Pooled(Pool::Otlp) => "OpenTelemetry: spans of GenAI or OpenInference as OTLP JSON",
+            Self::Pooled(Pool::Langfuse) => "Langfuse: observations, traces and scores, as JSON or lines",
+            Self::Alone(Alone::Pi) => "Pi: ~/.pi/agent/sessions",
+            Self::Alone(Alone::Gemini) => "Gemini CLI: ~/.gemini/tmp/*/chats",
+            Self::Alone(Alone::Traces) => "traces.jsonl of verifiers 1.0 and prime-rl",
+            Self::Alone(Alone::Copilot) => "Copilot CLI: ~/.copilot/session-state",
             Self::Alone(Alone::Atif) => "ATIF: Harbor's and Terminal-Bench's agent/trajectory.json",
             Self::Rollouts(format) => format.about,
         }
@@ -120,9 +182,10 @@ pub(crate) enum Classified {
     Nothing,
 }
 
-const COPILOT: Cow<'static, str> = Cow::Borrowed("a session of Copilot CLI, which is not read");
-const OPENCODE: Cow<'static, str> = Cow::Borrowed("sessions of opencode, which are not read");
-const GEMINI: Cow<'static, str> = Cow::Borrowed("a session of Gemini CLI, which is not read");
+const OLD_COPILOT: Cow<'static, str> = Cow::Borrowed(
+    "a session of Copilot CLI before 0.0.342, which is not read; resume it once in a newer Copilot CLI, which writes it \
+     to ~/.copilot/session-state",
+);
 const OPENHANDS: Cow<'static, str> = Cow::Borrowed(
     "results of OpenHands, whose history holds events and not messages; what its model was asked and \
      answered is in its llm_completions folder: karl-fast sample --prompt messages --completion response",
@@ -139,7 +202,7 @@ pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 const LINES_PROBED: usize = 100;
 
 /// Kinds of lines, by sets of top-level keys that must all be present.
-const LINES: [(&[&str], Classified); 16] = [
+const LINES: [(&[&str], Classified); 28] = [
     (&["karl_fast_trajectory"], Classified::Converted),
     (&["type", "sessionId", "uuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["type", "sessionId", "message"], Classified::Transcript(TranscriptKind::ClaudeCode)),
@@ -150,18 +213,70 @@ const LINES: [(&[&str], Classified); 16] = [
     (&["type", "messageId", "snapshot"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["type", "summary", "leafUuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["timestamp", "type", "payload"], Classified::Transcript(TranscriptKind::Alone(Alone::Codex))),
-    (&["timestamp", "type", "data"], Classified::Refused(COPILOT)),
-    (&["sessionId", "projectHash"], Classified::Refused(GEMINI)),
-    (&["opencode_table", "row"], Classified::Refused(OPENCODE)),
+    (&["type", "data", "id", "timestamp"], Classified::Transcript(TranscriptKind::Alone(Alone::Copilot))),
+    (&["type", "id", "timestamp", "cwd"], Classified::Transcript(TranscriptKind::Alone(Alone::Pi))),
+    (&["sessionId", "projectHash", "messages"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
+    (&["sessionId", "projectHash"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
+    (&["opencode_table", "row"], Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode))),
+    (
+        &["id", "task", "agent", "nodes", "rewards"],
+        Classified::Transcript(TranscriptKind::Alone(Alone::Traces)),
+    ),
+    (&["resourceSpans"], Classified::Transcript(TranscriptKind::Pooled(Pool::Otlp))),
+    (&["resource_spans"], Classified::Transcript(TranscriptKind::Pooled(Pool::Otlp))),
+    (
+        &["name", "context", "attributes", "parent_id"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::Otlp)),
+    ),
+    (&["traceId", "type", "input", "output"], Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse))),
+    (
+        &["trace_id", "type", "input", "output"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse)),
+    ),
+    (
+        &["traceId", "name", "value", "dataType"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse)),
+    ),
+    (
+        &["trace_id", "name", "value", "data_type"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse)),
+    ),
+    (&["id", "observations", "scores"], Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse))),
+    (
+        &["sessionID", "messageID", "id", "type"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode)),
+    ),
     (&["instance_id", "history", "test_result"], Classified::Refused(OPENHANDS)),
     (&["instance_id", "history", "instruction"], Classified::Refused(OPENHANDS)),
     (&["timestamp", "source", "action", "args"], Classified::Refused(OPENHANDS_EVENTS)),
 ];
 
 /// Kinds of documents, by keys.
-const DOCUMENTS: [(&[&str], Classified); 8] = [
-    (&["sessionId", "projectHash", "messages"], Classified::Refused(GEMINI)),
-    (&["sessionId", "startTime", "messages"], Classified::Refused(GEMINI)),
+const DOCUMENTS: [(&[&str], Classified); 18] = [
+    (&["sessionId", "projectHash", "messages"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
+    (&["sessionId", "startTime", "messages"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
+    (&["sessionId", "startTime", "chatMessages"], Classified::Refused(OLD_COPILOT)),
+    (
+        &["sessionID", "messageID", "id", "type"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode)),
+    ),
+    (&["resourceSpans"], Classified::Transcript(TranscriptKind::Pooled(Pool::Otlp))),
+    (&["resource_spans"], Classified::Transcript(TranscriptKind::Pooled(Pool::Otlp))),
+    (
+        &["name", "context", "attributes", "parent_id"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::Otlp)),
+    ),
+    (&["traceId", "type", "input", "output"], Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse))),
+    (
+        &["trace_id", "type", "input", "output"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse)),
+    ),
+    (&["id", "observations", "scores"], Classified::Transcript(TranscriptKind::Pooled(Pool::Langfuse))),
+    (&["id", "sessionID", "role", "time"], Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode))),
+    (
+        &["id", "projectID", "directory", "time"],
+        Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode)),
+    ),
     (&["checkpoint_id"], Classified::EntireMetadata),
     (&["task_name", "verifier_result"], Classified::EntireMetadata),
     (&["resolved_ids"], Classified::EntireMetadata),
@@ -199,8 +314,10 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
         }
         input => input?,
     };
-    if let refused @ Classified::Refused(_) = by_keys(&LINES, &input.keys) {
-        return Ok(refused);
+    // An array of records that are not rollouts.
+    let listed = by_keys(&LINES, &input.keys);
+    if matches!(listed, Classified::Refused(_) | Classified::Transcript(TranscriptKind::Pooled(_))) {
+        return Ok(listed);
     }
     let has = |wanted: &str| input.keys.iter().any(|key| key == wanted);
     let kind = TranscriptKind::Rollouts(input.format);
@@ -247,6 +364,9 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
             Classified::Nothing if is_traj(&source.name) && has_history(&window.bytes()[..length]) => {
                 Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))
             }
+            Classified::Nothing if is_export(&window.bytes()[..length]) => {
+                Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode))
+            }
             told => told,
         },
         ValueEnd::Torn(end) => {
@@ -268,6 +388,15 @@ fn has_history(text: &[u8]) -> bool {
     keys_of(text).is_some_and(|keys| keys.iter().any(|key| key == "history"))
 }
 
+/// Return whether a document is of `opencode export`: a session, and its messages with their parts.
+fn is_export(text: &[u8]) -> bool {
+    let keys = keys_of(text).unwrap_or_default();
+    let document = || reference_parser::parse(text).ok();
+    let is_message = |document: &Value| document.pointer("/messages/0/info/sessionID").is_some();
+    ["info", "messages"].iter().all(|key| keys.iter().any(|own| own == key))
+        && document().is_some_and(|document| is_message(&document))
+}
+
 /// Detect the kind of a document.
 fn one(text: &[u8]) -> Classified {
     match scan(text, &PathTree::default(), &mut []) {
@@ -284,8 +413,9 @@ fn by_keys(known: &[(&[&str], Classified)], keys: &[String]) -> Classified {
     let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
     let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
     let told = found.map_or(Classified::Nothing, |(_, told)| told.clone());
+    let names_messages = found.is_some_and(|(wanted, _)| wanted.iter().any(|key| MESSAGES.contains(key)));
     match told {
-        Classified::Transcript(_) if MESSAGES.iter().any(has) => Classified::Nothing,
+        Classified::Transcript(_) if MESSAGES.iter().any(has) && !names_messages => Classified::Nothing,
         told => told,
     }
 }
