@@ -265,7 +265,7 @@ fn is_block(value: &Value) -> bool {
         })
 }
 
-/// Types of items of OpenAI's Responses that have no role.
+/// Types of items of `OpenAI`'s Responses that have no role.
 const ITEMS: [&str; 8] = [
     "reasoning",
     "function_call",
@@ -299,7 +299,7 @@ pub fn chat_messages(messages: Vec<Value>) -> Vec<Value> {
             let is_model = one["role"] == "assistant";
             match out.last_mut() {
                 Some(last) if is_open && is_part && is_model && last["role"] == "assistant" => {
-                    merge(last, one)
+                    merge(last, one);
                 }
                 _ => out.push(one),
             }
@@ -348,7 +348,7 @@ fn written(blocks: &[Block], rest: &dyn Fn() -> Value) -> Option<Vec<Value>> {
             }
             Block::Other(_) => return None,
             Block::Text(text) => {
-                push(open.get_or_insert_with(rest), "content", json!({"type": "text", "text": text}))
+                push(open.get_or_insert_with(rest), "content", json!({"type": "text", "text": text}));
             }
             Block::Thinking(text) => think(open.get_or_insert_with(rest), text),
             Block::Call { id, name, arguments } => {
@@ -402,10 +402,12 @@ fn merge(message: &mut Value, more: Value) {
     for (key, value) in more {
         match (&*key, value) {
             ("content" | "tool_calls", Value::Array(values)) => {
-                values.into_iter().for_each(|value| push(message, &key, value));
+                for value in values {
+                    push(message, &key, value);
+                }
             }
             ("content", Value::String(text)) => {
-                push(message, "content", json!({"type": "text", "text": text}))
+                push(message, "content", json!({"type": "text", "text": text}));
             }
             ("reasoning_content", Value::String(text)) => think(message, &text),
             ("role", _) => {}
@@ -422,7 +424,7 @@ pub(super) fn medium_of(content: &Value) -> Option<&'static str> {
     });
     let nouns = [("image", "images"), ("video", "videos"), ("audio", "audio")];
     kinds
-        .flat_map(|kind| nouns.into_iter().find(|(noun, _)| kind.contains(noun)))
+        .filter_map(|kind| nouns.into_iter().find(|(noun, _)| kind.contains(noun)))
         .map(|(_, kind)| kind)
         .next()
 }

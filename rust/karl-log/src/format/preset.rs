@@ -290,7 +290,7 @@ pub const KARL: Format = Format {
 
 /// Rollouts of `NeMo` Gym (<https://github.com/NVIDIA-NeMo/Gym>).
 ///
-/// `ng_collect_rollouts`' output: the request of OpenAI's Responses interface, its response and the reward. The items of
+/// `ng_collect_rollouts`' output: the request of `OpenAI`'s Responses interface, its response and the reward. The items of
 /// both become messages. The rows of a task are its repeats; logs without the index of their task are grouped by prompt.
 pub const NEMO_GYM: Format = Format {
     name: "nemo-gym",
@@ -355,8 +355,8 @@ pub const KTO: Format = Format {
     about: "TRL's unpaired preferences: prompt, completion, label",
     signatures: &[&["prompt", "completion", "label"]],
     id: "id",
-    group: "hash(prompt)",
-    reward: "label",
+    group: "group|hash(prompt)",
+    reward: "reward|label",
     prompt: "prompt",
     completion: "completion",
     tools: "tools",

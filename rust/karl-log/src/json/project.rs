@@ -194,7 +194,7 @@ fn quoted_key(text: &str) -> Option<(String, &str)> {
 fn index(text: &str) -> Option<(&str, &str)> {
     let (digits, behind) = text.split_once(']')?;
     (digits.parse::<usize>().is_ok() && (behind.is_empty() || behind.starts_with(['.', '['])))
-        .then(|| (digits, behind))
+        .then_some((digits, behind))
 }
 
 /// Return a key as it is written in a path.

@@ -51,10 +51,8 @@ pub(super) fn say_blocks(
             Block::Empty => {}
         }
     }
-    match talk.messages.len() > first {
-        true => Ok(first),
-        false => Err(if is_lost { NO_TEXT } else { EMPTY }),
-    }
+    let reason = if is_lost { NO_TEXT } else { EMPTY };
+    if talk.messages.len() > first { Ok(first) } else { Err(reason) }
 }
 
 /// Return the number of the message that is being written, after beginning one if there is none.

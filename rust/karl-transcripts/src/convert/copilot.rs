@@ -41,10 +41,7 @@ pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> Vec<(
     for (at, FileRecord { value: event, offset }) in records.iter().enumerate() {
         let kind = text(event, "type").unwrap_or_default();
         count_type(&mut made.types, kind, 1);
-        let fate = match removed[at] {
-            true => Err(OTHER_BRANCH),
-            false => session.event(kind, event, made),
-        };
+        let fate = if removed[at] { Err(OTHER_BRANCH) } else { session.event(kind, event, made) };
         if fate.is_ok() {
             check(event, &WANTED, made);
         }

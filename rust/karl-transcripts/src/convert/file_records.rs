@@ -38,14 +38,14 @@ pub(super) fn read_records(
     let mut all = Vec::new();
     let read = each(pieces, tally, advance, |bytes, offset| {
         let (_, end) = keys.first::<1>(bytes)?;
-        match mended(&bytes[..end], made).and_then(|text| reference_parser::parse(&text).ok()) {
-            Some(value) => all.push(FileRecord { value, offset }),
-            None => {
-                let reason = damaged(OBJECT, "the record", made);
-                made.locate(&source.name, offset);
-                made.drop_line(reason);
-                count_type(&mut made.types, DAMAGED, 1);
-            }
+        let parsed = mended(&bytes[..end], made).and_then(|text| reference_parser::parse(&text).ok());
+        if let Some(value) = parsed {
+            all.push(FileRecord { value, offset });
+        } else {
+            let reason = damaged(OBJECT, "the record", made);
+            made.locate(&source.name, offset);
+            made.drop_line(reason);
+            count_type(&mut made.types, DAMAGED, 1);
         }
         Ok(end)
     });

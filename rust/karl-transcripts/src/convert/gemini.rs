@@ -52,9 +52,9 @@ struct Held<'v> {
 /// Read the session of a file.
 pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> (Head, Conversation) {
     let mut fates = Fates::new(records.len());
-    let (facts, held) = replay(records, &mut fates, made);
+    let (facts, stays) = replay(records, &mut fates, made);
     let mut session = Session::default();
-    for Held { record, message } in held {
+    for Held { record, message } in stays {
         check(message, &WANTED, made);
         let fate = session.message(message, made);
         match fate {

@@ -4,7 +4,7 @@
 //! Each generation is a call of a model. Scores of a trace stay under `source.scores`, by name. Keys are those of
 //! Langfuse 3 to 5, in both spellings (`traceId`, `trace_id`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use karl_log::conversation::blocks::chat_messages;
 use karl_log::json::reference_parser;
@@ -23,7 +23,7 @@ use super::run::{Head, Tokens};
 #[derive(Default)]
 struct Export {
     calls: Vec<ModelCall>,
-    seen: HashMap<String, ()>,
+    seen: HashSet<String>,
     scores: BTreeMap<String, Map<String, Value>>,
     sessions: HashMap<String, String>,
 }
@@ -68,9 +68,10 @@ impl Export {
             return Err(NO_CONVERSATION);
         }
         let call = call_of(record, trace, file).ok_or("no_output")?;
-        match self.seen.insert(format!("{trace}/{}", call.span), ()) {
-            None => self.calls.push(call),
-            Some(()) => made.note("repeated_span"),
+        if self.seen.insert(format!("{trace}/{}", call.span)) {
+            self.calls.push(call);
+        } else {
+            made.note("repeated_span");
         }
         Ok(())
     }

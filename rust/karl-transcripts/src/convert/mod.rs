@@ -98,7 +98,7 @@ pub(crate) fn convert_to(
     let transcripts = Transcripts::read(&classes.sessions, settings, &mut report, watch)?;
     let mut rollouts = RolloutLogs::open(classes.logs, settings, watch)?;
     let documents = Documents::open(&classes.alone, settings, &mut report, watch)?;
-    let pooled = PooledSessions::open(classes.pooled, settings, &mut report, watch)?;
+    let pooled = PooledSessions::open(&classes.pooled, settings, &mut report, watch)?;
     let first = transcripts.len();
     let second = first + documents.len();
     let third = second + pooled.len();

@@ -62,10 +62,10 @@ pub(super) fn conversations(
     let mut all = Vec::new();
     for (at, thread) in threads.into_iter().enumerate() {
         let [first, last] = [thread.first, thread.last].map(|call| &calls[call]);
-        let held =
+        let recorded =
             RecordedTrajectory::Chat { system: None, messages: thread.messages, tools: last.tools.clone() };
         let mut spoken = ChatMessages::default();
-        let tools = match spoken.add_message(held, "", made) {
+        let tools = match spoken.add_message(recorded, "", made) {
             Ok(tools) => tools,
             Err(flaw) => {
                 flaw.media().into_iter().for_each(|kind| made.note(kind));
@@ -73,9 +73,9 @@ pub(super) fn conversations(
                 continue;
             }
         };
-        let scored =
+        let named =
             scores.get(&first.trace).cloned().map(|scores| ("scores".to_owned(), Value::Object(scores)));
-        let mut more: Map<String, Value> = scored.into_iter().collect();
+        let mut more: Map<String, Value> = named.into_iter().collect();
         more.insert("trace_id".to_owned(), json!(first.trace));
         let head = Head {
             id: ids[at].clone(),

@@ -268,6 +268,9 @@ impl<'a> Documents<'a> {
             }
         }
         made.calls.retain(|_, count| *count > 0);
+        if made.trajectories == 0 {
+            made.move_to_dropped(made.used, EMPTY);
+        }
         Ok(())
     }
 

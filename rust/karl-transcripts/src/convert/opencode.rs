@@ -71,7 +71,9 @@ pub(super) fn read(files: &[PooledFile], made: &mut Made) -> Vec<(Head, Conversa
         }
     }
     let sessions = Reader { files, tables: &tables, fates: &mut fates, made }.sessions();
-    fates.iter().for_each(|fates| fates.count(made));
+    for fates in fates {
+        fates.count(made);
+    }
     sessions
 }
 
@@ -177,13 +179,16 @@ struct Reader<'a> {
     made: &'a mut Made,
 }
 
+/// Id, tool, content, success and time of the result of a call.
+type CallResult = (String, String, Value, Option<bool>, Vec<u8>);
+
 /// Session while its messages are read.
 #[derive(Default)]
 struct Session {
     talk: Conversation,
     tokens: Tokens,
     /// Calls of the last message, whose results follow it.
-    results: Vec<(String, String, Value, Option<bool>, Vec<u8>)>,
+    results: Vec<CallResult>,
 }
 
 impl<'a> Reader<'a> {
@@ -214,9 +219,10 @@ impl<'a> Reader<'a> {
             for row in &messages {
                 let parts =
                     parts.get(text(&row.value, "id").unwrap_or_default()).map_or(&[][..], Vec::as_slice);
-                match used_second {
-                    true => self.repeat(row, parts),
-                    false => self.message(&mut session, row, parts, reverted.as_deref()),
+                if used_second {
+                    self.repeat(row, parts);
+                } else {
+                    self.message(&mut session, row, parts, reverted.as_deref());
                 }
             }
             for row in entries {
@@ -421,7 +427,7 @@ fn part_block(part: &Value, is_model: bool) -> Result<Block, &'static str> {
 }
 
 /// Return id, tool, content and success of the result of a call, if it has ended.
-fn result_of(call: &Value) -> Option<(String, String, Value, Option<bool>, Vec<u8>)> {
+fn result_of(call: &Value) -> Option<CallResult> {
     let state = call.get("state")?;
     let id = ["callID", "id"].iter().find_map(|key| text(call, key)).unwrap_or_default();
     let name = ["tool", "name"].iter().find_map(|key| text(call, key)).unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Spans of OpenTelemetry as OTLP JSON (what the collector's file exporter writes, and Langfuse and Phoenix take), and as
 //! the console exporters of its SDKs print them.
 //!
-//! Calls of models are found by the conventions of GenAI (`gen_ai.input.messages`, semantic conventions 1.37 to 1.41),
-//! by those of OpenInference (`llm.input_messages.N.message.role`), and by those of OpenLLMetry before them
+//! Calls of models are found by the conventions of `GenAI` (`gen_ai.input.messages`, semantic conventions 1.37 to 1.41),
+//! by those of `OpenInference` (`llm.input_messages.N.message.role`), and by those of `OpenLLMetry` before them
 //! (`gen_ai.prompt.N.role`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use karl_log::conversation::blocks::chat_messages;
 use karl_log::json::reference_parser;
@@ -47,13 +47,15 @@ pub(super) fn read(files: &[PooledFile], made: &mut Made) -> Vec<(Head, Conversa
         let call = model_call(span, input, output, &files[file].name);
         calls.push(ModelCall { tool_calls_around: around(span), ..call });
     }
-    fates.iter().for_each(|fates| fates.count(made));
+    for fates in fates {
+        fates.count(made);
+    }
     conversations("otlp", calls, &scores, made)
 }
 
 /// Return each span once, by trace and id.
 fn unique_spans(files: &[PooledFile], fates: &mut [Fates], made: &mut Made) -> Vec<Span> {
-    let mut seen = HashMap::new();
+    let mut seen = HashSet::new();
     let mut spans: Vec<Span> = Vec::new();
     for (at, file) in files.iter().enumerate() {
         for (number, record) in file.records.iter().enumerate() {
@@ -61,7 +63,7 @@ fn unique_spans(files: &[PooledFile], fates: &mut [Fates], made: &mut Made) -> V
             let found = spans_of(&record.value, (at, number));
             let is_empty = found.is_empty();
             for span in found {
-                if seen.insert((span.trace.clone(), span.id.clone()), ()).is_none() {
+                if seen.insert((span.trace.clone(), span.id.clone())) {
                     is_new = true;
                     spans.push(span);
                 } else {
@@ -229,7 +231,7 @@ fn messages(span: &Span) -> Option<Messages> {
     (!output.is_empty()).then(|| (chat_messages(input), output))
 }
 
-/// Return messages by the conventions of GenAI.
+/// Return messages by the conventions of `GenAI`.
 fn gen_ai(span: &Span) -> Option<Messages> {
     let of = |name: &str| {
         let own = span.attributes.get(name);
@@ -303,7 +305,7 @@ fn numbered_objects(span: &Span, prefix: &str) -> Vec<BTreeMap<String, Value>> {
     all.into_values().collect()
 }
 
-/// Return messages by the conventions of OpenInference.
+/// Return messages by the conventions of `OpenInference`.
 fn open_inference(span: &Span) -> Option<Messages> {
     let of = |prefix: &str| -> Vec<Value> {
         numbered_objects(span, prefix).iter().map(inference_message).collect()
@@ -362,7 +364,7 @@ fn content_part(part: &BTreeMap<String, Value>) -> Value {
     }
 }
 
-/// Return messages by the conventions of OpenLLMetry.
+/// Return messages by the conventions of `OpenLLMetry`.
 fn numbered(span: &Span) -> Option<Messages> {
     let of = |prefix: &str, role: &str| -> Vec<Value> {
         let message = |fields: &BTreeMap<String, Value>| {

@@ -90,16 +90,13 @@ fn path(records: &[FileRecord], made: &mut Made) -> Vec<bool> {
         on_path[at] = true;
         let Some(parent) = text(&records[at].value, "parentId") else { break };
         // A parent stands before its child: a loop has no end.
-        at = match places.get(parent).filter(|&&place| place < at) {
-            Some(&place) => place,
-            None => {
-                made.note("missing_parent");
-                match (0..at).rev().find(|&before| id(before).is_some()) {
-                    Some(before) => before,
-                    None => break,
-                }
-            }
-        };
+        let before = places.get(parent).copied().filter(|&place| place < at);
+        let before = before.or_else(|| {
+            made.note("missing_parent");
+            (0..at).rev().find(|&before| id(before).is_some())
+        });
+        let Some(before) = before else { break };
+        at = before;
     }
     on_path
 }

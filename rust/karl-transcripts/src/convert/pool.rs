@@ -29,7 +29,7 @@ impl PooledSessions {
     /// # Errors
     /// As [`convert`](super::convert).
     pub(super) fn open(
-        files: Vec<(Pool, Source)>,
+        files: &[(Pool, Source)],
         settings: &ConvertSettings,
         report: &mut Report,
         watch: &Watch,

@@ -70,20 +70,16 @@ fn branches(record: &Value, file: &str, made: &mut Made) -> Result<Vec<(Head, Co
                 message["weight"] = json!(0);
             }
             is_learned[at] |= is_sampled;
-            let moment =
-                nodes[at].get("timestamp").and_then(Value::as_f64).map(|seconds| (seconds * 1000.0) as i64);
-            if let (Some(moment), true) =
-                (moment.filter(|moment| *moment > 0).and_then(timestamp), message.is_object())
-            {
+            if let (Some(moment), true) = (written_at(&nodes[at]), message.is_object()) {
                 message["timestamp"] = json!(moment);
             }
             messages.push(message);
         }
         let tools =
             record.get("tools").filter(|tools| tools.as_array().is_some_and(|tools| !tools.is_empty()));
-        let held = RecordedTrajectory::Chat { system: None, messages, tools: tools.cloned() };
+        let recorded = RecordedTrajectory::Chat { system: None, messages, tools: tools.cloned() };
         let mut spoken = ChatMessages::default();
-        let tools = spoken.add_message(held, "", made).map_err(|flaw| {
+        let tools = spoken.add_message(recorded, "", made).map_err(|flaw| {
             flaw.media().into_iter().for_each(|kind| made.note(kind));
             flaw.name()
         })?;
@@ -91,6 +87,16 @@ fn branches(record: &Value, file: &str, made: &mut Made) -> Result<Vec<(Head, Co
         all.push((Head { id, session: Some(head.id.clone()), tools, ..head.clone() }, spoken.talk));
     }
     if all.iter().all(|(_, talk)| talk.messages.is_empty()) { Err(EMPTY) } else { Ok(all) }
+}
+
+/// Return the time of a node, in seconds since 1970 in the log.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a time is rounded down to milliseconds; one beyond them all is cut"
+)]
+fn written_at(node: &Value) -> Option<String> {
+    let seconds = node.get("timestamp")?.as_f64()?;
+    timestamp((seconds * 1000.0) as i64).filter(|_| seconds > 0.0)
 }
 
 /// Return each path from a root to a leaf, in the order of the leaves; `None` if a parent is not before its child.
