@@ -349,6 +349,8 @@ class LogSplits:
         messages: str | None = None,
         prompt: str | None = None,
         completion: str | None = None,
+        system: str | None = None,
+        tools: str | None = None,
         domain: str | None = None,
         partition: str | None = None,
         order: str | None = None,

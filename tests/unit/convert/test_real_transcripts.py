@@ -27,7 +27,7 @@ def folder(shared_data: Path) -> Path:
 @pytest.fixture(scope="module")
 def converted(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[karl_fast.Conversion, Path]:
     out = tmp_path_factory.mktemp("real") / "trajectories.jsonl"
-    return karl_fast.convert(folder, out), out
+    return karl_fast.convert(transcripts(folder), out), out
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +96,15 @@ def test_snapshots_of_one_session_hold_no_line_twice(folder: Path, tmp_path: Pat
         assert account.duplicates == len(ids) - len(set(ids)) > 0
 
 
-def test_documents_of_gemini_are_refused_by_name(converted: tuple[karl_fast.Conversion, Path]) -> None:
-    account, _ = converted
-    assert len(account.refused) == 6
-    assert all("Gemini CLI" in why for _, why in account.refused)
-    assert account.skipped == []
+def test_documents_of_gemini_between_them_are_read(folder: Path, tmp_path: Path) -> None:
+    account = karl_fast.convert(folder, tmp_path / "all.jsonl")
+    formats = [
+        json.loads(line)["source"]["format"] for line in (tmp_path / "all.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert (formats.count("claude-code"), formats.count("gemini-cli"), len(formats)) == (46, 5, 51)
+    assert (len(account.files), account.lines_read, account.refused, account.skipped) == (42, 11_042, [], [])
+    # The sixth has a warning of the program alone.
+    assert account.dropped["empty"] == 1
 
 
 def test_groups_come_from_metadata_and_rewards_do_not(folder: Path, found: dict[str, Any]) -> None:

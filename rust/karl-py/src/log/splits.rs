@@ -44,7 +44,7 @@ struct Files {
 impl LogSplits {
     #[new]
     #[pyo3(signature = (
-        *, format=None, id=None, group=None, reward=None, messages=None, prompt=None, completion=None, domain=None,
+        *, format=None, id=None, group=None, reward=None, messages=None, prompt=None, completion=None, system=None, tools=None, domain=None,
         partition=None, order=None, max_line_bytes, compare=None, domain_asked, strict, threads
     ))]
     #[allow(clippy::too_many_arguments, reason = "as those of read")]
@@ -56,6 +56,8 @@ impl LogSplits {
         messages: Option<String>,
         prompt: Option<String>,
         completion: Option<String>,
+        system: Option<String>,
+        tools: Option<String>,
         domain: Option<String>,
         partition: Option<String>,
         order: Option<String>,
@@ -65,8 +67,19 @@ impl LogSplits {
         strict: bool,
         threads: usize,
     ) -> PyResult<Self> {
-        let overrides =
-            Overrides { id, group, reward, messages, prompt, completion, domain, partition, order };
+        let overrides = Overrides {
+            id,
+            group,
+            reward,
+            messages,
+            prompt,
+            completion,
+            system,
+            tools,
+            domain,
+            partition,
+            order,
+        };
         let scan = extract::ScanSettings { compare: compared(compare)?, domain_asked, strict };
         let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
         Ok(Self { settings, files: Mutex::default() })
