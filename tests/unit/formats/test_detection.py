@@ -122,4 +122,6 @@ def test_a_field_that_means_nothing_is_refused(tmp_path: Path, wish: dict[str, s
 
 
 def test_every_format_is_listed() -> None:
-    assert {name for name, _ in karl_fast.formats()} == {*MADE, "tau-bench", "trajectory", "trl", "generic"}
+    others = {"tau-bench", "trajectory", "trl", "generic"}
+    presets = {"nemo-gym", "tau2", "swe-smith", "lm-eval", "inspect", "slime", "kto", "alpaca"}
+    assert {name for name, _ in karl_fast.formats()} == {*MADE} | others | presets
