@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from karl_fast._safe_text import counted
+from karl_fast.audit.conventions import BY_NAME, compute_advantages
 from karl_fast.audit.reward_hacking import ALPHA
 
 if TYPE_CHECKING:
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from karl_fast.audit.audit import Audit
     from karl_fast.audit.conventions import Convention
     from karl_fast.audit.reward_hacking import Correlation
+    from karl_fast.audit.rollouts import Rollouts
 
 WRONG = 0.5
 """Weight from which on a finding says that something is wrong; lighter ones are worth knowing."""
@@ -149,7 +153,7 @@ def _advantages(audit: Audit) -> Iterator[Finding]:
             "check which rewards, groups and rows entered; --write gives advantages of a convention that you name",
         )
         return
-    odd = list(_odd_convention(best.convention, found.compared))
+    odd = list(_odd_convention(audit, best.convention, found.compared))
     yield from odd
     if not odd and found.noise > 1e-3 * found.scale > 0:
         yield Finding(
@@ -162,7 +166,7 @@ def _advantages(audit: Audit) -> Iterator[Finding]:
         )
 
 
-def _odd_convention(convention: Convention, rows: int) -> Iterator[Finding]:
+def _odd_convention(audit: Audit, convention: Convention, rows: int) -> Iterator[Finding]:
     """Yield a finding for a convention that reproduces the advantages and teaches the wrong thing."""
     if convention.factor < 0:
         yield Finding(
@@ -170,13 +174,15 @@ def _odd_convention(convention: Convention, rows: int) -> Iterator[Finding]:
             *([], "the policy unlearns what is rewarded: turn the sign round"),
         )
     if convention.scope in ("step", "all") and convention.form not in ("raw",):
+        turned = _turned_rows(audit.rollouts)
         yield Finding(
             "wrong_scope",
             0.9,
-            f"the baseline is over the {convention.scope}, not over the group ({convention}): easy prompts are pushed"
-            " up and hard ones down, whatever the answer",
-            f"baseline over the {convention.scope}, not the group",
-            [],
+            f"the baseline is over {SCOPES[convention.scope]}, not over the group ({convention}): easy prompts are"
+            f" pushed up and hard ones down, and {len(turned):,} of {rows:,} rows have a sign that is not the one in"
+            " their group",
+            f"baseline over {SCOPES[convention.scope]}, not the group",
+            [audit.rollouts.names[row] for row in turned[:5]],
             "group by prompt: give rollouts of one prompt one id; REINFORCE++ means it so",
         )
     if convention.form == "raw":
@@ -195,6 +201,18 @@ def _odd_convention(convention: Convention, rows: int) -> Iterator[Finding]:
         )
 
 
+SCOPES = {"step": "the step", "all": "all rows"}
+"""Rows of a baseline that is too wide, in words."""
+
+
+def _turned_rows(rollouts: Rollouts) -> list[int]:
+    """Return the rows whose logged advantage has another sign than within their group, where it may be 0."""
+    within = compute_advantages(rollouts, BY_NAME["dr-grpo"])
+    known = np.isfinite(within) & np.isfinite(rollouts.advantages)
+    rows: list[int] = np.flatnonzero(known & (np.sign(within) != np.sign(rollouts.advantages))).tolist()
+    return rows
+
+
 def _forms(audit: Audit) -> Iterator[Finding]:
     # Long answers repeat more: what follows length is not said again of repetition.
     length = next((test.rho for test in audit.forms if test.form == "length" and test.follows), -1.0)
@@ -205,7 +223,7 @@ def _forms(audit: Audit) -> Iterator[Finding]:
                 0.85 if test.at_equal_outcome else min(0.8, 0.4 + test.rho / 2),
                 _describe_form(test),
                 f"reward follows {test.form} ({test.rho:.2f})",
-                [],
+                test.first,
                 FORM_ADVICE[test.form],
             )
 
@@ -243,12 +261,13 @@ def _mismatch(audit: Audit) -> Iterator[Finding]:
             "learn with a correction (TIS, MIS, IcePop), and compare temperature, top-p, precision and versions",
         )
     if age is not None and age["mean"] > OLD:
+        oldest = np.argsort(-np.nan_to_num(audit.rollouts.ages), kind="stable")[:5]
         yield Finding(
             "stale",
             0.5,
             f"rollouts are {age['mean']:.1f} steps old on average and up to {age['largest']:g}",
             f"rollouts {age['mean']:.1f} steps old",
-            [],
+            [audit.rollouts.names[row] for row in oldest],
             "generate with newer weights, or drop what is older than the ratio's clip can bear",
         )
 
@@ -299,7 +318,7 @@ def _prompts(audit: Audit) -> Iterator[Finding]:
             0.3 * prompts.copies / prompts.rows,
             f"{counted(prompts.copies, 'row')} of {prompts.rows:,} repeat an answer of their group word for word",
             f"{prompts.copies:,} copied answers",
-            [],
+            prompts.first_copied,
             "raise the temperature of sampling; sample --dedup keeps one of each",
         )
 
@@ -320,7 +339,7 @@ def _course(audit: Audit) -> Iterator[Finding]:
             min(0.45, audit.truncated),
             f"a limit ended {audit.truncated:.0%} of the answers",
             f"{audit.truncated:.0%} cut",
-            [],
+            [audit.rollouts.names[row] for row in np.flatnonzero(audit.rollouts.truncated > 0)[:5]],
             "raise the limit, or leave truncated answers out of the baseline",
         )
 

@@ -35,7 +35,7 @@ class Prompts:
         between_splits: prompts that occur in more than one split, and the rows of them that are not in ``train``.
         copies: rows whose answer, word for word, another row of their group has.
         excluded: rows whose prompt is in the file of excluded ones; None without such a file.
-        first_unlike, first_between, first_excluded: names of groups and rows.
+        first_unlike, first_between, first_excluded, first_copied: names of groups and rows.
     """
 
     count: int
@@ -50,6 +50,7 @@ class Prompts:
     first_unlike: list[str]
     first_between: list[str]
     first_excluded: list[str]
+    first_copied: list[str]
 
 
 def measure_prompts(rollouts: Rollouts, excluded: NDArray[np.bool_] | None = None) -> Prompts:
@@ -64,6 +65,7 @@ def measure_prompts(rollouts: Rollouts, excluded: NDArray[np.bool_] | None = Non
     unlike = _groups_of_unlike(prompts, groups)
     split_prompts, split_rows = _split_prompts(rollouts)
     between, rows = _between_splits(rollouts)
+    copied = _copies(rollouts)
     hit = np.zeros(len(rollouts), dtype=np.bool_) if excluded is None else excluded
     return Prompts(
         count=len(np.unique(prompts[known])),
@@ -73,11 +75,12 @@ def measure_prompts(rollouts: Rollouts, excluded: NDArray[np.bool_] | None = Non
         split_rows=split_rows,
         between_splits=between,
         between_rows=len(rows),
-        copies=_copies(rollouts),
+        copies=len(copied),
         excluded=None if excluded is None else int(hit.sum()),
         first_unlike=[rollouts.group_names[group] for group in unlike[:FIRST]],
         first_between=_names(rollouts, rows),
         first_excluded=_names(rollouts, np.flatnonzero(hit)),
+        first_copied=_names(rollouts, copied),
     )
 
 
@@ -116,8 +119,10 @@ def _between_splits(rollouts: Rollouts) -> tuple[int, NDArray[np.int64]]:
     return int(several.sum()), held
 
 
-def _copies(rollouts: Rollouts) -> int:
-    """Return how many rows have an answer that an earlier row of their group has."""
-    rows = rollouts.groups >= 0
-    pairs = np.stack([rollouts.groups[rows], rollouts.answers[rows]])
-    return int(rows.sum()) - len(np.unique(pairs, axis=1).T) if rows.any() else 0
+def _copies(rollouts: Rollouts) -> NDArray[np.int64]:
+    """Return the rows with an answer that an earlier row of their group has."""
+    rows = np.flatnonzero(rollouts.groups >= 0)
+    if not len(rows):
+        return rows
+    _, first = np.unique(np.stack([rollouts.groups[rows], rollouts.answers[rows]]), axis=1, return_index=True)
+    return np.delete(rows, first)

@@ -40,6 +40,9 @@ PERMUTATIONS = 999
 MOST_ROWS = 20_000
 """Rows that are tested: whole groups, the first in the order of the log, which does not depend on rewards."""
 
+FIRST = 5
+"""Names of rows that a finding shows."""
+
 FORMS = {"length": "tokens", "repetition": "repetition", "markup": "markup"}
 """Forms of an answer, and their columns."""
 
@@ -57,6 +60,7 @@ class Correlation:
         p: of a rho as large, if rewards had nothing to do with the form; one-sided.
         adjusted: p after Holm's rule over all forms.
         at_equal_outcome: True where rows of one outcome are compared.
+        first: ids of rows that are high in the reward and in the form of their group, the highest first.
         follows: True where the reward follows the form: ``adjusted`` is below ``ALPHA`` and rho above ``LEAST_RHO``.
     """
 
@@ -69,6 +73,7 @@ class Correlation:
     p: float
     adjusted: float
     at_equal_outcome: bool
+    first: list[str]
     follows: bool
 
 
@@ -96,8 +101,12 @@ def measure_forms(rollouts: Rollouts, *, seed: int = 0) -> list[Correlation]:
         rho = _rho(test.products.sum(), test.forms.sum(), test.rewards.sum())
         low, high = _interval(test, generator)
         follows = bool(level < ALPHA and rho > LEAST_RHO)
+        high_in_both = np.argsort(-np.minimum(test.form, test.reward), kind="stable")[:FIRST]
+        first = [rollouts.names[row] for row in test.rows[high_in_both]]
         results.append(
-            Correlation(form, test.count, len(test.products), rho, low, high, p, level, at_equal_outcome, follows)
+            Correlation(
+                form, test.count, len(test.products), rho, low, high, p, level, at_equal_outcome, first, follows
+            )
         )
     return results
 
@@ -124,6 +133,7 @@ def _cells(rollouts: Rollouts) -> tuple[Codes, bool]:
 class _Test:
     """Ranks within cells, centred, and their sums of products by cell."""
 
+    rows: Codes
     form: Column
     reward: Column
     cells: Codes
@@ -148,7 +158,7 @@ def _prepare(form: Column, rewards: Column, cells: Codes) -> _Test | None:
     codes = codes.reshape(-1)
     x, r = ranks_within(form[rows], codes), ranks_within(rewards[rows], codes)
     products, forms, squares = (np.bincount(codes, values).astype(np.float64) for values in (x * r, x * x, r * r))
-    return _Test(x, r, codes, products, forms, squares)
+    return _Test(rows, x, r, codes, products, forms, squares)
 
 
 def _within(rows: Codes, cells: Codes, *columns: Column) -> Codes:
