@@ -20,10 +20,12 @@ Points are frozen dataclasses, in one module for each axis; your own recipe is a
 from karl_fast.objective.axes.advantage import (
     Advantage,
     Anchored,
+    BestOfK,
     Centre,
     Damped,
     ExpectedBaseline,
     Given,
+    GroupDecoupled,
     LeaveOneOut,
     MeanScaled,
     PrefixTree,
@@ -152,7 +154,7 @@ from karl_fast.objective.axes.ratio import (
     TokenRatio,
     TurnRatio,
 )
-from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.axes.set_score import BestCandidate, SetScore
 from karl_fast.objective.axes.teacher import (
     NoReward,
     TeacherForward,
@@ -184,6 +186,8 @@ __all__ = [
     "Anchored",
     "Batch",
     "BehaviourPolicy",
+    "BestCandidate",
+    "BestOfK",
     "Boltzmann",
     "Both",
     "CandidateTarget",
@@ -221,6 +225,7 @@ __all__ = [
     "GeometricMask",
     "GeometricWeight",
     "Given",
+    "GroupDecoupled",
     "GroupOptimum",
     "GuardedDelight",
     "Huber",

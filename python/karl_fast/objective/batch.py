@@ -43,6 +43,7 @@ FIELDS = {
     "state_ids": ("U", np.int64),
     "set_ids": ("B", np.int64),
     "reward_vectors": ("BD", np.floating),
+    "component_weights": ("D", np.floating),
     "weights": ("B", np.floating),
     "entropies": ("BT", np.floating),
     "tokens": ("BT", np.int64),
@@ -82,6 +83,7 @@ class Batch:
         state_ids: the state each turn begins in, negative for one like no other. int64, [U]
         set_ids: the rollout that each candidate belongs to, where rows are candidates. int64, [B]
         reward_vectors: the rewards of each candidate. [B, D]
+        component_weights: what each of those rewards counts; all alike where absent. [D]
         weights: what each row counts, mean 1 over its data set: ``exp(log_weight) * rows``; NaN for not at all. [B]
         entropies: entropy of the behaviour policy at each token in nats, for `EntropyModulated`. [B, T]
         tokens: the id of each token, for `PrefixTree` and `SuffixLabels`. int64, [B, T]
@@ -120,6 +122,7 @@ class Batch:
     pair_ids: NDArray[np.int64] | None = None
     preferred: NDArray[np.bool_] | None = None
     mismatched: Floats | None = None
+    component_weights: Floats | None = None
     seed: int = 0
 
     def check(self) -> None:

@@ -127,20 +127,24 @@ INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Stopped)
 
 
 def call_for_rewards(
-    call: Callable[[], Any], count: int, interrupts: tuple[type[BaseException], ...] = INTERRUPTS
-) -> list[Reward]:
+    call: Callable[[], Any],
+    count: int,
+    interrupts: tuple[type[BaseException], ...] = INTERRUPTS,
+    parse: Callable[[Any], Any] = parse_reward,
+) -> list[Any]:
     """Return the rewards that a call gives for some rows; whatever fails is a missing reward that says why. [B]
 
     Args:
         call: of a caller's function.
         count: number of rows.
         interrupts: what is raised again, because it is not the function's.
+        parse: the value of a row to its reward.
     """
     try:
         values = as_row_values(call(), count)
         if isinstance(values, str):
             return [NoReward(LENGTH, f"{values} for {counted(count, 'completion')}")] * count
-        return [parse_reward(value) for value in values]
+        return [parse(value) for value in values]
     except interrupts:
         raise
     except BaseException as error:  # even SystemExit: the function raised it

@@ -25,21 +25,23 @@ import numpy as np
 from karl_fast.errors import DivergedError, UsageError
 from karl_fast.modeling.chunked_logp import objective_gradient, scatter_tokens
 from karl_fast.modeling.optimizer import LOG_Z, MODEL, accumulate
-from karl_fast.objective.axes.advantage import Anchored, Derived
+from karl_fast.objective.axes.advantage import Anchored, Derived, GroupDecoupled
 from karl_fast.objective.axes.balance import ReferencePolicy
 from karl_fast.objective.axes.correction import Correction, NoCorrection
 from karl_fast.objective.axes.empg import EntropyModulated
 from karl_fast.objective.axes.kl import Divergence, DriftPenalty, NoKL
 from karl_fast.objective.axes.kondo_gate import Gated, TopGated
 from karl_fast.objective.axes.ratio import TurnRatio
+from karl_fast.objective.axes.set_score import BestCandidate, SetScore
 from karl_fast.objective.batch import Batch
 from karl_fast.objective.families.target_policy import TargetPolicy
 from karl_fast.rl.logprobs import RolloutPass
-from karl_fast.rl.rollout import pack
+from karl_fast.rl.rewards import reward_vectors
+from karl_fast.rl.rollout import pack, set_numbers
 from karl_fast.rl.task_functions import NO_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,6 +65,8 @@ class Passes:
         micro_batch: rollouts in memory at a time; the result of a step does not depend on it.
         max_grad_norm: maximum norm of the gradient, which is scaled down to it; 0 for no limit.
         reference: True to compute the reference policy even if the objective does not read it.
+        candidates: rollouts of a group that make a set.
+        weights: of the rewards that an objective reads one by one, by component.
     """
 
     epochs: int = 1
@@ -70,6 +74,8 @@ class Passes:
     micro_batch: int = 32
     max_grad_norm: float = 1.0
     reference: bool = False
+    candidates: int = 1
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,6 +380,14 @@ class Preparer:
         logp_ref = None if started.ref is None else started.ref()
         turns = reads_turns(self.objective)
         batch = build_batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
+        if reads_vectors(self.objective):
+            _, vectors, weights = reward_vectors(rollouts, self.passes.weights)
+            batch = replace(
+                batch,
+                reward_vectors=vectors,
+                component_weights=weights,
+                set_ids=set_numbers(rollouts, self.passes.candidates),
+            )
         if started.taught is not None:
             batch = replace(batch, logp_teacher=started.taught())
         if correction_of(self.objective) != NoCorrection():
@@ -551,6 +565,11 @@ def _join_turns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
         "turn_offsets": np.cumsum([0, *map(len, rewards)], dtype=np.int64),
         "state_ids": numbers.astype(np.int64),
     }
+
+
+def reads_vectors(objective: Objective) -> bool:
+    """Return whether the objective reads rewards one by one, or the sets that rollouts make."""
+    return any(isinstance(point, SetScore | BestCandidate | GroupDecoupled) for point in iterate_points(objective))
 
 
 def reads_turns(objective: Objective) -> bool:

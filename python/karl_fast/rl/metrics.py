@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.diversity import distinct_n, self_bleu
+from karl_fast.diversity import best_at_k, distinct_n, self_bleu
 from karl_fast.errors import AlarmError
 from karl_fast.filter import differ
 from karl_fast.objective.axes.correction import NoCorrection, mismatch
+from karl_fast.objective.axes.set_score import directions
+from karl_fast.rl.rollout import set_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -160,6 +162,36 @@ def _unique(rollouts: Sequence[Rollout]) -> list[float]:
     for rollout in rollouts:
         by_group.setdefault(rollout.group, []).append(rollout.own(rollout.tokens).tobytes())
     return [len(set(texts)) / len(texts) for texts in by_group.values()]
+
+
+def vector_metrics(
+    rollouts: Sequence[Rollout], weights: Mapping[str, float], candidates: int, seed: int = 0
+) -> dict[str, float]:
+    """Return how well a group serves different preferences; empty where rollouts have one reward.
+
+    ``best_at_K`` is the expected best of K rollouts of a group by ``w . R`` on average over 16 uniform preferences w,
+    the same in every round: of 1, of a set, and of the whole group. ``pool_l1`` is the mean L1 distance between the
+    reward vectors of two rollouts of a set, or of a group without sets.
+    """
+    from karl_fast.rl.rewards import reward_vectors
+
+    names, vectors, shares = reward_vectors(rollouts, weights)
+    whole = ~np.isnan(vectors).any(axis=1)
+    if len(names) < 2 or not whole.any():
+        return {}
+    groups = np.array([rollout.group for rollout in rollouts], dtype=np.int64)[whole]
+    numbers = set_numbers(rollouts, candidates)[whole] if candidates > 1 else groups
+    weighed = vectors[whole] * shares * len(names)
+    wanted = directions(np.zeros(1, dtype=np.int64), 16, len(names), seed)[0]
+    size = int(np.unique(groups, return_counts=True)[1].max())
+    metrics = {}
+    for k in dict.fromkeys((1, candidates, size)):
+        best = [best_at_k(np.ascontiguousarray(weighed @ weight), groups, k=k) for weight in wanted]
+        metrics[f"best_at_{k}"] = float(np.nanmean(best))
+    first, second = np.triu_indices(len(weighed), 1)
+    together = numbers[first] == numbers[second]
+    apart = np.abs(vectors[whole][first[together]] - vectors[whole][second[together]]).sum(axis=1)
+    return metrics | ({"pool_l1": float(apart.mean())} if apart.size else {})
 
 
 def entropy_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:

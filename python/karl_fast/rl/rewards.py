@@ -1,13 +1,16 @@
 """Rewards by user functions: ``fn(prompts, completions, completion_ids=None, **columns)`` returns one list.
 
 A function is called once a group, so that it can compare the members of a group, and one that fails costs the rewards
-of one group only. None means that a function does not apply to a rollout.
+of one group only. None means that a function does not apply to a rollout. In the place of a number a function
+may give a vector, as a dictionary of numbers by name: each is a component of its own, ``FUNCTION.NAME``, and the
+function's reward is their mean.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +21,13 @@ import numpy as np
 from karl_fast._safe_text import counted
 from karl_fast.reward.composite import weigh_components
 from karl_fast.reward.functions import call_for_rewards
-from karl_fast.reward.validate import DEFECTS, INFINITE, LENGTH, RAISED, NoReward
+from karl_fast.reward.validate import DEFECTS, INFINITE, LENGTH, RAISED, NoReward, parse_reward
 from karl_fast.rl.environment import CallError, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from karl_fast.reward.validate import Reward
     from karl_fast.rl.rollout import Rollout
@@ -70,7 +75,7 @@ class RewardFunctions:
         self.functions, self.outcome = tuple(functions), outcome
         self._guards = {function.name: Guard(function.name, timeout_seconds) for function in functions}
         own = {function.name: function.weight for function in functions}
-        self._weights = own if environment is None else {ENVIRONMENT: environment} | own
+        self.weights = own if environment is None else {ENVIRONMENT: environment} | own
         self._parameters = {function.name: column_names(function.function) for function in functions}
 
     def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
@@ -91,19 +96,21 @@ class RewardFunctions:
         """Return the rollout with the component of each function."""
         components, missing = dict(rollout.components), rollout.missing
         for function, value in zip(self.functions, values, strict=True):
-            if isinstance(value, NoReward):
-                missing = missing or f"{function.name}: {value.kind}"
-            elif value is not None:
-                components[function.name] = value
+            parts = value if isinstance(value, dict) else {"": value}
+            for key, part in parts.items():
+                if isinstance(part, NoReward):
+                    missing = missing or f"{function.name}: {part.kind}"
+                elif part is not None:
+                    components[f"{function.name}.{key}" if key else function.name] = part
         return rollout.but(components=components, missing=missing)
 
     def _sum_components(self, group: Sequence[Rollout]) -> list[Rollout]:
         """Return rollouts with the reward that their components make; none where nothing is rewarded."""
-        if not self._weights:
+        if not self.weights:
             return list(group)
         columns = [
             (weight, np.array([rollout.components.get(name, math.nan) for rollout in group]))
-            for name, weight in self._weights.items()
+            for name, weight in component_weights(group, self.weights).items()
         ]
         return [self._set_reward(*row) for row in zip(group, weigh_components(columns).tolist(), strict=True)]
 
@@ -111,7 +118,7 @@ class RewardFunctions:
         """Return a rollout with a weighted sum as its reward, unless that, or a component, is missing."""
         missing = rollout.missing
         if math.isnan(total) and not missing:
-            applies = any(self._weights[name] for name in rollout.components)
+            applies = any(component_weights([rollout], self.weights).get(name) for name in rollout.components)
             missing = f"{SUM}: {INFINITE}" if applies else "none: not applicable"
         number = math.nan if missing else total
         outcome = number if self.outcome is None or missing else rollout.components.get(self.outcome, math.nan)
@@ -125,11 +132,46 @@ class RewardFunctions:
                 partial(function.function, **rollout_arguments(group, self._parameters[function.name])),
                 len(group),
                 (),
+                parse_vector,
             )
             for group in groups
         ]
         results = self._guards[function.name].run_all(calls)
         return [_values(values, len(group)) for values, group in zip(results, groups, strict=True)]
+
+
+def parse_vector(value: Any) -> Any:
+    """Return a vector of rewards by name, or a reward."""
+    if isinstance(value, Mapping):
+        return {str(key): parse_reward(part) for key, part in value.items()}
+    return parse_reward(value)
+
+
+def component_weights(rollouts: Sequence[Rollout], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weight of each component that some rollouts have, and of the functions that gave them none.
+
+    The entries of a vector share the weight of its function.
+
+    Args:
+        rollouts: with components.
+        weights: of functions, and of the environment.
+    """
+    names = dict.fromkeys(name for rollout in rollouts for name in rollout.components)
+    found = dict[str, float]()
+    for name, weight in weights.items():
+        entries = [each for each in names if each.rpartition(".")[0] == name and each not in weights]
+        found |= {each: weight / len(entries) for each in entries} if entries else {name: weight}
+    return found
+
+
+def reward_vectors(
+    rollouts: Sequence[Rollout], weights: Mapping[str, float]
+) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the components of a weight other than 0 by name, their values, NaN for none, and weights. [B, D], [D]"""
+    counted_weights = {name: weight for name, weight in component_weights(rollouts, weights).items() if weight}
+    columns = [[rollout.components.get(name, math.nan) for name in counted_weights] for rollout in rollouts]
+    vectors = np.array(columns, dtype=np.float64).reshape(len(rollouts), len(counted_weights))
+    return list(counted_weights), vectors, np.array(list(counted_weights.values()), dtype=np.float64)
 
 
 def rollout_arguments(group: Sequence[Rollout], parameters: frozenset[str] | None) -> dict[str, Any]:
@@ -155,7 +197,12 @@ def _describe_failures(
     function: Weighted, rewards: Sequence[Sequence[Reward]], groups: Sequence[Sequence[Rollout]]
 ) -> Iterator[str]:
     """Yield failures: a sentence for each failed call, and one for each kind of invalid reward."""
-    every = [pair for values, group in zip(rewards, groups, strict=True) for pair in zip(values, group, strict=True)]
+    every = [
+        (part, rollout)
+        for values, group in zip(rewards, groups, strict=True)
+        for value, rollout in zip(values, group, strict=True)
+        for part in (value.values() if isinstance(value, dict) else [value])
+    ]
     for values in rewards:
         if isinstance(first := values[0], NoReward) and first.kind not in DEFECTS:
             yield _failure(function.name, first)

@@ -194,6 +194,13 @@ def pack(rollouts: Sequence[Rollout]) -> Packed:
     return Packed(tokens, turns[:, 1:] >= 0, turns[:, 1:], logp[:, 1:])
 
 
+def set_numbers(rollouts: Sequence[Rollout], candidates: int) -> NDArray[np.int64]:
+    """Return the number of the set of each rollout: so many of a group, one after the other, make one. [B]"""
+    names = [(rollout.group, int(rollout.id.rpartition("-")[2]) // candidates) for rollout in rollouts]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], dtype=np.int64)
+
+
 def is_message(value: Any) -> bool:
     """Return whether it is a message: its role a text, its content a text or parts, or calls of tools in its place."""
     if not isinstance(value, dict) or not isinstance(value.get("role"), str):

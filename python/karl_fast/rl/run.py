@@ -41,6 +41,7 @@ from karl_fast.rl.metrics import (
     outcome_range,
     reward_metrics,
     step_metrics,
+    vector_metrics,
 )
 from karl_fast.rl.rollout import RolloutLine, rollout_line
 from karl_fast.rl.setup import prepare
@@ -322,7 +323,9 @@ class RoundLog:
         """Metrics before those of the steps, and after them."""
         rollouts = self.drawn.rollouts
         first = reward_metrics(rollouts) | group_metrics(rollouts, self._outcomes) | length_metrics(rollouts)
-        return first, entropy_metrics(rollouts) | diversity_metrics(rollouts)
+        passes = self.run.learner.passes
+        vectors = vector_metrics(rollouts, passes.weights, passes.candidates)
+        return first, entropy_metrics(rollouts) | diversity_metrics(rollouts) | vectors
 
     @cached_property
     def _lines(self) -> list[RolloutLine]:

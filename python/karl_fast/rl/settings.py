@@ -211,6 +211,13 @@ class Online:
     temperature: float = setting(
         1.0, ROLLOUTS, "Temperature of generation, and of every log-probability.", bounds=POSITIVE
     )
+    candidates: int = setting(
+        1,
+        ROLLOUTS,
+        "Rollouts of a group that make a set, for recipes that learn from sets (vpo, multi-rlvr): --group-size 24 with "
+        "3 is 8 sets of 3.",
+        bounds=FROM_ONE,
+    )
     max_tokens: int = setting(256, ROLLOUTS, "Maximum tokens the policy may generate in a rollout.", bounds=FROM_ONE)
     max_turns: int = setting(1, ROLLOUTS, "Maximum turns of the policy in a rollout.", bounds=FROM_ONE)
     max_turn_tokens: int = setting(
@@ -313,6 +320,9 @@ class Online:
     def _check_combinations(self) -> None:
         if self.overlong_tokens > self.max_tokens:
             raise UsageError("overlong_tokens is more than max_tokens", "overlong_tokens", "max_tokens")
+        if self.group_size % self.candidates:
+            problem = f"group_size is {self.group_size}, wanted a multiple of candidates, {self.candidates}"
+            raise UsageError(problem, "group_size", "candidates")
         if self.max_turns > 1 and self.environment is None:
             raise UsageError("max_turns is above 1, and no environment answers a turn", "max_turns", "environment")
         if self.patience is not None and not self.eval_prompts:

@@ -38,7 +38,7 @@ from karl_fast.objective.axes.correction import (
     TokenTruncate,
 )
 from karl_fast.objective.axes.labels import GatedLabels, SuffixLabels
-from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.axes.set_score import BestCandidate, SetScore
 from karl_fast.reward.functions import Function
 from karl_fast.reward.karl import overrides
 from karl_fast.rl import curriculum, held_out, memory
@@ -392,8 +392,18 @@ def build_recipe(settings: Online) -> Recipe:
     for why, hint in _unavailable_inputs(recipe.objective):
         raise UsageError(f"{recipe.name} {why}", "recipe", hint=hint)
     _check_task_functions(settings, recipe)
-    if settings.group_size == 1 and any(point.of_groups for point in recipe.objective.axes().values()):
-        why = f"group_size is 1, and {recipe.name} compares the rollouts of a group"
+    sets = any(isinstance(point, SetScore | BestCandidate) for point in recipe.objective.axes().values())
+    if sets != (settings.candidates > 1):
+        how = "learns from sets of candidates" if sets else "does not learn from sets of candidates"
+        raise UsageError(
+            f"{recipe.name} {how}, and candidates is {settings.candidates}",
+            "candidates",
+            "recipe",
+            hint="set candidates to 2 or more; grpo learns from the weighted sum of rewards" if sets else "set it to 1",
+        )
+    compares = any(point.of_groups for point in recipe.objective.axes().values())
+    if settings.group_size == settings.candidates and compares:
+        why = f"group_size is {settings.group_size}, and {recipe.name} compares the rollouts of a group"
         raise UsageError(
             why, "group_size", "recipe", hint="with 2 or more a rollout has others to be better than; 8 is the default"
         )
@@ -453,12 +463,6 @@ def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
             "takes the advantages of a critic, which this loop does not train",
             "reinforce-plus-plus has the same ratio, clip and mean, and advantages of rewards alone; grpo those of a "
             "group",
-        )
-    if SetScore in kinds:
-        yield (
-            "learns from rollouts that are sets of candidates with a vector of rewards each; here a rollout is one "
-            "candidate, with one reward",
-            "grpo learns from the weighted sum of several rewards",
         )
 
 
@@ -523,6 +527,12 @@ def build_reward_functions(settings: Online, began: Path, *, needed: bool = True
         environment=None if settings.environment is None else settings.environment_weight,
         outcome=settings.outcome,
     )
+
+
+def reward_weights(settings: Online) -> dict[str, float]:
+    """Return the weight of each reward function by the name of its component, and of the environment."""
+    own = {name.rpartition(":")[2]: weight for name, weight in settings.rewards.items()}
+    return own if settings.environment is None else {ENVIRONMENT: settings.environment_weight} | own
 
 
 def _load_scorer(name: str, began: Path) -> Scorer:
@@ -705,6 +715,8 @@ def build_learner(
         settings.micro_batch,
         settings.training.max_grad_norm,
         reference=settings.alarms.kl_ceiling is not None,
+        candidates=settings.candidates,
+        weights=reward_weights(settings),
     )
     partition = _build_partition(settings, recipe, policy)
     return PolicyLearner(forward, objective or recipe.objective, adam, passes, partition)

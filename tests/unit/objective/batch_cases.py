@@ -71,6 +71,7 @@ BATCH = Batch(
     turn_offsets=TURN_OFFSETS,
     state_ids=np.arange(TURN_OFFSETS[-1]) % 3,
     set_ids=np.repeat(np.arange(12), [2, 1, 1] * 4),
+    component_weights=np.array([0.5, 0.8]),
     reward_vectors=np.random.default_rng(6).uniform(size=(16, 2)),
     weights=np.random.default_rng(7).uniform(0.2, 2, size=16),
     entropies=np.random.default_rng(8).uniform(0.1, 2, size=MASK.shape),

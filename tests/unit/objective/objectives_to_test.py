@@ -17,10 +17,12 @@ from karl_fast.objective import (
 )
 from karl_fast.objective.axes.advantage import (
     Anchored,
+    BestOfK,
     Centre,
     Damped,
     ExpectedBaseline,
     Given,
+    GroupDecoupled,
     LeaveOneOut,
     MeanScaled,
     PrefixTree,
@@ -118,7 +120,7 @@ from karl_fast.objective.axes.ratio import (
     TokenRatio,
     TurnRatio,
 )
-from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.axes.set_score import BestCandidate, SetScore
 from karl_fast.objective.axes.teacher import (
     NoReward,
     TeacherForward,
@@ -150,6 +152,9 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
         Whitened(),
         Anchored(),
         SetScore(Centre(), 4),
+        BestCandidate(Centre()),
+        GroupDecoupled(),
+        BestOfK(3),
         Gated(Centre(), 0.4),
         TopGated(Centre(), 0.3),
         EntropyModulated(Centre()),

@@ -65,6 +65,9 @@ NEEDS = {
     "ppo-clip": ("advantages", "logp_old"),
     "sampo": ("group_ids", "turns", "turn_rewards", "turn_offsets", "state_ids", "logp_old", "logp_ref"),
     "vpo": ("reward_vectors", "set_ids", "group_ids", "logp_old"),
+    "multi-rlvr": ("rewards", "set_ids", "group_ids", "logp_old"),
+    "gdpo": ("reward_vectors", "group_ids", "logp_old", "logp_ref"),
+    "pass-at-k": ("rewards", "group_ids"),
     "kondo": ("rewards", "group_ids", "logp_old"),
     "paced": ("rewards", "logp_old"),
     "flowrl": ("rewards", "group_ids", "logp_old", "logp_ref"),
@@ -98,7 +101,7 @@ def test_unneeded_field_may_be_missing(name: str) -> None:
 OF_ROLLOUTS = [
     found
     for found in RECIPES.values()
-    if found.name not in ("PPO-clip", "SAMPO", "VPO", "SFT", "DFT") and found.objective.reads_rewards
+    if found.name not in ("PPO-clip", "SAMPO", "VPO", "GDPO", "SFT", "DFT") and found.objective.reads_rewards
 ]
 """The others have no use for the reward of a rollout."""
 

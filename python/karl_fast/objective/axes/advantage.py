@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Advantage",
     "Anchored",
+    "BestOfK",
     "Centre",
     "Damped",
     "ExpectedBaseline",
     "Given",
+    "GroupDecoupled",
     "LeaveOneOut",
     "MeanScaled",
     "PrefixTree",
@@ -177,6 +179,70 @@ class ZScore(OfGroups, Advantage):
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Standardise rewards within groups."""
         return kernels.zscore(kept_rewards(batch, keep), batch.need("group_ids"), ddof=self.ddof, eps=self.eps)
+
+
+@dataclass(frozen=True)
+class BestOfK(OfGroups, Advantage):
+    """What a rollout adds to the best of ``k`` rollouts of its group, on average over those k (pass@k).
+
+    ```text
+    A_i = mean over S of max_{j in S} r_j - max_{j in S, j != i} r_j,    S: k rollouts of the group, i among them
+        = sum_{m=k-1}^{p} C(m, k-1) / C(n-1, k-1) (r_(m+1) - r_(m)),     r_(1) <= ... <= r_(n), i at place p + 1
+    ```
+
+    The best of the others does not depend on i, so that ``k A_i`` times the slope of its log-probability is an unbiased
+    estimate of the slope of the expected best of k. Zero or more; 0 in a group with fewer than k rewards.
+    Reference: Tang et al. 2025 (arXiv:2503.19595), for k equal to the size of the group.
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        check_number("k", self.k, 2)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Compare the best of k rollouts with the best of the others among them."""
+        rewards, groups = kept_rewards(batch, keep).astype(np.float64), batch.need("group_ids")
+        rows = np.flatnonzero(~np.isnan(rewards) & (groups >= 0))
+        order = rows[np.lexsort((rewards[rows], groups[rows]))]
+        _, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)
+        start, size = np.repeat(first, sizes), np.repeat(sizes, sizes)
+        place = np.arange(len(order)) - start
+        shares = np.where((place >= self.k - 1) & (size >= self.k), 1.0, 0.0)
+        for at in range(self.k - 1):  # C(place, k - 1) / C(size - 1, k - 1)
+            shares *= (place - at) / np.maximum(size - 1 - at, 1)
+        sums = np.cumsum(shares * np.diff(rewards[order], prepend=0.0))
+        advantages = np.full(len(rewards), np.nan)
+        advantages[order] = sums - sums[start]
+        return advantages
+
+
+@dataclass(frozen=True)
+class GroupDecoupled(OfGroups, Advantage):
+    """The weighted sum of each reward's z-score in its group, divided by its deviation over the batch (GDPO).
+
+    Reads ``Batch.reward_vectors``, and ``Batch.component_weights`` where they are not all 1.
+    Reference: GDPO 2026 (arXiv:2601.05242).
+    """
+
+    ddof: int = 1
+    eps: float = 1e-4
+
+    def __post_init__(self) -> None:
+        check_number("ddof", self.ddof, 0, 1)
+        check_number("eps", self.eps)
+
+    @property
+    def of_rewards(self) -> bool:
+        """False: it reads their parts."""
+        return False
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Standardise each reward within groups, and their sum over the batch."""
+        vectors = np.where(keep[:, None], batch.need("reward_vectors"), np.nan).astype(np.float64)
+        weights = np.ones(vectors.shape[1]) if batch.component_weights is None else batch.component_weights
+        columns = [np.ascontiguousarray(column) for column in vectors.T]
+        return kernels.gdpo(columns, weights.tolist(), batch.need("group_ids"), ddof=self.ddof, eps=self.eps)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A point of the advantage axis for rollouts that are sets: rows are candidates, ``set_ids`` say of which rollout."""
+"""Points of the advantage axis for rollouts that are sets: rows are candidates, ``set_ids`` say of which rollout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from karl_fast.objective.batch import Batch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SetScore", "directions", "set_scores"]
+__all__ = ["BestCandidate", "SetScore", "directions", "set_scores"]
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,59 @@ class SetScore(Advantage):
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the advantage of its rollout for each candidate."""
         vectors = np.where(keep[:, None], batch.need("reward_vectors"), np.nan).astype(np.float64)
-        sets, first, member = np.unique(batch.need("set_ids"), return_index=True, return_inverse=True)
-        groups: NDArray[np.int64] = batch.need("group_ids")
-        if not np.array_equal(groups, groups[first][member]):
-            raise ArgumentError("set_ids names a set whose candidates are of several groups")
-        sampled = directions(groups[first], self.samples, vectors.shape[1], batch.seed)
-        scores = set_scores(vectors, member, sampled)
-        rollouts = Batch(np.ones((len(sets), 1), dtype=np.bool_), rewards=scores, group_ids=groups[first])
-        advantages = self.advantage(rollouts, ~np.isnan(scores))[member]
-        return np.where(np.isnan(vectors).any(1), np.nan, advantages)
+        if batch.component_weights is not None:
+            vectors = vectors * batch.component_weights
+        groups, member = _sets(batch)
+        scores = set_scores(vectors, member, directions(groups, self.samples, vectors.shape[1], batch.seed))
+        return np.where(np.isnan(vectors).any(1), np.nan, _set_advantages(self.advantage, scores, groups)[member])
+
+
+@dataclass(frozen=True)
+class BestCandidate(Advantage):
+    """Reward of the best candidate of a rollout, whose ``advantage`` each of its candidates has (Multi-RLVR).
+
+    Reference: rl-experiments @2c9e417, vpo_sandbox, ``MultiRLVR``.
+    """
+
+    advantage: Advantage
+
+    def __post_init__(self) -> None:
+        check_point("advantage", self.advantage, Advantage)
+
+    @property
+    def of_groups(self) -> bool:
+        """Property of the advantage of the best rewards."""
+        return self.advantage.of_groups
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the advantage of its rollout for each candidate."""
+        rewards = np.where(keep, batch.need("rewards"), np.nan).astype(np.float64)
+        groups, member = _sets(batch)
+        best = np.full(len(groups), -np.inf)
+        np.maximum.at(best, member[~np.isnan(rewards)], rewards[~np.isnan(rewards)])
+        scores = np.where(np.isfinite(best), best, np.nan)
+        return np.where(np.isnan(rewards), np.nan, _set_advantages(self.advantage, scores, groups)[member])
+
+
+def _sets(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the group of each set, and the number of the set of each candidate.
+
+    Raises:
+        ArgumentError: a set has candidates of several groups.
+    """
+    _, first, member = np.unique(batch.need("set_ids"), return_index=True, return_inverse=True)
+    groups: NDArray[np.int64] = batch.need("group_ids")
+    if not np.array_equal(groups, groups[first][member]):
+        raise ArgumentError("set_ids names a set whose candidates are of several groups")
+    return groups[first], member
+
+
+def _set_advantages(
+    advantage: Advantage, scores: NDArray[np.float64], groups: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the advantage of each set among those of its group."""
+    sets = Batch(np.ones((len(scores), 1), dtype=np.bool_), rewards=scores, group_ids=groups)
+    return advantage(sets, ~np.isnan(scores))
 
 
 def directions(groups: NDArray[np.int64], samples: int, size: int, seed: int) -> NDArray[np.float64]:

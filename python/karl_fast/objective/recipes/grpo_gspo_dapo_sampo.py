@@ -1,6 +1,17 @@
 """Recipes that are policy gradients: each a diff from a neighbour, each constant with its source on the line."""
 
-from karl_fast.objective.axes.advantage import Anchored, Centre, Given, LeaveOneOut, MeanScaled, Raw, Whitened, ZScore
+from karl_fast.objective.axes.advantage import (
+    Anchored,
+    BestOfK,
+    Centre,
+    Given,
+    GroupDecoupled,
+    LeaveOneOut,
+    MeanScaled,
+    Raw,
+    Whitened,
+    ZScore,
+)
 from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
 from karl_fast.objective.axes.clip import (
     Cap,
@@ -21,7 +32,7 @@ from karl_fast.objective.axes.kl import K3, DriftPenalty, K1InReward, K1PerToken
 from karl_fast.objective.axes.kondo_gate import Gated
 from karl_fast.objective.axes.labels import NoLabels
 from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
-from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.axes.set_score import BestCandidate, SetScore
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.recipe_type import Recipe
 
@@ -45,6 +56,12 @@ RLOO = REINFORCE.but(
     "Ahmadian et al. 2024 (arXiv:2402.14740)",
     advantage=(LeaveOneOut(), "[paper]"),
     kl=(K1InReward(0.05), "in the reward [paper]; 0.05: beta, rloo_config.py:495 of TRL @f2cd577 [code]"),
+)
+
+PASS_AT_K = REINFORCE.but(
+    "PassAtK",
+    "Tang et al. 2025 (arXiv:2503.19595)",
+    advantage=(BestOfK(4), "best of k less the best of the others [paper]; k 4 of any group [ours]"),
 )
 
 MAXRL = REINFORCE.but(
@@ -195,6 +212,21 @@ VPO = GRPO.but(
     "arXiv:2605.22817",
     advantage=(SetScore(ZScore(ddof=0, eps=1e-8), samples=16), "K 16, ddof 0, eps 1e-8 in vpo_sandbox @2c9e417 [code]"),
     kl=(NoKL(), "vpo_sandbox [code]"),
+)
+
+MULTI_RLVR = VPO.but(
+    "MultiRLVR",
+    "rl-experiments @2c9e417, vpo_sandbox: baseline of VPO",
+    advantage=(BestCandidate(ZScore(ddof=0, eps=1e-8)), "the best candidate by the weighted reward [code]"),
+)
+
+GDPO = GRPO.but(
+    "GDPO",
+    "GDPO 2026 (arXiv:2601.05242)",
+    advantage=(
+        GroupDecoupled(ddof=1, eps=1e-4),
+        "each reward in its group, then the sum over the batch [paper]; ddof [ours]",
+    ),
 )
 
 DPPO = GRPO.but(
