@@ -31,6 +31,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "CODEX_HOME",
         "GEMINI_CLI_HOME",
         "COPILOT_HOME",
+        "PI_CODING_AGENT_DIR",
+        "PI_CODING_AGENT_SESSION_DIR",
         "XDG_DATA_HOME",
         "OPENCODE_DB",
         "KARL_FAST_ARCHIVE",

@@ -269,3 +269,26 @@ def test_a_path_that_means_nothing_is_refused(tmp_path: Path, path: str) -> None
     file.write_text(json.dumps(LISTED) + "\n", "utf-8")
     with pytest.raises(karl_fast.errors.KarlError):
         karl_fast.read(file, reward={path: 1.0})
+
+
+BESIDE = {"setup": {"prompt": "You help.", "functions": [{"name": "read"}]}, "reward": 1.0}
+
+
+def test_the_system_prompt_and_the_tools_are_named(tmp_path: Path) -> None:
+    record = BESIDE | {"messages": KTO["prompt"] + KTO["completion"]}
+    _, found = row(tmp_path / "log.jsonl", record, system="setup.prompt", tools="setup.functions")
+    assert said(found) == [("system", "You help."), ("user", "2+2?"), ("assistant", "4")]
+    assert found["tools"] == [{"type": "function", "function": {"name": "read"}}]
+
+
+@pytest.mark.parametrize("prompt", [5, {"a": 1}, [{"type": "image"}]])
+def test_a_system_prompt_that_is_no_text_drops_the_row(tmp_path: Path, prompt: Any) -> None:
+    record = BESIDE | {"messages": KTO["prompt"] + KTO["completion"], "setup": {"prompt": prompt}}
+    with pytest.raises(karl_fast.errors.NothingToSampleError, match="bad system"):
+        row(tmp_path / "log.jsonl", record, system="setup.prompt")
+
+
+def test_an_answer_beside_the_messages_is_joined_where_it_is_named(tmp_path: Path) -> None:
+    record = {"messages": KTO["prompt"], "response": "4", "reward": 1.0}
+    _, found = row(tmp_path / "log.jsonl", record, messages="messages", completion="response")
+    assert said(found) == [("user", "2+2?"), ("assistant", "4")]
