@@ -40,6 +40,7 @@ COMMANDS = [
     "cycle",
     "doctor",
     "eval",
+    "export",
     "inspect",
     "outcomes",
     "pairs",

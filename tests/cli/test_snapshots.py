@@ -49,6 +49,7 @@ CASES = {
     "skills-help": "skills --help",
     "train-help": "train --help",
     "eval-help": "eval --help",
+    "export-help": "export --help",
     "cycle-help": "cycle --help",
     "doctor-help": "doctor --help",
     "convert-help": "convert --help",

@@ -28,6 +28,7 @@ COMMANDS = {
     "cycle": "Run the steps of a project whose inputs have changed, from transcripts to the adapter in use.",
     "doctor": "Check karl-fast on this machine, and report speeds, memory and failures for an issue.",
     "eval": "Evaluate a model or an adapter by its held-out loss, or by the rewards of its rollouts.",
+    "export": "Write an adapter for mlx-lm, PEFT, llama.cpp, Ollama or LM Studio.",
     "inspect": "Look at logs before sampling.",
     "outcomes": "Find the outcome of the work in trajectories, from evidence.",
     "pairs": "Write the preference pairs that a user made in transcripts.",
