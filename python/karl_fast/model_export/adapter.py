@@ -46,7 +46,8 @@ class Adapter:
             return path
         from mlx_lm.utils import hf_repo_to_path
 
-        return Path(hf_repo_to_path(self.model))
+        find: Any = hf_repo_to_path
+        return Path(find(self.model))
 
     def fuse(self) -> None:
         """Put the adapter into the weights of the model, as `mlx_lm fuse` does."""

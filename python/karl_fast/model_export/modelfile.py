@@ -94,8 +94,13 @@ def find_frame(tokenizer: Any) -> Frame | None:
 
 def _agrees(tokenizer: Any, frame: Frame) -> bool:
     """Return whether a frame gives what the template gives."""
+    conversations: list[list[tuple[str, str | None]]] = [
+        [(USER, None)],
+        [(USER, ANSWER), (AGAIN, None)],
+        [("1 2", "3"), ("4", "5\n6"), ("7", None)],
+    ]
     for system in [None] if frame.system is None else [None, SYSTEM]:
-        for turns in ([(USER, None)], [(USER, ANSWER), (AGAIN, None)], [("1 2", "3"), ("4", "5\n6"), ("7", None)]):
+        for turns in conversations:
             if _rendered(tokenizer, system, turns) != frame.render(system, turns):
                 return False
     return True
