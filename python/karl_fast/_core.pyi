@@ -18,6 +18,7 @@ __all__ = [
     "Draft",
     "Export",
     "Log",
+    "LogSplits",
     "LogSumExp",
     "Moments",
     "Selection",
