@@ -25,7 +25,7 @@ from karl_fast.errors import CheckpointError, TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
-from karl_fast.objective import PolicyGradient, WeightedLikelihood
+from karl_fast.objective import PolicyGradient, Preference, WeightedLikelihood
 from karl_fast.objective.axes.advantage import ExpectedBaseline, Given, Raw, RemainingMean, TokenCentre, Whitened
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
 from karl_fast.objective.axes.clip import Delight
@@ -456,7 +456,7 @@ def _load_teacher(settings: Online) -> Policy:
 def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
     """Yield inputs of an objective that this loop does not provide, each with an alternative."""
     kinds = {type(point) for point in objective.axes().values()}
-    if isinstance(objective, WeightedLikelihood):
+    if isinstance(objective, WeightedLikelihood | Preference):
         yield "learns from logged rows", "it is a recipe of karl-fast train"
     if Given in kinds:
         yield (
