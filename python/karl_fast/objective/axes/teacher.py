@@ -95,6 +95,7 @@ class TeacherTopK(Weighed):
     """A divergence summed over the k likeliest tokens.
 
     Attributes:
+        coef: factor of the divergence.
         k: number of tokens.
         support: whose likeliest tokens: ``teacher``, ``student``, or the ``intersection`` of both.
         direction: ``reverse`` or ``forward``.
