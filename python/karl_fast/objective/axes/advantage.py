@@ -221,8 +221,8 @@ class BestOfK(OfGroups, Advantage):
 class GroupDecoupled(OfGroups, Advantage):
     """The weighted sum of each reward's z-score in its group, divided by its deviation over the batch (GDPO).
 
-    Reads ``Batch.reward_vectors``, and ``Batch.component_weights`` where they are not all 1; ``ddof`` and ``eps`` are of
-    both deviations.
+    Reads ``Batch.reward_vectors``, and ``Batch.component_weights`` where they are not all 1; ``ddof`` and ``eps`` are
+    those of both deviations.
     Reference: GDPO 2026 (arXiv:2601.05242).
     """
 
