@@ -18,6 +18,8 @@ mod pem;
 mod search;
 mod secret;
 mod service_tokens;
+#[cfg(target_arch = "x86_64")]
+mod sign_filter;
 mod signs;
 mod url;
 
