@@ -8,6 +8,8 @@ import pytest
 
 import karl_fast
 from karl_fast.errors import LogError
+from karl_fast.pipeline.sample import draw_rows
+from karl_fast.settings.sample import Settings
 from tests import rows
 
 if TYPE_CHECKING:
@@ -39,3 +41,11 @@ def test_changed_rows_are_an_error_unless_held(tmp_path: Path) -> None:
     assert len(list(held.lines())) == 20
     with pytest.raises(LogError, match=r"log\.jsonl"):
         list(written.lines())
+
+
+@pytest.mark.parametrize("part_bytes", [1, 12_000, 1 << 20])
+def test_printed_rows_are_those_that_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
+    """They are read again, a part at a time."""
+    held = karl_fast.sample(log(tmp_path), None, **RAW)
+    monkeypatch.setattr("karl_fast.pipeline.sample.PART_BYTES", part_bytes)
+    assert list(draw_rows(log(tmp_path), Settings(**RAW)).lines()) == list(held.lines())

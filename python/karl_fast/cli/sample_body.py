@@ -11,7 +11,7 @@ from karl_fast.cli.progress import show_progress
 from karl_fast.cli.signals import handle_signals, watch_output
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
-from karl_fast.pipeline.sample import sample
+from karl_fast.pipeline.sample import draw_rows, sample
 from karl_fast.stores import is_url
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ def draw_and_report(
             draw = partial(draw, index=True)
         if engine is not None:
             draw = stack.enter_context(_on_engine(engine, draw))
-        result = draw(progress=watch("reading"), written=watch("writing"))
+        if print_rows and engine is None:
+            result = draw_rows(inputs, settings, watch("reading"), index=index)
+        else:
+            result = draw(progress=watch("reading"), written=watch("writing"))
     if print_rows and not dry_run:
         handle_signals(lambda word: f"{word}; rows may be missing from what was printed")
         # Bytes: the encoding of a terminal must not change a record.

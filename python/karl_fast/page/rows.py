@@ -217,7 +217,7 @@ def _read_shape(log: Log, row: int, shape: Any) -> tuple[dict[str, Any] | None, 
     plan = export_plan(log.settings.replace(shape=shape, split=(1.0, 0.0, 0.0), max_per_group=None), "judged")
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(log.core, np.array([row]), log.rewards, unknown, unknown, plan)
-    line = next(iter(draft.lines(0)), None)
+    line = next(iter(draft.lines(0, 0, 1)), None)
     return (None if line is None else _parse(line)), dict(draft.facts()["secrets"])
 
 

@@ -68,18 +68,30 @@ def inspect(
     logs: Log | str | Path | Iterable[str | Path],
     settings: Settings | None = None,
     *,
+    exact: bool = False,
     progress: Progress | None = None,
     **choices: Unpack[SampleKeywords],
 ) -> Inspection:
     """Look at logs without drawing: rows, groups, rewards, duplicates, and what each temperature would do.
 
-    Of a log that is given, equal trajectories are counted only where it was read with ``fingerprint``.
+    Equal trajectories are counted in groups that the seed selects, up to `COMPARED_BYTES`, and the number in all groups
+    is estimated, with the error of the estimate beside it. They are counted in all groups with ``exact`` or ``dedup``,
+    of raw rows, and of a log that was read with ``fingerprint``.
+
+    Args:
+        logs: files, folders or globs as of :func:`read`, or a log.
+        settings: what to read and how to weight it; ``choices`` change single ones.
+        exact: True to compare every trajectory, which parses every record.
+        progress: as of :func:`read`.
+
+    Returns:
+        The statistics.
 
     Raises:
         UsageError, FileError, LogError, BadRowError: as `sample`.
     """
     settings = merge_settings(logs, settings, choices)
-    with open_with_stamps(logs, settings, progress) as log:
+    with open_with_stamps(logs, settings, progress, fingerprint=exact or settings.shape == "raw") as log:
         selection = select(log)
         report = describe_selection(log, selection) | {"inputs": describe_inputs(log)}
         report["run"] = describe_run(log) | field_hints(log, report)
@@ -95,24 +107,28 @@ def inspect(
         ):
             report["outcomes"] = outcomes
         report["diversity"] = measure_diversity(log)
-        report["duplicate_trajectories"] = log.core.duplicates()[1]
+        report["duplicate_trajectories"], report["duplicate_sample"] = _count_duplicates(log)
         return Inspection(report, ladder(selection))
 
 
 @contextlib.contextmanager
 def open_with_stamps(
-    logs: Log | str | Path | Iterable[str | Path], settings: Settings, progress: Progress | None
+    logs: Log | str | Path | Iterable[str | Path],
+    settings: Settings,
+    progress: Progress | None,
+    *,
+    fingerprint: bool = False,
 ) -> Iterator[Log]:
     """Yield a log; rows of a data set with the rewards, groups and ids in their stamps, where none are named."""
     if not isinstance(logs, Log):
         logs = [file for path in map(path_of, as_list(logs)) for file in _split_files(path)]
-    with open_log(logs, settings, progress, fingerprint=True) as log:
+    with open_log(logs, settings, progress, fingerprint=fingerprint, all_rows=True) as log:
         read_once = isinstance(logs, Log) or "-" in logs or log.settings.reward
         stamped = None if read_once else _stamp_settings(log)
         if stamped is None:
             yield log
             return
-    with open_log(logs, stamped, progress, fingerprint=True) as log:
+    with open_log(logs, stamped, progress, fingerprint=fingerprint, all_rows=True) as log:
         yield log
 
 
@@ -152,6 +168,19 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
 def quartet(values: list[int] | None) -> dict[str, int]:
     """Name four numbers; empty if there is nothing to describe."""
     return dict(zip(("smallest", "median", "90%", "largest"), values or [], strict=False))
+
+
+COMPARED_BYTES = 32 << 20
+"""Bytes of groups, selected by the seed, in which `inspect` looks for equal trajectories."""
+
+
+def _count_duplicates(log: Log) -> tuple[int, Manifest | None]:
+    """Return the number of equal trajectories, and the sample it was estimated from; None where all were compared."""
+    if (copies := log.core.duplicates()[1]) is not None:
+        return copies, None
+    sample = log.core.estimate_duplicates(log.settings.seed, COMPARED_BYTES, log.settings.threads)
+    is_exact = sample["groups_compared"] == sample["groups"]
+    return round(sample["copies"]), None if is_exact else {**sample}
 
 
 WINDOW_BYTES = 16 << 20

@@ -49,7 +49,7 @@ from karl_fast.settings.sample_fields import show_keywords
 from karl_fast.stores import is_url, new_data_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import Unpack
 
@@ -90,7 +90,20 @@ class Sample:
         Raises:
             LogError: such a log is no longer what it was.
         """
-        return (line for split in range(len(SPLITS)) for line in self.draft.lines(split))
+        return lines_of(self.draft)
+
+
+PART_BYTES = 8 << 20
+"""Bytes of rows that are taken from a draft at a time."""
+
+
+def lines_of(draft: _core.Draft) -> Iterator[str]:
+    """Yield the rows of a draft, split after split, a part of them in memory at a time."""
+    for split in range(len(SPLITS)):
+        first = 0
+        while part := draft.lines(split, first, PART_BYTES):
+            yield from part
+            first += len(part)
 
 
 @show_keywords(Settings)
@@ -139,11 +152,7 @@ def sample(
     with open_log(logs, settings, progress, index=index) as log:
         if out is not None:
             refuse_read(out, (file["path"] for file in log.inputs))
-        selection = select(log)
-        if not selection.available:
-            raise no_rows_error(log, selection)
-        _refuse_range(selection.facts())
-        draw = partial(_draw, log, selection, describe_inputs(log), start, row_judge)
+        draw = _drawing(log, start, row_judge)
         draft, manifest = draw(plan)
         # Long records are first written unread. Where one of them is not a row, all are read, and others drawn.
         if target is not None and not write(draft, manifest, target, progress=written):
@@ -151,6 +160,36 @@ def sample(
             draft, manifest = draw(plan.judged())
             write(draft, manifest, target, progress=written)
         return Sample(manifest, draft)
+
+
+def draw_rows(
+    logs: str | Path | Iterable[str | Path],
+    settings: Settings,
+    progress: Progress | None = None,
+    *,
+    index: bool = False,
+) -> Sample:
+    """Draw rows as :func:`sample`, without writing them, for one pass over them.
+
+    Long records of files that are not changed are not held: ``lines`` reads them again.
+    """
+    start = time.perf_counter()
+    settings.count(0)
+    row_judge = length_judge(settings)
+    with open_log(logs, settings, progress, index=index) as log:
+        draft, manifest = _drawing(log, start, row_judge)(export_plan(settings, "judged", row_judge))
+        return Sample(manifest, draft)
+
+
+def _drawing(
+    log: Log, start: float, row_judge: RowJudge | None
+) -> Callable[[_core.Export], tuple[_core.Draft, Manifest]]:
+    """Return a function that draws rows of a log for a plan, and their manifest."""
+    selection = select(log)
+    if not selection.available:
+        raise no_rows_error(log, selection)
+    _refuse_range(selection.facts())
+    return partial(_draw, log, selection, describe_inputs(log), start, row_judge)
 
 
 def merge_settings(logs: object, settings: Settings | None, choices: SampleKeywords) -> Settings:
@@ -167,12 +206,16 @@ def open_log(
     *,
     fingerprint: bool = False,
     index: bool = False,
+    all_rows: bool = False,
 ) -> Iterator[Log]:
-    """Yield a given log, which stays open; or one that is read here and closed afterwards."""
+    """Yield a given log, which stays open; or one that is read here and closed afterwards.
+
+    The rows of a pipe are held, even where its draw needs one pass, if ``all_rows`` are wanted.
+    """
     if isinstance(logs, Log):
         yield _without_excluded(logs.under(settings))
     else:
-        with _read_log(logs, settings, progress, fingerprint=fingerprint, index=index) as log:
+        with _read_log(logs, settings, progress, fingerprint=fingerprint, index=index, all_rows=all_rows) as log:
             yield _without_excluded(log)
 
 
@@ -192,9 +235,10 @@ def _read_log(
     *,
     fingerprint: bool,
     index: bool,
+    all_rows: bool,
 ) -> Log:
     """Read files, or a pipe in one pass if that suffices for the draw."""
-    if settings.streams and not fingerprint:
+    if settings.streams and not all_rows:
         from karl_fast.log.stream import only_pipe, stream  # most runs read files
 
         logs = as_list(logs)

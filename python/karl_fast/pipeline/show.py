@@ -16,7 +16,7 @@ from karl_fast.export.write import export_plan
 from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, path_of
 from karl_fast.pipeline.inspect import open_with_stamps
-from karl_fast.pipeline.sample import merge_settings
+from karl_fast.pipeline.sample import lines_of, merge_settings
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import show_keywords
 
@@ -206,4 +206,4 @@ def _lines(log: Log, rows: NDArray[np.int64], shape: Any) -> list[dict[str, Any]
     plan = export_plan(log.settings.replace(shape=shape, split=(1.0, 0.0, 0.0), max_per_group=None), "judged")
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(log.core, rows, log.rewards, unknown, unknown, plan)
-    return [json.loads(line) for split in range(3) for line in draft.lines(split)]
+    return [json.loads(line) for line in lines_of(draft)]

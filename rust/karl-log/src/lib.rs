@@ -19,6 +19,7 @@ pub mod conversation;
 mod counting_sort;
 pub mod data_set;
 pub mod detect;
+pub mod duplicates;
 pub mod error;
 pub mod export;
 pub mod extract;

@@ -174,11 +174,17 @@ impl Draft {
         self.splits.lines.iter().map(|lines| self.inner.bytes(self.log(), lines)).sum()
     }
 
-    /// Return the lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not
-    /// held are read again from the log.
-    fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
-        let lines = self.splits.lines.get(split).map_or(&[][..], Vec::as_slice);
-        enter(py, None, |watch| self.inner.texts(self.log(), lines, self.threads, watch))
+    /// Return the lines of one split (0 train, 1 valid, 2 test), in the order they are written, from number `first` on
+    /// with so many bytes in total, one line if the first has more; those that are not held are read again from the log.
+    fn lines(&self, py: Python<'_>, split: usize, first: usize, bytes: u64) -> PyResult<Vec<Cow<'_, str>>> {
+        let lines = self.splits.lines.get(split).and_then(|lines| lines.get(first..)).unwrap_or_default();
+        let mut sum = 0;
+        let fits = |(number, line): &(usize, &usize)| {
+            sum += self.inner.bytes(self.log(), std::slice::from_ref(line));
+            *number == 0 || sum <= bytes
+        };
+        let count = lines.iter().enumerate().take_while(fits).count();
+        enter(py, None, |watch| self.inner.texts(self.log(), &lines[..count], self.threads, watch))
     }
 
     /// Write the directory, whole or not at all, with the manifest that a function gives for the names, sizes and

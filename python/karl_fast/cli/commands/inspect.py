@@ -27,6 +27,9 @@ GROUPS = (READ, TARGET, RULES, RUN)
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; inspect never writes.")]
 
 
+Exact = Annotated[bool, typer.Option("--exact", help="Look for duplicates in all groups, not in a sample of them.")]
+
+
 @app.command(
     "inspect",
     short_help=COMMANDS["inspect"],
@@ -44,12 +47,13 @@ def command(
     config: SettingsFile | None,
     logs: options.Logs = None,
     dry_run: DryRun = False,
+    exact: Exact = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Look at logs before sampling: rows, groups, rewards, duplicates, and what each temperature would do."""
     with show_progress(quiet) as watch:
-        inspection = inspect(logs_of(logs, config), settings, progress=watch("reading"))
+        inspection = inspect(logs_of(logs, config), settings, exact=exact, progress=watch("reading"))
     if json:
         print(dumps(inspection.report | {"ladder": inspection.ladder}, plain=True))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -236,7 +237,12 @@ def _describe_diversity(measures: dict[str, Any] | None) -> Iterable[str]:
 def _describe_duplicates(report: Manifest) -> str:
     ids, same = report["accounting"]["notes"]["repeated_ids"], report["duplicate_trajectories"]
     again, alike = counted(ids, "repeated id"), counted(same, "identical trajectory", "identical trajectories")
-    return f"doubles   {again}, {alike}" if ids or same else ""
+    if (sample := report["duplicate_sample"]) is None:
+        return f"doubles   {again}, {alike}" if ids or same else ""
+    error = f"{math.ceil(sample['error_95']):,}"
+    about = f"about {alike}, give or take {error}" if same else f"{alike} seen, fewer than {error} in all"
+    compared = f"{sample['groups_compared']:,} of {counted(sample['groups'], 'group')}"
+    return f"doubles   {again}, {about}\n{INDENT}(95 %, from {compared}; --exact compares all)"
 
 
 def _describe_conversations(tried: dict[str, Any] | None) -> str:

@@ -67,6 +67,8 @@ pub enum Purpose {
     Resample = 8,
     /// Rows with flipped signs in a sign-flip test, 64 a number.
     Flip = 9,
+    /// Group in the sample that is looked at before a draw.
+    Inspect = 10,
 }
 
 /// 2^-52: the distance between two neighbours of [`uniform`].

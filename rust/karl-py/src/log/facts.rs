@@ -72,6 +72,18 @@ fn told(keys: &[String]) -> impl Iterator<Item = &String> {
     keys.iter().take(most).filter(fits)
 }
 
+/// Copies in a sample of groups, and in all by estimate, as a dictionary.
+#[derive(IntoPyObject)]
+pub(super) struct DuplicateFacts {
+    pub(super) groups: usize,
+    pub(super) groups_compared: usize,
+    pub(super) rows_compared: usize,
+    pub(super) copies_compared: u64,
+    pub(super) copies: f64,
+    /// Half the width of the 95 % interval of the estimate.
+    pub(super) error_95: f64,
+}
+
 /// Number of records of each domain, as a dictionary.
 #[derive(IntoPyObject)]
 pub(super) struct DomainFacts {

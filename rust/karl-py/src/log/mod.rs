@@ -5,7 +5,7 @@ pub(crate) mod read;
 pub(crate) mod reward_function;
 pub(crate) mod splits;
 
-use self::facts::{DomainFacts, InputFacts};
+use self::facts::{DomainFacts, DuplicateFacts, InputFacts};
 pub(crate) use self::facts::{RejectedRow, shown};
 use crate::boundary::arrow;
 use crate::boundary::arrow::frame::LogTable;
@@ -16,6 +16,7 @@ use karl_core::Key;
 use karl_core::correlation::Correlation;
 use karl_log::columns::category::Category;
 use karl_log::detect::Wishes;
+use karl_log::duplicates::estimate_duplicates;
 use karl_log::extract::Compare;
 use karl_log::format::{Fields, Overrides, by_keys, by_name};
 use karl_log::input::source::hash;
@@ -206,6 +207,26 @@ impl Log {
     /// Count the records that share their id with another, and their trajectory with another of their group.
     fn duplicates(&self) -> (u64, Option<u64>) {
         self.inner.duplicates()
+    }
+
+    /// Estimate the records that share their trajectory with another of their group, from so many bytes of groups.
+    fn estimate_duplicates(
+        &self,
+        py: Python<'_>,
+        seed: u64,
+        bytes: u64,
+        threads: usize,
+    ) -> PyResult<DuplicateFacts> {
+        let estimate =
+            enter(py, None, |watch| estimate_duplicates(&self.inner, seed, bytes, threads, watch))?;
+        Ok(DuplicateFacts {
+            groups: estimate.groups,
+            groups_compared: estimate.groups_compared,
+            rows_compared: estimate.rows_compared,
+            copies_compared: estimate.copies_compared,
+            copies: estimate.copies,
+            error_95: estimate.error_95,
+        })
     }
 
     /// Return the smallest, median, 90th percentile and largest of record lengths in bytes.
