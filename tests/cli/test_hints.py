@@ -120,7 +120,7 @@ BAD = {
     "m.x is not a list of messages": {"role": "assistant", "content": "a"},
     "message 2 of m.x has a role that is not text": [TALK[0], {"role": 5, "content": "a"}],
     "message 1 of m.x has a content that is neither a text nor parts of text": [{"role": "user", "content": 5}, *TALK],
-    "message 2 of m.x has a content that": [TALK[0], {"role": "assistant", "content": [{"type": "image"}]}],
+    "message 2 of m.x has a content that": [TALK[0], {"role": "assistant", "content": [{"type": "widget"}]}],
     "": [*TALK, TALK[1] | {"tool_calls": 5}],
 }
 
@@ -133,6 +133,13 @@ def test_4_conversations_in_another_form(tmp_path: Path, told: str) -> None:
     assert refused(done, 4).startswith(f"none of the chosen rows can be written: bad message 5{more}")
     meant = f"{MESSAGE}; --messages names another path"
     assert done.stderr.splitlines()[1] == f"hint: {meant}"
+
+
+def test_images_in_a_conversation_are_counted(tmp_path: Path) -> None:
+    talk = [TALK[0], {"role": "assistant", "content": [{"type": "image", "source": {}}]}]
+    rows.write(tmp_path / "log.jsonl", [{"id": n, "reward": n / 5, "messages": talk} for n in range(5)])
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
+    assert refused(done, 4).endswith("bad message 5; 5 rows have images, and only text is learned")
 
 
 def test_empty_field_is_not_proposed(tmp_path: Path) -> None:

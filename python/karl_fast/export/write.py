@@ -186,9 +186,9 @@ def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
 
 
 def describe_media(media: Mapping[str, int]) -> Iterator[str]:
-    """Yield a sentence for each kind of media beside the conversations of rows."""
+    """Yield a sentence for each kind of media in rows."""
     for kind, rows in media.items():
-        yield f"{counted(rows, 'row has', 'rows have')} {kind} beside the conversation, and only text is learned"
+        yield f"{counted(rows, 'row has', 'rows have')} {kind}, and only text is learned"
 
 
 def bad_message_text(record: Mapping[str, Any], path: str) -> str:

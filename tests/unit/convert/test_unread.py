@@ -460,12 +460,12 @@ def test_media_outside_conversation_are_reported(convert: Convert, tmp_path: Pat
     assert account.dropped == {"bad_message": 4}
     assert {kind: account.notes[kind] for kind in ("images", "audio")} == {"images": 3, "audio": 1}
     done = karl("sample", "log.jsonl", "-k", 5, "--dry-run", folder=tmp_path)
-    assert "warning: 3 rows have images beside the conversation, and only text is learned\n" in done.stderr
-    assert "warning: 1 row has audio beside the conversation" in done.stderr
+    assert "warning: 3 rows have images, and only text is learned\n" in done.stderr
+    assert "warning: 1 row has audio, and only text" in done.stderr
     assert "a bad message" not in done.stderr
     write(tmp_path / "log.jsonl", *(sound | more for more in odd[:2]))
     done = karl("sample", "log.jsonl", "-k", 5, "--dry-run", folder=tmp_path)
-    assert "bad message 2; 2 rows have images beside the conversation" in done.stderr
+    assert "bad message 2; 2 rows have images, and only text" in done.stderr
 
 
 def test_older_functions_are_tools(convert: Convert, tmp_path: Path) -> None:
