@@ -34,6 +34,7 @@ def bash(line: str, folder: Path | None = None) -> list[str]:
 
 COMMANDS = [
     "ablate",
+    "audit",
     "collect",
     "compare",
     "convert",
@@ -67,8 +68,8 @@ WANTED = {
     "karl-fast sample --as p": ["prompt-completion"],
     "karl-fast sample --sampler ga": [],
     "karl-fast sample --sampler gu": ["gumbel"],
-    "karl-fast inspect --format t": ["tau-bench", "trajectory", "trl"],
-    "karl-fast convert --format c": ["claude-code", "codex"],
+    "karl-fast inspect --format t": ["tau-bench", "tau2", "trajectory", "trl"],
+    "karl-fast convert --format c": ["claude-code", "codex", "copilot-cli"],
     "karl-fast convert --rate karl": ["karl-v1", "karl-v2"],
     "karl-fast inspect --partition-by ": ["global", "group"],
     # Where nothing is offered, the shell offers files.

@@ -254,7 +254,7 @@ def test_what_is_no_name_is_near_to_none(per: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("claud-code", "claude-code"), ("tau", "tau-bench"), ("TAU_", "tau-bench"), ("swe", "swe-agent")],
+    [("claud-code", "claude-code"), ("tau-b", "tau-bench"), ("TAU_B", "tau-bench"), ("swe", "swe-agent")],
 )
 def test_a_format_of_transcripts(folder: Path, name: str, meant: str) -> None:
     done = karl("convert", "tiny.jsonl", "-o", "out.jsonl", "--format", name, folder=folder)

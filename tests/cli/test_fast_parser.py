@@ -22,6 +22,8 @@ VALUES = {
     "reward": "outcome=0.5, cost=-0.1",
     "messages": "meta.messages",
     "prompt": "question",
+    "system": "rules",
+    "tools": "functions",
     "completion": "answer",
     "domain": "kind",
     "order_by": "meta.at",

@@ -75,7 +75,6 @@ HALVES: dict[str, tuple[dict[str, Any], str]] = {
     "an answer beside messages": ({"messages": ASKED, "response": "a"}, "--prompt messages --completion response"),
     "nothing asked": ({"output": BARE}, ""),
     "a part of what was asked": ({"question": "q", "context": "c", "answer": "a"}, ""),
-    "Alpaca's": ({"instruction": "q", "input": "", "output": "a"}, "--prompt instruction --completion output"),
 }
 
 
@@ -95,15 +94,17 @@ def test_proposed_fields_have_prompt_and_answer(tmp_path: Path, name: str, asked
     assert pair == ["q", "a"]
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here")
-def test_an_instruction_and_its_input_become_one_prompt(tmp_path: Path) -> None:
+def test_an_instruction_has_its_input_and_its_history(tmp_path: Path) -> None:
     record = {"instruction": "translate", "input": "cat", "output": "chat", "reward": 1}
-    rows.write(tmp_path / "alpaca.jsonl", [record, record | {"input": ""}])
-    command = hint("alpaca.jsonl", folder=tmp_path)
-    assert command.startswith("jq -c ")
-    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    rows.write(tmp_path / "log.jsonl", [record, record | {"input": ""}])
     done = karl("sample", "log.jsonl", "-k", 2, "-o", "-", "-q", folder=tmp_path)
-    assert {json.loads(line)["prompt"] for line in done.stdout.splitlines()} == {"translate\n\ncat", "translate"}
+    assert {json.loads(line)["prompt"] for line in done.stdout.splitlines()} == {"translate\ncat", "translate"}
+    rows.write(tmp_path / "log.jsonl", [record | {"history": [["dog", "chien"]]}, record | {"history": [["dog"]]}])
+    done = karl("sample", "log.jsonl", "-k", 2, "-o", "-", folder=tmp_path)
+    (line,) = done.stdout.splitlines()
+    texts = [message["content"] for message in json.loads(line)["messages"]]
+    assert texts == ["dog", "chien", "translate\ncat", "chat"]
+    assert "bad message 1" in done.stderr
 
 
 @pytest.mark.parametrize("field", ["chosen", "completion", "output"])
@@ -156,7 +157,6 @@ def test_convert_hints_use_its_own_options(tmp_path: Path, format: tuple[str, ..
 
 PART_OF_PROMPT: dict[str, tuple[str, dict[str, Any]]] = {
     "pairs": ("history", {"history": [["q0", "a0"]], "instruction": "q", "output": "a"}),
-    "pairs and an input": ("history", {"history": [["q0", "a0"]], "instruction": "q", "input": "x", "output": "a"}),
     "messages": ("history", {"history": TALK, "question": "why", "answer": "a"}),
     "context": ("context", {"context": TALK, "query": "why", "response": "so"}),
     "choices": ("choices", {"question": "which", "choices": ["red", "blue"], "answer": "red"}),

@@ -60,6 +60,9 @@ def sample(
         progress: called with the bytes that tasks have read so far and the bytes there are.
         written: called likewise with the bytes of rows written.
 
+    Returns:
+        The draw, as of `karl_fast.sample`.
+
     Raises:
         UsageError: for settings that need all records on one machine (functions of ``reward``), and as
             `karl_fast.sample`.

@@ -55,6 +55,9 @@ def read(
         split_bytes: bytes of a file of lines that one task reads.
         progress: called with the bytes that tasks have read so far and the bytes there are.
 
+    Returns:
+        The log.
+
     Raises:
         UsageError, WorkersLostError, LogChangedError, FileError, LogError, BadRowError: as
             `karl_fast.distributed.sample`.

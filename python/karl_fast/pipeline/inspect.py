@@ -15,7 +15,6 @@ from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, is_output, path_of
 from karl_fast.log.field_hints import STAMP, describe_data_set, find_repeated_prompts
 from karl_fast.log.record_fields import records
-from karl_fast.pipeline.before_draw import reach_ess, try_conversations
 from karl_fast.pipeline.sample import merge_settings, open_log
 from karl_fast.pipeline.selection import select
 from karl_fast.settings.sample import Settings
@@ -90,6 +89,11 @@ def inspect(
     Raises:
         UsageError, FileError, LogError, BadRowError: as `sample`.
     """
+    from karl_fast.pipeline.before_draw import (  # with NumPy, which starting up does without
+        reach_ess,
+        try_conversations,
+    )
+
     settings = merge_settings(logs, settings, choices)
     with open_with_stamps(logs, settings, progress, fingerprint=exact or settings.shape == "raw") as log:
         selection = select(log)

@@ -50,6 +50,7 @@ STANDARD = {
     "DivergedError": ArithmeticError,
     "AlarmError": ArithmeticError,
     "RunFailedError": ChildProcessError,
+    "WorkersLostError": RuntimeError,
 }
 
 CODES = {

@@ -195,12 +195,12 @@ def test_the_records_are_a_log_of_karl(tmp_path: Path) -> None:
 
 def test_real_transcripts_keep_every_call(shared_data: Path, tmp_path: Path) -> None:
     account, found = records(shared_data / "claude-code", tmp_path / "one.jsonl", threads=1)
-    assert (len(found), account.trajectories) == (154, 46)
-    assert sum(one["trajectory"]["total_tools"] for one in found) == sum(account.tool_calls.values()) == 1_834
-    assert len({one["id"] for one in found}) == 154
+    assert (len(found), account.trajectories) == (159, 51)
+    assert sum(one["trajectory"]["total_tools"] for one in found) == sum(account.tool_calls.values()) == 1_851
+    assert len({one["id"] for one in found}) == 159
     shutil.copytree(shared_data / "claude-code", tmp_path / "copy")
     karl_fast.convert(tmp_path / "copy", tmp_path / "two.jsonl", to="karl", threads=4)
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
     corrected = sum(one["outcome"]["correction_detected"] is True for one in found)
     continued = sum(one["outcome"]["session_continued"] is True for one in found)
-    assert (corrected, continued) == (9, 108)
+    assert (corrected, continued) == (9, 109)

@@ -45,7 +45,8 @@ def answers(found: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
 
 
 def test_claude_code_keeps_moments_models_tokens_and_success(shared_data: Path, tmp_path: Path) -> None:
-    found = {one["id"]: one for one in converted(shared_data / "claude-code", tmp_path)}
+    rows = converted(shared_data / "claude-code", tmp_path)
+    found = {one["id"]: one for one in rows if one["source"]["format"] == "claude-code"}  # Gemini's are between them
     paths = sorted((shared_data / "claude-code").rglob("full.jsonl"))
     wanted = naive.trajectories([path for path in paths if not path.read_text("utf-8").startswith("{\n")])
     assert wanted.keys() == found.keys()

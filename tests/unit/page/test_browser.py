@@ -117,7 +117,7 @@ def test_rows_are_searched_sorted_and_filtered(see: Callable[..., Seen], log: Pa
     seen.page.locator("#search").fill("word word word 12")
     assert seen.texts("#count") == ["0 of 40 rows"]
     seen.page.locator("#search").press("Enter")
-    seen.page.wait_for_function("document.getElementById('count').textContent === '1 of 40 rows'")
+    playwright.expect(seen.page.locator("#count")).to_have_text("1 of 40 rows")
     assert seen.texts(f"{VISIBLE} td.prompt") == ["task 3"]
 
 
@@ -207,7 +207,7 @@ def test_calls_are_folded_and_sub_agents_are_inside(see: Callable[..., Seen], tm
     ]
     assert "looked well" not in seen.page.inner_text(".view")
     seen.page.locator(".call > summary").first.click()
-    assert "looked well" in seen.page.inner_text(".view")
+    seen.page.locator(".view").get_by_text("looked well").wait_for()  # folded text is written when it is opened
     assert "failed badly" not in seen.page.inner_text(".view")
     # The evidence is of the result, which stands in the turn of its call.
     assert "3 passed" in seen.page.locator(".turn").nth(1).locator("ul.evidence").inner_text()
@@ -239,7 +239,7 @@ def test_a_list_of_two_thousand_rows_draws_what_is_visible(see: Callable[..., Se
     assert seen.page.locator(VISIBLE).count() < 80
     seen.page.get_by_role("button", name="reward", exact=True).click()
     seen.page.evaluate("document.getElementById('list').scrollTop = 1e9")
-    seen.page.wait_for_function(f"[...document.querySelectorAll('{VISIBLE} td.first')].at(-1).textContent === '0'")
+    playwright.expect(seen.page.locator(f"{VISIBLE} td.first").last).to_have_text("0")
     assert seen.page.locator(VISIBLE).count() < 80
     seen.page.locator("#search").fill("question 19")
     assert seen.texts("#count") == ["111 of 2,000 rows"]

@@ -11,6 +11,7 @@ import pytest
 
 from karl_fast.cli.reports.rl import RoundLines
 from karl_fast.errors import AlarmError
+from karl_fast.objective import Preference
 from karl_fast.objective.recipes import RECIPES
 from karl_fast.rl import rl
 from karl_fast.rl.settings import Alarms, Replay
@@ -78,6 +79,7 @@ ONLINE = [
     if name not in ("PPO_CLIP", "VPO", "MULTI_RLVR", "DG_TOKEN", "SFT", "DFT", "BOLTZMANN", "AWR")
     and name not in ("DG_EXPECTED", "SELF_DISTILL_DG", "SCOPE_LITE")  # need functions of the task
     and not held.objective.reads_teacher
+    and not isinstance(held.objective, Preference)  # of logged pairs
 ]
 
 

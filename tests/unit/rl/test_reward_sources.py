@@ -154,7 +154,19 @@ def test_a_function_offline(tmp_path: Path) -> None:
 KINDS = ("infinite", "nan", "not a number", "raised")
 
 
-@pytest.mark.parametrize("value", TABLE)
+VECTOR = "{'reward': 1.0}"
+"""Online a dictionary of numbers is a vector of rewards."""
+
+
+def test_a_function_online_may_return_a_vector() -> None:
+    def given(completions: list[str], **columns: Any) -> list[Any]:
+        return [{"right": 1.0, "short": 0.5}, {"right": 0.0, "short": 0.25}]
+
+    (group,), _ = RewardFunctions([Weighted("given", given)])([[rollout("a"), rollout("b")]])
+    assert group[0].components == {"given.right": 1.0, "given.short": 0.5}
+
+
+@pytest.mark.parametrize("value", [value for value in TABLE if value != VECTOR])
 def test_a_function_online(value: str) -> None:
     def given(completions: list[str], **columns: Any) -> list[Any]:
         return [eval(value, SCOPE), 1.0]

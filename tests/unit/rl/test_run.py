@@ -308,7 +308,7 @@ def test_group_of_one_learns_or_is_refused(online: Callable[..., Online], tmp_pa
 
 
 def test_every_recipe_that_it_takes_makes_a_step(online: Callable[..., Online], tmp_path: Path) -> None:
-    from karl_fast.objective import BestCandidate, SetScore, WeightedLikelihood
+    from karl_fast.objective import BestCandidate, Preference, SetScore, WeightedLikelihood
     from karl_fast.objective.recipes import RECIPES
 
     made, refused = [], set()
@@ -320,7 +320,7 @@ def test_every_recipe_that_it_takes_makes_a_step(online: Callable[..., Online], 
         try:
             made.append((name, rl(settings).steps))
         except UsageError:
-            refused |= {name} if not isinstance(point.objective, WeightedLikelihood) else set()
+            refused |= {name} if not isinstance(point.objective, WeightedLikelihood | Preference) else set()
     tasks = {"DG_TOKEN", "DG_EXPECTED", "SCOPE_LITE", "SELF_DISTILL_DG"}  # need functions of the task
     assert refused == {"PPO_CLIP", *tasks}
     assert len(made) >= 20

@@ -113,7 +113,7 @@ def test_length_is_refused_over_many_groups() -> None:
 
 def test_the_example_weighs_by_50_30_and_20(tmp_path: Path) -> None:
     functions = build_reward_functions(load(EXAMPLES / "composite.toml"), tmp_path)
-    assert functions._weights == {"environment": 0.5, "karl-v2.process": 0.3, "length": 0.2}
+    assert functions.weights == {"environment": 0.5, "karl-v2.process": 0.3, "length": 0.2}
 
 
 def test_karl_weights_from_variables_identify_a_run(

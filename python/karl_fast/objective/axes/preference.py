@@ -69,8 +69,8 @@ class LogOddsDifference(Margin):
 class DivergenceBaseline(Margin):
     """Distance of an answer's score from z, the divergence of the policy from the reference: no pairs (KTO).
 
-    ``z = max(0, mean of the log ratios of answers to other prompts)``, detached. ``desirable`` and ``undesirable``
-    weigh the answers of the two labels.
+    ``z = max(0, mean of the log ratios of answers to other prompts)``, detached. ``scale`` multiplies the distance;
+    ``desirable`` and ``undesirable`` weigh the answers of the two labels.
     Reference: Ethayarajh et al. 2024, KTO (arXiv:2402.01306), eq. 7 and 8.
     """
 

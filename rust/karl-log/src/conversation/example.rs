@@ -96,7 +96,7 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
-    let found = (found.0, add_input(found.1, record, fields), found.2, found.3);
+    let found = (found.0, add_instruction_parts(found.1, record, fields)?, found.2, found.3);
     let tools = tools.filter(says).or_else(|| other_tools(record));
     if let Some(kind) = media_beside(record, fields, [&found.0, &found.1, &found.3]) {
         return Err(Flaw::Media(kind));
@@ -136,16 +136,35 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
     Ok(RecordedTrajectory::Chat { system, messages, tools })
 }
 
-/// Return the prompt of an instruction with the text that it is about on a line of its own, as Alpaca has it in `input`.
-fn add_input(prompt: Option<Value>, record: &Value, fields: &Fields) -> Option<Value> {
-    let choices = fields.prompt.iter().flat_map(Field::choices);
-    let is_instruction = choices.take(1).any(|choice| choice.path.segments() == ["instruction"]);
-    let input =
-        record.get("input").and_then(Value::as_str).filter(|input| is_instruction && !input.is_empty());
-    match (prompt, input) {
-        (Some(Value::String(prompt)), Some(input)) => Some(format!("{prompt}\n{input}").into()),
-        (prompt, _) => prompt,
+/// Return the prompt of an instruction with what Alpaca's records have beside it: in `input` the text that it is about,
+/// on a line of its own, and in `history` the turns before it, as pairs of a user's and a model's text (LLaMA-Factory).
+fn add_instruction_parts(
+    prompt: Option<Value>,
+    record: &Value,
+    fields: &Fields,
+) -> Result<Option<Value>, Flaw> {
+    let mut choices = fields.prompt.iter().flat_map(Field::choices).take(1);
+    let Some(Value::String(mut text)) = prompt else { return Ok(prompt) };
+    if !choices.any(|choice| choice.path.segments() == ["instruction"]) {
+        return Ok(Some(text.into()));
     }
+    if let Some(input) = record.get("input").and_then(Value::as_str).filter(|input| !input.is_empty()) {
+        text = format!("{text}\n{input}");
+    }
+    let Some(history) = record.get("history").filter(|history| says(history)) else {
+        return Ok(Some(text.into()));
+    };
+    let mut turns = Vec::new();
+    for pair in history.as_array().ok_or(Flaw::BadMessage)? {
+        let [Value::String(user), Value::String(model)] = pair.as_array().map_or(&[][..], Vec::as_slice)
+        else {
+            return Err(Flaw::BadMessage);
+        };
+        turns.push(json!({"role": "user", "content": user}));
+        turns.push(json!({"role": "assistant", "content": model}));
+    }
+    turns.push(json!({"role": "user", "content": text}));
+    Ok(Some(turns.into()))
 }
 
 /// Keys of the last answer beside a conversation that ends before it, if `completion` does not name them.
