@@ -1,6 +1,6 @@
 """Writes the rollouts of a made-up RL run, to be audited: sums, each tried eight times, over ten steps.
 
-`python examples/make_rollouts.py FILE [FAULT]`; the same fault gives the same bytes on every machine. Faults:
+`python examples/make_rollouts.py [FILE [FAULT]]`, by default rollouts.jsonl and none; the same fault gives the same bytes on every machine. Faults:
 
     none       nothing is wrong
     length     a bonus for each token: the reward follows the length
@@ -56,7 +56,7 @@ def add_advantages(rollouts: list[dict[str, Any]]) -> None:
         rollout["advantage"] = round((rollout["reward"] - mean) / (spread + 1e-4), 9)
 
 
-def main(path: str, fault: str = "none") -> None:
+def main(path: str = "rollouts.jsonl", fault: str = "none") -> None:
     """Write a run with one fault."""
     if fault not in ("none", "length", "scope", "mismatch"):
         sys.exit(f"there is no fault {fault}: wanted none, length, scope or mismatch")
