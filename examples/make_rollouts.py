@@ -1,6 +1,7 @@
 """Writes the rollouts of a made-up RL run, to be audited: sums, each tried eight times, over ten steps.
 
-`python examples/make_rollouts.py [FILE [FAULT]]`, by default rollouts.jsonl and none; the same fault gives the same bytes on every machine. Faults:
+`python examples/make_rollouts.py [FILE [FAULT]]`, by default rollouts.jsonl and none.
+The same fault gives the same bytes on every machine. Faults:
 
     none       nothing is wrong
     length     a bonus for each token: the reward follows the length
