@@ -291,8 +291,13 @@ pub fn chat_messages(messages: Vec<Value>) -> Vec<Value> {
         let is_part = is_item || (kind == "message" && text(&message, "role") == Some("assistant"));
         let translated = if is_item { item(&message) } else { translate(&message) };
         let Some(translated) = translated else {
+            match out.last_mut() {
+                Some(last) if is_open && is_part && last["role"] == "assistant" && is_text_only(&message) => {
+                    merge(last, message);
+                }
+                _ => out.push(message),
+            }
             is_open = is_part;
-            out.push(message);
             continue;
         };
         for one in translated {
@@ -307,6 +312,12 @@ pub fn chat_messages(messages: Vec<Value>) -> Vec<Value> {
         }
     }
     out
+}
+
+/// Return whether the parts of a message are text, and so stay as they are.
+fn is_text_only(message: &Value) -> bool {
+    let parts = message.get("content").and_then(Value::as_array);
+    parts.is_some_and(|parts| parts.iter().all(|part| matches!(block(part), Block::Text(_))))
 }
 
 /// Return the message of an item without a role.
@@ -441,8 +452,8 @@ fn first_text<'v>(value: &'v Value, keys: &[&str]) -> Option<&'v str> {
 mod tests {
     use super::*;
 
-    fn call_of(value: Value) -> (String, String, Value) {
-        match block(&value) {
+    fn call_of(value: &Value) -> (String, String, Value) {
+        match block(value) {
             Block::Call { id, name, arguments } => (id, name, arguments),
             other => panic!("{value}: {other:?}"),
         }
@@ -459,7 +470,7 @@ mod tests {
             json!({"functionCall": {"id": "c", "name": "f", "args": {"a": 1}}}),
             json!({"toolUse": {"toolUseId": "c", "name": "f", "input": {"a": 1}}}),
         ] {
-            assert_eq!(call_of(value), ("c".to_owned(), "f".to_owned(), json!({"a": 1})));
+            assert_eq!(call_of(&value), ("c".to_owned(), "f".to_owned(), json!({"a": 1})));
         }
     }
 
