@@ -122,9 +122,10 @@ def _describe_forms(audit: Audit) -> Iterator[str]:
         where = "at an equal outcome" if test.at_equal_outcome else "within groups"
         verdict = "follows" if test.follows else "falls with" if test.high < 0 else "does not follow"
         label = "forms     " if test is audit.forms[0] else INDENT
+        level = "" if verdict == "falls with" else f" p {test.adjusted:.2g},"  # the test is whether it rises
         yield (
             f"{label}reward {verdict} {test.form} {where}: rho {test.rho:+.2f} ({test.low:+.2f} to {test.high:+.2f}),"
-            f" p {test.adjusted:.2g}, {counted(test.groups, 'group')}"
+            f"{level} {counted(test.groups, 'group')}"
         )
 
 
