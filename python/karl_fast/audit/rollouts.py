@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import _core, _seen_hashes
-from karl_fast.audit.mismatch import TokenSums, token_sums
+from karl_fast.audit.token_sums import TokenSums, token_sums
 from karl_fast.diversity.answers import words_of
 from karl_fast.log.record_fields import is_reward, value_at
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast.audit.mismatch import token_sums
 from karl_fast.audit.reward_hacking import ALPHA, measure_forms, ranks_within
 from karl_fast.audit.rollouts import read_rollouts
+from karl_fast.audit.token_sums import token_sums
 from karl_fast.errors import LogError, UsageError
 from tests import rows
 from tests.unit.audit import dumps
