@@ -59,7 +59,8 @@ if TYPE_CHECKING:
         uniforms,
         zscore,
     )
-    from karl_fast.audit.audit import Audit, audit
+    from karl_fast.audit.audit import audit
+    from karl_fast.audit.result import Audit
     from karl_fast.collection import Collection, collect
     from karl_fast.export.compare import compare
     from karl_fast.export.write import export
@@ -161,7 +162,8 @@ FAMILIES = (
 """The kernels, a module a family; the objectives made of them; training."""
 
 HOMES = {
-    "karl_fast.audit.audit": ("Audit", "audit"),
+    "karl_fast.audit.audit": ("audit",),
+    "karl_fast.audit.result": ("Audit",),
     "karl_fast.collection": ("Collection", "collect"),
     "karl_fast.export.compare": ("compare",),
     "karl_fast.transcripts.commits": ("convert_commits",),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karl_fast._safe_text import counted
 from karl_fast.audit.conventions import BY_NAME, compute_advantages
+from karl_fast.audit.result import Finding
 from karl_fast.audit.reward_hacking import ALPHA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karl_fast.audit.audit import Audit
     from karl_fast.audit.conventions import Convention
+    from karl_fast.audit.result import Audit
     from karl_fast.audit.reward_hacking import Correlation
     from karl_fast.audit.rollouts import Rollouts
 
@@ -33,27 +33,6 @@ BEYOND = 0.01
 
 OLD = 4.0
 """Mean age in steps from which on rollouts are old: asynchronous trainers keep it at one to four."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A fault of a dump, or a fact worth knowing.
-
-    Attributes:
-        kind: its name, for programs.
-        weight: 0 to 1; the order of findings, and from ``WRONG`` on something is wrong.
-        text: what is the case, with the number.
-        brief: the same in a few words.
-        where: the first rows or groups concerned.
-        advice: what to do.
-    """
-
-    kind: str
-    weight: float
-    text: str
-    brief: str
-    where: list[str]
-    advice: str
 
 
 def find(audit: Audit) -> list[Finding]:

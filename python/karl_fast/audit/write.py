@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.audit.audit import Audit
+    from karl_fast.audit.result import Audit
     from karl_fast.log import Log
 
 WINDOW_BYTES = 64 << 20

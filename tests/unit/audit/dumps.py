@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.audit.audit import Audit
+    from karl_fast.audit.result import Audit
 
 WORDS = [f"w{number}" for number in range(400)]
 

@@ -14,9 +14,8 @@ from karl_fast.log.record_fields import shorten_key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karl_fast.audit.audit import Audit
     from karl_fast.audit.conventions import Match, Reproduction
-    from karl_fast.audit.findings import Finding
+    from karl_fast.audit.result import Audit, Finding
     from karl_fast.audit.signal import Signal
 
 NEAREST_SHOWN = 3
