@@ -19,8 +19,8 @@ use crate::error::Result;
 use crate::extract::Compare;
 use crate::format::Fields;
 use crate::input::pipe::PipeFacts;
+use crate::input::prefetch::Prefetch;
 use crate::rejects::{Bad, FileTally, OrderKinds, PLACES_KEPT, RejectReason};
-use crate::second_pass::Prefetch;
 
 /// Records of all files.
 #[derive(Clone, Debug)]

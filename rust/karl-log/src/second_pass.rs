@@ -1,10 +1,8 @@
 //! Second pass: the bytes of the chosen records only.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use karl_core::rng::id128;
 
@@ -77,36 +75,6 @@ pub fn fetch_each<R: Send>(
 /// As [`fetch`].
 pub fn reward_inputs(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Option<String>>> {
     fetch_each(log, rows, threads, watch, |row, bytes| reward_input(&bytes, log.fields(row)))
-}
-
-/// Function that writes the bytes of records into the files of their sources, at their places.
-///
-/// Records of an object store, and those of packed files that another machine unpacks, are brought here in one call
-/// for all records that are wanted, before any is read.
-#[derive(Clone)]
-pub struct Prefetch(Arc<Bring>);
-
-type Bring = dyn Fn(&[Place]) -> Result<()> + Send + Sync;
-
-impl Prefetch {
-    /// Create it from the function.
-    pub fn new(bring: impl Fn(&[Place]) -> Result<()> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(bring))
-    }
-
-    /// Bring the records at these places.
-    ///
-    /// # Errors
-    /// As the function.
-    pub fn bring(&self, places: &[Place]) -> Result<()> {
-        (self.0)(places)
-    }
-}
-
-impl fmt::Debug for Prefetch {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("Prefetch")
-    }
 }
 
 /// Return the bytes at some places of one file, in ascending order of offsets: each an offset and a length.

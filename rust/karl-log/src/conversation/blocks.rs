@@ -10,8 +10,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::openai::role;
-use super::turn::says;
+use super::openai::{is_filled, role};
 
 /// One block of a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +127,7 @@ fn thinking(kind: &str, value: &Value) -> Block {
     let parts =
         ["summary", "content", "thinking"].iter().filter_map(|key| value.get(*key)?.as_array()).flatten();
     let words: Vec<&str> = parts.filter_map(|part| text(part, "text")).collect();
-    match (words.is_empty(), value.get("encrypted_content").is_some_and(says)) {
+    match (words.is_empty(), value.get("encrypted_content").is_some_and(is_filled)) {
         (false, _) => Block::Thinking(words.join("\n")),
         (true, true) => Block::Other("encrypted_reasoning".to_owned()),
         (true, false) if kind == "reasoning" => Block::Empty,
@@ -178,7 +177,7 @@ fn untyped(fields: &Map<String, Value>) -> Block {
             id: text(answer, "id").unwrap_or_default().to_owned(),
             name: text(answer, "name").unwrap_or_default().to_owned(),
             content: answer.get("response").map(response).unwrap_or_default(),
-            success: answer.get("response").and_then(|said| said.get("error")).map(|error| !says(error)),
+            success: answer.get("response").and_then(|said| said.get("error")).map(|error| !is_filled(error)),
         };
     }
     if let Some(answer) = of(["toolResult", "tool_result"]) {
@@ -212,7 +211,7 @@ fn has_only_text(fields: &Map<String, Value>) -> bool {
         "citations",
         "annotations",
     ];
-    fields.iter().all(|(key, value)| plain.contains(&&**key) || !says(value))
+    fields.iter().all(|(key, value)| plain.contains(&&**key) || !is_filled(value))
 }
 
 /// Return the content of Gemini's response of a function: its only text, or all of it.
@@ -391,7 +390,7 @@ fn written(blocks: &[Block], rest: &dyn Fn() -> Value) -> Option<Vec<Value>> {
 }
 
 fn has_content(message: &Value) -> bool {
-    ["content", "tool_calls", "reasoning_content"].iter().any(|key| message.get(*key).is_some_and(says))
+    ["content", "tool_calls", "reasoning_content"].iter().any(|key| message.get(*key).is_some_and(is_filled))
 }
 
 fn push(message: &mut Value, key: &str, value: Value) {

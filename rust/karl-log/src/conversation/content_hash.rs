@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::example::{Example, example};
 use super::openai;
-use super::turn::{THOUGHTS, says, text_of};
+use super::openai::is_filled;
+use super::turn::{THOUGHTS, text_of};
 use crate::format::Fields;
 use crate::json::reference_parser;
 
@@ -97,7 +98,7 @@ enum Compared {
 /// Return what is compared of a message. Ids, times, usage, names, null and empty keys, and parts of text
 /// instead of text make no difference; content that is not understood counts as it is.
 fn comparable_message(message: &Value, purpose: Compared) -> Value {
-    let get = |key: &str| message.get(key).filter(|value| says(value));
+    let get = |key: &str| message.get(key).filter(|value| is_filled(value));
     let mut fields = Map::new();
     let named = message["role"].as_str().unwrap_or_default().to_ascii_lowercase();
     fields.insert("role".to_owned(), json!(openai::role(&named).unwrap_or(&named)));

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::flaw::Flaw;
 use super::media::media_of;
-use super::openai;
+use super::openai::{self, is_filled};
 use super::results::put_to_calls;
-use super::turn::{Turn, begins_with_system, says, speaker, text_of, turns};
+use super::turn::{Turn, begins_with_system, speaker, text_of, turns};
 use crate::format::{Field, Fields, Transform};
 use crate::json::reference_parser::{self, lookup, take};
 
@@ -97,7 +97,7 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
     let found = (found.0, add_instruction_parts(found.1, record, fields)?, found.2, found.3);
-    let tools = tools.filter(says).or_else(|| other_tools(record));
+    let tools = tools.filter(is_filled).or_else(|| other_tools(record));
     if let Some(kind) = media_beside(record, fields, [&found.0, &found.1, &found.3]) {
         return Err(Flaw::Media(kind));
     }
@@ -119,7 +119,7 @@ pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, F
         (Some(_), ..) => return Err(Flaw::BadMessage),
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
             let system = take_system(record, fields, fields.prompt.as_ref(), &[])?;
-            if system.is_some() || tools.as_ref().is_some_and(says) {
+            if system.is_some() || tools.as_ref().is_some_and(is_filled) {
                 let messages = join_messages(prompt.into(), completion.into());
                 return Ok(RecordedTrajectory::Chat { system, messages, tools });
             }
@@ -151,7 +151,7 @@ fn add_instruction_parts(
     if let Some(input) = record.get("input").and_then(Value::as_str).filter(|input| !input.is_empty()) {
         text = format!("{text}\n{input}");
     }
-    let Some(history) = record.get("history").filter(|history| says(history)) else {
+    let Some(history) = record.get("history").filter(|history| is_filled(history)) else {
         return Ok(Some(text.into()));
     };
     let mut turns = Vec::new();
@@ -206,7 +206,7 @@ const TOOLS: [&str; 3] = ["functions", "available_tools", "tool_definitions"];
 /// Take the tools of a record that are not in the field for them. Those in its metadata are taken only if they
 /// are definitions: there may be names of used tools or their counts.
 fn other_tools(record: &mut Value) -> Option<Value> {
-    if let Some(key) = TOOLS.iter().find(|key| record.get(**key).is_some_and(says)) {
+    if let Some(key) = TOOLS.iter().find(|key| record.get(**key).is_some_and(is_filled)) {
         return record.get_mut(*key).map(Value::take);
     }
     record.pointer_mut("/metadata/tools").filter(|tools| are_definitions(tools)).map(Value::take)
@@ -249,7 +249,7 @@ fn untrimmed(example: Example) -> TrimmedExample {
 
 /// Return whether a value may be an answer: a text, messages or an object of them.
 fn is_answer(value: &Value) -> bool {
-    (value.is_string() || value.is_array() || value.is_object()) && says(value)
+    (value.is_string() || value.is_array() || value.is_object()) && is_filled(value)
 }
 
 /// Return whether a conversation ends before the model's answer.
@@ -333,7 +333,7 @@ pub fn offered(tools: Value) -> Result<Option<Value>, Flaw> {
             }
         }
         Value::String(_) => return Ok(None),
-        tools if !says(&tools) => return Ok(None),
+        tools if !is_filled(&tools) => return Ok(None),
         Value::Array(tools) => tools,
         Value::Object(_) => vec![tools],
         _ => return Err(Flaw::BadTools),

@@ -10,6 +10,18 @@ pub const EXIT: &str = "exit";
 /// Keys of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 
+/// Return whether a value is not empty.
+#[must_use]
+pub fn is_filled(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(values) => !values.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    }
+}
+
 /// Return a call as `{"id", "type": "function", "function": {"name", "arguments"}}`, made from a flat one, or
 /// from the JSON text of either; `None` if it is not a call.
 pub(crate) fn call(call: Value) -> Option<Value> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Flaw;
 use super::blocks::{chat_messages, medium_of};
 use super::media::media_of;
-use super::openai;
+use super::openai::{self, is_filled};
 
 /// Keys of other producers for a message's content and calls.
 const UNREAD: [&str; 31] = [
@@ -143,7 +143,7 @@ fn take_weight(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
         None => {}
     }
     // Axolotl's flags for parts of a text: no supported trainer masks the inside of a turn.
-    if message.get("train_detail").is_some_and(says) {
+    if message.get("train_detail").is_some_and(is_filled) {
         return Err(Flaw::BadWeight);
     }
     let is_off = |flag: &Value| *flag == Value::Bool(false) || flag.as_f64() == Some(0.0);
@@ -156,7 +156,7 @@ fn take_weight(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
 
 /// Convert a message to the form of chat templates.
 fn normalize(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> Result<(), Flaw> {
-    let is_unread = UNREAD.iter().any(|key| message.get(*key).is_some_and(says));
+    let is_unread = UNREAD.iter().any(|key| message.get(*key).is_some_and(is_filled));
     if is_unread || is_elsewhere(message) || media_of(message).is_some() {
         return Err(Flaw::BadMessage);
     }
@@ -177,7 +177,7 @@ fn normalize(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> R
 /// Give a result without a text the text of its error.
 fn add_error_text(message: &mut Map<String, Value>) {
     let error = message.get("error").and_then(error_of);
-    if let Some(error) = error.filter(|_| !message.get("content").is_some_and(says)) {
+    if let Some(error) = error.filter(|_| !message.get("content").is_some_and(is_filled)) {
         message.insert("content".to_owned(), Value::String(error));
     }
 }
@@ -187,7 +187,7 @@ fn add_error_text(message: &mut Map<String, Value>) {
 pub fn error_of(error: &Value) -> Option<String> {
     match error {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Object(_) | Value::Array(_) if says(error) => Some(error.to_string()),
+        Value::Object(_) | Value::Array(_) if is_filled(error) => Some(error.to_string()),
         _ => None,
     }
 }
@@ -238,35 +238,23 @@ fn block_text(block: &Value) -> Option<&str> {
     ["text", "thinking", "summary"].iter().find_map(of)
 }
 
-/// Return whether a value is not empty.
-#[must_use]
-pub fn says(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(values) => !values.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        _ => true,
-    }
-}
-
 /// Return whether a message is in a channel of Harmony other than the answer or goes to a tool, or has its
 /// calls in `LangChain`'s `additional_kwargs`.
 fn is_elsewhere(message: &Map<String, Value>) -> bool {
     let is_plain = |key: &str, plain: &[&str]| {
-        message.get(key).is_some_and(|value| says(value) && !plain.iter().any(|plain| value == plain))
+        message.get(key).is_some_and(|value| is_filled(value) && !plain.iter().any(|plain| value == plain))
     };
     let kwargs = message.get("additional_kwargs");
-    let called = kwargs.is_some_and(|kwargs| KWARGS.iter().any(|key| kwargs.get(key).is_some_and(says)));
+    let called = kwargs.is_some_and(|kwargs| KWARGS.iter().any(|key| kwargs.get(key).is_some_and(is_filled)));
     is_plain("channel", &["final"])
         || is_plain("recipient", &["all", "assistant", "user"])
-        || (called && !message.get("tool_calls").is_some_and(says))
+        || (called && !message.get("tool_calls").is_some_and(is_filled))
 }
 
 /// Return whether a message calls tools; convert the calls to the form of chat templates, the older
 /// `function_call` too.
 fn calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
-    let older = message.shift_remove("function_call").filter(says);
+    let older = message.shift_remove("function_call").filter(is_filled);
     let calls = match (message.get_mut("tool_calls").map(Value::take), older) {
         (None | Some(Value::Null), None) => return Ok(false),
         (None | Some(Value::Null), Some(call)) => vec![call],
@@ -299,7 +287,7 @@ fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Re
     if text.trim().is_empty()
         && !calls
         && message.get("role").is_some_and(|role| role == "assistant")
-        && !THOUGHTS.iter().any(|key| message.get(*key).is_some_and(says))
+        && !THOUGHTS.iter().any(|key| message.get(*key).is_some_and(is_filled))
     {
         return Err(Flaw::EmptyMessage);
     }

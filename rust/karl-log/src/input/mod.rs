@@ -2,5 +2,6 @@
 
 pub mod codec;
 pub mod pipe;
+pub mod prefetch;
 pub(crate) mod read_ahead;
 pub mod source;

@@ -15,6 +15,7 @@ mod json;
 mod json_text;
 mod named;
 mod pem;
+mod rare_bytes;
 mod search;
 mod secret;
 mod service_tokens;

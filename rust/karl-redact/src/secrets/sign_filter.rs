@@ -9,7 +9,7 @@ use pulp::x86::{V3, V4};
 use pulp::{NullaryFnOnce, cast};
 use std::arch::x86_64::{__m256i, __m512i};
 
-use super::signs::{WIDTH, frequency};
+use super::rare_bytes::{WIDTH, frequency};
 
 /// Positions of one step.
 pub(super) const STEP: usize = 64;

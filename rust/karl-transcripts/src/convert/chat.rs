@@ -3,9 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 
 use karl_log::conversation::Flaw;
-use karl_log::conversation::openai::EXIT;
+use karl_log::conversation::openai::{EXIT, is_filled};
 use karl_log::conversation::results::{CALL_IDS, answered, tool_name};
-use karl_log::conversation::turn::{BLOCKS, THOUGHTS, Turn, error_of, says, turns};
+use karl_log::conversation::turn::{BLOCKS, THOUGHTS, Turn, error_of, turns};
 use karl_log::conversation::{RecordedTrajectory, offered};
 use karl_log::json::reference_parser;
 use serde_json::Value;
@@ -188,7 +188,7 @@ fn success(message: &Value) -> Option<bool> {
         "error" => Some(false),
         _ => None,
     };
-    let error = || message.get("error").is_some_and(says).then_some(false);
+    let error = || message.get("error").is_some_and(is_filled).then_some(false);
     flag("success").or(failed.map(|failed| !failed)).or_else(error).or_else(status)
 }
 

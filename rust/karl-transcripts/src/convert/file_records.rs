@@ -19,6 +19,12 @@ pub(super) struct FileRecord {
     pub(super) offset: u64,
 }
 
+/// Records of one file of a product whose sessions are spread over files.
+pub(super) struct PooledFile {
+    pub(super) name: String,
+    pub(super) records: Vec<FileRecord>,
+}
+
 /// Read every record of a file; damaged ones are in its tally, and those with damage inside a value are dropped.
 ///
 /// # Errors

@@ -11,11 +11,10 @@ use karl_log::json::reference_parser;
 use karl_log::time::milliseconds;
 use serde_json::{Map, Value, json};
 
-use super::file_records::Fates;
+use super::file_records::{Fates, PooledFile};
 use super::json::{list, text};
 use super::message::Conversation;
 use super::model_calls::{ModelCall, conversations};
-use super::pool::PooledFile;
 use super::report::{Made, NO_CONVERSATION, count_type};
 use super::run::{Head, Tokens};
 

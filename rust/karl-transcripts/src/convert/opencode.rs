@@ -17,10 +17,9 @@ use karl_log::time::timestamp;
 use serde_json::{Map, Value};
 
 use super::blocks::{answer, say_blocks};
-use super::file_records::Fates;
+use super::file_records::{Fates, PooledFile};
 use super::json::{JsonTypes, LIST, OBJECT, TEXT, check, kept, list, quoted, source, text};
 use super::message::{Conversation, Role};
-use super::pool::PooledFile;
 use super::report::{EMPTY, Made, NO_CONVERSATION, OTHER_BRANCH, count_type};
 use super::run::{Head, Tokens};
 

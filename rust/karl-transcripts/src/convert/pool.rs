@@ -7,18 +7,12 @@ use karl_log::input::source::Source;
 use karl_log::log::Account;
 use karl_log::rejects::FileTally;
 
-use super::file_records::{FileRecord, read_records};
+use super::file_records::{PooledFile, read_records};
 use super::message::Conversation;
 use super::report::{Made, Report};
 use super::run::{ConvertSettings, Head, write};
 use super::tool_kind::{Pool, TranscriptKind};
 use super::{langfuse, opencode, otlp};
-
-/// Records of one file.
-pub(super) struct PooledFile {
-    pub(super) name: String,
-    pub(super) records: Vec<FileRecord>,
-}
 
 /// Sessions of all pools, before they are written.
 pub(super) struct PooledSessions(Vec<(Head, Conversation)>);
