@@ -34,7 +34,7 @@ def _numbers(values: list[float]) -> list[float]:
 def differences(runs: Runs, base: str) -> dict[str, dict[str, list[float]]]:
     """The same of each arm less the base, seed by seed."""
     apart = {
-        arm: [{name: one[name] - its[name] for name in one} for one, its in zip(seeds, runs[base], strict=True)]
+        arm: [{name: seed[name] - other[name] for name in seed} for seed, other in zip(seeds, runs[base], strict=True)]
         for arm, seeds in runs.items()
         if arm != base
     }
@@ -49,10 +49,10 @@ def show(runs: Runs, base: str) -> None:
         _table(differences(runs, base))
 
 
-def _table(found: dict[str, dict[str, list[float]]]) -> None:
-    measures = list(next(iter(found.values())))
+def _table(by_arm: dict[str, dict[str, list[float]]]) -> None:
+    measures = list(next(iter(by_arm.values())))
     print(f"{'':26}" + "".join(f"{name:>24}" for name in measures))
-    for arm, values in found.items():
+    for arm, values in by_arm.items():
         cells = ("{:.3f} ({:.3f} to {:.3f})".format(*values[name]) for name in measures)
         print(f"{arm:26}" + "".join(f"{cell:>24}" for cell in cells))
 
@@ -61,8 +61,8 @@ def keep(name: str, setting: dict[str, Any], runs: Runs, base: str, **more: Any)
     """Write the record of an experiment beside the others; a smoke run leaves it as it is."""
     if SMOKE:
         return
-    found = {"intervals": intervals(runs), "base": base, "differences": differences(runs, base)}
-    whole = {"machine": record.facts(), "setting": setting, **found, "runs": runs, **more}
+    results = {"intervals": intervals(runs), "base": base, "differences": differences(runs, base)}
+    whole = {"machine": record.facts(), "setting": setting, **results, "runs": runs, **more}
     (record.RECORD / f"{name}.json").write_text(record.dumps(whole), encoding="utf-8")
 
 
@@ -80,8 +80,8 @@ def figure(name: str, draw: Any, columns: int) -> None:
 
     mpl.rcParams["svg.hashsalt"] = name
     drawn, axes = pyplot.subplots(1, columns, figsize=(7.6, 3.3), squeeze=False)
-    for one in axes[0]:
-        one.spines[["top", "right"]].set_visible(False)
+    for axis in axes[0]:
+        axis.spines[["top", "right"]].set_visible(False)
     draw(*axes[0])
     drawn.tight_layout()
     file = IMAGES / f"{name}.svg"
@@ -99,19 +99,19 @@ def compact_svg(text: str) -> str:
 
 
 def smooth(values: Any, width: int = 10) -> Any:
-    """The mean over each stretch of so many rounds."""
+    """Return the mean over each stretch of so many rounds."""
     values = np.asarray(values, dtype=float)
     width = min(width, len(values))
     return np.convolve(values, np.ones(width) / width, mode="valid")
 
 
 def stretches(values: Any, width: int) -> list[float]:
-    """The mean over each so many rounds, one after the other."""
+    """Return the mean over each so many rounds, one after the other."""
     return [round(float(np.mean(part)), 4) for part in np.split(values, range(width, len(values), width))]
 
 
 def seeds(axis: Any, each: Any, width: int, colour: str, label: str) -> None:
-    """A thin line a seed, by stretches of so many rounds, and a thick one for their mean."""
+    """Draw a thin line a seed, by stretches of so many rounds, and a thick one for their mean."""
     place = (np.arange(len(each[0])) + 0.5) * width
     axis.plot(place, np.transpose(each), color=colour, linewidth=0.5, alpha=0.4)
     axis.plot(place, np.mean(each, axis=0), color=colour, linewidth=1.6, label=label)
