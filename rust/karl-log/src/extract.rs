@@ -345,7 +345,7 @@ impl Slot {
     fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
         let slot = |choice: &Choice| {
             paths.push(choice.path.clone());
-            (paths.len() - 1, choice.made)
+            (paths.len() - 1, choice.transform)
         };
         Self(field.choices().iter().map(slot).collect())
     }
@@ -359,8 +359,8 @@ impl Slot {
     /// Return the first non-empty choice, or else the last.
     fn choose<'r>(&self, found: FieldValues<'r>) -> (Option<&'r [u8]>, Transform) {
         let mut chosen = (None, Transform::AsIs);
-        for &(slot, made) in &self.0 {
-            chosen = (found.raw(slot), made);
+        for &(slot, transform) in &self.0 {
+            chosen = (found.raw(slot), transform);
             if chosen.0.is_some_and(holds) {
                 break;
             }

@@ -159,7 +159,7 @@ fn rate_of(name: &str, weights: [f64; 3]) -> PyResult<Rate> {
 
 impl ConversionFacts {
     pub(crate) fn new(report: Report) -> Self {
-        let accounts = || report.made.files.iter().map(|(_, _, account)| account);
+        let accounts = || report.counts.files.iter().map(|(_, _, account)| account);
         let mut bad = CountsByName::new();
         for (reason, count) in accounts().flat_map(|account| &account.bad) {
             *bad.entry(reason.name()).or_default() += count;
@@ -169,30 +169,30 @@ impl ConversionFacts {
             skipped: shown(&report.skipped),
             size_bytes: report.bytes,
             lines_read: accounts().map(|account| account.read).sum(),
-            lines_used: report.made.used,
-            duplicates: report.made.duplicates,
-            dropped: named(&report.made.dropped),
+            lines_used: report.counts.used,
+            duplicates: report.counts.duplicates,
+            dropped: named(&report.counts.dropped),
             bad: named(&bad),
             blank_lines: accounts().map(|account| account.blank).sum(),
             welded_lines: accounts().map(|account| account.welded).sum(),
-            trajectories: report.made.trajectories,
-            sub_agents: report.made.sub_agents,
-            rewarded: report.made.rewarded,
-            records: report.made.records,
-            messages: named(&report.made.messages),
-            tool_calls: named(&report.made.calls),
-            notes: named(&report.made.notes),
-            secrets: named(&report.made.secrets),
-            mistyped: report.made.mistyped.iter().map(MistypedFacts::new).collect(),
+            trajectories: report.counts.trajectories,
+            sub_agents: report.counts.sub_agents,
+            rewarded: report.counts.rewarded,
+            records: report.counts.records,
+            messages: named(&report.counts.messages),
+            tool_calls: named(&report.counts.calls),
+            notes: named(&report.counts.notes),
+            secrets: named(&report.counts.secrets),
+            mistyped: report.counts.mistyped.iter().map(MistypedFacts::new).collect(),
             written_bytes: report.written,
             files: report
-                .made
+                .counts
                 .files
                 .iter()
                 .map(|(path, format, account)| FileFacts::of(path, format, account))
                 .collect(),
-            types: report.made.types.into_iter().collect(),
-            blocks: report.made.blocks.into_iter().collect(),
+            types: report.counts.types.into_iter().collect(),
+            blocks: report.counts.blocks.into_iter().collect(),
         }
     }
 }

@@ -23,7 +23,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::convert::run::Output;
-use crate::convert::{ConvertSettings, Made, Report, run};
+use crate::convert::{ConvertSettings, LineCounts, Report, run};
 use crate::git::{Commit, CommitLog, Refusal, Why};
 
 /// Commits that one command of git reads.
@@ -51,17 +51,17 @@ pub fn convert_commits(
     let mut seen = HashSet::new();
     let mut batches = Vec::new();
     for (path, log) in repositories.iter().zip(&logs) {
-        let asked = select_questions(path, log, &mut seen, settings.threads, &mut report.made)?;
+        let asked = select_questions(path, log, &mut seen, settings.threads, &mut report.counts)?;
         batches.extend(asked.chunks(BATCH).map(|asked| (path.as_path(), log, asked.to_vec())));
     }
     let output = Output::create(target, settings.protection.clone())?;
-    let made = run(batches.len(), settings.threads, &output, None, |at| {
+    let counts = run(batches.len(), settings.threads, &output, None, |at| {
         watch.advance(0)?;
         let (path, log, asked) = &batches[at];
         rows(path, log, asked, settings.max_line_bytes)
     })?;
-    report.made.add(made);
-    if report.made.trajectories == 0 {
+    report.counts.add(counts);
+    if report.counts.trajectories == 0 {
         let problem = format!("there is no commit that can be used{}", report.dropped());
         return Err(Error::Layout { path: target.shown().to_path_buf(), problem });
     }
@@ -78,27 +78,27 @@ fn select_questions<'l>(
     log: &'l CommitLog<'_>,
     seen: &mut HashSet<String>,
     threads: usize,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> Result<Vec<CommitQuestion<'l>>> {
     let account = Account { read: log.commits.len() as u64, ..Account::default() };
-    made.files.push((path.to_path_buf(), GIT, account));
+    counts.files.push((path.to_path_buf(), GIT, account));
     let reverted = reverted_hashes(&log.commits);
     let mut asked = Vec::new();
     for commit in &log.commits {
         match question(commit, &reverted) {
-            _ if !seen.insert(commit.hash.clone()) => made.duplicates += 1,
-            Err(reason) => made.drop_line(reason),
+            _ if !seen.insert(commit.hash.clone()) => counts.duplicates += 1,
+            Err(reason) => counts.drop_line(reason),
             Ok(question) => asked.push((commit, question)),
         }
     }
     let hashes: Vec<&str> = asked.iter().map(|(commit, _)| commit.hash.as_str()).collect();
-    let counts = log.file_counts(&hashes, threads).map_err(layout_error)?;
+    let file_counts = log.file_counts(&hashes, threads).map_err(layout_error)?;
     asked.retain(|(commit, _)| {
-        let count = counts.get(&commit.hash).copied().unwrap_or_default();
+        let count = file_counts.get(&commit.hash).copied().unwrap_or_default();
         let reason = if count == 0 { NO_CHANGE } else { LARGE };
         let is_kept = (1..=MOST_FILES).contains(&count);
         if !is_kept {
-            made.drop_line(reason);
+            counts.drop_line(reason);
         }
         is_kept
     });
@@ -111,24 +111,24 @@ fn rows(
     log: &CommitLog<'_>,
     asked: &[CommitQuestion<'_>],
     limit: usize,
-) -> Result<(Vec<u8>, Made)> {
+) -> Result<(Vec<u8>, LineCounts)> {
     let hashes: Vec<&str> = asked.iter().map(|(commit, _)| commit.hash.as_str()).collect();
     let diffs = log.diffs(&hashes).map_err(layout_error)?;
-    let (mut lines, mut made) = (Vec::new(), Made::default());
+    let (mut lines, mut counts) = (Vec::new(), LineCounts::default());
     for (commit, question) in asked {
         let diff = diffs.get(&commit.hash).map_or(&[][..], Vec::as_slice);
-        let row = answer(diff, &mut made).map(|answer| row(path, commit, question, &answer));
+        let row = answer(diff, &mut counts).map(|answer| row(path, commit, question, &answer));
         match row.and_then(|row| if row.len() > limit { Err("too_long") } else { Ok(row) }) {
-            Err(reason) => made.drop_line(reason),
+            Err(reason) => counts.drop_line(reason),
             Ok(row) => {
                 lines.extend_from_slice(row.as_bytes());
-                made.used += 1;
-                made.trajectories += 1;
+                counts.used += 1;
+                counts.trajectories += 1;
             }
         }
     }
-    made.messages.extend([("user", made.used), ("assistant", made.used)]);
-    Ok((lines, made))
+    counts.messages.extend([("user", counts.used), ("assistant", counts.used)]);
+    Ok((lines, counts))
 }
 
 fn layout_error(refusal: Refusal) -> Error {
@@ -232,15 +232,15 @@ const FILE: &str = "diff --git ";
 
 /// Return the answer in a diff, or the reason why there is none. Files that a tool writes and files that are no
 /// text are left out and counted.
-fn answer(diff: &[u8], made: &mut Made) -> std::result::Result<String, &'static str> {
+fn answer(diff: &[u8], counts: &mut LineCounts) -> std::result::Result<String, &'static str> {
     let diff = std::str::from_utf8(diff).map_err(|_| "not_utf8")?;
     let (mut answer, mut generated) = (String::new(), false);
     for file in files(diff) {
         if is_generated(file) {
             generated = true;
-            made.note("generated_file");
+            counts.note("generated_file");
         } else if !file.contains("\n@@ ") {
-            made.note("file_without_text");
+            counts.note("file_without_text");
         } else {
             answer.push_str(&without_hashes(file));
         }
@@ -350,11 +350,12 @@ mod tests {
 
     #[test]
     fn an_answer_is_the_text_of_what_people_write() {
-        let (wanted, mut made) = (diff("a.py", 1).replace("index 1..2 100644\n", ""), Made::default());
+        let (wanted, mut counts) =
+            (diff("a.py", 1).replace("index 1..2 100644\n", ""), LineCounts::default());
         let binary = "diff --git a/i.png b/i.png\nindex 1..2\nBinary files a/i.png and b/i.png differ\n";
         let all = diff("Cargo.lock", 9) + binary + &diff("a.py", 1) + &diff("web/dist/a.js", 1);
-        assert_eq!(answer(all.as_bytes(), &mut made), Ok(wanted));
-        assert_eq!([made.notes["generated_file"], made.notes["file_without_text"]], [2, 1]);
+        assert_eq!(answer(all.as_bytes(), &mut counts), Ok(wanted));
+        assert_eq!([counts.notes["generated_file"], counts.notes["file_without_text"]], [2, 1]);
     }
 
     #[test]
@@ -366,8 +367,8 @@ mod tests {
             (diff("a.py", 0), "small_change"),
             (diff("a.py", 200), LARGE),
         ] {
-            assert_eq!(answer(text.as_bytes(), &mut Made::default()), Err(wanted), "{text}");
+            assert_eq!(answer(text.as_bytes(), &mut LineCounts::default()), Err(wanted), "{text}");
         }
-        assert_eq!(answer(b"diff --git \xff", &mut Made::default()), Err("not_utf8"));
+        assert_eq!(answer(b"diff --git \xff", &mut LineCounts::default()), Err("not_utf8"));
     }
 }

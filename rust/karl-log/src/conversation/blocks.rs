@@ -177,7 +177,10 @@ fn untyped(fields: &Map<String, Value>) -> Block {
             id: text(answer, "id").unwrap_or_default().to_owned(),
             name: text(answer, "name").unwrap_or_default().to_owned(),
             content: answer.get("response").map(response).unwrap_or_default(),
-            success: answer.get("response").and_then(|said| said.get("error")).map(|error| !is_filled(error)),
+            success: answer
+                .get("response")
+                .and_then(|response| response.get("error"))
+                .map(|error| !is_filled(error)),
         };
     }
     if let Some(answer) = of(["toolResult", "tool_result"]) {
@@ -215,11 +218,11 @@ fn has_only_text(fields: &Map<String, Value>) -> bool {
 }
 
 /// Return the content of Gemini's response of a function: its only text, or all of it.
-fn response(said: &Value) -> Value {
-    let fields = said.as_object().filter(|fields| fields.len() == 1);
+fn response(value: &Value) -> Value {
+    let fields = value.as_object().filter(|fields| fields.len() == 1);
     let only = fields
         .and_then(|fields| ["output", "error", "result", "content"].iter().find_map(|key| fields.get(*key)));
-    only.filter(|only| only.is_string() || only.is_array()).unwrap_or(said).clone()
+    only.filter(|only| only.is_string() || only.is_array()).unwrap_or(value).clone()
 }
 
 /// Return the text of a result: a text, or its text blocks, and everything else as JSON. `Err` names a block that is
@@ -299,13 +302,13 @@ pub fn chat_messages(messages: Vec<Value>) -> Vec<Value> {
             is_open = is_part;
             continue;
         };
-        for one in translated {
-            let is_model = one["role"] == "assistant";
+        for message in translated {
+            let is_model = message["role"] == "assistant";
             match out.last_mut() {
                 Some(last) if is_open && is_part && is_model && last["role"] == "assistant" => {
-                    merge(last, one);
+                    merge(last, message);
                 }
-                _ => out.push(one),
+                _ => out.push(message),
             }
             is_open = is_part && is_model;
         }
@@ -343,7 +346,7 @@ fn translate(message: &Value) -> Option<Vec<Value>> {
     };
     // A call in the name of anybody but the model is not understood.
     let is_foreign =
-        |one: &Block| matches!(one, Block::Call { .. } | Block::Thinking(_)) && speaker != "assistant";
+        |block: &Block| matches!(block, Block::Call { .. } | Block::Thinking(_)) && speaker != "assistant";
     if all.is_empty() || all.iter().any(is_foreign) { None } else { written(&all, &rest) }
 }
 
@@ -514,7 +517,7 @@ mod tests {
 
     #[test]
     fn messages_of_anthropic_become_those_of_chat_templates() {
-        let found = chat_messages(vec![
+        let messages = chat_messages(vec![
             json!({"role": "user", "content": "fix"}),
             json!({"role": "assistant", "content": [
                 {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I look."},
@@ -524,7 +527,7 @@ mod tests {
                 {"type": "text", "text": "Go on."}]}),
         ]);
         assert_eq!(
-            found,
+            messages,
             [
                 json!({"role": "user", "content": "fix"}),
                 json!({"role": "assistant", "content": [{"type": "text", "text": "I look."}], "reasoning_content": "hm",
@@ -537,7 +540,7 @@ mod tests {
 
     #[test]
     fn items_of_responses_become_messages_and_those_of_one_turn_are_one() {
-        let found = chat_messages(vec![
+        let messages = chat_messages(vec![
             json!({"role": "user", "content": "fix"}),
             json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}),
             json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}),
@@ -547,10 +550,10 @@ mod tests {
             json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}),
         ]);
         let roles: Vec<_> =
-            found.iter().map(|message| message["role"].as_str().unwrap_or_default()).collect();
+            messages.iter().map(|message| message["role"].as_str().unwrap_or_default()).collect();
         assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
         assert_eq!(
-            (found[1]["tool_calls"].as_array().map(Vec::len), &found[1]["reasoning_content"]),
+            (messages[1]["tool_calls"].as_array().map(Vec::len), &messages[1]["reasoning_content"]),
             (Some(2), &json!("hm"))
         );
     }

@@ -95,13 +95,13 @@ pub enum RecordedTrajectory {
 pub fn held(record: &mut Value, fields: &Fields) -> Result<RecordedTrajectory, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
-    let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
-    let found = (found.0, add_instruction_parts(found.1, record, fields)?, found.2, found.3);
+    let parts = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
+    let parts = (parts.0, add_instruction_parts(parts.1, record, fields)?, parts.2, parts.3);
     let tools = tools.filter(is_filled).or_else(|| other_tools(record));
-    if let Some(kind) = media_beside(record, fields, [&found.0, &found.1, &found.3]) {
+    if let Some(kind) = media_beside(record, fields, [&parts.0, &parts.1, &parts.3]) {
         return Err(Flaw::Media(kind));
     }
-    let messages = match found {
+    let messages = match parts {
         (Some(Value::Array(messages)), _, Some(completion), _)
             if is_answer(&completion) && is_open(&messages) =>
         {
@@ -221,19 +221,20 @@ fn are_definitions(tools: &Value) -> bool {
 
 /// Take the converted value of the first non-empty choice out of a record, or else of the last.
 fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
-    let mut found = None;
+    let mut value = None;
     for choice in field.choices() {
-        found = take(record, &choice.path).map(|value| make(value, choice.made)).transpose()?.flatten();
-        if found.as_ref().is_some_and(|value| value != "" && *value != json!([])) {
+        value =
+            take(record, &choice.path).map(|value| convert(value, choice.transform)).transpose()?.flatten();
+        if value.as_ref().is_some_and(|value| value != "" && *value != json!([])) {
             break;
         }
     }
-    Ok(found)
+    Ok(value)
 }
 
 /// Convert a value.
-fn make(value: Value, made: Transform) -> Result<Option<Value>, Flaw> {
-    let value = match (made, value) {
+fn convert(value: Value, transform: Transform) -> Result<Option<Value>, Flaw> {
+    let value = match (transform, value) {
         (Transform::Json, Value::String(text)) => {
             reference_parser::parse_rollout(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
         }
@@ -268,7 +269,7 @@ fn join_messages(prompt: Value, completion: Value) -> Vec<Value> {
     let mut messages = messages_of(prompt, "user");
     let answer = messages_of(completion, "assistant");
     let repeats = answer.len() > messages.len()
-        && messages.iter().zip(&answer).all(|(one, other)| says_same(one, other));
+        && messages.iter().zip(&answer).all(|(left, right)| says_same(left, right));
     if repeats && !messages.is_empty() {
         return answer;
     }
@@ -277,17 +278,18 @@ fn join_messages(prompt: Value, completion: Value) -> Vec<Value> {
 }
 
 /// Return whether two messages have one speaker and one text.
-fn says_same(one: &Value, other: &Value) -> bool {
+fn says_same(left: &Value, right: &Value) -> bool {
     let text = |message: &Value| message.get("content").or_else(|| message.get("value")).and_then(text_of);
-    speaker(one).is_some_and(|role| speaker(other) == Some(role))
-        && text(one).is_some_and(|content| text(other) == Some(content))
+    speaker(left).is_some_and(|role| speaker(right) == Some(role))
+        && text(left).is_some_and(|content| text(right) == Some(content))
 }
 
 /// Return a list of messages unchanged, and a message, or that of a response of `OpenAI`, as a list; any other
 /// value is the content of one message.
 fn messages_of(mut value: Value, role: &str) -> Vec<Value> {
-    let one = value.get("choices").and_then(Value::as_array).is_some_and(|choices| choices.len() == 1);
-    if let Some(message) = value.pointer_mut("/choices/0/message").filter(|_| one) {
+    let has_single_choice =
+        value.get("choices").and_then(Value::as_array).is_some_and(|choices| choices.len() == 1);
+    if let Some(message) = value.pointer_mut("/choices/0/message").filter(|_| has_single_choice) {
         return vec![message.take()];
     }
     match value {
@@ -374,14 +376,14 @@ fn take_system(
         let object = path.iter().try_fold(&mut *record, |value, key| value.as_object_mut()?.get_mut(key));
         let Some(object) = object.and_then(Value::as_object_mut) else { continue };
         for key in SYSTEM {
-            let Some(found) = object.get_mut(key).filter(|found| !found.is_null()) else { continue };
-            let Some(text) = text_of(found).or_else(|| found.get("parts").and_then(openai::texts)) else {
+            let Some(system) = object.get_mut(key).filter(|system| !system.is_null()) else { continue };
+            let Some(text) = text_of(system).or_else(|| system.get("parts").and_then(openai::texts)) else {
                 if has_own {
                     continue;
                 }
                 return Err(Flaw::BadSystem);
             };
-            *found = Value::Null;
+            *system = Value::Null;
             let is_known = text.is_empty() || texts.contains(&text) || is_said(messages, key, &text);
             texts.extend(Some(text).filter(|_| !is_known));
         }
@@ -393,7 +395,8 @@ fn take_system(
 /// Return whether a system message has this text, or any message if its key is `instructions`.
 fn is_said(messages: &[Value], key: &str, text: &str) -> bool {
     let content = |message: &Value| message.get("content").or_else(|| message.get("value")).and_then(text_of);
-    let mut system = messages.iter().filter(|one| key == "instructions" || speaker(one) == Some("system"));
+    let mut system =
+        messages.iter().filter(|message| key == "instructions" || speaker(message) == Some("system"));
     system.any(|message| content(message).is_some_and(|content| content.trim() == text.trim()))
 }
 

@@ -21,7 +21,7 @@ pub struct Choice {
     /// Path of the value.
     pub path: Path,
     /// Conversion of the value.
-    pub made: Transform,
+    pub transform: Transform,
 }
 
 /// Conversion of a value.
@@ -54,7 +54,8 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one that does not yield a name.
     pub fn name(text: &str) -> Result<Self> {
-        let fits = |made| matches!(made, Transform::AsIs | Transform::Hash | Transform::Quotient(_));
+        let fits =
+            |transform| matches!(transform, Transform::AsIs | Transform::Hash | Transform::Quotient(_));
         Self::parse(text, fits, "a name is made by hash(path) and path//number only")
     }
 
@@ -63,7 +64,7 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one that does not yield such a part.
     pub fn value(text: &str) -> Result<Self> {
-        let fits = |made| matches!(made, Transform::AsIs | Transform::Json | Transform::Plan);
+        let fits = |transform| matches!(transform, Transform::AsIs | Transform::Json | Transform::Plan);
         Self::parse(text, fits, "a part of a trajectory is made by json(path) and plan(path) only")
     }
 
@@ -72,13 +73,13 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one with a conversion.
     pub fn number(text: &str) -> Result<Self> {
-        let fits = |made| matches!(made, Transform::AsIs | Transform::Grade);
+        let fits = |transform| matches!(transform, Transform::AsIs | Transform::Grade);
         Self::parse(text, fits, "a number is taken as it is, or made by grade(path)")
     }
 
     fn parse(text: &str, fits: impl Fn(Transform) -> bool, problem: &'static str) -> Result<Self> {
         let choices = split_unquoted(text, '|').into_iter().map(Choice::parse).collect::<Result<Vec<_>>>()?;
-        if choices.iter().all(|choice| fits(choice.made)) {
+        if choices.iter().all(|choice| fits(choice.transform)) {
             return Ok(Self(choices));
         }
         Err(Error::Field { path: text.to_owned(), problem })
@@ -113,17 +114,17 @@ pub(super) fn split_unquoted(text: &str, sign: char) -> Vec<&str> {
 impl Choice {
     fn parse(text: &str) -> Result<Self> {
         let wrong = |problem| Error::Field { path: text.to_owned(), problem };
-        for (head, made) in WRAPPED {
+        for (head, transform) in WRAPPED {
             if let Some(rest) = text.strip_prefix(head) {
                 let path = rest.strip_suffix(')').ok_or_else(|| wrong("the bracket is not closed"))?;
-                return Ok(Self { path: Path::parse(path)?, made });
+                return Ok(Self { path: Path::parse(path)?, transform });
             }
         }
         let Some((path, by)) = text.split_once("//") else {
-            return Ok(Self { path: Path::parse(text)?, made: Transform::AsIs });
+            return Ok(Self { path: Path::parse(text)?, transform: Transform::AsIs });
         };
         let by = by.parse().map_err(|_| wrong("after // stands a whole number from 1 on"))?;
-        Ok(Self { path: Path::parse(path)?, made: Transform::Quotient(by) })
+        Ok(Self { path: Path::parse(path)?, transform: Transform::Quotient(by) })
     }
 }
 
@@ -136,7 +137,7 @@ impl fmt::Display for Field {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.made {
+        match self.transform {
             Transform::AsIs => self.path.fmt(f),
             Transform::Quotient(by) => write!(f, "{}//{by}", self.path),
             Transform::Hash => write!(f, "hash({})", self.path),

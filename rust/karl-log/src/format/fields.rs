@@ -138,9 +138,9 @@ impl Fields {
         let single = [&self.domain, &self.partition, &self.messages, &self.tools, &self.prompt];
         let last = [&self.completion, &self.text, &self.order, &self.system];
         let fields = several.chain(single.into_iter().flatten()).chain(last.into_iter().flatten());
-        let made = fields.flat_map(Field::choices).map(|choice| &choice.path);
+        let paths = fields.flat_map(Field::choices).map(|choice| &choice.path);
         let plain = self.id.iter().chain(&self.failed).chain(&self.truncated);
-        made.chain(plain).map(Path::root).collect()
+        paths.chain(plain).map(Path::root).collect()
     }
 
     /// Return the fields that make up the trajectory, for the comparison of trajectories.
@@ -168,7 +168,7 @@ fn own_group(format: &Format, number: Option<u64>) -> String {
 fn id_part(text: &str) -> Result<Path> {
     let field = Field::name(text)?;
     match field.choices() {
-        [Choice { path, made: Transform::AsIs }] => Ok(path.clone()),
+        [Choice { path, transform: Transform::AsIs }] => Ok(path.clone()),
         _ => Err(Error::Field { path: text.to_owned(), problem: "an id is made of plain paths" }),
     }
 }

@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 
 use super::json::escaped;
 use super::json::{FLAG, JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
-use super::json::{arguments, kept, list, quoted, source, text, words};
+use super::json::{arguments, list, pick, quoted, source, text, words};
 use super::message::{Conversation, Role};
-use super::report::Made;
+use super::report::LineCounts;
 use super::run::{Head, Tokens};
 
 /// Paths of a document with the expected types.
@@ -77,10 +77,15 @@ pub(super) fn identity(document: &Value) -> Option<String> {
 }
 
 /// Read the trajectories of a document, its own first; `digest` is the hash of its bytes.
-pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> Vec<(Head, Conversation)> {
+pub(super) fn read(
+    document: &Value,
+    file: &str,
+    digest: u128,
+    counts: &mut LineCounts,
+) -> Vec<(Head, Conversation)> {
     let trial = Trial::read(Path::new(file));
     let id = ["trajectory_id", "session_id"].iter().find_map(|key| text(document, key));
-    let (mut head, talk) = trajectory(document, file, made);
+    let (mut head, talk) = trajectory(document, file, counts);
     head.id = id.map_or_else(|| format!("{digest:032x}"), str::to_owned);
     head.group = trial.task;
     head.reward = trial.reward;
@@ -88,11 +93,11 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
         head.source.insert("rewards".to_owned(), trial.rewards.into());
     }
     if trial.is_unclear {
-        made.note("rewards_by_name");
+        counts.note("rewards_by_name");
     }
     let mut all = vec![(head, talk)];
     let id = all[0].0.id.clone();
-    sub_agents(document, &id, file, 0, &mut all, made);
+    sub_agents(document, &id, file, 0, &mut all, counts);
     all
 }
 
@@ -103,22 +108,22 @@ fn sub_agents(
     file: &str,
     depth: usize,
     all: &mut Vec<(Head, Conversation)>,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) {
     let calls = references(document);
     for (at, agent) in list(document, "subagent_trajectories").iter().enumerate() {
         if depth == DEEPEST {
-            made.note("sub_agents_too_deep");
+            counts.note("sub_agents_too_deep");
             return;
         }
         let name = text(agent, "trajectory_id");
-        let (mut head, talk) = trajectory(agent, file, made);
+        let (mut head, talk) = trajectory(agent, file, counts);
         head.id = format!("{parent}/{}", name.map_or_else(|| (at + 1).to_string(), str::to_owned));
         let call = name.and_then(|name| calls.get(name).cloned().flatten());
         head.parent = Some((parent.to_owned(), call));
         let id = head.id.clone();
         all.push((head, talk));
-        sub_agents(agent, &id, file, depth + 1, all, made);
+        sub_agents(agent, &id, file, depth + 1, all, counts);
     }
 }
 
@@ -158,11 +163,11 @@ pub(super) fn other_documents(document: &Value) -> Vec<SubAgentReference> {
 fn all_references(document: &Value) -> impl Iterator<Item = (&Value, Option<String>)> {
     let results = list(document, "steps").iter().flat_map(results);
     results.flat_map(|result| {
-        let one = result.get("subagent_trajectory_ref").filter(|reference| reference.is_object());
+        let single = result.get("subagent_trajectory_ref").filter(|reference| reference.is_object());
         let call = text(result, "source_call_id").map(str::to_owned);
         list(result, "subagent_trajectory_ref")
             .iter()
-            .chain(one)
+            .chain(single)
             .map(move |reference| (reference, call.clone()))
     })
 }
@@ -173,31 +178,30 @@ fn results(step: &Value) -> &[Value] {
 }
 
 /// Read the steps of one trajectory, without its place among others.
-fn trajectory(document: &Value, file: &str, made: &mut Made) -> (Head, Conversation) {
-    check(document, &WANTED, made);
+fn trajectory(document: &Value, file: &str, counts: &mut LineCounts) -> (Head, Conversation) {
+    check(document, &WANTED, counts);
     let mut talk = Conversation::default();
     let agent = document.get("agent").unwrap_or(&Value::Null);
     let mut metrics = Vec::new();
     for step in list(document, "steps") {
         let at = talk.messages.len();
-        say(step, text(agent, "model_name").unwrap_or_default(), &mut talk, made);
+        say(step, text(agent, "model_name").unwrap_or_default(), &mut talk, counts);
         if talk.messages.get(at).is_some_and(|message| message.role.is_assistant()) {
             metrics.extend(measured(step, at));
         }
     }
-    let mut more = kept(document, &["schema_version", "session_id", "trajectory_id"]);
-    more.insert("agent".to_owned(), kept(agent, &["name", "version"]).into());
-    more.extend(document.get("final_metrics").map(|all| kept(all, &["total_cost_usd"])).unwrap_or_default());
+    let mut more = pick(document, &["schema_version", "session_id", "trajectory_id"]);
+    more.insert("agent".to_owned(), pick(agent, &["name", "version"]).into());
+    more.extend(document.get("final_metrics").map(|all| pick(all, &["total_cost_usd"])).unwrap_or_default());
     if !metrics.is_empty() {
         more.insert("metrics".to_owned(), metrics.into());
     }
     let head = Head {
         tokens: tokens(document),
         source: source("atif", file, more),
-        tools: agent
-            .get("tool_definitions")
-            .cloned()
-            .and_then(|tools| offered(tools).inspect_err(|flaw| made.note(flaw.name())).unwrap_or_default()),
+        tools: agent.get("tool_definitions").cloned().and_then(|tools| {
+            offered(tools).inspect_err(|flaw| counts.note(flaw.name())).unwrap_or_default()
+        }),
         ..Head::default()
     };
     (head, talk)
@@ -210,16 +214,17 @@ fn is_context(step: &Value) -> bool {
     is_copied || step.get("llm_call_count").and_then(Value::as_u64) == Some(0)
 }
 
-fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
+fn say(step: &Value, model: &str, talk: &mut Conversation, counts: &mut LineCounts) {
     // What a compaction stands for is there.
     if step.pointer("/extra/context_management").is_some_and(Value::is_object) {
-        return made.note("compact_summary");
+        return counts.note("compact_summary");
     }
-    let (content, moment) = (words(step.get("message"), made).unwrap_or_default(), quoted(step, "timestamp"));
+    let (content, moment) =
+        (words(step.get("message"), counts).unwrap_or_default(), quoted(step, "timestamp"));
     let at = talk.messages.len();
     let says_more = !list(step, "tool_calls").is_empty() || text(step, "reasoning_content").is_some();
     match text(step, "source") {
-        Some("agent" | "user") if content.is_empty() && !says_more => made.note("empty_message"),
+        Some("agent" | "user") if content.is_empty() && !says_more => counts.note("empty_message"),
         Some("agent") => {
             let turn = talk.say(Role::Assistant, &content, &moment);
             turn.reasoning = quoted(step, "reasoning_content");
@@ -230,7 +235,7 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
         // The environment's own step without text has only results.
         Some("system") if content.is_empty() => {}
         Some("system") => drop(talk.say(Role::System, &content, &moment)),
-        _ => made.note("unknown_role"),
+        _ => counts.note("unknown_role"),
     }
     for call in list(step, "tool_calls") {
         let arguments = arguments(call.get("arguments"));
@@ -239,14 +244,14 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
             &quoted(call, "tool_call_id"),
             &quoted(call, "function_name"),
             arguments.as_bytes(),
-            made,
+            counts,
         );
     }
     for result in results(step) {
         let (id, content) =
-            (quoted(result, "source_call_id"), words(result.get("content"), made).unwrap_or_default());
+            (quoted(result, "source_call_id"), words(result.get("content"), counts).unwrap_or_default());
         if talk.waits(&id) {
-            talk.answer(&id, &content, None, &moment, made);
+            talk.answer(&id, &content, None, &moment, counts);
         } else if !content.is_empty() {
             // Terminal output after a message that calls no tool.
             talk.say(Role::User, &content, &moment);
@@ -256,9 +261,9 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
 
 /// Return the metrics of a step for the model's message at `at`.
 fn measured(step: &Value, at: usize) -> Option<Map<String, Value>> {
-    let said = kept(step.get("metrics")?, &METRICS);
+    let counts = pick(step.get("metrics")?, &METRICS);
     let mut all = Map::from_iter([("message".to_owned(), at.into())]);
-    all.extend(said);
+    all.extend(counts);
     (all.len() > 1).then_some(all)
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::json::{arguments, escaped, join};
 use super::message::{Conversation, Role};
-use super::report::{EMPTY, Made, NO_TEXT, UNKNOWN_BLOCK};
+use super::report::{EMPTY, LineCounts, NO_TEXT, UNKNOWN_BLOCK};
 
 /// Add what some blocks say: a message of `role`, and one for each result of a call. Return the number of the first
 /// new message.
@@ -17,7 +17,7 @@ pub(super) fn say_blocks(
     role: Role,
     blocks: &[Block],
     moment: &[u8],
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> Result<usize, &'static str> {
     let first = talk.messages.len();
     let (mut open, mut is_lost) = (None, false);
@@ -34,18 +34,18 @@ pub(super) fn say_blocks(
             Block::Call { id, name, arguments: given } if role.is_assistant() => {
                 let at = message(talk, &mut open, role, moment);
                 let arguments = arguments(Some(given));
-                talk.call(at, &escaped(id), &escaped(name), arguments.as_bytes(), made);
+                talk.call(at, &escaped(id), &escaped(name), arguments.as_bytes(), counts);
             }
             Block::Result { id, name, content, success } => {
                 open = None;
-                answer(talk, id, name, content, *success, moment, made);
+                answer(talk, id, name, content, *success, moment, counts);
             }
             Block::Other(kind) => {
-                made.leave_out(NO_TEXT, kind.as_bytes());
+                counts.leave_out(NO_TEXT, kind.as_bytes());
                 is_lost = true;
             }
             Block::Thinking(_) | Block::Call { .. } => {
-                made.leave_out(UNKNOWN_BLOCK, role.name().as_bytes());
+                counts.leave_out(UNKNOWN_BLOCK, role.name().as_bytes());
                 is_lost = true;
             }
             Block::Empty => {}
@@ -71,14 +71,14 @@ pub(super) fn answer(
     content: &Value,
     success: Option<bool>,
     moment: &[u8],
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) {
-    let (id, text) = (escaped(id), words_of(content, made));
+    let (id, text) = (escaped(id), words_of(content, counts));
     if talk.waits(&id) {
-        talk.answer(&id, &text, success, moment, made);
+        talk.answer(&id, &text, success, moment, counts);
         return;
     }
-    made.note("orphan_result");
+    counts.note("orphan_result");
     talk.result(&id, &text, success, moment);
     if let Some(result) = talk.messages.last_mut() {
         result.name = escaped(name);
@@ -86,12 +86,12 @@ pub(super) fn answer(
 }
 
 /// Return the text of a result as the content of a JSON string; blocks that are not text are left out and counted.
-pub(super) fn words_of(content: &Value, made: &mut Made) -> Vec<u8> {
-    let kept = match content {
+pub(super) fn words_of(content: &Value, counts: &mut LineCounts) -> Vec<u8> {
+    let supported = match content {
         Value::Array(parts) => {
             let is_text = |part: &&Value| match block(part) {
                 Block::Other(kind) if part.get("type").is_some() || part.get("inlineData").is_some() => {
-                    made.leave_out(NO_TEXT, kind.as_bytes());
+                    counts.leave_out(NO_TEXT, kind.as_bytes());
                     false
                 }
                 _ => true,
@@ -100,13 +100,13 @@ pub(super) fn words_of(content: &Value, made: &mut Made) -> Vec<u8> {
         }
         other => other.clone(),
     };
-    if kept.as_array().is_some_and(Vec::is_empty) {
+    if supported.as_array().is_some_and(Vec::is_empty) {
         return Vec::new();
     }
-    match result_text(&kept) {
+    match result_text(&supported) {
         Ok(text) => escaped(&text),
         Err(kind) => {
-            made.leave_out(NO_TEXT, kind.as_bytes());
+            counts.leave_out(NO_TEXT, kind.as_bytes());
             Vec::new()
         }
     }

@@ -14,7 +14,7 @@ use super::json::{JsonTypes, LIST, OBJECT, TEXT, WORDS, check_at};
 use super::json::{arguments, list, quoted, text};
 use super::json::{escaped, join};
 use super::message::{Conversation, Role};
-use super::report::Made;
+use super::report::LineCounts;
 
 /// Paths of a message with the expected types.
 const WANTED: [(&str, JsonTypes); 6] = [
@@ -48,12 +48,12 @@ impl ChatMessages {
         &mut self,
         held: RecordedTrajectory,
         reasoning: &str,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> Result<Option<Value>, Flaw> {
         match held {
             RecordedTrajectory::Chat { system, messages, tools } => {
                 let tools = tools.map_or(Ok(None), offered)?;
-                self.messages(turns(system, messages, reasoning)?, made)?;
+                self.messages(turns(system, messages, reasoning)?, counts)?;
                 return Ok(tools);
             }
             RecordedTrajectory::Completion { prompt, completion } => {
@@ -67,13 +67,13 @@ impl ChatMessages {
 
     /// Read a conversation. Invalid messages after the model's last turn are counted and left out: nothing is
     /// learned from them.
-    fn messages(&mut self, turns: Vec<Turn>, made: &mut Made) -> Result<(), Flaw> {
+    fn messages(&mut self, turns: Vec<Turn>, counts: &mut LineCounts) -> Result<(), Flaw> {
         let last = turns.iter().rposition(|turn| turn.role == "assistant").unwrap_or(turns.len());
         let mut heard = Vec::with_capacity(turns.len());
         for (at, turn) in turns.into_iter().enumerate() {
             match turn.message {
                 Ok(message) => heard.push((turn.role, turn.learned, Value::Object(message))),
-                Err(_) if at > last => made.note("bad_message"),
+                Err(_) if at > last => counts.note("bad_message"),
                 Err(flaw) => return Err(flaw),
             }
         }
@@ -85,17 +85,17 @@ impl ChatMessages {
                 let results = turn.filter(|(role, ..)| *role == "tool").map(|(.., result)| result);
                 self.answers = answered(message, &results.collect::<Vec<_>>()).into();
             }
-            self.message(role, *learned, message, made);
+            self.message(role, *learned, message, counts);
         }
         Ok(())
     }
 
-    fn message(&mut self, role: &str, learned: bool, message: &Value, made: &mut Made) {
+    fn message(&mut self, role: &str, learned: bool, message: &Value, counts: &mut LineCounts) {
         let (content, moment) = (quoted(message, "content"), quoted(message, "timestamp"));
         match role {
-            EXIT => made.note("exit_message"),
-            "assistant" => self.turn(message, learned, &content, &moment, made),
-            "tool" => self.answer(message, &content, &moment, made),
+            EXIT => counts.note("exit_message"),
+            "assistant" => self.turn(message, learned, &content, &moment, counts),
+            "tool" => self.answer(message, &content, &moment, counts),
             role => {
                 let role = if role == "system" { Role::System } else { Role::User };
                 self.talk.say(role, &content, &moment).name = quoted(message, "name");
@@ -104,22 +104,29 @@ impl ChatMessages {
     }
 
     /// Add a message of the model.
-    fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8], made: &mut Made) {
+    fn turn(
+        &mut self,
+        message: &Value,
+        learned: bool,
+        content: &[u8],
+        moment: &[u8],
+        counts: &mut LineCounts,
+    ) {
         self.pending.clear();
         let at = self.talk.messages.len();
         let turn = self.talk.say(Role::Assistant, content, moment);
         turn.name = quoted(message, "name");
         turn.reasoning = thoughts(message);
         if turn.reasoning.is_empty() && BLOCKS.iter().any(|key| !list(message, key).is_empty()) {
-            made.note("unread_reasoning");
+            counts.note("unread_reasoning");
         }
         turn.unlearned = !learned;
         for call in list(message, "tool_calls") {
-            self.call(at, call, made);
+            self.call(at, call, counts);
         }
     }
 
-    fn call(&mut self, at: usize, call: &Value, made: &mut Made) {
+    fn call(&mut self, at: usize, call: &Value, counts: &mut LineCounts) {
         self.calls += 1;
         let mut id = quoted(call, "id");
         if id.is_empty() {
@@ -128,7 +135,7 @@ impl ChatMessages {
         let function = call.get("function").unwrap_or(&Value::Null);
         self.pending.push(id.clone());
         let arguments = arguments(function.get("arguments"));
-        self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), made);
+        self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), counts);
     }
 
     /// Return an id for a call without one: its number, or the next unused one.
@@ -143,12 +150,12 @@ impl ChatMessages {
     }
 
     /// Add the result of a call.
-    fn answer(&mut self, message: &Value, content: &[u8], moment: &[u8], made: &mut Made) {
-        let (id, success) = (self.answered(message, made), success(message));
+    fn answer(&mut self, message: &Value, content: &[u8], moment: &[u8], counts: &mut LineCounts) {
+        let (id, success) = (self.answered(message, counts), success(message));
         if self.talk.waits(&id) {
-            self.talk.answer(&id, content, success, moment, made);
+            self.talk.answer(&id, content, success, moment, counts);
         } else {
-            made.note("orphan_result");
+            counts.note("orphan_result");
             self.talk.result(&id, content, success, moment);
         }
         if let Some(result) = self.talk.messages.last_mut() {
@@ -159,7 +166,7 @@ impl ChatMessages {
 
     /// Return the id of the call that a result answers: the one it names, of any turn, else that of
     /// [`answered`]. Empty if there is none.
-    fn answered(&mut self, message: &Value, made: &mut Made) -> Vec<u8> {
+    fn answered(&mut self, message: &Value, counts: &mut LineCounts) -> Vec<u8> {
         let call = self.answers.pop_front().flatten();
         let named = CALL_IDS.iter().map(|key| quoted(message, key)).find(|id| !id.is_empty());
         if let Some(id) = named {
@@ -167,7 +174,7 @@ impl ChatMessages {
         }
         let several = list(message, "tool_call_ids");
         if several.len() > 1 {
-            made.note("several_calls_of_a_result");
+            counts.note("several_calls_of_a_result");
         }
         // tau2 has the id of the call as that of the message; other tools number their messages.
         let own = several.iter().filter_map(Value::as_str).chain(text(message, "id")).map(escaped);
@@ -212,10 +219,10 @@ fn thoughts(message: &Value) -> Vec<u8> {
 }
 
 /// Count values of unexpected types in messages; a list may be given as its JSON text.
-pub(super) fn expect(messages: &Value, place: &str, made: &mut Made) {
+pub(super) fn expect(messages: &Value, place: &str, counts: &mut LineCounts) {
     let parsed = messages.as_str().and_then(|text| reference_parser::parse(text.as_bytes()).ok());
     let messages = parsed.as_ref().unwrap_or(messages).as_array();
     for (at, message) in messages.into_iter().flatten().enumerate() {
-        check_at(format!("{place}[{at}]"), message, &WANTED, made);
+        check_at(format!("{place}[{at}]"), message, &WANTED, counts);
     }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::json::mended;
 use super::lineage::hash;
 use super::lineage::hash_of;
-use super::report::Made;
+use super::report::LineCounts;
 
 /// One record of a log.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl<'a> SourceRecords<'a> {
 impl RowSink for SourceRecords<'_> {
     fn push(&mut self, row: &ScannedRow<'_>) {
         let place = row.spot.place(row.length);
-        let text = mended(row.record, &mut Made::default());
+        let text = mended(row.record, &mut LineCounts::default());
         if let Some(record) = text.and_then(|text| reference_parser::parse(&text).ok()) {
             let id = id(&record, self.fields).map(|id| hash("id", id.as_bytes()));
             let place = (place.input, place.offset);
@@ -118,7 +118,7 @@ fn holds(whole: &CopyCounts, part: &CopyCounts, equal: bool) -> bool {
 mod tests {
     use super::*;
 
-    fn found(files: &[&[(u64, Option<u64>)]]) -> Vec<(usize, u64)> {
+    fn copies_of(files: &[&[(u64, Option<u64>)]]) -> Vec<(usize, u64)> {
         let record = |file, (at, &(values, id)): (usize, &(u64, Option<u64>))| Copyable {
             place: (file, at as u64),
             values,
@@ -137,24 +137,26 @@ mod tests {
     fn a_file_that_another_holds_is_a_copy_with_ids_or_without() {
         for id in [None, Some(7)] {
             let whole = [(1, id), (1, id), (2, id), (3, id)];
-            assert_eq!(found(&[&whole, &whole]), [(1, 0), (1, 1), (1, 2), (1, 3)]);
-            assert_eq!(found(&[&whole[..2], &whole]), [(0, 0), (0, 1)]);
-            assert_eq!(found(&[&whole, &whole[1..2], &whole]), [(1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]);
+            assert_eq!(copies_of(&[&whole, &whole]), [(1, 0), (1, 1), (1, 2), (1, 3)]);
+            assert_eq!(copies_of(&[&whole[..2], &whole]), [(0, 0), (0, 1)]);
+            assert_eq!(copies_of(&[&whole, &whole[1..2], &whole]), [(1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]);
         }
     }
 
     #[test]
     fn equal_records_without_ids_in_files_that_differ_are_rollouts_of_their_own() {
-        assert!(found(&[&[(1, None), (2, None)], &[(1, None), (3, None)]]).is_empty());
-        assert!(found(&[&[(1, None), (2, None), (2, None)], &[(1, None), (1, None), (2, None)]]).is_empty());
+        assert!(copies_of(&[&[(1, None), (2, None)], &[(1, None), (3, None)]]).is_empty());
+        assert!(
+            copies_of(&[&[(1, None), (2, None), (2, None)], &[(1, None), (1, None), (2, None)]]).is_empty()
+        );
     }
 
     #[test]
     fn a_record_with_an_id_of_its_own_is_one_rollout_in_files_that_overlap() {
         let (one, two) = (&[(1, Some(1)), (2, Some(2))], &[(2, Some(2)), (3, Some(3))]);
-        assert_eq!(found(&[one, two]), [(1, 0)]);
+        assert_eq!(copies_of(&[one, two]), [(1, 0)]);
         // Different values under one id, and an id that one file holds twice.
-        assert!(found(&[one, &[(9, Some(2)), (3, Some(3))]]).is_empty());
-        assert!(found(&[one, &[(2, Some(2)), (3, Some(2))]]).is_empty());
+        assert!(copies_of(&[one, &[(9, Some(2)), (3, Some(3))]]).is_empty());
+        assert!(copies_of(&[one, &[(2, Some(2)), (3, Some(2))]]).is_empty());
     }
 }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::blocks::{answer, say_blocks};
 use super::file_records::{Fates, FileRecord};
-use super::json::{FLAG, JsonTypes, LIST, NUMBER, OBJECT, TEXT, check, kept, list, quoted, source, text};
+use super::json::{FLAG, JsonTypes, LIST, NUMBER, OBJECT, TEXT, check, list, pick, quoted, source, text};
 use super::message::{Conversation, Role};
-use super::report::{Made, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH, count_type};
+use super::report::{LineCounts, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH, count_type};
 use super::run::{Head, Tokens};
 
 /// Paths of an event with the expected types.
@@ -34,21 +34,21 @@ const WANTED: [(&str, JsonTypes); 14] = [
 ];
 
 /// Read the session of a file, and its sub-agents behind it.
-pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> Vec<(Head, Conversation)> {
+pub(super) fn read(records: &[FileRecord], file: &str, counts: &mut LineCounts) -> Vec<(Head, Conversation)> {
     let mut session = Session::default();
     let mut fates = Fates::new(records.len());
     let removed = removed(records);
     for (at, FileRecord { value: event, offset }) in records.iter().enumerate() {
         let kind = text(event, "type").unwrap_or_default();
-        count_type(&mut made.types, kind, 1);
-        let fate = if removed[at] { Err(OTHER_BRANCH) } else { session.event(kind, event, made) };
+        count_type(&mut counts.types, kind, 1);
+        let fate = if removed[at] { Err(OTHER_BRANCH) } else { session.event(kind, event, counts) };
         if fate.is_ok() {
-            check(event, &WANTED, made);
+            check(event, &WANTED, counts);
         }
         fates.set(at, fate);
-        made.locate(file, *offset);
+        counts.locate(file, *offset);
     }
-    fates.count(made);
+    fates.count(counts);
     session.end(file)
 }
 
@@ -99,7 +99,7 @@ impl Session {
         &mut self.agents[at].1
     }
 
-    fn event(&mut self, kind: &str, event: &Value, made: &mut Made) -> Result<(), &'static str> {
+    fn event(&mut self, kind: &str, event: &Value, counts: &mut LineCounts) -> Result<(), &'static str> {
         let (data, moment) = (event.get("data").unwrap_or(&Value::Null), quoted(event, "timestamp"));
         match kind {
             "session.start" => {
@@ -107,10 +107,10 @@ impl Session {
                 self.model = quoted(data, "selectedModel");
             }
             "session.model_change" => self.model = quoted(data, "newModel"),
-            "system.message" => return self.say(Role::System, data, &moment, made),
-            "user.message" => return self.say(Role::User, data, &moment, made),
-            "assistant.message" => return self.turn(data, &moment, made),
-            "tool.execution_complete" => return self.result(data, &moment, made),
+            "system.message" => return self.say(Role::System, data, &moment, counts),
+            "user.message" => return self.say(Role::User, data, &moment, counts),
+            "assistant.message" => return self.turn(data, &moment, counts),
+            "tool.execution_complete" => return self.result(data, &moment, counts),
             "subagent.started" => {
                 let call = json!({"parentToolCallId": data.get("toolCallId")});
                 let name = text(data, "agentName").map(str::to_owned);
@@ -124,16 +124,22 @@ impl Session {
         Ok(())
     }
 
-    fn say(&mut self, role: Role, data: &Value, moment: &[u8], made: &mut Made) -> Result<(), &'static str> {
-        let mut said: Vec<Block> = text(data, "content")
+    fn say(
+        &mut self,
+        role: Role,
+        data: &Value,
+        moment: &[u8],
+        counts: &mut LineCounts,
+    ) -> Result<(), &'static str> {
+        let mut blocks: Vec<Block> = text(data, "content")
             .filter(|text| !text.is_empty())
             .map(|text| Block::Text(text.to_owned()))
             .into_iter()
             .collect();
         let attached = list(data, "attachments").iter().filter_map(|file| text(file, "type"));
-        said.extend(attached.map(|kind| Block::Other(format!("attachment {kind}"))));
+        blocks.extend(attached.map(|kind| Block::Other(format!("attachment {kind}"))));
         let thread = self.thread(data);
-        let first = say_blocks(&mut thread.talk, role, &said, moment, made)?;
+        let first = say_blocks(&mut thread.talk, role, &blocks, moment, counts)?;
         let typed = text(data, "source").is_none_or(|source| source == "user");
         if role == Role::User && !typed {
             thread.talk.messages[first].origin = quoted(data, "source");
@@ -141,14 +147,14 @@ impl Session {
         Ok(())
     }
 
-    fn turn(&mut self, data: &Value, moment: &[u8], made: &mut Made) -> Result<(), &'static str> {
+    fn turn(&mut self, data: &Value, moment: &[u8], counts: &mut LineCounts) -> Result<(), &'static str> {
         let of = |key: &str| text(data, key).filter(|text| !text.is_empty()).map(str::to_owned);
-        let mut said: Vec<Block> = of("reasoningText").map(Block::Thinking).into_iter().collect();
-        if said.is_empty() && data.get("reasoningOpaque").is_some_and(Value::is_string) {
-            said.push(Block::Other("encrypted_reasoning".to_owned()));
+        let mut blocks: Vec<Block> = of("reasoningText").map(Block::Thinking).into_iter().collect();
+        if blocks.is_empty() && data.get("reasoningOpaque").is_some_and(Value::is_string) {
+            blocks.push(Block::Other("encrypted_reasoning".to_owned()));
         }
-        said.extend(of("content").map(Block::Text));
-        said.extend(list(data, "toolRequests").iter().filter_map(|call| {
+        blocks.extend(of("content").map(Block::Text));
+        blocks.extend(list(data, "toolRequests").iter().filter_map(|call| {
             Some(Block::Call {
                 id: text(call, "toolCallId").unwrap_or_default().to_owned(),
                 name: text(call, "name")?.to_owned(),
@@ -163,12 +169,12 @@ impl Session {
         if let Some(count) = data.get("outputTokens").and_then(Value::as_u64) {
             thread.tokens.output = Some(thread.tokens.output.unwrap_or_default().saturating_add(count));
         }
-        let first = say_blocks(&mut thread.talk, Role::Assistant, &said, moment, made)?;
+        let first = say_blocks(&mut thread.talk, Role::Assistant, &blocks, moment, counts)?;
         thread.talk.messages[first].model = model;
         Ok(())
     }
 
-    fn result(&mut self, data: &Value, moment: &[u8], made: &mut Made) -> Result<(), &'static str> {
+    fn result(&mut self, data: &Value, moment: &[u8], counts: &mut LineCounts) -> Result<(), &'static str> {
         // What the user ran himself has no call of the model.
         if data.get("isUserRequested") == Some(&Value::Bool(true)) {
             return Err(NO_CONVERSATION);
@@ -181,13 +187,13 @@ impl Session {
         let error = data.pointer("/error/message").and_then(Value::as_str);
         let content = if content.is_null() { error.map_or(Value::Null, Value::from) } else { content };
         for kind in
-            list(result, "binaryResultsForLlm").iter().map(|one| text(one, "type").unwrap_or("binary"))
+            list(result, "binaryResultsForLlm").iter().map(|part| text(part, "type").unwrap_or("binary"))
         {
-            made.leave_out(NO_TEXT, kind.as_bytes());
+            counts.leave_out(NO_TEXT, kind.as_bytes());
         }
         let [id, name] = ["toolCallId", "toolName"].map(|key| text(data, key).unwrap_or_default());
         let success = data.get("success").and_then(Value::as_bool);
-        answer(&mut self.thread(data).talk, id, name, &content, success, moment, made);
+        answer(&mut self.thread(data).talk, id, name, &content, success, moment, counts);
         Ok(())
     }
 
@@ -212,7 +218,7 @@ impl Session {
     fn end(self, file: &str) -> Vec<(Head, Conversation)> {
         let id = text(&self.start, "sessionId").map_or_else(|| folder(file), str::to_owned);
         let context = self.start.get("context").unwrap_or(&Value::Null);
-        let mut more = kept(context, &["cwd", "branch", "repository"]);
+        let mut more = pick(context, &["cwd", "branch", "repository"]);
         more.extend(self.start.get("copilotVersion").map(|version| ("version".to_owned(), version.clone())));
         let source = source("copilot-cli", file, more);
         let head =

@@ -9,7 +9,7 @@ use karl_log::rejects::FileTally;
 use serde_json::Value;
 
 use super::json::{OBJECT, ObjectKeys, damaged, each, mended};
-use super::report::{DAMAGED, Made, NO_CONVERSATION, count_type};
+use super::report::{DAMAGED, LineCounts, NO_CONVERSATION, count_type};
 
 /// Record of a file.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) fn read_records(
     tally: &mut FileTally,
     watch: &Watch,
     advance: impl Fn(u64) -> Result<()>,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> Result<Vec<FileRecord>> {
     let io = |error| source.failed("read", error);
     let stream = source.undamaged(watch).map_err(io)?;
@@ -44,14 +44,14 @@ pub(super) fn read_records(
     let mut all = Vec::new();
     let read = each(pieces, tally, advance, |bytes, offset| {
         let (_, end) = keys.first::<1>(bytes)?;
-        let parsed = mended(&bytes[..end], made).and_then(|text| reference_parser::parse(&text).ok());
+        let parsed = mended(&bytes[..end], counts).and_then(|text| reference_parser::parse(&text).ok());
         if let Some(value) = parsed {
             all.push(FileRecord { value, offset });
         } else {
-            let reason = damaged(OBJECT, "the record", made);
-            made.locate(&source.name, offset);
-            made.drop_line(reason);
-            count_type(&mut made.types, DAMAGED, 1);
+            let reason = damaged(OBJECT, "the record", counts);
+            counts.locate(&source.name, offset);
+            counts.drop_line(reason);
+            count_type(&mut counts.types, DAMAGED, 1);
         }
         Ok(end)
     });
@@ -96,12 +96,12 @@ impl Fates {
     }
 
     /// Count all records.
-    pub(super) fn count(&self, made: &mut Made) {
+    pub(super) fn count(&self, counts: &mut LineCounts) {
         for fate in &self.0 {
             match fate {
-                Fate::Used => made.used += 1,
-                Fate::Duplicate => made.duplicates += 1,
-                Fate::Dropped(reason) => made.drop_line(reason),
+                Fate::Used => counts.used += 1,
+                Fate::Duplicate => counts.duplicates += 1,
+                Fate::Dropped(reason) => counts.drop_line(reason),
             }
         }
     }

@@ -17,9 +17,9 @@ use serde_json::{Map, Value, json};
 
 use super::blocks::{answer, say_blocks};
 use super::file_records::{Fates, FileRecord};
-use super::json::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, check, kept, list, quoted, source, text};
+use super::json::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, check, list, pick, quoted, source, text};
 use super::message::{Conversation, Role};
-use super::report::{Made, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH, count_type};
+use super::report::{LineCounts, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH, count_type};
 use super::run::{Head, Tokens};
 
 /// Paths of a message with the expected types.
@@ -50,22 +50,22 @@ struct Held<'v> {
 }
 
 /// Read the session of a file.
-pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> (Head, Conversation) {
+pub(super) fn read(records: &[FileRecord], file: &str, counts: &mut LineCounts) -> (Head, Conversation) {
     let mut fates = Fates::new(records.len());
-    let (facts, stays) = replay(records, &mut fates, made);
+    let (facts, stays) = replay(records, &mut fates, counts);
     let mut session = Session::default();
     for Held { record, message } in stays {
-        check(message, &WANTED, made);
-        let fate = session.message(message, made);
+        check(message, &WANTED, counts);
+        let fate = session.message(message, counts);
         match fate {
             Ok(()) => fates.keep(record),
             // A document has other messages.
             Err(reason) if text(&records[record].value, "sessionId").is_none() => fates.drop(record, reason),
-            Err(reason) => made.note(reason),
+            Err(reason) => counts.note(reason),
         }
-        made.locate(file, records[record].offset);
+        counts.locate(file, records[record].offset);
     }
-    fates.count(made);
+    fates.count(counts);
     let id = text_of(&facts, "sessionId").map_or_else(|| file.to_owned(), str::to_owned);
     let facts = Value::Object(facts);
     let parent = (text(&facts, "kind") == Some("subagent")).then(|| folder(file)).flatten();
@@ -73,7 +73,7 @@ pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> (Head
         parent: parent.filter(|parent| *parent != id).map(|parent| (parent, None)),
         id,
         tokens: session.tokens,
-        source: source("gemini-cli", file, kept(&facts, &["projectHash", "kind", "summary"])),
+        source: source("gemini-cli", file, pick(&facts, &["projectHash", "kind", "summary"])),
         ..Head::default()
     };
     (head, session.talk)
@@ -92,19 +92,19 @@ fn folder(file: &str) -> Option<String> {
 fn replay<'v>(
     records: &'v [FileRecord],
     fates: &mut Fates,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> (Map<String, Value>, Vec<Held<'v>>) {
     let mut facts = Map::new();
     let mut held: Vec<Held<'v>> = Vec::new();
     for (at, FileRecord { value, .. }) in records.iter().enumerate() {
         if let Some(target) = text(value, "$rewindTo") {
-            count_type(&mut made.types, "$rewindTo", 1);
-            let from = held.iter().position(|one| text(one.message, "id") == Some(target)).unwrap_or(0);
-            held.drain(from..).for_each(|one| fates.drop(one.record, OTHER_BRANCH));
+            count_type(&mut counts.types, "$rewindTo", 1);
+            let from = held.iter().position(|entry| text(entry.message, "id") == Some(target)).unwrap_or(0);
+            held.drain(from..).for_each(|entry| fates.drop(entry.record, OTHER_BRANCH));
         } else if let Some(Value::Object(set)) = value.get("$set") {
-            count_type(&mut made.types, "$set", 1);
+            count_type(&mut counts.types, "$set", 1);
             if set.get("messages").is_some_and(Value::is_array) {
-                held.drain(..).for_each(|one| fates.repeat(one.record));
+                held.drain(..).for_each(|entry| fates.repeat(entry.record));
                 held.extend(
                     list(&value["$set"], "messages").iter().map(|message| Held { record: at, message }),
                 );
@@ -116,19 +116,19 @@ fn replay<'v>(
                     .map(|(key, value)| (key.clone(), value.clone())),
             );
         } else if text(value, "id").is_some() {
-            count_type(&mut made.types, text(value, "type").unwrap_or_default(), 1);
+            count_type(&mut counts.types, text(value, "type").unwrap_or_default(), 1);
             let id = text(value, "id");
-            match held.iter_mut().find(|one| text(one.message, "id") == id) {
-                Some(one) => {
-                    if text(&records[one.record].value, "id").is_some() {
-                        fates.repeat(one.record);
+            match held.iter_mut().find(|entry| text(entry.message, "id") == id) {
+                Some(entry) => {
+                    if text(&records[entry.record].value, "id").is_some() {
+                        fates.repeat(entry.record);
                     }
-                    *one = Held { record: at, message: value };
+                    *entry = Held { record: at, message: value };
                 }
                 None => held.push(Held { record: at, message: value }),
             }
         } else if let Value::Object(fields) = value {
-            count_type(&mut made.types, FACTS, 1);
+            count_type(&mut counts.types, FACTS, 1);
             held.extend(list(value, "messages").iter().map(|message| Held { record: at, message }));
             let own = fields.iter().filter(|(key, _)| *key != "messages");
             facts.extend(own.map(|(key, value)| (key.clone(), value.clone())));
@@ -147,12 +147,14 @@ struct Session {
 }
 
 impl Session {
-    fn message(&mut self, message: &Value, made: &mut Made) -> Result<(), &'static str> {
+    fn message(&mut self, message: &Value, counts: &mut LineCounts) -> Result<(), &'static str> {
         let (moment, content) =
             (quoted(message, "timestamp"), message.get("content").unwrap_or(&Value::Null));
         match text(message, "type") {
-            Some("user") => say_blocks(&mut self.talk, Role::User, &blocks(content), &moment, made).map(drop),
-            Some("gemini") => self.turn(message, content, &moment, made),
+            Some("user") => {
+                say_blocks(&mut self.talk, Role::User, &blocks(content), &moment, counts).map(drop)
+            }
+            Some("gemini") => self.turn(message, content, &moment, counts),
             // Notices of the program to the user.
             _ => Err(NO_CONVERSATION),
         }
@@ -163,12 +165,12 @@ impl Session {
         message: &Value,
         content: &Value,
         moment: &[u8],
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> Result<(), &'static str> {
         let calls = list(message, "toolCalls");
-        let mut said: Vec<Block> = list(message, "thoughts").iter().filter_map(thought).collect();
-        said.extend(blocks(content));
-        said.extend(calls.iter().filter_map(|call| {
+        let mut turn_blocks: Vec<Block> = list(message, "thoughts").iter().filter_map(thought).collect();
+        turn_blocks.extend(blocks(content));
+        turn_blocks.extend(calls.iter().filter_map(|call| {
             Some(Block::Call {
                 id: text(call, "id").unwrap_or_default().to_owned(),
                 name: text(call, "name")?.to_owned(),
@@ -176,15 +178,15 @@ impl Session {
             })
         }));
         self.count(message.get("tokens").unwrap_or(&Value::Null));
-        let first = say_blocks(&mut self.talk, Role::Assistant, &said, moment, made)?;
+        let first = say_blocks(&mut self.talk, Role::Assistant, &turn_blocks, moment, counts)?;
         self.talk.messages[first].model = quoted(message, "model");
         for call in calls {
-            self.result(call, moment, made);
+            self.result(call, moment, counts);
         }
         Ok(())
     }
 
-    fn result(&mut self, call: &Value, moment: &[u8], made: &mut Made) {
+    fn result(&mut self, call: &Value, moment: &[u8], counts: &mut LineCounts) {
         let [id, name] = ["id", "name"].map(|key| text(call, key).unwrap_or_default());
         let success = match text(call, "status") {
             Some("success") => Some(true),
@@ -208,18 +210,18 @@ impl Session {
                 }
                 Block::Result { content, .. } => Some(json!({"type": "text", "text": content.to_string()})),
                 Block::Other(kind) => {
-                    made.leave_out(NO_TEXT, kind.as_bytes());
+                    counts.leave_out(NO_TEXT, kind.as_bytes());
                     None
                 }
                 _ => None,
             })
             .collect();
-        answer(&mut self.talk, id, name, &Value::Array(content), success, &moment, made);
+        answer(&mut self.talk, id, name, &Value::Array(content), success, &moment, counts);
     }
 
     /// Add the tokens of a turn; the input includes those from the cache.
-    fn count(&mut self, said: &Value) {
-        let of = |key: &str| said.get(key).and_then(Value::as_u64);
+    fn count(&mut self, tokens: &Value) {
+        let of = |key: &str| tokens.get(key).and_then(Value::as_u64);
         let add = |sum: &mut Option<u64>, count: Option<u64>| {
             if let Some(count) = count {
                 *sum = Some(sum.unwrap_or_default().saturating_add(count));

@@ -16,7 +16,7 @@ use karl_log::json::reference_parser;
 use karl_log::rejects::FileTally;
 use serde_json::{Map, Value};
 
-use super::report::{DAMAGED, Made, NO_TEXT};
+use super::report::{DAMAGED, LineCounts, NO_TEXT};
 
 /// Separator of joined texts.
 const LINE_BREAK: &[u8] = b"\\n";
@@ -72,13 +72,13 @@ pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
 }
 
 /// Return a whole record like [`sound`]. Repairs and duplicate keys are noted; the last duplicate counts.
-pub(super) fn mended<'r>(raw: &'r [u8], made: &mut Made) -> Option<Cow<'r, [u8]>> {
+pub(super) fn mended<'r>(raw: &'r [u8], counts: &mut LineCounts) -> Option<Cow<'r, [u8]>> {
     let sound = sound(raw);
     if sound.as_deref().and_then(find_duplicate_key).is_some() {
-        made.note("duplicate_keys");
+        counts.note("duplicate_keys");
     }
     if matches!(sound, Some(Cow::Owned(_))) {
-        made.note("mended");
+        counts.note("mended");
     }
     sound
 }
@@ -141,7 +141,7 @@ const TEXTS: [&str; 6] = ["text", "input_text", "output_text", "summary_text", "
 
 /// Return the text of a message: a text, or its text parts on lines of their own; other parts are counted by
 /// kind and left out. None if the parts contain no text.
-pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>> {
+pub(super) fn words(content: Option<&Value>, counts: &mut LineCounts) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     let mut lost = false;
     match content {
@@ -152,7 +152,7 @@ pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>>
                 if let Some(words) = text(part, "text").filter(|_| TEXTS.contains(&kind)) {
                     join(&mut all, &escaped(words));
                 } else {
-                    made.leave_out(NO_TEXT, kind.as_bytes());
+                    counts.leave_out(NO_TEXT, kind.as_bytes());
                     lost = true;
                 }
             }
@@ -163,7 +163,7 @@ pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>>
 }
 
 /// Return the non-empty fields of a value under the same names.
-pub(super) fn kept(value: &Value, keys: &[&str]) -> Map<String, Value> {
+pub(super) fn pick(value: &Value, keys: &[&str]) -> Map<String, Value> {
     let field = |key: &&str| {
         let value = value.get(*key).filter(|value| !value.is_null())?;
         Some(((*key).to_owned(), value.clone()))
@@ -239,54 +239,64 @@ impl JsonType {
 }
 
 /// Count a value that is present with an unexpected type.
-pub(super) fn expect(raw: Option<&[u8]>, wanted: JsonTypes, field: &str, made: &mut Made) {
+pub(super) fn expect(raw: Option<&[u8]>, wanted: JsonTypes, field: &str, counts: &mut LineCounts) {
     if let Some(raw) = raw {
-        judge(JsonType::of_raw(raw), wanted, field, made);
+        judge(JsonType::of_raw(raw), wanted, field, counts);
     }
 }
 
 /// Count a missing required value; return the reason to leave out its line.
-pub(super) fn absent(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
-    made.mistyped(field.to_owned(), JsonType::Nothing.name(), named(wanted));
+pub(super) fn absent(wanted: JsonTypes, field: &str, counts: &mut LineCounts) -> &'static str {
+    counts.mistyped(field.to_owned(), JsonType::Nothing.name(), named(wanted));
     DAMAGED
 }
 
 /// Count a value with invalid JSON inside, which the quick check of its line skipped; return the reason to
 /// leave out the line.
-pub(super) fn damaged(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
-    made.mistyped(field.to_owned(), "no JSON", named(wanted));
+pub(super) fn damaged(wanted: JsonTypes, field: &str, counts: &mut LineCounts) -> &'static str {
+    counts.mistyped(field.to_owned(), "no JSON", named(wanted));
     DAMAGED
 }
 
 /// Count each value of an unexpected type, given paths with the expected types. In a path a dot precedes a
 /// key, and `[]` is every element of a list.
-pub(super) fn check(value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
-    check_at(String::new(), value, wanted, made);
+pub(super) fn check(value: &Value, wanted: &[(&str, JsonTypes)], counts: &mut LineCounts) {
+    check_at(String::new(), value, wanted, counts);
 }
 
 /// Check a value at `place` in its record, as [`check`] does.
-pub(super) fn check_at(mut place: String, value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
+pub(super) fn check_at(
+    mut place: String,
+    value: &Value,
+    wanted: &[(&str, JsonTypes)],
+    counts: &mut LineCounts,
+) {
     for (path, wanted) in wanted {
-        follow(value, path, wanted, &mut place, made);
+        follow(value, path, wanted, &mut place, counts);
     }
 }
 
 /// Count a value that is present with an unexpected type; return whether it is.
-pub(super) fn is_mistyped(value: Option<&Value>, wanted: JsonTypes, field: &str, made: &mut Made) -> bool {
-    value.is_some_and(|value| judge(JsonType::of(value), wanted, field, made))
+pub(super) fn is_mistyped(
+    value: Option<&Value>,
+    wanted: JsonTypes,
+    field: &str,
+    counts: &mut LineCounts,
+) -> bool {
+    value.is_some_and(|value| judge(JsonType::of(value), wanted, field, counts))
 }
 
 /// Follow a path from a value at `place`.
-fn follow(value: &Value, path: &str, wanted: JsonTypes, place: &mut String, made: &mut Made) {
+fn follow(value: &Value, path: &str, wanted: JsonTypes, place: &mut String, counts: &mut LineCounts) {
     let before = place.len();
     if path.is_empty() {
-        judge(JsonType::of(value), wanted, place, made);
+        judge(JsonType::of(value), wanted, place, counts);
         return;
     }
     if let Some(rest) = path.strip_prefix("[]") {
         for (at, element) in value.as_array().into_iter().flatten().enumerate() {
             place.extend(["[", &at.to_string(), "]"]);
-            follow(element, rest, wanted, place, made);
+            follow(element, rest, wanted, place, counts);
             place.truncate(before);
         }
         return;
@@ -296,15 +306,15 @@ fn follow(value: &Value, path: &str, wanted: JsonTypes, place: &mut String, made
     if let Some(inner) = value.get(key) {
         place.push_str(if before == 0 { "" } else { "." });
         place.push_str(key);
-        follow(inner, rest, wanted, place, made);
+        follow(inner, rest, wanted, place, counts);
         place.truncate(before);
     }
 }
 
-fn judge(came: JsonType, wanted: JsonTypes, field: &str, made: &mut Made) -> bool {
+fn judge(came: JsonType, wanted: JsonTypes, field: &str, counts: &mut LineCounts) -> bool {
     let wrong = came != JsonType::Nothing && !wanted.contains(&came);
     if wrong {
-        made.mistyped(field.to_owned(), came.name(), named(wanted));
+        counts.mistyped(field.to_owned(), came.name(), named(wanted));
     }
     wrong
 }
@@ -415,11 +425,11 @@ mod tests {
             ("steps[].say", WORDS),
             ("steps[].of[].id", TEXT),
         ];
-        let mut made = Made::default();
-        check(&value, &wanted, &mut made);
-        made.locate("f", 7);
+        let mut counts = LineCounts::default();
+        check(&value, &wanted, &mut counts);
+        counts.locate("f", 7);
         let told: Vec<_> =
-            made.mistyped.iter().map(|odd| (&odd.field[..], odd.came, &odd.wanted[..])).collect();
+            counts.mistyped.iter().map(|odd| (&odd.field[..], odd.came, &odd.wanted[..])).collect();
         assert_eq!(
             told,
             [
@@ -429,7 +439,7 @@ mod tests {
                 ("steps[3].of[0].id", "an object", "a text"),
             ]
         );
-        assert!(made.mistyped.iter().all(|odd| odd.offset == 7) && made.notes["wrong_type"] == 4);
+        assert!(counts.mistyped.iter().all(|odd| odd.offset == 7) && counts.notes["wrong_type"] == 4);
     }
 
     #[test]

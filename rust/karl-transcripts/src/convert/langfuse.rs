@@ -15,7 +15,7 @@ use super::file_records::{Fates, PooledFile};
 use super::json::{list, text};
 use super::message::Conversation;
 use super::model_calls::{ModelCall, conversations};
-use super::report::{Made, NO_CONVERSATION, count_type};
+use super::report::{LineCounts, NO_CONVERSATION, count_type};
 use super::run::{Head, Tokens};
 
 /// Observations, scores and sessions while the records are read.
@@ -28,20 +28,20 @@ struct Export {
 }
 
 /// Read the conversations of an export.
-pub(super) fn read(files: &[PooledFile], made: &mut Made) -> Vec<(Head, Conversation)> {
+pub(super) fn read(files: &[PooledFile], counts: &mut LineCounts) -> Vec<(Head, Conversation)> {
     let mut export = Export::default();
     for file in files {
         let mut fates = Fates::new(file.records.len());
         for (at, record) in file.records.iter().enumerate() {
-            fates.set(at, export.record(&record.value, &file.name, made));
+            fates.set(at, export.record(&record.value, &file.name, counts));
         }
-        fates.count(made);
+        fates.count(counts);
     }
     let Export { mut calls, scores, sessions, .. } = export;
     for call in &mut calls {
         call.session = call.session.take().or_else(|| sessions.get(&call.trace).cloned());
     }
-    conversations("langfuse", calls, &scores, made)
+    conversations("langfuse", calls, &scores, counts)
 }
 
 /// Return the text under the first of some keys.
@@ -50,15 +50,15 @@ fn first<'v>(value: &'v Value, keys: &[&str]) -> Option<&'v str> {
 }
 
 impl Export {
-    fn record(&mut self, record: &Value, file: &str, made: &mut Made) -> Result<(), &'static str> {
+    fn record(&mut self, record: &Value, file: &str, counts: &mut LineCounts) -> Result<(), &'static str> {
         if let Some(inner) = record.get("data").and_then(Value::as_array) {
-            let outcomes: Vec<_> = inner.iter().map(|one| self.record(one, file, made)).collect();
+            let outcomes: Vec<_> = inner.iter().map(|entry| self.record(entry, file, counts)).collect();
             return outcomes.into_iter().min_by_key(Result::is_err).unwrap_or(Err(NO_CONVERSATION));
         }
         let trace = first(record, &["traceId", "trace_id"]);
-        let Some(trace) = trace else { return self.trace(record, file, made) };
+        let Some(trace) = trace else { return self.trace(record, file, counts) };
         let kind = text(record, "type").unwrap_or("score");
-        count_type(&mut made.types, kind, 1);
+        count_type(&mut counts.types, kind, 1);
         if record.get("value").is_some() && record.get("input").is_none() {
             self.score(record, trace);
             return Err(NO_CONVERSATION);
@@ -70,14 +70,14 @@ impl Export {
         if self.seen.insert(format!("{trace}/{}", call.span)) {
             self.calls.push(call);
         } else {
-            made.note("repeated_span");
+            counts.note("repeated_span");
         }
         Ok(())
     }
 
     /// Read a trace, with the observations and scores in it.
-    fn trace(&mut self, record: &Value, file: &str, made: &mut Made) -> Result<(), &'static str> {
-        count_type(&mut made.types, "trace", 1);
+    fn trace(&mut self, record: &Value, file: &str, counts: &mut LineCounts) -> Result<(), &'static str> {
+        count_type(&mut counts.types, "trace", 1);
         let Some(id) = text(record, "id") else { return Err(NO_CONVERSATION) };
         let session = first(record, &["sessionId", "session_id"]);
         self.sessions.extend(session.map(|session| (id.to_owned(), session.to_owned())));
@@ -85,7 +85,7 @@ impl Export {
             self.score(score, id);
         }
         let outcomes: Vec<_> =
-            list(record, "observations").iter().map(|one| self.record(one, file, made)).collect();
+            list(record, "observations").iter().map(|entry| self.record(entry, file, counts)).collect();
         outcomes.into_iter().min_by_key(Result::is_err).unwrap_or(Err(NO_CONVERSATION))
     }
 
@@ -101,7 +101,7 @@ impl Export {
 fn call_of(record: &Value, trace: &str, file: &str) -> Option<ModelCall> {
     let of = |key: &str| record.get(key).map(parsed).unwrap_or_default();
     let (input, output) = (of("input"), of("output"));
-    let output = chat_messages(said(output, "assistant"));
+    let output = chat_messages(messages_of(output, "assistant"));
     if output.is_empty() {
         return None;
     }
@@ -122,7 +122,7 @@ fn call_of(record: &Value, trace: &str, file: &str) -> Option<ModelCall> {
         begun: moment(["startTime", "start_time"]),
         ended: moment(["endTime", "end_time"]),
         tools: tools.or_else(|| record.pointer("/metadata/tools").cloned()),
-        input: chat_messages(said(input, "user")),
+        input: chat_messages(messages_of(input, "user")),
         output,
         model: first(record, &["model", "providedModelName", "provided_model_name"]).map(str::to_owned),
         tokens: Tokens { input: count("input"), output: count("output"), ..Tokens::default() },
@@ -137,7 +137,7 @@ fn parsed(value: &Value) -> Value {
 }
 
 /// Return the messages of an input or an output: a list, an object with one, a message, or a text.
-fn said(value: Value, role: &str) -> Vec<Value> {
+fn messages_of(value: Value, role: &str) -> Vec<Value> {
     match value {
         Value::Array(messages) => messages,
         Value::Null => Vec::new(),

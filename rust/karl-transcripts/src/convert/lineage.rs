@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::atif::SubAgentReference;
 use super::entire_metadata::EntireMetadata;
-use super::report::Made;
+use super::report::LineCounts;
 
 /// Facts about a file's session, before it is written.
 #[derive(Debug, Default)]
@@ -63,11 +63,15 @@ pub(super) fn hash(sort: &str, bytes: &[u8]) -> u64 {
 }
 
 /// Return the units of some files, in the order of their first files.
-pub(super) fn units(traces: &[Trace], besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Lineage> {
+pub(super) fn units(
+    traces: &[Trace],
+    besides: &[Option<EntireMetadata>],
+    counts: &mut LineCounts,
+) -> Vec<Lineage> {
     let sums: Vec<Vec<u64>> = traces.iter().map(|trace| sums(&trace.items)).collect();
     let mut units: Vec<Lineage> = families(traces)
         .into_iter()
-        .flat_map(|files| SessionFamily { traces, sums: &sums, files }.units(besides, made))
+        .flat_map(|files| SessionFamily { traces, sums: &sums, files }.units(besides, counts))
         .collect();
     units.sort_by_key(|unit| unit.parts.first().copied());
     mark_namesakes(&mut units, traces);
@@ -127,7 +131,7 @@ struct SessionFamily<'a> {
 }
 
 impl SessionFamily<'_> {
-    fn units(mut self, besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Lineage> {
+    fn units(mut self, besides: &[Option<EntireMetadata>], counts: &mut LineCounts) -> Vec<Lineage> {
         self.files.sort_by_key(|&at| (self.traces[at].begun, at));
         let (left, contained): (Vec<usize>, Vec<usize>) =
             self.files.iter().partition(|&&at| self.holder(at).is_none());
@@ -141,10 +145,10 @@ impl SessionFamily<'_> {
         let (begun, silent): (Vec<usize>, Vec<usize>) = silent.into_iter().partition(begun);
         let (superseded, left): (Vec<usize>, Vec<usize>) =
             left.iter().partition(|&&at| self.traces[at].superseded);
-        let mut units = self.joined(&left, made);
+        let mut units = self.joined(&left, counts);
         // Unnamed runs of one task are in its group already.
         if units.len() > 1 && left.iter().any(|&at| self.traces[at].id.is_some()) {
-            self.fork(&mut units, besides, made);
+            self.fork(&mut units, besides, counts);
         }
         units.extend(
             silent
@@ -159,7 +163,7 @@ impl SessionFamily<'_> {
             };
             unit.files = self.files.iter().copied().filter(same).collect();
         }
-        units.extend(contained.into_iter().chain(begun).map(|at| self.contained(at, made)));
+        units.extend(contained.into_iter().chain(begun).map(|at| self.contained(at, counts)));
         units
     }
 
@@ -177,14 +181,14 @@ impl SessionFamily<'_> {
         self.files.iter().copied().find(holds)
     }
 
-    fn contained(&self, at: usize, made: &mut Made) -> Lineage {
+    fn contained(&self, at: usize, counts: &mut LineCounts) -> Lineage {
         let equal = |&other: &usize| other != at && self.traces[other].items == self.traces[at].items;
-        made.note(if self.files.iter().any(equal) { "copied_session" } else { "session_snapshot" });
+        counts.note(if self.files.iter().any(equal) { "copied_session" } else { "session_snapshot" });
         Lineage { parts: vec![(at, 0)], contained: true, ..Lineage::default() }
     }
 
     /// Append a file that continues another of the same session.
-    fn joined(&self, files: &[usize], made: &mut Made) -> Vec<Lineage> {
+    fn joined(&self, files: &[usize], counts: &mut LineCounts) -> Vec<Lineage> {
         let mut units: Vec<Lineage> = Vec::new();
         for &at in files {
             let next = units.iter_mut().find_map(|unit| {
@@ -193,7 +197,7 @@ impl SessionFamily<'_> {
             });
             match next {
                 Some((repeated, unit)) => {
-                    made.note("continued_session");
+                    counts.note("continued_session");
                     unit.parts.push((at, repeated));
                 }
                 None => units.push(Lineage { parts: vec![(at, 0)], ..Lineage::default() }),
@@ -217,8 +221,8 @@ impl SessionFamily<'_> {
     }
 
     /// Set one group, and different ids, for sessions with a common beginning.
-    fn fork(&self, units: &mut [Lineage], besides: &[Option<EntireMetadata>], made: &mut Made) {
-        made.notes_of("forked_session", units.len() as u64);
+    fn fork(&self, units: &mut [Lineage], besides: &[Option<EntireMetadata>], counts: &mut LineCounts) {
+        counts.notes_of("forked_session", units.len() as u64);
         let named = self.files.iter().map(|&at| &self.traces[at]);
         let root = named.clone().find_map(|trace| trace.forked_from.as_ref().or(trace.id.as_ref())).cloned();
         let beside =
@@ -276,10 +280,10 @@ mod tests {
         }
     }
 
-    fn found(traces: &[Trace]) -> (Vec<Lineage>, Vec<(&'static str, u64)>) {
-        let mut made = Made::default();
-        let units = units(traces, &[], &mut made);
-        (units, made.notes.into_iter().collect())
+    fn units_of(traces: &[Trace]) -> (Vec<Lineage>, Vec<(&'static str, u64)>) {
+        let mut counts = LineCounts::default();
+        let units = units(traces, &[], &mut counts);
+        (units, counts.notes.into_iter().collect())
     }
 
     #[test]
@@ -288,7 +292,7 @@ mod tests {
         for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
             let all = [vec![1, 2], vec![1, 2, 3], vec![1, 2, 3]];
             let traces: Vec<Trace> = order.iter().map(|&at: &usize| of(&all[at])).collect();
-            let (units, notes) = found(&traces);
+            let (units, notes) = units_of(&traces);
             assert_eq!(units.iter().filter(|unit| !unit.contained).count(), 1);
             assert_eq!(notes, [("copied_session", 1), ("session_snapshot", 1)]);
         }
@@ -296,10 +300,11 @@ mod tests {
 
     #[test]
     fn a_fork_that_differs_is_of_one_group_and_one_that_goes_on_holds_its_beginning() {
-        let (units, notes) = found(&[trace("a", None, 1, &[1, 2, 3]), trace("b", Some("a"), 2, &[1, 2, 4])]);
+        let (units, notes) =
+            units_of(&[trace("a", None, 1, &[1, 2, 3]), trace("b", Some("a"), 2, &[1, 2, 4])]);
         assert_eq!(units.iter().map(|unit| unit.group.as_deref()).collect::<Vec<_>>(), [Some("a"); 2]);
         assert_eq!((notes, units[1].mark), (vec![("forked_session", 2)], None));
-        let (units, notes) = found(&[trace("a", None, 1, &[1, 2]), trace("b", Some("a"), 2, &[1, 2, 4])]);
+        let (units, notes) = units_of(&[trace("a", None, 1, &[1, 2]), trace("b", Some("a"), 2, &[1, 2, 4])]);
         assert_eq!(units.iter().map(|unit| unit.contained).collect::<Vec<_>>(), [true, false]);
         assert_eq!(notes, [("session_snapshot", 1)]);
     }
@@ -307,20 +312,20 @@ mod tests {
     #[test]
     fn a_session_that_goes_on_in_another_file_is_one() {
         for (next, repeated) in [(vec![4, 5], 0), (vec![3, 4], 1), (vec![2, 3, 4], 2)] {
-            let (units, notes) = found(&[trace("a", None, 1, &[1, 2, 3]), trace("a", None, 5, &next)]);
+            let (units, notes) = units_of(&[trace("a", None, 1, &[1, 2, 3]), trace("a", None, 5, &next)]);
             assert_eq!(
                 units.iter().map(|unit| &unit.parts[..]).collect::<Vec<_>>(),
                 [[(0, 0), (1, repeated)]]
             );
             assert_eq!(notes, [("continued_session", 1)]);
         }
-        let (units, _) = found(&[trace("a", None, 1, &[1, 2, 3]), trace("a", None, 5, &[1, 7])]);
+        let (units, _) = units_of(&[trace("a", None, 1, &[1, 2, 3]), trace("a", None, 5, &[1, 7])]);
         assert_eq!(units.iter().map(|unit| unit.mark.is_some()).collect::<Vec<_>>(), [false, true]);
     }
 
     #[test]
     fn sessions_of_their_own_stay_alone() {
-        let (units, notes) = found(&[trace("a", None, 1, &[1, 2]), trace("b", None, 1, &[1, 2])]);
+        let (units, notes) = units_of(&[trace("a", None, 1, &[1, 2]), trace("b", None, 1, &[1, 2])]);
         assert!(notes.is_empty() && units.iter().all(|unit| !unit.contained && unit.group.is_none()));
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::json::escape;
-use super::report::Made;
+use super::report::LineCounts;
 
 /// Speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,13 +168,13 @@ impl Message {
         }
         if let Some(answer) = &self.answer {
             out.extend_from_slice(b",\"success\":");
-            out.extend_from_slice(said(answer.success).as_bytes());
+            out.extend_from_slice(json_bool(answer.success).as_bytes());
         }
         out.push(b'}');
     }
 }
 
-fn said(success: Option<bool>) -> &'static str {
+fn json_bool(success: Option<bool>) -> &'static str {
     match success {
         Some(true) => "true",
         Some(false) => "false",
@@ -289,9 +289,16 @@ impl Conversation {
 
     /// Add a tool call to the message at `at`, unless it is there already. Some tools reuse an id once its
     /// call is answered. A call without a tool name is counted and left out.
-    pub(super) fn call(&mut self, at: usize, id: &[u8], name: &[u8], arguments: &[u8], made: &mut Made) {
+    pub(super) fn call(
+        &mut self,
+        at: usize,
+        id: &[u8],
+        name: &[u8],
+        arguments: &[u8],
+        counts: &mut LineCounts,
+    ) {
         if name.is_empty() {
-            return made.note("call_without_name");
+            return counts.note("call_without_name");
         }
         let known = self.calls.get(id).is_some_and(|call| !call.answered || call.at == at);
         if let (false, Some(message)) = (known, self.messages.get_mut(at)) {
@@ -312,12 +319,12 @@ impl Conversation {
         content: &[u8],
         success: Option<bool>,
         timestamp: &[u8],
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.answered = true;
         let answer = Answer { call: id.to_vec(), name: call.name.clone(), success };
-        *made.calls.entry(answer.outcome()).or_default() += 1;
+        *counts.calls.entry(answer.outcome()).or_default() += 1;
         self.say(Role::Tool, content, timestamp).answer = Some(answer);
     }
 
@@ -328,7 +335,7 @@ impl Conversation {
     }
 
     /// Remove the messages from an index on, with their calls; return them.
-    pub(super) fn cut(&mut self, at: usize, made: &mut Made) -> Vec<Message> {
+    pub(super) fn cut(&mut self, at: usize, counts: &mut LineCounts) -> Vec<Message> {
         let removed = self.messages.split_off(at.min(self.messages.len()));
         self.calls.retain(|_, call| call.at < at);
         self.keyed.retain(|_, message| *message < at);
@@ -336,14 +343,14 @@ impl Conversation {
             if answer.name.is_empty() {
                 continue;
             }
-            if let Some(count) = made.calls.get_mut(answer.outcome()) {
+            if let Some(count) = counts.calls.get_mut(answer.outcome()) {
                 *count = count.saturating_sub(1);
             }
             if let Some(call) = self.calls.get_mut(&answer.call) {
                 call.answered = false;
             }
         }
-        made.calls.retain(|_, count| *count > 0);
+        counts.calls.retain(|_, count| *count > 0);
         removed
     }
 
@@ -371,10 +378,10 @@ impl Conversation {
     }
 
     /// Remove empty messages of the model: all of their blocks may be unsupported.
-    pub(super) fn finish(&mut self, made: &mut Made) {
+    pub(super) fn finish(&mut self, counts: &mut LineCounts) {
         self.messages.append(&mut self.queued);
         let before = self.messages.len();
         self.messages.retain(|message| !message.role.is_assistant() || message.says());
-        made.notes_of("empty_message", (before - self.messages.len()) as u64);
+        counts.notes_of("empty_message", (before - self.messages.len()) as u64);
     }
 }

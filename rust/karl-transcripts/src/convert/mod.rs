@@ -51,7 +51,7 @@ pub(crate) use self::entire_metadata::EntireMetadata;
 use self::one_file::Documents;
 use self::pool::PooledSessions;
 pub(crate) use self::report::RecordCounts;
-pub use self::report::{Made, Report};
+pub use self::report::{LineCounts, Report};
 use self::rollouts::RolloutLogs;
 use self::run::Output;
 pub use self::run::{ConvertSettings, Rate, target};
@@ -102,23 +102,23 @@ pub(crate) fn convert_to(
     let first = transcripts.len();
     let second = first + documents.len();
     let third = second + pooled.len();
-    let (output, made) = loop {
+    let (output, counts) = loop {
         let output = Output::create(target, settings.protection.clone())?;
-        let made = run(third + rollouts.len(), settings.threads, &output, reshape, |at| match at {
+        let counts = run(third + rollouts.len(), settings.threads, &output, reshape, |at| match at {
             at if at < first => transcripts.make(at, watch),
             at if at < second => documents.make(at - first, settings, watch),
             at if at < third => Ok(pooled.make(at - second, settings)),
             at => rollouts.make(at - third, settings, watch),
         })?;
-        if !rollouts.again(&made, watch) {
-            break (output, made);
+        if !rollouts.again(&counts, watch) {
+            break (output, counts);
         }
     };
     source_ends.iter().try_for_each(|(source, ends)| source.unchanged(ends))?;
-    report.made.add(made);
-    rollouts.account(&mut report.made);
-    report.made.files.sort_by(|a, b| a.0.cmp(&b.0));
-    if report.made.trajectories == 0 {
+    report.counts.add(counts);
+    rollouts.account(&mut report.counts);
+    report.counts.files.sort_by(|a, b| a.0.cmp(&b.0));
+    if report.counts.trajectories == 0 {
         let (path, problem) = report.nothing(target.shown());
         return Err(match report.damage().map(|(_, bad)| bad.reason) {
             Some(RejectReason::RewardNotANumber | RejectReason::RewardInfinite) => {
@@ -127,7 +127,7 @@ pub(crate) fn convert_to(
             _ => Error::Layout { path, problem },
         });
     }
-    if reshape.is_some() && report.made.records == 0 {
+    if reshape.is_some() && report.counts.records == 0 {
         let problem = "there is no tool call in what was read, and a record is made of those".to_owned();
         return Err(Error::Layout { path: target.shown().to_path_buf(), problem });
     }

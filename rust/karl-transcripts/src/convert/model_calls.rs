@@ -13,7 +13,7 @@ use super::chat::ChatMessages;
 use super::json::source;
 use super::lineage::hash_of;
 use super::message::Conversation;
-use super::report::Made;
+use super::report::LineCounts;
 use super::run::{Head, Tokens};
 
 /// One call of a model.
@@ -53,7 +53,7 @@ pub(super) fn conversations(
     format: &str,
     mut calls: Vec<ModelCall>,
     scores: &BTreeMap<String, Map<String, Value>>,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> Vec<(Head, Conversation)> {
     calls.sort_by(|a, b| (a.begun, &a.trace, &a.span).cmp(&(b.begun, &b.trace, &b.span)));
     let threads = threads(&calls);
@@ -64,12 +64,12 @@ pub(super) fn conversations(
         let [first, last] = [thread.first, thread.last].map(|call| &calls[call]);
         let recorded =
             RecordedTrajectory::Chat { system: None, messages: thread.messages, tools: last.tools.clone() };
-        let mut spoken = ChatMessages::default();
-        let tools = match spoken.add_message(recorded, "", made) {
+        let mut messages = ChatMessages::default();
+        let tools = match messages.add_message(recorded, "", counts) {
             Ok(tools) => tools,
             Err(flaw) => {
-                flaw.media().into_iter().for_each(|kind| made.note(kind));
-                made.note(flaw.name());
+                flaw.media().into_iter().for_each(|kind| counts.note(kind));
+                counts.note(flaw.name());
                 continue;
             }
         };
@@ -87,7 +87,7 @@ pub(super) fn conversations(
             model: last.model.clone(),
             ..Head::default()
         };
-        all.push((head, spoken.talk));
+        all.push((head, messages.talk));
     }
     all
 }

@@ -27,7 +27,7 @@ use super::json::{inside, mended};
 use super::lineage::hash_of;
 use super::lineage::{Lineage, Trace, hash, units};
 use super::message::{Conversation, Message};
-use super::report::{EMPTY, Made, NO_CONVERSATION, OTHER_BRANCH, Report, count_type};
+use super::report::{EMPTY, LineCounts, NO_CONVERSATION, OTHER_BRANCH, Report, count_type};
 use super::run::ConvertSettings;
 use super::run::{Head, write};
 use super::swe_agent::SweBenchReports;
@@ -73,7 +73,7 @@ impl<'a> Documents<'a> {
         if let ([_], [only]) = (files, &mut inheritances[..]) {
             only.is_cut = true;
         }
-        let units = units(&traces, &besides, &mut report.made);
+        let units = units(&traces, &besides, &mut report.counts);
         let parents = parents(files, &traces);
         let verdicts = SweBenchReports::default();
         Ok(Self { files, besides, units, inheritances, parents, verdicts })
@@ -93,16 +93,16 @@ impl<'a> Documents<'a> {
         unit: usize,
         settings: &ConvertSettings,
         watch: &Watch,
-    ) -> Result<(Vec<u8>, Made)> {
-        let (unit, mut out, mut made) = (&self.units[unit], Vec::new(), Made::default());
+    ) -> Result<(Vec<u8>, LineCounts)> {
+        let (unit, mut out, mut counts) = (&self.units[unit], Vec::new(), LineCounts::default());
         match self.files[unit.parts[0].0].0 {
-            Alone::Codex => self.rollout(unit, settings, &mut out, &mut made, watch)?,
+            Alone::Codex => self.rollout(unit, settings, &mut out, &mut counts, watch)?,
             kind @ (Alone::Pi | Alone::Gemini | Alone::Copilot | Alone::Traces) => {
-                self.session(kind, unit, settings, &mut out, &mut made, watch)?;
+                self.session(kind, unit, settings, &mut out, &mut counts, watch)?;
             }
-            kind => self.document(kind, unit, settings, &mut out, &mut made, watch)?,
+            kind => self.document(kind, unit, settings, &mut out, &mut counts, watch)?,
         }
-        Ok((out, made))
+        Ok((out, counts))
     }
 
     /// Add to a head the facts beside the files of its session, and those of other files.
@@ -127,14 +127,14 @@ impl<'a> Documents<'a> {
         unit: &Lineage,
         settings: &ConvertSettings,
         out: &mut Vec<u8>,
-        made: &mut Made,
+        counts: &mut LineCounts,
         watch: &Watch,
     ) -> Result<()> {
         let (first, limit) = (unit.parts[0].0, settings.max_line_bytes);
         let inheritance = &self.inheritances[first];
         let mut rollout = Rollout::new(inheritance, settings.abandoned);
         if !unit.contained {
-            self.read_before(inheritance, &mut rollout, limit, made, watch)?;
+            self.read_before(inheritance, &mut rollout, limit, counts, watch)?;
         }
         for &(at, repeated) in &unit.parts {
             let (source, mut tally) = (&self.files[at].1, FileTally::default());
@@ -146,23 +146,23 @@ impl<'a> Documents<'a> {
                 watch,
                 |bytes| watch.advance(bytes),
                 |kind, text, offset| {
-                    count_type(&mut made.types, &String::from_utf8_lossy(kind), 1);
+                    count_type(&mut counts.types, &String::from_utf8_lossy(kind), 1);
                     let fate = match text {
                         _ if unit.contained => Err(REPEATED),
-                        Some(text) => take(&mut rollout, text, offset, inheritance.superseded, made),
+                        Some(text) => take(&mut rollout, text, offset, inheritance.superseded, counts),
                         None => Err(NO_CONVERSATION),
                     };
-                    made.locate(&source.name, offset);
+                    counts.locate(&source.name, offset);
                     match fate {
-                        Ok(()) => made.used += 1,
-                        Err(REPEATED) => made.duplicates += 1,
-                        Err(reason) => made.drop_line(reason),
+                        Ok(()) => counts.used += 1,
+                        Err(REPEATED) => counts.duplicates += 1,
+                        Err(reason) => counts.drop_line(reason),
                     }
                 },
             )?;
-            self.account(at, &tally, made);
+            self.account(at, &tally, counts);
         }
-        self.write_rollout(unit, rollout, settings, out, made);
+        self.write_rollout(unit, rollout, settings, out, counts);
         Ok(())
     }
 
@@ -172,10 +172,10 @@ impl<'a> Documents<'a> {
         inheritance: &Inheritance,
         rollout: &mut Rollout,
         limit: usize,
-        made: &mut Made,
+        counts: &mut LineCounts,
         watch: &Watch,
     ) -> Result<()> {
-        let mut uncounted = Made::default();
+        let mut uncounted = LineCounts::default();
         for &(at, end) in &inheritance.before {
             rollout.begin_file(true);
             lines(
@@ -194,7 +194,7 @@ impl<'a> Documents<'a> {
             )?;
         }
         rollout.begin_file(false);
-        made.calls.extend(uncounted.calls);
+        counts.calls.extend(uncounted.calls);
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl<'a> Documents<'a> {
         mut rollout: Rollout,
         settings: &ConvertSettings,
         out: &mut Vec<u8>,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) {
         let file = unit.parts[0].0;
         let branches = rollout.branches.take().unwrap_or_default();
@@ -213,22 +213,22 @@ impl<'a> Documents<'a> {
         self.settle(unit, &mut head);
         let (id, source) = (head.id.clone(), head.source.clone());
         if self.inheritances[file].superseded.is_some() {
-            made.calls.clear();
+            counts.calls.clear();
             if settings.abandoned {
                 let branch = format!("{id}/abandoned-file-{}", file + 1);
-                write_branch(&talk.messages, (branch, &id), source, settings, out, made);
+                write_branch(&talk.messages, (branch, &id), source, settings, out, counts);
             }
             return;
         }
-        talk.finish(made);
+        talk.finish(counts);
         if !talk.messages.is_empty() {
             let unanswered = talk.unanswered();
-            made.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
-            write(head, &talk.messages, settings.rate, out, made);
+            counts.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
+            write(head, &talk.messages, settings.rate, out, counts);
         }
         for (number, messages) in branches.iter().enumerate() {
             let branch = format!("{id}/abandoned-{}", number + 1);
-            write_branch(messages, (branch, &id), source.clone(), settings, out, made);
+            write_branch(messages, (branch, &id), source.clone(), settings, out, counts);
         }
     }
 
@@ -239,19 +239,20 @@ impl<'a> Documents<'a> {
         unit: &Lineage,
         settings: &ConvertSettings,
         out: &mut Vec<u8>,
-        made: &mut Made,
+        counts: &mut LineCounts,
         watch: &Watch,
     ) -> Result<()> {
         let at = unit.parts[0].0;
         let (source, mut tally) = (&self.files[at].1, FileTally::default());
         let limit = settings.max_line_bytes;
-        let records = read_records(source, limit, &mut tally, watch, |bytes| watch.advance(bytes), made)?;
-        self.account(at, &tally, made);
-        let mut unwritten = Made::default();
-        let all = sessions(kind, &records, &source.name, if unit.contained { &mut unwritten } else { made });
+        let records = read_records(source, limit, &mut tally, watch, |bytes| watch.advance(bytes), counts)?;
+        self.account(at, &tally, counts);
+        let mut unwritten = LineCounts::default();
+        let all =
+            sessions(kind, &records, &source.name, if unit.contained { &mut unwritten } else { counts });
         if unit.contained {
-            unwritten.types.iter().for_each(|(name, &count)| count_type(&mut made.types, name, count));
-            made.duplicates += records.len() as u64;
+            unwritten.types.iter().for_each(|(name, &count)| count_type(&mut counts.types, name, count));
+            counts.duplicates += records.len() as u64;
             return Ok(());
         }
         let Some(name) = all.first().map(|(head, _)| head.id.clone()) else { return Ok(()) };
@@ -261,15 +262,15 @@ impl<'a> Documents<'a> {
             } else if let Some(mark) = unit.mark {
                 rename(&mut head, &name, &format!("{name}/{mark:016x}"));
             }
-            talk.finish(made);
+            talk.finish(counts);
             if !talk.messages.is_empty() {
-                *made.calls.entry("unanswered").or_default() += talk.unanswered();
-                write(head, &talk.messages, settings.rate, out, made);
+                *counts.calls.entry("unanswered").or_default() += talk.unanswered();
+                write(head, &talk.messages, settings.rate, out, counts);
             }
         }
-        made.calls.retain(|_, count| *count > 0);
-        if made.trajectories == 0 {
-            made.move_to_dropped(made.used, EMPTY);
+        counts.calls.retain(|_, count| *count > 0);
+        if counts.trajectories == 0 {
+            counts.move_to_dropped(counts.used, EMPTY);
         }
         Ok(())
     }
@@ -281,35 +282,35 @@ impl<'a> Documents<'a> {
         unit: &Lineage,
         settings: &ConvertSettings,
         out: &mut Vec<u8>,
-        made: &mut Made,
+        counts: &mut LineCounts,
         watch: &Watch,
     ) -> Result<()> {
         let at = unit.parts[0].0;
         let source = &self.files[at].1;
         let (text, mut tally) = (bytes(source, watch)?, FileTally { lines: 1, ..FileTally::default() });
         watch.advance(text.len() as u64)?;
-        let Some(document) = parsed(&text, made) else {
+        let Some(document) = parsed(&text, counts) else {
             tally.bad(reference_parser::fault(&text), RejectReason::Malformed);
-            self.account(at, &tally, made);
+            self.account(at, &tally, counts);
             return Ok(());
         };
         tally.rows = 1;
-        count_type(&mut made.types, DOCUMENT, 1);
-        self.account(at, &tally, made);
+        count_type(&mut counts.types, DOCUMENT, 1);
+        self.account(at, &tally, counts);
         if unit.contained {
-            made.duplicates += 1;
+            counts.duplicates += 1;
             return Ok(());
         }
-        let all = read(kind, &document, source, id128(&text), &self.verdicts, made);
-        made.locate(&source.name, 0);
+        let all = read(kind, &document, source, id128(&text), &self.verdicts, counts);
+        counts.locate(&source.name, 0);
         if all.iter().all(|(_, talk)| talk.messages.is_empty()) {
-            made.drop_line(EMPTY);
+            counts.drop_line(EMPTY);
             return Ok(());
         }
-        made.used = 1;
+        counts.used = 1;
         let name = all[0].0.id.clone();
         for (number, (mut head, talk)) in all.into_iter().enumerate() {
-            *made.calls.entry("unanswered").or_default() += talk.unanswered();
+            *counts.calls.entry("unanswered").or_default() += talk.unanswered();
             if number == 0 {
                 self.settle(unit, &mut head);
                 if let Some(parent) = self.parents.get(&at) {
@@ -320,18 +321,18 @@ impl<'a> Documents<'a> {
                 rename(&mut head, &name, &format!("{name}/{mark:016x}"));
             }
             if !talk.messages.is_empty() {
-                write(head, &talk.messages, settings.rate, out, made);
+                write(head, &talk.messages, settings.rate, out, counts);
             }
         }
-        made.calls.retain(|_, count| *count > 0);
+        counts.calls.retain(|_, count| *count > 0);
         Ok(())
     }
 
-    fn account(&self, at: usize, tally: &FileTally, made: &mut Made) {
+    fn account(&self, at: usize, tally: &FileTally, counts: &mut LineCounts) {
         let (kind, source) = &self.files[at];
         let mut account = Account::default();
         account.add(tally, 0);
-        made.files.push((source.name.clone().into(), TranscriptKind::Alone(*kind).name(), account));
+        counts.files.push((source.name.clone().into(), TranscriptKind::Alone(*kind).name(), account));
     }
 }
 
@@ -343,14 +344,14 @@ fn take(
     text: &[u8],
     offset: u64,
     end: Option<HistoryEnd>,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> std::result::Result<(), &'static str> {
-    match mended(text, made).and_then(|line| reference_parser::parse(&line).ok()) {
+    match mended(text, counts).and_then(|line| reference_parser::parse(&line).ok()) {
         Some(line) => {
             let stays = end.is_none_or(|end| end.is_after(LinePlace::of(&line, offset)));
-            rollout.line(&line, made).and(if stays { Ok(()) } else { Err(OTHER_BRANCH) })
+            rollout.line(&line, counts).and(if stays { Ok(()) } else { Err(OTHER_BRANCH) })
         }
-        None => Err(damaged(OBJECT, "the line", made)),
+        None => Err(damaged(OBJECT, "the line", counts)),
     }
 }
 
@@ -361,15 +362,15 @@ fn write_branch(
     mut source: Map<String, Value>,
     settings: &ConvertSettings,
     out: &mut Vec<u8>,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) {
     if messages.is_empty() {
         return;
     }
     source.insert("session_id".to_owned(), session.into());
     source.insert("abandoned".to_owned(), true.into());
-    write(Head { id, source, ..Head::default() }, messages, settings.rate, out, &mut Made::default());
-    made.note("abandoned_branch");
+    write(Head { id, source, ..Head::default() }, messages, settings.rate, out, &mut LineCounts::default());
+    counts.note("abandoned_branch");
 }
 
 /// Pass on the type of each line of a rollout, its text if it is read, and its place.
@@ -402,8 +403,8 @@ fn bytes(source: &Source, watch: &Watch) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
-    mended(text, made).and_then(|text| reference_parser::parse(&text).ok())
+fn parsed(text: &[u8], counts: &mut LineCounts) -> Option<Value> {
+    mended(text, counts).and_then(|text| reference_parser::parse(&text).ok())
 }
 
 /// Return the trace of a file's session; for a damaged file, that of the valid part.
@@ -413,7 +414,7 @@ fn trace(
     settings: &ConvertSettings,
     watch: &Watch,
 ) -> Result<(Trace, Option<RolloutHistory>)> {
-    let mut made = Made::default();
+    let mut counts = LineCounts::default();
     if kind == Alone::Codex {
         let (mut path, mut tally) = (ItemTrail::new(&source.name), FileTally::default());
         let limit = settings.max_line_bytes;
@@ -424,7 +425,7 @@ fn trace(
             watch,
             |_| watch.advance(0),
             |_, text, offset| {
-                if let Some(line) = text.and_then(|text| parsed(text, &mut made)) {
+                if let Some(line) = text.and_then(|text| parsed(text, &mut counts)) {
                     path.line(&line, offset);
                 }
             },
@@ -435,18 +436,18 @@ fn trace(
     if matches!(kind, Alone::Pi | Alone::Gemini | Alone::Copilot | Alone::Traces) {
         let limit = settings.max_line_bytes;
         let mut tally = FileTally::default();
-        let records = read_records(source, limit, &mut tally, watch, |_| watch.advance(0), &mut made)?;
+        let records = read_records(source, limit, &mut tally, watch, |_| watch.advance(0), &mut counts)?;
         if kind == Alone::Traces {
             return Ok((records_trace(&records), None));
         }
-        let all = sessions(kind, &records, &source.name, &mut made);
+        let all = sessions(kind, &records, &source.name, &mut counts);
         let Some((head, talk)) = all.into_iter().next() else { return Ok(Default::default()) };
         return Ok((session_trace(&head, &talk, &records), None));
     }
     let text = bytes(source, watch)?;
     watch.advance(0)?;
-    let Some(document) = parsed(&text, &mut made) else { return Ok(Default::default()) };
-    let all = read(kind, &document, source, 0, &SweBenchReports::default(), &mut made);
+    let Some(document) = parsed(&text, &mut counts) else { return Ok(Default::default()) };
+    let all = read(kind, &document, source, 0, &SweBenchReports::default(), &mut counts);
     let Some((head, talk)) = all.into_iter().next() else { return Ok(Default::default()) };
     let whole = hash_of(&document);
     let (id, links) = match kind {
@@ -492,12 +493,12 @@ fn rename(head: &mut Head, old: &str, new: &str) {
 }
 
 /// Return the sessions of a file of records, its own first.
-fn sessions(kind: Alone, records: &[FileRecord], file: &str, made: &mut Made) -> Vec<Parsed> {
+fn sessions(kind: Alone, records: &[FileRecord], file: &str, counts: &mut LineCounts) -> Vec<Parsed> {
     match kind {
-        Alone::Pi => vec![pi::read(records, file, made)],
-        Alone::Gemini => vec![gemini::read(records, file, made)],
-        Alone::Traces => traces::read(records, file, made),
-        _ => copilot::read(records, file, made),
+        Alone::Pi => vec![pi::read(records, file, counts)],
+        Alone::Gemini => vec![gemini::read(records, file, counts)],
+        Alone::Traces => traces::read(records, file, counts),
+        _ => copilot::read(records, file, counts),
     }
 }
 
@@ -545,10 +546,10 @@ fn read(
     source: &Source,
     digest: u128,
     verdicts: &SweBenchReports,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> Vec<Parsed> {
     match kind {
-        Alone::SweAgent => vec![swe_agent::read(document, &source.name, digest, verdicts, made)],
-        _ => atif::read(document, &source.name, digest, made),
+        Alone::SweAgent => vec![swe_agent::read(document, &source.name, digest, verdicts, counts)],
+        _ => atif::read(document, &source.name, digest, counts),
     }
 }

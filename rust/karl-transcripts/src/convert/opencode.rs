@@ -18,9 +18,9 @@ use serde_json::{Map, Value};
 
 use super::blocks::{answer, say_blocks};
 use super::file_records::{Fates, PooledFile};
-use super::json::{JsonTypes, LIST, OBJECT, TEXT, check, kept, list, quoted, source, text};
+use super::json::{JsonTypes, LIST, OBJECT, TEXT, check, list, pick, quoted, source, text};
 use super::message::{Conversation, Role};
-use super::report::{EMPTY, Made, NO_CONVERSATION, OTHER_BRANCH, count_type};
+use super::report::{EMPTY, LineCounts, NO_CONVERSATION, OTHER_BRANCH, count_type};
 use super::run::{Head, Tokens};
 
 /// Paths of a message or a part with the expected types.
@@ -60,18 +60,18 @@ struct Tables {
 }
 
 /// Read the sessions of some files.
-pub(super) fn read(files: &[PooledFile], made: &mut Made) -> Vec<(Head, Conversation)> {
+pub(super) fn read(files: &[PooledFile], counts: &mut LineCounts) -> Vec<(Head, Conversation)> {
     let mut fates: Vec<Fates> = files.iter().map(|file| Fates::new(file.records.len())).collect();
     let mut tables = Tables::default();
     for (at, file) in files.iter().enumerate() {
         for (number, record) in file.records.iter().enumerate() {
             let kind = tables.add(&record.value, (at, number), &mut fates);
-            count_type(&mut made.types, kind.unwrap_or("(other)"), 1);
+            count_type(&mut counts.types, kind.unwrap_or("(other)"), 1);
         }
     }
-    let sessions = Reader { files, tables: &tables, fates: &mut fates, made }.sessions();
+    let sessions = Reader { files, tables: &tables, fates: &mut fates, counts }.sessions();
     for fates in fates {
-        fates.count(made);
+        fates.count(counts);
     }
     sessions
 }
@@ -175,7 +175,7 @@ struct Reader<'a> {
     files: &'a [PooledFile],
     tables: &'a Tables,
     fates: &'a mut [Fates],
-    made: &'a mut Made,
+    counts: &'a mut LineCounts,
 }
 
 /// Id, tool, content, success and time of the result of a call.
@@ -243,20 +243,20 @@ impl<'a> Reader<'a> {
         // A document that holds all of a session is used if anything of it is.
         let is_export = self.files[row.place.0].records[row.place.1].value.get("messages").is_some();
         match outcome {
-            Err(reason) if is_export => self.made.note(reason),
+            Err(reason) if is_export => self.counts.note(reason),
             outcome => self.fates[row.place.0].set(row.place.1, outcome),
         }
     }
 
     fn locate(&mut self, row: &Row) {
         let file = &self.files[row.place.0];
-        self.made.locate(&file.name, file.records[row.place.1].offset);
+        self.counts.locate(&file.name, file.records[row.place.1].offset);
     }
 
     /// Read a message of version 1 and its parts.
     fn message(&mut self, session: &mut Session, row: &Row, parts: &[&'a Row], reverted: Option<&str>) {
         let message = &row.value;
-        check(message, &WANTED, self.made);
+        check(message, &WANTED, self.counts);
         self.locate(row);
         let is_model = text(message, "role") == Some("assistant");
         let left_out = match text(message, "role") {
@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
         let before = session.talk.messages.len();
         let mut step = Vec::new();
         for part in parts {
-            check(&part.value, &WANTED, self.made);
+            check(&part.value, &WANTED, self.counts);
             self.locate(part);
             // A step is one message of the model.
             if is_model && text(&part.value, "type") == Some("step-start") {
@@ -308,8 +308,8 @@ impl<'a> Reader<'a> {
         let moment = moment(message.pointer("/time/created").or_else(|| message.get("time_created")));
         if !is_model {
             for (block, part) in parts {
-                let said = say_blocks(&mut session.talk, role, &[block], &moment, self.made);
-                if let (Ok(first), Some(true)) = (said, part.get("synthetic").and_then(Value::as_bool)) {
+                let first = say_blocks(&mut session.talk, role, &[block], &moment, self.counts);
+                if let (Ok(first), Some(true)) = (first, part.get("synthetic").and_then(Value::as_bool)) {
                     session.talk.messages[first].origin = b"synthetic".to_vec();
                 }
             }
@@ -317,23 +317,23 @@ impl<'a> Reader<'a> {
         }
         let results: Vec<_> = parts.iter().filter_map(|(_, part)| result_of(part)).collect();
         let blocks: Vec<Block> = parts.into_iter().map(|(block, _)| block).collect();
-        if let Ok(first) = say_blocks(&mut session.talk, role, &blocks, &moment, self.made) {
+        if let Ok(first) = say_blocks(&mut session.talk, role, &blocks, &moment, self.counts) {
             session.talk.messages[first].model = quoted(message, "modelID");
         }
         session.results = results;
-        session.answer(self.made);
+        session.answer(self.counts);
     }
 
     /// Read a message of version 2.
     fn entry(&mut self, session: &mut Session, row: &'a Row, reverted: Option<&str>) {
         let entry = &row.value;
-        check(entry, &WANTED, self.made);
+        check(entry, &WANTED, self.counts);
         self.locate(row);
         if reverted.is_some_and(|from| text(entry, "id").is_some_and(|id| id >= from)) {
             return self.set(row, Err(OTHER_BRANCH));
         }
         let moment = moment(entry.pointer("/time/created").or_else(|| entry.get("time_created")));
-        let fate = session.entry(entry, &moment, self.made);
+        let fate = session.entry(entry, &moment, self.counts);
         self.set(row, fate);
     }
 
@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
             self.set(row, Ok(()));
         }
         let file = row.map_or_else(|| self.files[0].name.clone(), |row| self.files[row.place.0].name.clone());
-        let mut more = kept(facts, &["title", "version", "agent"]);
+        let mut more = pick(facts, &["title", "version", "agent"]);
         more.extend(facts.get("directory").map(|folder| ("cwd".to_owned(), folder.clone())));
         let parent = text(facts, "parentID").map(|parent| (parent.to_owned(), starts.get(id).cloned()));
         let root = self.root(id);
@@ -448,42 +448,42 @@ fn error_of(state: &Value) -> Option<&Value> {
 
 impl Session {
     /// Add the results that the calls of a message have.
-    fn answer(&mut self, made: &mut Made) {
+    fn answer(&mut self, counts: &mut LineCounts) {
         for (id, name, content, success, moment) in std::mem::take(&mut self.results) {
-            answer(&mut self.talk, &id, &name, &content, success, &moment, made);
+            answer(&mut self.talk, &id, &name, &content, success, &moment, counts);
         }
     }
 
     /// Read a message of version 2.
-    fn entry(&mut self, entry: &Value, moment: &[u8], made: &mut Made) -> Result<(), &'static str> {
+    fn entry(&mut self, entry: &Value, moment: &[u8], counts: &mut LineCounts) -> Result<(), &'static str> {
         let words = |key: &str| {
             text(entry, key).filter(|text| !text.is_empty()).map(|text| Block::Text(text.to_owned()))
         };
         let kind = text(entry, "type").unwrap_or_default();
-        let mut said: Vec<Block> = Vec::new();
+        let mut blocks: Vec<Block> = Vec::new();
         let (role, origin) = match kind {
             "user" => {
-                said.extend(words("text"));
+                blocks.extend(words("text"));
                 let files = list(entry, "files").iter().map(|file| text(file, "mime").unwrap_or("file"));
-                said.extend(files.map(|mime| Block::Other(mime.to_owned())));
+                blocks.extend(files.map(|mime| Block::Other(mime.to_owned())));
                 (Role::User, "")
             }
             "synthetic" | "skill" => {
-                said.extend(words("text"));
+                blocks.extend(words("text"));
                 (Role::User, kind)
             }
             "system" => {
-                said.extend(words("text"));
+                blocks.extend(words("text"));
                 (Role::System, "")
             }
             // In the words in which opencode tells the model of it.
             "shell" => {
                 let output = entry.pointer("/output/output").and_then(Value::as_str).unwrap_or_default();
                 let command = text(entry, "command").unwrap_or_default();
-                said.push(Block::Text(format!("Shell command: {command}\n\n{output}")));
+                blocks.push(Block::Text(format!("Shell command: {command}\n\n{output}")));
                 (Role::User, kind)
             }
-            "assistant" => return self.turn(entry, moment, made),
+            "assistant" => return self.turn(entry, moment, counts),
             "compaction" => return Err("compact_summary"),
             "idle" if text(entry, "outcome") == Some("interrupted") => {
                 self.talk.interrupt();
@@ -491,12 +491,12 @@ impl Session {
             }
             _ => return Err(NO_CONVERSATION),
         };
-        let first = say_blocks(&mut self.talk, role, &said, moment, made)?;
+        let first = say_blocks(&mut self.talk, role, &blocks, moment, counts)?;
         self.talk.messages[first].origin = origin.as_bytes().to_vec();
         Ok(())
     }
 
-    fn turn(&mut self, entry: &Value, moment: &[u8], made: &mut Made) -> Result<(), &'static str> {
+    fn turn(&mut self, entry: &Value, moment: &[u8], counts: &mut LineCounts) -> Result<(), &'static str> {
         let block = |part: &Value| match text(part, "type") {
             Some("tool") => Block::Call {
                 id: text(part, "id").unwrap_or_default().to_owned(),
@@ -507,12 +507,12 @@ impl Session {
         };
         let content = list(entry, "content");
         self.count(entry);
-        let said: Vec<Block> = content.iter().map(block).collect();
-        let first = say_blocks(&mut self.talk, Role::Assistant, &said, moment, made)?;
+        let blocks: Vec<Block> = content.iter().map(block).collect();
+        let first = say_blocks(&mut self.talk, Role::Assistant, &blocks, moment, counts)?;
         self.talk.messages[first].model =
             entry.get("model").map(|model| quoted(model, "id")).unwrap_or_default();
         self.results = content.iter().filter_map(result_of).collect();
-        self.answer(made);
+        self.answer(counts);
         self.fail(entry.get("error"));
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::file_records::{Fates, PooledFile};
 use super::json::{list, text};
 use super::message::Conversation;
 use super::model_calls::{ModelCall, conversations};
-use super::report::{Made, count_type};
+use super::report::{LineCounts, count_type};
 use super::run::{Head, Tokens};
 
 /// Span with its attributes by name.
@@ -31,42 +31,42 @@ struct Span {
 }
 
 /// Read the conversations of all spans.
-pub(super) fn read(files: &[PooledFile], made: &mut Made) -> Vec<(Head, Conversation)> {
+pub(super) fn read(files: &[PooledFile], counts: &mut LineCounts) -> Vec<(Head, Conversation)> {
     let mut fates: Vec<Fates> = files.iter().map(|file| Fates::new(file.records.len())).collect();
-    let spans = unique_spans(files, &mut fates, made);
+    let spans = unique_spans(files, &mut fates, counts);
     let around = tool_calls_around(&spans);
     let (mut calls, mut scores) = (Vec::new(), BTreeMap::new());
     for span in &spans {
         add_scores(span, &mut scores);
         let kind = ["gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"];
         let kind = kind.iter().find_map(|key| span.attributes.get(*key)?.as_str()).unwrap_or("(other span)");
-        count_type(&mut made.types, kind, 1);
+        count_type(&mut counts.types, kind, 1);
         let (Some((input, output)), (file, record)) = (messages(span), span.place) else { continue };
         fates[file].keep(record);
         let call = model_call(span, input, output, &files[file].name);
         calls.push(ModelCall { tool_calls_around: around(span), ..call });
     }
     for fates in fates {
-        fates.count(made);
+        fates.count(counts);
     }
-    conversations("otlp", calls, &scores, made)
+    conversations("otlp", calls, &scores, counts)
 }
 
 /// Return each span once, by trace and id.
-fn unique_spans(files: &[PooledFile], fates: &mut [Fates], made: &mut Made) -> Vec<Span> {
+fn unique_spans(files: &[PooledFile], fates: &mut [Fates], counts: &mut LineCounts) -> Vec<Span> {
     let mut seen = HashSet::new();
     let mut spans: Vec<Span> = Vec::new();
     for (at, file) in files.iter().enumerate() {
         for (number, record) in file.records.iter().enumerate() {
             let mut is_new = false;
-            let found = spans_of(&record.value, (at, number));
-            let is_empty = found.is_empty();
-            for span in found {
+            let all = spans_of(&record.value, (at, number));
+            let is_empty = all.is_empty();
+            for span in all {
                 if seen.insert((span.trace.clone(), span.id.clone())) {
                     is_new = true;
                     spans.push(span);
                 } else {
-                    made.note("repeated_span");
+                    counts.note("repeated_span");
                 }
             }
             if !is_new && !is_empty {
@@ -124,9 +124,9 @@ fn moment(span: &Value, keys: &[&str]) -> i64 {
 }
 
 /// Return attributes by name: OTLP's list of keys and typed values, or an object. Nested objects get dotted names.
-fn attributes(found: Option<&Value>) -> Map<String, Value> {
+fn attributes(value: Option<&Value>) -> Map<String, Value> {
     let mut all = Map::new();
-    match found {
+    match value {
         Some(Value::Array(pairs)) => {
             for pair in pairs {
                 if let (Some(key), Some(value)) = (text(pair, "key"), pair.get("value")) {
@@ -221,11 +221,11 @@ type Messages = (Vec<Value>, Vec<Value>);
 
 /// Return the messages of a call of a model; `None` if the span is none.
 fn messages(span: &Span) -> Option<Messages> {
-    let found = gen_ai(span)
+    let (input, output) = gen_ai(span)
         .or_else(|| gen_ai_events(span))
         .or_else(|| open_inference(span))
         .or_else(|| numbered(span))?;
-    let (input, output) = found;
+
     let output = chat_messages(output);
     (!output.is_empty()).then(|| (chat_messages(input), output))
 }
@@ -238,8 +238,8 @@ fn gen_ai(span: &Span) -> Option<Messages> {
     };
     let output = of("gen_ai.output.messages")?;
     let mut input: Vec<Value> = of("gen_ai.system_instructions").map(system).into_iter().collect();
-    let said = of("gen_ai.input.messages").unwrap_or_default();
-    input.extend(said.as_array().cloned().unwrap_or_default());
+    let messages = of("gen_ai.input.messages").unwrap_or_default();
+    input.extend(messages.as_array().cloned().unwrap_or_default());
     // An agent's span repeats the messages of the calls inside it.
     let is_agent = span.attributes.get("gen_ai.operation.name").is_some_and(|name| {
         ["invoke_agent", "create_agent", "invoke_workflow", "execute_tool"].iter().any(|other| name == other)
@@ -248,8 +248,8 @@ fn gen_ai(span: &Span) -> Option<Messages> {
 }
 
 /// Return the system message of instructions: a text, or parts.
-fn system(found: Value) -> Value {
-    match found {
+fn system(value: Value) -> Value {
+    match value {
         Value::Array(parts) => json!({"role": "system", "parts": parts}),
         other => json!({"role": "system", "content": other}),
     }
@@ -441,8 +441,8 @@ fn model_call(span: &Span, input: Vec<Value>, output: Vec<Value>, file: &str) ->
 
 /// Return the tools that the model was offered.
 fn tools(span: &Span) -> Option<Value> {
-    if let Some(found) = span.attributes.get("gen_ai.tool.definitions") {
-        return Some(parsed(found));
+    if let Some(tools) = span.attributes.get("gen_ai.tool.definitions") {
+        return Some(parsed(tools));
     }
     let schemas = numbered_objects(span, "llm.tools");
     let all: Vec<Value> =

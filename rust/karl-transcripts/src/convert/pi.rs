@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::blocks::{answer, say_blocks};
 use super::file_records::{Fates, FileRecord};
-use super::json::{FLAG, JsonTypes, NUMBER, OBJECT, TEXT, WORDS, check, escaped, kept, quoted, source, text};
+use super::json::{FLAG, JsonTypes, NUMBER, OBJECT, TEXT, WORDS, check, escaped, pick, quoted, source, text};
 use super::message::{Conversation, Role};
-use super::report::{Made, NO_CONVERSATION, OTHER_BRANCH, count_type};
+use super::report::{LineCounts, NO_CONVERSATION, OTHER_BRANCH, count_type};
 use super::run::{Head, Tokens};
 
 /// Paths of an entry with the expected types.
@@ -36,28 +36,28 @@ const WANTED: [(&str, JsonTypes); 15] = [
 ];
 
 /// Read the session of a file.
-pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> (Head, Conversation) {
+pub(super) fn read(records: &[FileRecord], file: &str, counts: &mut LineCounts) -> (Head, Conversation) {
     let mut session = Session::default();
     let header = records.iter().find(|record| text(&record.value, "type") == Some("session"));
-    let on_path = path(records, made);
+    let on_path = path(records, counts);
     let mut fates = Fates::new(records.len());
     for (at, FileRecord { value: entry, offset }) in records.iter().enumerate() {
         let kind = text(entry, "type").unwrap_or_default();
-        count_type(&mut made.types, kind, 1);
+        count_type(&mut counts.types, kind, 1);
         let is_message = matches!(kind, "message" | "custom_message");
         match on_path[at] {
             true => {
-                check(entry, &WANTED, made);
-                fates.set(at, session.entry(kind, entry, made));
+                check(entry, &WANTED, counts);
+                fates.set(at, session.entry(kind, entry, counts));
             }
             false if is_message => fates.drop(at, OTHER_BRANCH),
             false => {}
         }
-        made.locate(file, *offset);
+        counts.locate(file, *offset);
     }
-    fates.count(made);
+    fates.count(counts);
     let header = header.map_or(&Value::Null, |record| &record.value);
-    let mut more = kept(header, &["cwd"]);
+    let mut more = pick(header, &["cwd"]);
     more.extend(header.get("version").map(|version| ("version".to_owned(), version.clone())));
     let head = Head {
         id: text(header, "id").map_or_else(|| file.to_owned(), str::to_owned),
@@ -76,7 +76,7 @@ fn session_of(path: &str) -> Option<String> {
 }
 
 /// Return for each entry whether it is on the path from the last one back to the first.
-fn path(records: &[FileRecord], made: &mut Made) -> Vec<bool> {
+fn path(records: &[FileRecord], counts: &mut LineCounts) -> Vec<bool> {
     let id = |at: usize| {
         text(&records[at].value, "id").filter(|_| text(&records[at].value, "type") != Some("session"))
     };
@@ -92,7 +92,7 @@ fn path(records: &[FileRecord], made: &mut Made) -> Vec<bool> {
         // A parent stands before its child: a loop has no end.
         let before = places.get(parent).copied().filter(|&place| place < at);
         let before = before.or_else(|| {
-            made.note("missing_parent");
+            counts.note("missing_parent");
             (0..at).rev().find(|&before| id(before).is_some())
         });
         let Some(before) = before else { break };
@@ -108,30 +108,37 @@ struct Session {
 }
 
 impl Session {
-    fn entry(&mut self, kind: &str, entry: &Value, made: &mut Made) -> Result<(), &'static str> {
+    fn entry(&mut self, kind: &str, entry: &Value, counts: &mut LineCounts) -> Result<(), &'static str> {
         let moment = quoted(entry, "timestamp");
         match kind {
             "session" => Ok(()),
-            "message" => self.message(entry.get("message").unwrap_or(&Value::Null), &moment, made),
-            "custom_message" => self.extension(entry, &moment, made),
+            "message" => self.message(entry.get("message").unwrap_or(&Value::Null), &moment, counts),
+            "custom_message" => self.extension(entry, &moment, counts),
             "compaction" | "branch_summary" => Err("compact_summary"),
             _ => Err(NO_CONVERSATION),
         }
     }
 
-    fn message(&mut self, message: &Value, moment: &[u8], made: &mut Made) -> Result<(), &'static str> {
+    fn message(
+        &mut self,
+        message: &Value,
+        moment: &[u8],
+        counts: &mut LineCounts,
+    ) -> Result<(), &'static str> {
         let content = message.get("content").unwrap_or(&Value::Null);
         match text(message, "role") {
-            Some("user") => say_blocks(&mut self.talk, Role::User, &blocks(content), moment, made).map(drop),
-            Some("assistant") => self.turn(message, content, moment, made),
+            Some("user") => {
+                say_blocks(&mut self.talk, Role::User, &blocks(content), moment, counts).map(drop)
+            }
+            Some("assistant") => self.turn(message, content, moment, counts),
             Some("toolResult") => {
                 let [id, name] = ["toolCallId", "toolName"].map(|key| text(message, key).unwrap_or_default());
                 let failed = message.get("isError").and_then(Value::as_bool);
-                answer(&mut self.talk, id, name, content, failed.map(|failed| !failed), moment, made);
+                answer(&mut self.talk, id, name, content, failed.map(|failed| !failed), moment, counts);
                 Ok(())
             }
             Some("bashExecution") => self.shell(message, moment),
-            Some("custom" | "hookMessage") => self.extension(message, moment, made),
+            Some("custom" | "hookMessage") => self.extension(message, moment, counts),
             Some("compactionSummary" | "branchSummary") => Err("compact_summary"),
             _ => Err("unknown_role"),
         }
@@ -142,10 +149,10 @@ impl Session {
         message: &Value,
         content: &Value,
         moment: &[u8],
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> Result<(), &'static str> {
         self.count(message.get("usage").unwrap_or(&Value::Null));
-        let first = say_blocks(&mut self.talk, Role::Assistant, &blocks(content), moment, made)?;
+        let first = say_blocks(&mut self.talk, Role::Assistant, &blocks(content), moment, counts)?;
         self.talk.messages[first].model = quoted(message, "model");
         match text(message, "stopReason") {
             Some("aborted") => self.talk.interrupt(),
@@ -173,9 +180,14 @@ impl Session {
     }
 
     /// Add a text that an extension gave the model.
-    fn extension(&mut self, message: &Value, moment: &[u8], made: &mut Made) -> Result<(), &'static str> {
+    fn extension(
+        &mut self,
+        message: &Value,
+        moment: &[u8],
+        counts: &mut LineCounts,
+    ) -> Result<(), &'static str> {
         let content = message.get("content").unwrap_or(&Value::Null);
-        let first = say_blocks(&mut self.talk, Role::User, &blocks(content), moment, made)?;
+        let first = say_blocks(&mut self.talk, Role::User, &blocks(content), moment, counts)?;
         self.talk.messages[first].origin = b"extension".to_vec();
         Ok(())
     }

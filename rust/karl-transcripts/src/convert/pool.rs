@@ -9,7 +9,7 @@ use karl_log::rejects::FileTally;
 
 use super::file_records::{PooledFile, read_records};
 use super::message::Conversation;
-use super::report::{Made, Report};
+use super::report::{LineCounts, Report};
 use super::run::{ConvertSettings, Head, write};
 use super::tool_kind::{Pool, TranscriptKind};
 use super::{langfuse, opencode, otlp};
@@ -32,13 +32,13 @@ impl PooledSessions {
         for pool in Pool::ALL {
             let mut held = Vec::new();
             for (_, source) in files.iter().filter(|(of, _)| *of == pool) {
-                held.push(open_file(pool, source, settings, &mut report.made, watch)?);
+                held.push(open_file(pool, source, settings, &mut report.counts, watch)?);
             }
             if !held.is_empty() {
                 sessions.extend(match pool {
-                    Pool::OpenCode => opencode::read(&held, &mut report.made),
-                    Pool::Otlp => otlp::read(&held, &mut report.made),
-                    Pool::Langfuse => langfuse::read(&held, &mut report.made),
+                    Pool::OpenCode => opencode::read(&held, &mut report.counts),
+                    Pool::Otlp => otlp::read(&held, &mut report.counts),
+                    Pool::Langfuse => langfuse::read(&held, &mut report.counts),
                 });
             }
         }
@@ -52,13 +52,13 @@ impl PooledSessions {
     }
 
     /// Return the line of a session.
-    pub(super) fn make(&self, at: usize, settings: &ConvertSettings) -> (Vec<u8>, Made) {
+    pub(super) fn make(&self, at: usize, settings: &ConvertSettings) -> (Vec<u8>, LineCounts) {
         let (head, talk) = &self.0[at];
-        let (mut out, mut made) = (Vec::new(), Made::default());
+        let (mut out, mut counts) = (Vec::new(), LineCounts::default());
         let unanswered = talk.unanswered();
-        made.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
-        write(head.clone(), &talk.messages, settings.rate, &mut out, &mut made);
-        (out, made)
+        counts.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
+        write(head.clone(), &talk.messages, settings.rate, &mut out, &mut counts);
+        (out, counts)
     }
 }
 
@@ -66,13 +66,13 @@ fn open_file(
     pool: Pool,
     source: &Source,
     settings: &ConvertSettings,
-    made: &mut Made,
+    counts: &mut LineCounts,
     watch: &Watch,
 ) -> Result<PooledFile> {
     let (mut tally, mut account) = (FileTally::default(), Account::default());
     let limit = settings.max_line_bytes;
-    let records = read_records(source, limit, &mut tally, watch, |bytes| watch.advance(bytes), made)?;
+    let records = read_records(source, limit, &mut tally, watch, |bytes| watch.advance(bytes), counts)?;
     account.add(&tally, 0);
-    made.files.push((source.name.clone().into(), TranscriptKind::Pooled(pool).name(), account));
+    counts.files.push((source.name.clone().into(), TranscriptKind::Pooled(pool).name(), account));
     Ok(PooledFile { name: source.name.clone(), records })
 }

@@ -69,7 +69,7 @@ pub struct Report {
     /// Bytes read, unpacked.
     pub bytes: u64,
     /// Counts of lines and messages.
-    pub made: Made,
+    pub counts: LineCounts,
     /// Bytes written.
     pub written: u64,
 }
@@ -77,15 +77,15 @@ pub struct Report {
 impl Report {
     /// Return the first rejected row, and its file.
     pub(super) fn damage(&self) -> Option<(&PathBuf, &Bad)> {
-        self.made.files.iter().find_map(|(path, _, account)| Some((path, account.places.first()?)))
+        self.counts.files.iter().find_map(|(path, _, account)| Some((path, account.places.first()?)))
     }
 
     /// Return the reasons why lines were left out, as the end of a sentence.
     pub(crate) fn dropped(&self) -> String {
-        let counts =
-            self.made.dropped.iter().map(|(why, count)| format!("{} {count}", why.replace('_', " ")));
-        let counts: Vec<_> = counts.collect();
-        if counts.is_empty() { String::new() } else { format!("; dropped: {}", counts.join(", ")) }
+        let reasons =
+            self.counts.dropped.iter().map(|(why, count)| format!("{} {count}", why.replace('_', " ")));
+        let reasons: Vec<_> = reasons.collect();
+        if reasons.is_empty() { String::new() } else { format!("; dropped: {}", reasons.join(", ")) }
     }
 
     /// Return the file without any output, and the reason: with the first damage, if there is any.
@@ -94,10 +94,10 @@ impl Report {
             (path, format!("; line {line}, byte {offset}: {}", reason.name().replace('_', " ")))
         });
         let mistyped = || {
-            let Mistyped { path, offset, field, came, wanted } = self.made.mistyped.first()?;
+            let Mistyped { path, offset, field, came, wanted } = self.counts.mistyped.first()?;
             Some((path, format!("; byte {offset}: {field} is {came}, wanted {wanted}")))
         };
-        let only = || match &self.made.files[..] {
+        let only = || match &self.counts.files[..] {
             [(path, ..)] => Some((path, self.dropped())),
             _ => None,
         };
@@ -115,7 +115,7 @@ impl Report {
 
 /// Account of the lines of some trajectories.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct LineCounts {
     /// Files read, with the kind of transcript and the counts; `read` counts lines.
     pub files: Vec<(PathBuf, &'static str, Account)>,
     /// Lines by type.
@@ -163,7 +163,7 @@ pub(crate) struct RecordCounts {
     pub(crate) without_calls: u64,
 }
 
-impl Made {
+impl LineCounts {
     /// Add the account of other lines.
     pub(crate) fn add(&mut self, other: Self) {
         self.files.extend(other.files);

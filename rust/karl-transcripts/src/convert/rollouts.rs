@@ -29,7 +29,7 @@ use serde_json::{Map, Value};
 use super::chat::{self, ChatMessages};
 use super::copies::{Copyable, SourceRecords, copies, id};
 use super::json::{JsonType, LIST, OBJECT, TEXT, WORDS, absent, damaged, is_mistyped, mended, source};
-use super::report::{EMPTY, Made, count_type};
+use super::report::{EMPTY, LineCounts, count_type};
 use super::run::{ConvertSettings, Head, Tokens, write};
 use super::tool_kind::{MESSAGES, TranscriptKind};
 
@@ -62,29 +62,29 @@ impl RolloutLogs {
         watch: &Watch,
     ) -> Result<Self> {
         let limit = settings.max_line_bytes;
-        let one = |(format, source): (&'static Format, Source)| {
+        let read = |(format, source): (&'static Format, Source)| {
             let messages = (format.name == GENERIC.name).then(|| MESSAGES.join("|"));
             let overrides = Overrides { messages, ..Overrides::default() };
             let wishes = Wishes { format: Some(format), overrides, max_line_bytes: limit };
             probe(source, &wishes, watch)
         };
-        let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
-        let mut found = Self { tasks: tasks(&inputs), inputs, copies: HashSet::new() };
-        if found.inputs.len() > 1 {
-            watch.expect(watch.expected() + found.inputs.iter().map(|input| input.source.size).sum::<u64>());
-            found.copies = copies(found.records(settings, watch)?, found.inputs.len());
+        let inputs = logs.into_iter().map(read).collect::<Result<Vec<_>>>()?;
+        let mut logs = Self { tasks: tasks(&inputs), inputs, copies: HashSet::new() };
+        if logs.inputs.len() > 1 {
+            watch.expect(watch.expected() + logs.inputs.iter().map(|input| input.source.size).sum::<u64>());
+            logs.copies = copies(logs.records(settings, watch)?, logs.inputs.len());
         }
-        Ok(found)
+        Ok(logs)
     }
 
     /// Return every record of every file.
     fn records(&mut self, settings: &ConvertSettings, watch: &Watch) -> Result<Vec<Copyable>> {
         loop {
-            let one = |task: &RangeTask| {
+            let read = |task: &RangeTask| {
                 let mut seen = SourceRecords::of(&self.inputs[task.input].fields);
                 self.scan(*task, settings, watch, &mut seen).map(|tally| (seen.records, tally))
             };
-            let done = map(self.tasks.iter().collect(), settings.threads, one);
+            let done = map(self.tasks.iter().collect(), settings.threads, read);
             let done = done.into_iter().collect::<Result<Vec<_>>>()?;
             let tallies = self.tasks.iter().zip(done.iter().map(|(_, tally)| tally));
             if !read_again(&mut self.inputs, tallies, watch) {
@@ -95,8 +95,8 @@ impl RolloutLogs {
     }
 
     /// Return whether some files have to be converted again as a whole, because the result is incomplete.
-    pub(super) fn again(&mut self, made: &Made, watch: &Watch) -> bool {
-        let done = made.tallies.iter().map(|(unit, tally)| (&self.tasks[*unit], tally));
+    pub(super) fn again(&mut self, counts: &LineCounts, watch: &Watch) -> bool {
+        let done = counts.tallies.iter().map(|(unit, tally)| (&self.tasks[*unit], tally));
         let again = read_again(&mut self.inputs, done, watch);
         if again {
             self.tasks = tasks(&self.inputs);
@@ -118,14 +118,14 @@ impl RolloutLogs {
         unit: usize,
         settings: &ConvertSettings,
         watch: &Watch,
-    ) -> Result<(Vec<u8>, Made)> {
+    ) -> Result<(Vec<u8>, LineCounts)> {
         let task = self.tasks[unit];
         let input = &self.inputs[task.input];
         let mut writer =
-            Writer { input, settings, copies: &self.copies, out: Vec::new(), made: Made::default() };
+            Writer { input, settings, copies: &self.copies, out: Vec::new(), counts: LineCounts::default() };
         let tally = self.scan(task, settings, watch, &mut writer)?;
-        writer.made.tallies.push((unit, tally));
-        Ok((writer.out, writer.made))
+        writer.counts.tallies.push((unit, tally));
+        Ok((writer.out, writer.counts))
     }
 
     /// Pass on the records of a part of a file.
@@ -146,8 +146,8 @@ impl RolloutLogs {
     }
 
     /// Add the account of each file, with units completed in any order.
-    pub(super) fn account(&self, made: &mut Made) {
-        let mut tallies = std::mem::take(&mut made.tallies);
+    pub(super) fn account(&self, counts: &mut LineCounts) {
+        let mut tallies = std::mem::take(&mut counts.tallies);
         tallies.sort_by_key(|(unit, _)| *unit);
         let mut accounts = vec![(0, Account::default()); self.inputs.len()];
         for (unit, tally) in tallies {
@@ -156,7 +156,7 @@ impl RolloutLogs {
             *lines += tally.lines;
         }
         let named = self.inputs.iter().zip(accounts);
-        made.files.extend(named.map(|(input, (_, account))| {
+        counts.files.extend(named.map(|(input, (_, account))| {
             (input.source.name.clone().into(), TranscriptKind::Rollouts(input.format).name(), account)
         }));
     }
@@ -172,55 +172,55 @@ struct Writer<'a> {
     settings: &'a ConvertSettings,
     copies: &'a HashSet<(usize, u64)>,
     out: Vec<u8>,
-    made: Made,
+    counts: LineCounts,
 }
 
 impl RowSink for Writer<'_> {
-    fn push(&mut self, found: &ScannedRow<'_>) {
-        count_type(&mut self.made.types, RECORD, 1);
-        let place = found.spot.place(found.length);
+    fn push(&mut self, scanned: &ScannedRow<'_>) {
+        count_type(&mut self.counts.types, RECORD, 1);
+        let place = scanned.spot.place(scanned.length);
         if self.copies.contains(&(place.input, place.offset)) {
-            self.made.duplicates += 1;
-            self.made.note(COPIED);
+            self.counts.duplicates += 1;
+            self.counts.note(COPIED);
             return;
         }
-        match self.take(found) {
-            Ok(()) => self.made.used += 1,
-            Err(reason) => self.made.drop_line(reason),
+        match self.take(scanned) {
+            Ok(()) => self.counts.used += 1,
+            Err(reason) => self.counts.drop_line(reason),
         }
-        self.made.locate(&self.input.source.name, place.offset);
+        self.counts.locate(&self.input.source.name, place.offset);
     }
 }
 
 impl Writer<'_> {
     /// Write a record's trajectory; return the reason if there is none.
     fn take(&mut self, row: &ScannedRow<'_>) -> std::result::Result<(), &'static str> {
-        let (fields, made) = (&self.input.fields, &mut self.made);
-        let parsed = mended(row.record, made).and_then(|text| reference_parser::parse_exact(&text).ok());
-        let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
+        let (fields, counts) = (&self.input.fields, &mut self.counts);
+        let parsed = mended(row.record, counts).and_then(|text| reference_parser::parse_exact(&text).ok());
+        let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", counts))?;
         let exact = may_be_non_finite(row.record).then(|| record.clone());
         if exact.is_some() {
             forget_non_finite(&mut record);
         }
-        let mut head = head(&record, self.input, row, made);
+        let mut head = head(&record, self.input, row, counts);
         if REJECTED.iter().any(|key| record.get(key).is_some_and(|half| !half.is_null())) {
-            made.note(REJECTED[0]);
+            counts.note(REJECTED[0]);
         }
-        if expect(&record, fields, made) {
+        if expect(&record, fields, counts) {
             return Err(Flaw::BadMessage.name());
         }
-        let found = held(&mut record, fields).map_err(|flaw| {
+        let recorded = held(&mut record, fields).map_err(|flaw| {
             if flaw == Flaw::NoTrajectory {
-                missing(fields, made);
+                missing(fields, counts);
             }
             if let Some(kind) = flaw.media() {
-                made.note(kind);
+                counts.note(kind);
             }
             flaw.name()
         })?;
-        let mut spoken = ChatMessages::default();
-        head.tools = spoken.add_message(found, fields.reasoning, made).map_err(Flaw::name)?;
-        if spoken.talk.messages.is_empty() {
+        let mut messages = ChatMessages::default();
+        head.tools = messages.add_message(recorded, fields.reasoning, counts).map_err(Flaw::name)?;
+        if messages.talk.messages.is_empty() {
             return Err(EMPTY);
         }
         if let Some(exact) = exact {
@@ -228,24 +228,24 @@ impl Writer<'_> {
         }
         let more = Map::from_iter([("record".to_owned(), rest(record, self.input.format, &head))]);
         head.source = source(self.input.format.name, &self.input.source.name, more);
-        let unanswered = spoken.talk.unanswered();
+        let unanswered = messages.talk.unanswered();
         if unanswered > 0 {
-            *made.calls.entry("unanswered").or_default() += unanswered;
+            *counts.calls.entry("unanswered").or_default() += unanswered;
         }
-        write(head, &spoken.talk.messages, self.settings.rate, &mut self.out, made);
+        write(head, &messages.talk.messages, self.settings.rate, &mut self.out, counts);
         Ok(())
     }
 }
 
 /// Return the fields of a record besides its messages.
-pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) -> Head {
+pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, counts: &mut LineCounts) -> Head {
     let format = input.format;
     let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
     let version = at(format.policy_version);
     let wanted = &[JsonType::Number, JsonType::Text];
-    let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
+    let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, counts)).cloned();
     let model = at(format.model);
-    is_mistyped(model, TEXT, format.model, made);
+    is_mistyped(model, TEXT, format.model, counts);
     // A tool without token counts writes 0.
     let count = |path: &str| at(path).and_then(Value::as_u64).filter(|&count| count > 0);
     Head {
@@ -265,26 +265,27 @@ pub(super) fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &m
 
 /// Count the parts of a trajectory with unexpected types; return whether there are any. Values beside a
 /// conversation are ignored, and so is a text beside a prompt and its completion.
-pub(super) fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
+pub(super) fn expect(record: &Value, fields: &Fields, counts: &mut LineCounts) -> bool {
     let chat = [(&fields.messages, LIST)];
     let halves = [(&fields.prompt, WORDS), (&fields.completion, WORDS)];
     let text = [(&fields.text, TEXT)];
     for parts in [&chat[..], &halves, &text] {
-        let mut found = false;
+        let mut is_filled = false;
         let mut wrong = false;
         for (field, wanted) in parts {
             for choice in field.iter().flat_map(Field::choices) {
-                let wanted = if choice.made == Transform::Json { WORDS } else { wanted };
+                let wanted = if choice.transform == Transform::Json { WORDS } else { wanted };
                 let (held, place) = (lookup(record, &choice.path), choice.path.to_string());
-                found |= held.is_some_and(|value| !value.is_null());
-                wrong |= is_mistyped(held, wanted, &place, made);
-                if let Some(messages) = held.filter(|held| held.is_array() || choice.made == Transform::Json)
+                is_filled |= held.is_some_and(|value| !value.is_null());
+                wrong |= is_mistyped(held, wanted, &place, counts);
+                if let Some(messages) =
+                    held.filter(|held| held.is_array() || choice.transform == Transform::Json)
                 {
-                    chat::expect(messages, &place, made);
+                    chat::expect(messages, &place, counts);
                 }
             }
         }
-        if found {
+        if is_filled {
             return wrong;
         }
     }
@@ -292,10 +293,10 @@ pub(super) fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
 }
 
 /// Count a record without a trajectory, under the name of its preferred field.
-pub(super) fn missing(fields: &Fields, made: &mut Made) {
+pub(super) fn missing(fields: &Fields, counts: &mut LineCounts) {
     let Some(first) = fields.trajectory().flat_map(Field::choices).next() else { return };
-    let list = fields.messages.is_some() && first.made != Transform::Json;
-    absent(if list { LIST } else { WORDS }, &first.path.to_string(), made);
+    let list = fields.messages.is_some() && first.transform != Transform::Json;
+    absent(if list { LIST } else { WORDS }, &first.path.to_string(), counts);
 }
 
 /// Return the rest of a record: the values that are kept nowhere else.

@@ -3,7 +3,7 @@
 //! format.
 
 use super::message::Message;
-use super::report::{Made, RecordCounts};
+use super::report::{LineCounts, RecordCounts};
 use super::tool_kind::TranscriptKind;
 use karl_log::atomic_output::{OutputKind, OutputTarget};
 use karl_log::error::{Error, Result, without_path};
@@ -86,7 +86,13 @@ pub(super) struct Head {
 }
 
 /// Write a line; count it and its messages.
-pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<u8>, made: &mut Made) {
+pub(super) fn write(
+    head: Head,
+    messages: &[Message],
+    rate: Rate,
+    out: &mut Vec<u8>,
+    counts: &mut LineCounts,
+) {
     let (start, mut reward) = (out.len(), 0..0);
     let (sub_agent, mut rewarded) = (head.parent.is_some(), head.reward.is_some_and(f64::is_finite));
     let model = messages.iter().map(|message| &message.model[..]).find(|model| !model.is_empty());
@@ -104,7 +110,7 @@ pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<
     for (at, message) in messages.iter().enumerate() {
         out.extend_from_slice(if at == 0 { b"" } else { b"," });
         message.write(model.unwrap_or_default(), out);
-        *made.messages.entry(message.role.name()).or_default() += 1;
+        *counts.messages.entry(message.role.name()).or_default() += 1;
     }
     out.extend_from_slice(b"]}");
     if let Rate::Karl(version, weights) = rate {
@@ -114,9 +120,9 @@ pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<
         out.splice(reward, rated.to_string().into_bytes());
     }
     out.push(b'\n');
-    made.trajectories += 1;
-    made.sub_agents += u64::from(sub_agent);
-    made.rewarded += u64::from(rewarded);
+    counts.trajectories += 1;
+    counts.sub_agents += u64::from(sub_agent);
+    counts.rewarded += u64::from(rewarded);
 }
 
 /// Return the keys between the mark and the messages, in order.
@@ -185,26 +191,26 @@ pub(crate) fn run(
     threads: usize,
     output: &Output<'_>,
     reshape: Option<&Reshape<'_>>,
-    unit: impl Fn(usize) -> Result<(Vec<u8>, Made)> + Sync,
-) -> Result<Made> {
+    unit: impl Fn(usize) -> Result<(Vec<u8>, LineCounts)> + Sync,
+) -> Result<LineCounts> {
     merge_accounts(share(count, threads, |queue| {
-        let mut all = Made::default();
+        let mut all = LineCounts::default();
         while let Some(at) = queue.take() {
-            let done = unit(at).and_then(|(lines, mut made)| {
+            let done = unit(at).and_then(|(lines, mut counts)| {
                 // The whole texts are protected: a reshaped line has pieces, in which a secret is not recognised.
-                let lines = output.protected(lines, &mut made.secrets);
+                let lines = output.protected(lines, &mut counts.secrets);
                 let lines = match reshape {
-                    Some(reshape) => reshape_lines(&lines, reshape, &mut made),
+                    Some(reshape) => reshape_lines(&lines, reshape, &mut counts),
                     None => lines,
                 };
                 if !output.redacts() {
-                    made.count_secrets(&lines);
+                    counts.count_secrets(&lines);
                 }
                 output.put_protected(at, lines)?;
-                Ok(made)
+                Ok(counts)
             });
             match done {
-                Ok(made) => all.add(made),
+                Ok(counts) => all.add(counts),
                 Err(error) => {
                     output.fail();
                     return Err((at, error));
@@ -216,28 +222,28 @@ pub(crate) fn run(
 }
 
 /// Return the lines made of some trajectories; count them.
-fn reshape_lines(lines: &[u8], reshape: &Reshape<'_>, made: &mut Made) -> Vec<u8> {
+fn reshape_lines(lines: &[u8], reshape: &Reshape<'_>, counts: &mut LineCounts) -> Vec<u8> {
     let mut out = Vec::new();
-    made.rewarded = 0;
+    counts.rewarded = 0;
     for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let Some(counts) = reshape(line, &mut out) else {
-            made.note("no_trajectory");
+        let Some(records) = reshape(line, &mut out) else {
+            counts.note("no_trajectory");
             continue;
         };
-        made.records += counts.written;
-        made.rewarded += counts.rewarded;
-        made.notes_of("prompt_without_calls", counts.without_calls);
+        counts.records += records.written;
+        counts.rewarded += records.rewarded;
+        counts.notes_of("prompt_without_calls", records.without_calls);
     }
     out
 }
 
 /// Merge the accounts of all threads, or return the error. A thread stopped by another's failure reports only
 /// an interruption.
-fn merge_accounts(done: Vec<std::result::Result<Made, (usize, Error)>>) -> Result<Made> {
-    let (mut all, mut failures) = (Made::default(), Vec::new());
+fn merge_accounts(done: Vec<std::result::Result<LineCounts, (usize, Error)>>) -> Result<LineCounts> {
+    let (mut all, mut failures) = (LineCounts::default(), Vec::new());
     for part in done {
         match part {
-            Ok(made) => all.add(made),
+            Ok(counts) => all.add(counts),
             Err(failure) => failures.push(failure),
         }
     }

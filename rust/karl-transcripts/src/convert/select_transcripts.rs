@@ -48,12 +48,12 @@ impl Classes {
         report: &mut Report,
         watch: &Watch,
     ) -> Result<(Self, Vec<TempPath>)> {
-        let (sessions, mut kept) = unpack_sources(self.sessions, threads, report, watch)?;
+        let (sessions, mut temporary) = unpack_sources(self.sessions, threads, report, watch)?;
         let (formats, logs): (Vec<_>, Vec<_>) = self.logs.into_iter().unzip();
         let (logs, more) = unpack_sources(logs, threads, report, watch)?;
-        kept.extend(more);
+        temporary.extend(more);
         let logs = formats.into_iter().zip(logs).collect();
-        Ok((Self { sessions, alone: self.alone, pooled: self.pooled, logs }, kept))
+        Ok((Self { sessions, alone: self.alone, pooled: self.pooled, logs }, temporary))
     }
 }
 
@@ -126,17 +126,17 @@ pub(super) fn unpack_sources(
     report: &mut Report,
     watch: &Watch,
 ) -> Result<(Vec<Source>, Vec<TempPath>)> {
-    let (mut all, mut kept) = (Vec::new(), Vec::new());
+    let (mut all, mut temporary) = (Vec::new(), Vec::new());
     for done in map(sources, threads, |source| unpack(source, watch)) {
         let (source, path, damaged) = done?;
         if damaged {
             report.refused.push((source.name.clone().into(), DAMAGED.to_owned()));
         }
         all.push(source);
-        kept.extend(path);
+        temporary.extend(path);
     }
     watch.advance(0)?;
-    Ok((all, kept))
+    Ok((all, temporary))
 }
 
 fn unpack(source: Source, watch: &Watch) -> Result<(Source, Option<TempPath>, bool)> {
@@ -185,9 +185,9 @@ mod tests {
             abandoned: false,
             protection: karl_redact::Protection::default(),
         };
-        let (copies, kept) = unpack_sources(vec![source], 1, &mut report, &watch).unwrap();
+        let (copies, temporary) = unpack_sources(vec![source], 1, &mut report, &watch).unwrap();
         let transcripts = Transcripts::read(&copies, &settings, &mut report, &watch).unwrap();
-        drop(kept);
+        drop(temporary);
         let changed = transcripts.make(0, &watch).map(drop).unwrap_err();
         assert!(matches!(changed, Error::Changed { path, .. } if path == Path::new("given.jsonl.gz")));
         let read = Transcripts::read(&copies, &settings, &mut report, &watch).map(drop);

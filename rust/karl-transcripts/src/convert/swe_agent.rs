@@ -14,11 +14,11 @@ use karl_log::json::reference_parser;
 use serde_json::Value;
 
 use super::json::{
-    JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, arguments, check, escaped, kept, list, quoted,
+    JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, arguments, check, escaped, list, pick, quoted,
     source, text, words,
 };
 use super::message::{Conversation, Role};
-use super::report::Made;
+use super::report::LineCounts;
 use super::run::{Head, Tokens};
 
 /// Extensions of packed files.
@@ -50,30 +50,30 @@ pub(super) fn read(
     file: &str,
     digest: u128,
     verdicts: &SweBenchReports,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> (Head, Conversation) {
-    check(document, &WANTED, made);
+    check(document, &WANTED, counts);
     let mut talk = Conversation::default();
     let model = model(document);
     for message in list(document, "history") {
         // A demonstration is part of the prompt; the run begins after it.
         if message.get("is_demo") == Some(&Value::Bool(true)) {
-            made.note("demonstration");
+            counts.note("demonstration");
             continue;
         }
-        say(message, &model, &mut talk, made);
+        say(message, &model, &mut talk, counts);
     }
     let instance = task(file);
     let info = document.get("info").unwrap_or(&Value::Null);
-    let mut more = kept(document, &["environment"]);
-    more.extend(kept(info, &["exit_status", "submission", "swe_agent_version"]));
+    let mut more = pick(document, &["environment"]);
+    more.extend(pick(info, &["exit_status", "submission", "swe_agent_version"]));
     more.extend(
-        info.get("model_stats").map(|stats| kept(stats, &["instance_cost", "api_calls"])).unwrap_or_default(),
+        info.get("model_stats").map(|stats| pick(stats, &["instance_cost", "api_calls"])).unwrap_or_default(),
     );
     let count = |key: &str| info.pointer(&format!("/model_stats/{key}")).and_then(Value::as_u64);
     let head = Head {
         id: format!("{instance}/{:016x}", digest >> 64),
-        reward: verdicts.of(Path::new(file), &instance, made),
+        reward: verdicts.of(Path::new(file), &instance, counts),
         group: Some(instance),
         tokens: Tokens { input: count("tokens_sent"), output: count("tokens_received"), ..Tokens::default() },
         source: source("swe-agent", file, more),
@@ -98,10 +98,10 @@ fn model(document: &Value) -> Vec<u8> {
     name.map(escaped).unwrap_or_default()
 }
 
-fn say(message: &Value, model: &[u8], talk: &mut Conversation, made: &mut Made) {
-    let content = words(message.get("content"), made).unwrap_or_default();
+fn say(message: &Value, model: &[u8], talk: &mut Conversation, counts: &mut LineCounts) {
+    let content = words(message.get("content"), counts).unwrap_or_default();
     if content.is_empty() && list(message, "tool_calls").is_empty() && text(message, "role") != Some("tool") {
-        return made.note("empty_message");
+        return counts.note("empty_message");
     }
     match text(message, "role") {
         Some("system") => drop(talk.say(Role::System, &content, b"")),
@@ -111,20 +111,20 @@ fn say(message: &Value, model: &[u8], talk: &mut Conversation, made: &mut Made) 
             for call in list(message, "tool_calls") {
                 let function = call.get("function").unwrap_or(&Value::Null);
                 let arguments = arguments(function.get("arguments"));
-                talk.call(at, &quoted(call, "id"), &quoted(function, "name"), arguments.as_bytes(), made);
+                talk.call(at, &quoted(call, "id"), &quoted(function, "name"), arguments.as_bytes(), counts);
             }
         }
         Some("tool") => {
             let id = list(message, "tool_call_ids").first().and_then(Value::as_str).unwrap_or_default();
             let id = escaped(id);
             if talk.waits(&id) {
-                talk.answer(&id, &content, None, b"", made);
+                talk.answer(&id, &content, None, b"", counts);
             } else {
-                made.note("orphan_result");
+                counts.note("orphan_result");
             }
         }
         Some("user") => drop(talk.say(Role::User, &content, b"")),
-        _ => made.note("unknown_role"),
+        _ => counts.note("unknown_role"),
     }
 }
 
@@ -144,13 +144,13 @@ struct SweBenchReport {
 impl SweBenchReports {
     /// Return 1 if the report beside a run, or one folder up, lists its task as solved, else 0. None without
     /// a report, and for a task that is not in it; an unreadable report is noted.
-    pub(super) fn of(&self, file: &Path, instance: &str, made: &mut Made) -> Option<f64> {
+    pub(super) fn of(&self, file: &Path, instance: &str, counts: &mut LineCounts) -> Option<f64> {
         // Standard input has no such place.
         let own = file.parent().filter(|_| file != Path::new("-"));
         let folders = [own, own.and_then(Path::parent)].into_iter().flatten();
         let path = folders.map(|folder| folder.join(NAME)).find(|path| path.exists())?;
         let Some(report) = self.read(path) else {
-            made.note("report_unread");
+            counts.note("report_unread");
             return None;
         };
         let judged = |reward, tasks: &HashSet<String>| tasks.contains(instance).then_some(reward);

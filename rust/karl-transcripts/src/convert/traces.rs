@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::chat::ChatMessages;
 use super::file_records::{Fates, FileRecord};
-use super::json::{FLAG, JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, check, kept, list, source, text};
+use super::json::{FLAG, JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, check, list, pick, source, text};
 use super::lineage::hash_of;
 use super::message::Conversation;
-use super::report::{EMPTY, Made, count_type};
+use super::report::{EMPTY, LineCounts, count_type};
 use super::run::{Head, Tokens};
 
 /// Paths of a record with the expected types.
@@ -36,17 +36,17 @@ const WANTED: [(&str, JsonTypes); 14] = [
 ];
 
 /// Read the trajectories of all records.
-pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> Vec<(Head, Conversation)> {
+pub(super) fn read(records: &[FileRecord], file: &str, counts: &mut LineCounts) -> Vec<(Head, Conversation)> {
     let mut fates = Fates::new(records.len());
     let mut all = Vec::new();
     for (at, FileRecord { value, offset }) in records.iter().enumerate() {
-        count_type(&mut made.types, "trace", 1);
-        check(value, &WANTED, made);
-        let branches = branches(value, file, made);
+        count_type(&mut counts.types, "trace", 1);
+        check(value, &WANTED, counts);
+        let branches = branches(value, file, counts);
         fates.set(at, branches.map(|branches| all.extend(branches)));
-        made.locate(file, *offset);
+        counts.locate(file, *offset);
     }
-    fates.count(made);
+    fates.count(counts);
     all
 }
 
@@ -54,7 +54,11 @@ pub(super) fn read(records: &[FileRecord], file: &str, made: &mut Made) -> Vec<(
 ///
 /// # Errors
 /// Reason why it has none.
-fn branches(record: &Value, file: &str, made: &mut Made) -> Result<Vec<(Head, Conversation)>, &'static str> {
+fn branches(
+    record: &Value,
+    file: &str,
+    counts: &mut LineCounts,
+) -> Result<Vec<(Head, Conversation)>, &'static str> {
     let nodes = list(record, "nodes");
     let is_trained = record.pointer("/agent/trainable").and_then(Value::as_bool) != Some(false);
     let mut is_learned = vec![false; nodes.len()];
@@ -78,13 +82,13 @@ fn branches(record: &Value, file: &str, made: &mut Made) -> Result<Vec<(Head, Co
         let tools =
             record.get("tools").filter(|tools| tools.as_array().is_some_and(|tools| !tools.is_empty()));
         let recorded = RecordedTrajectory::Chat { system: None, messages, tools: tools.cloned() };
-        let mut spoken = ChatMessages::default();
-        let tools = spoken.add_message(recorded, "", made).map_err(|flaw| {
-            flaw.media().into_iter().for_each(|kind| made.note(kind));
+        let mut messages = ChatMessages::default();
+        let tools = messages.add_message(recorded, "", counts).map_err(|flaw| {
+            flaw.media().into_iter().for_each(|kind| counts.note(kind));
             flaw.name()
         })?;
         let id = if number == 0 { head.id.clone() } else { format!("{}/branch-{number}", head.id) };
-        all.push((Head { id, session: Some(head.id.clone()), tools, ..head.clone() }, spoken.talk));
+        all.push((Head { id, session: Some(head.id.clone()), tools, ..head.clone() }, messages.talk));
     }
     if all.iter().all(|(_, talk)| talk.messages.is_empty()) { Err(EMPTY) } else { Ok(all) }
 }
@@ -124,9 +128,9 @@ fn head(record: &Value, file: &str) -> Head {
     let group = text(task, "key").or_else(|| text(task, "hash")).map(str::to_owned);
     let group = group.or_else(|| task.get("data").map(|data| format!("{:016x}", hash_of(data))));
     let (reward, rewards) = rewards(record);
-    let mut more = kept(record, &["stop_condition", "metrics", "info", "verifiers"]);
-    more.insert("agent".to_owned(), kept(agent, &["name", "trainable"]).into());
-    more.insert("task".to_owned(), kept(task, &["type", "key"]).into());
+    let mut more = pick(record, &["stop_condition", "metrics", "info", "verifiers"]);
+    more.insert("agent".to_owned(), pick(agent, &["name", "trainable"]).into());
+    more.insert("task".to_owned(), pick(task, &["type", "key"]).into());
     if !rewards.is_empty() {
         more.insert("rewards".to_owned(), rewards.into());
     }

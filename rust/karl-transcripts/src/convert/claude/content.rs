@@ -7,10 +7,12 @@ use karl_log::json::reference_parser;
 use serde_json::{Map, Value};
 
 use super::row::{ClaudeLine, LeftOut, Row, hash};
-use super::user_text::{COMMAND, PromptQueue, is_caveat, is_expanded, said, sender, words_of};
+use super::user_text::{COMMAND, PromptQueue, is_caveat, is_expanded, reason_not_prompt, sender, words_of};
 use crate::convert::json::{FLAG, NUMBER, ObjectKeys, TEXT, WORDS, escape, expect, inside, join};
 use crate::convert::message::{Conversation, Following, Role};
-use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, OTHER_BRANCH, UNKNOWN_BLOCK};
+use crate::convert::report::{
+    DAMAGED, EMPTY, INTERRUPTION, LineCounts, NO_TEXT, OTHER_BRANCH, UNKNOWN_BLOCK,
+};
 use crate::convert::run::Tokens;
 
 /// Tools that call sub-agents, under all their names.
@@ -86,15 +88,15 @@ impl ClaudeConversation {
         &mut self,
         row: &Row,
         line: &ClaudeLine<'_>,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<(), &'static str> {
-        let message = line.message(made)?;
-        let [content, model, stop_reason, counts @ ..]: [Option<&[u8]>; 7] =
+        let message = line.message(counts)?;
+        let [content, model, stop_reason, usage @ ..]: [Option<&[u8]>; 7] =
             self.message.of(message).ok_or(DAMAGED)?;
-        expect(content, WORDS, "message.content", made);
-        expect(model, TEXT, "message.model", made);
-        for count in counts {
-            expect(count, NUMBER, "message.usage", made);
+        expect(content, WORDS, "message.content", counts);
+        expect(model, TEXT, "message.model", counts);
+        for count in usage {
+            expect(count, NUMBER, "message.usage", counts);
         }
         let content = content.ok_or(EMPTY)?;
         self.expands = false;
@@ -102,7 +104,7 @@ impl ClaudeConversation {
         if row.message != 0 && self.is_copied(key, content, line.timestamp) {
             return Err(COPIED);
         }
-        let speech = Speech { key, counts: counts.map(number), model, timestamp: line.timestamp };
+        let speech = Speech { key, counts: usage.map(number), model, timestamp: line.timestamp };
         if !inside(content).is_empty() || elements(content).next().is_none() {
             let at = self.turn(&speech, false);
             if let Some(message) = self.conversation.messages.get_mut(at) {
@@ -110,7 +112,7 @@ impl ClaudeConversation {
             }
         }
         for block in elements(content) {
-            self.speak(&speech, block, made);
+            self.speak(&speech, block, counts);
         }
         if stop_reason.is_some_and(|reason| reason.first() == Some(&b'"')) {
             self.conversation.end(key);
@@ -158,13 +160,13 @@ impl ClaudeConversation {
     }
 
     /// Add a block to the model's message.
-    fn speak(&mut self, speech: &Speech<'_>, block: &[u8], made: &mut Made) {
-        let Some(found) = self.block.of(block) else { return made.leave_out(UNKNOWN_BLOCK, b"") };
+    fn speak(&mut self, speech: &Speech<'_>, block: &[u8], counts: &mut LineCounts) {
+        let Some(found) = self.block.of(block) else { return counts.leave_out(UNKNOWN_BLOCK, b"") };
         let [kind, text, thinking, id, name, input, call, content, is_error]: [Option<&[u8]>; 9] = found;
         for (field, raw) in
             [("type", kind), ("text", text), ("thinking", thinking), ("id", id), ("name", name)]
         {
-            expect(raw, TEXT, field, made);
+            expect(raw, TEXT, field, counts);
         }
         let of = |raw: Option<&'_ [u8]>| raw.map_or_else(Vec::new, |raw| inside(raw).to_vec());
         match kind.map(inside) {
@@ -182,7 +184,7 @@ impl ClaudeConversation {
             }
             Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") if input.is_some() => {
                 let at = self.turn(speech, true);
-                self.call(at, of(id), &of(name), input.unwrap_or_default(), made);
+                self.call(at, of(id), &of(name), input.unwrap_or_default(), counts);
             }
             Some(kind) if is_result(kind) && call.is_some() => {
                 self.server_result(
@@ -190,11 +192,11 @@ impl ClaudeConversation {
                     call.unwrap_or_default(),
                     content.unwrap_or_default(),
                     is_error,
-                    made,
+                    counts,
                 );
             }
             kind => {
-                made.leave_out(UNKNOWN_BLOCK, kind.unwrap_or_default());
+                counts.leave_out(UNKNOWN_BLOCK, kind.unwrap_or_default());
                 if !self.requests.contains_key(&speech.key) {
                     self.turn(speech, false);
                 }
@@ -209,18 +211,18 @@ impl ClaudeConversation {
         call: &[u8],
         content: &[u8],
         is_error: Option<&[u8]>,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) {
         if !self.conversation.waits(inside(call)) {
-            return made.note(ORPHAN);
+            return counts.note(ORPHAN);
         }
-        let (text, success) = (text(content, made), server_tool_success(content, is_error));
-        self.conversation.answer(inside(call), &text, success, speech.timestamp, made);
+        let (text, success) = (text(content, counts), server_tool_success(content, is_error));
+        self.conversation.answer(inside(call), &text, success, speech.timestamp, counts);
         self.conversation.close(speech.key);
     }
 
-    fn call(&mut self, at: usize, id: Vec<u8>, name: &[u8], input: &[u8], made: &mut Made) {
-        self.conversation.call(at, &id, name, input, made);
+    fn call(&mut self, at: usize, id: Vec<u8>, name: &[u8], input: &[u8], counts: &mut LineCounts) {
+        self.conversation.call(at, &id, name, input, counts);
         if CALLERS.contains(&name)
             && let Some([Some(prompt)]) = self.input.of(input)
         {
@@ -233,13 +235,13 @@ impl ClaudeConversation {
         &mut self,
         line: &ClaudeLine<'_>,
         on_branch: bool,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<(), &'static str> {
-        let message = line.message(made)?;
-        let content = self.content(message, made)?;
+        let message = line.message(counts)?;
+        let content = self.content(message, counts)?;
         self.expands &= !on_branch;
         match (content.first(), on_branch) {
-            (Some(b'['), _) => self.heard(content, line, on_branch, made),
+            (Some(b'['), _) => self.heard(content, line, on_branch, counts),
             (_, true) => self.prompt(inside(content), content, line),
             (_, false) => Err(OTHER_BRANCH),
         }
@@ -251,23 +253,23 @@ impl ClaudeConversation {
         content: &[u8],
         line: &ClaudeLine<'_>,
         on_branch: bool,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<(), &'static str> {
         let mut fate = Err(if on_branch { EMPTY } else { OTHER_BRANCH });
         let mut text = Vec::new();
         for block in elements(content) {
             let Some([kind, words, _, _, _, _, call, result, is_error]) = self.block.of(block) else {
-                made.leave_out(UNKNOWN_BLOCK, b"");
+                counts.leave_out(UNKNOWN_BLOCK, b"");
                 continue;
             };
             for (field, raw) in [("type", kind), ("text", words), ("tool_use_id", call)] {
-                expect(raw, TEXT, field, made);
+                expect(raw, TEXT, field, counts);
             }
             match kind.map_or(&b""[..], inside) {
-                b"tool_result" if self.result(call, result, is_error, line, made) => fate = Ok(()),
+                b"tool_result" if self.result(call, result, is_error, line, counts) => fate = Ok(()),
                 b"tool_result" => fate = fate.map_err(|other| if on_branch { ORPHAN } else { other }),
                 kind if on_branch => {
-                    let why = words_of(kind, words.unwrap_or_default(), &mut text, made);
+                    let why = words_of(kind, words.unwrap_or_default(), &mut text, counts);
                     self.note(why, words.unwrap_or_default());
                     fate = fate.map_err(|other| why.unwrap_or(other));
                 }
@@ -284,10 +286,10 @@ impl ClaudeConversation {
     fn content<'m>(
         &mut self,
         message: &'m [u8],
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<&'m [u8], &'static str> {
         let [content, ..]: [Option<&[u8]>; 7] = self.message.of(message).ok_or(DAMAGED)?;
-        expect(content, WORDS, "message.content", made);
+        expect(content, WORDS, "message.content", counts);
         content.ok_or(EMPTY)
     }
 
@@ -297,7 +299,7 @@ impl ClaudeConversation {
         quoted: &[u8],
         line: &ClaudeLine<'_>,
     ) -> std::result::Result<(), &'static str> {
-        let why = said(quoted);
+        let why = reason_not_prompt(quoted);
         self.note(why, quoted);
         if let Some(reason) = why {
             return Err(reason);
@@ -311,19 +313,19 @@ impl ClaudeConversation {
     pub(super) fn inserted(
         &mut self,
         line: &ClaudeLine<'_>,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<(), &'static str> {
-        let message = line.message(made)?;
-        let content = self.content(message, made)?;
+        let message = line.message(counts)?;
+        let content = self.content(message, counts)?;
         let mut text = Vec::new();
-        if content.first() == Some(&b'"') && said(content).is_none() && !is_caveat(content) {
+        if content.first() == Some(&b'"') && reason_not_prompt(content).is_none() && !is_caveat(content) {
             text.extend_from_slice(inside(content));
         }
         for block in elements(content) {
             if let Some([kind, words, ..]) = self.block.of::<9>(block)
                 && !words.is_some_and(is_caveat)
             {
-                words_of(kind.map_or(&b""[..], inside), words.unwrap_or_default(), &mut text, made);
+                words_of(kind.map_or(&b""[..], inside), words.unwrap_or_default(), &mut text, counts);
             }
         }
         if text.starts_with(CHANNEL) {
@@ -359,30 +361,30 @@ impl ClaudeConversation {
         content: Option<&[u8]>,
         is_error: Option<&[u8]>,
         line: &ClaudeLine<'_>,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> bool {
         let call = call.map_or(&b""[..], inside);
         if !self.conversation.waits(call) {
             return false;
         }
-        expect(content, WORDS, "content", made);
-        expect(is_error, FLAG, "is_error", made);
+        expect(content, WORDS, "content", counts);
+        expect(is_error, FLAG, "is_error", counts);
         let content = content.unwrap_or_default();
         let mut text = inside(content).to_vec();
         for block in elements(content) {
             let Some([kind, words, ..]) = self.block.of::<9>(block) else {
-                made.leave_out(UNKNOWN_BLOCK, b"");
+                counts.leave_out(UNKNOWN_BLOCK, b"");
                 continue;
             };
             match kind.map_or(&b""[..], inside) {
                 b"text" if words.is_some() => join(&mut text, words.map_or(&b""[..], inside)),
-                kind => made.leave_out(NO_TEXT, kind),
+                kind => counts.leave_out(NO_TEXT, kind),
             }
         }
         if !line.result_agent.is_empty() {
             self.agents.insert(hash(line.result_agent), call.to_vec());
         }
-        self.conversation.answer(call, &text, success(is_error, line.result), line.timestamp, made);
+        self.conversation.answer(call, &text, success(is_error, line.result), line.timestamp, counts);
         true
     }
 }
@@ -431,12 +433,12 @@ pub(super) fn is_result(kind: &[u8]) -> bool {
 }
 
 /// Return the text of a result as the content of a JSON string: its text blocks, and everything else as JSON.
-pub(super) fn text(content: &[u8], made: &mut Made) -> Vec<u8> {
+pub(super) fn text(content: &[u8], counts: &mut LineCounts) -> Vec<u8> {
     if content.first() != Some(&b'[') {
-        return part(content, made);
+        return part(content, counts);
     }
     let mut text = Vec::new();
-    elements(content).for_each(|element| join(&mut text, &part(element, made)));
+    elements(content).for_each(|element| join(&mut text, &part(element, counts)));
     text
 }
 
@@ -459,7 +461,7 @@ fn kind_of(object: &Map<String, Value>) -> &str {
     object.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn part(raw: &[u8], made: &mut Made) -> Vec<u8> {
+fn part(raw: &[u8], counts: &mut LineCounts) -> Vec<u8> {
     if raw.first() == Some(&b'"') {
         return inside(raw).to_vec();
     }
@@ -473,21 +475,21 @@ fn part(raw: &[u8], made: &mut Made) -> Vec<u8> {
         }
         _ => {}
     }
-    remove_unreadable(&mut value, made);
+    remove_unreadable(&mut value, counts);
     escape(value.to_string().as_bytes(), &mut out);
     out
 }
 
 /// Remove what is not text: encrypted content, and bytes of files in base64.
-fn remove_unreadable(value: &mut Value, made: &mut Made) {
+fn remove_unreadable(value: &mut Value, counts: &mut LineCounts) {
     match value {
-        Value::Array(all) => all.iter_mut().for_each(|value| remove_unreadable(value, made)),
+        Value::Array(all) => all.iter_mut().for_each(|value| remove_unreadable(value, counts)),
         Value::Object(object) => {
             object.retain(|key, _| !key.starts_with(ENCRYPTED));
             if kind_of(object) == "base64" && object.remove("data").is_some() {
-                made.leave_out(NO_TEXT, b"base64");
+                counts.leave_out(NO_TEXT, b"base64");
             }
-            object.values_mut().for_each(|value| remove_unreadable(value, made));
+            object.values_mut().for_each(|value| remove_unreadable(value, counts));
         }
         _ => {}
     }
@@ -498,7 +500,7 @@ mod tests {
     use super::*;
 
     fn texts(content: &str) -> String {
-        String::from_utf8(text(content.as_bytes(), &mut Made::default())).unwrap()
+        String::from_utf8(text(content.as_bytes(), &mut LineCounts::default())).unwrap()
     }
 
     #[test]

@@ -17,7 +17,7 @@ use karl_log::rejects::FileTally;
 
 use super::row::{ClaudeRowReader, LineKind, ParentLine, ReadLine, Row, hash};
 use crate::convert::json::each;
-use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
+use crate::convert::report::{LineCounts, NO_CONVERSATION, Report, count_type};
 use crate::convert::run::ConvertSettings;
 
 /// Findings in a range of a file.
@@ -63,9 +63,9 @@ pub(super) fn index(
         let IndexPart { input, tally, .. } = &part;
         accounts[*input].add(tally, lines[*input]);
         lines[*input] += tally.lines;
-        part.types.iter().for_each(|(name, &count)| count_type(&mut report.made.types, name, count));
+        part.types.iter().for_each(|(name, &count)| count_type(&mut report.counts.types, name, count));
         if part.loose > 0 {
-            *report.made.dropped.entry(NO_CONVERSATION).or_default() += part.loose;
+            *report.counts.dropped.entry(NO_CONVERSATION).or_default() += part.loose;
         }
         rows.extend(part.rows);
         origins.extend(part.origins);
@@ -140,10 +140,10 @@ impl IndexPart {
 }
 
 /// Split rows into sessions, ordered by their start and then by the hash of their name; count duplicate rows.
-pub(super) fn sessions(mut rows: Vec<Row>, made: &mut Made) -> Vec<Vec<Row>> {
+pub(super) fn sessions(mut rows: Vec<Row>, counts: &mut LineCounts) -> Vec<Vec<Row>> {
     rows.sort_unstable_by_key(|row| (row.session, row.spot));
     let mut sessions: Vec<Vec<Row>> =
-        rows.chunk_by(|a, b| a.session == b.session).map(|rows| merge(rows, made)).collect();
+        rows.chunk_by(|a, b| a.session == b.session).map(|rows| merge(rows, counts)).collect();
     sessions.sort_by_cached_key(|rows| {
         let begun = rows.iter().map(|row| row.time).filter(|&time| time > 0).min();
         (begun.unwrap_or_default(), rows.first().map(|row| row.session))
@@ -155,7 +155,7 @@ pub(super) fn sessions(mut rows: Vec<Row>, made: &mut Made) -> Vec<Vec<Row>> {
 /// session that was resumed, or copied while it grew, is in several files with equal beginnings. A relayed
 /// message of a sub-agent gives way to the sub-agent's own line. A sub-agent that began with its session's messages
 /// keeps its copies of them.
-pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
+pub(super) fn merge(rows: &[Row], counts: &mut LineCounts) -> Vec<Row> {
     let mut begun: HashMap<usize, (i64, usize)> = HashMap::new();
     for row in rows {
         let (first, count) = begun.entry(row.spot.input()).or_insert((i64::MAX, 0));
@@ -181,7 +181,7 @@ pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
         let agent = if row.side { row.agent } else { 0 };
         !(row.relayed && own.contains(&row.id)) && seen.insert((row.id, agent, nth))
     });
-    made.duplicates += (counted(rows) - counted(&ordered)) as u64;
+    counts.duplicates += (counted(rows) - counted(&ordered)) as u64;
     ordered
 }
 

@@ -32,7 +32,7 @@ use self::index::{Kin, abandoned, counted, kin, live, threads};
 use self::row::{ClaudeLine, LeftOut, LineKind, LineReader, Row, SessionFiles};
 use self::session::{Caller, Callers, SessionMeta, called_by_sidecar};
 use super::entire_metadata::EntireMetadata;
-use super::report::{Made, NO_CONVERSATION, OTHER_BRANCH, Report};
+use super::report::{LineCounts, NO_CONVERSATION, OTHER_BRANCH, Report};
 use super::run::{ConvertSettings, Head, Rate, write};
 
 /// Transcripts that were read, before their trajectories are made.
@@ -61,10 +61,10 @@ impl<'a> Transcripts<'a> {
         let mut accounts = vec![Account::default(); sources.len()];
         let (rows, origins) = index::index(sources, &mut accounts, report, settings, watch)?;
         let named = sources.iter().zip(accounts);
-        report.made.files.extend(named.map(|(source, account)| {
+        report.counts.files.extend(named.map(|(source, account)| {
             (source.name.clone().into(), super::TranscriptKind::ClaudeCode.name(), account)
         }));
-        let sessions = index::sessions(rows, &mut report.made);
+        let sessions = index::sessions(rows, &mut report.counts);
         let besides = sources.iter().map(EntireMetadata::of_transcript).collect();
         let sidecars = sources.iter().map(called_by_sidecar).collect();
         let kin = kin(&sessions, &origins);
@@ -81,12 +81,12 @@ impl<'a> Transcripts<'a> {
     ///
     /// # Errors
     /// As [`convert`](super::convert).
-    pub(super) fn make(&self, session: usize, watch: &Watch) -> Result<(Vec<u8>, Made)> {
-        let (mut out, mut made) = (Vec::new(), Made::default());
+    pub(super) fn make(&self, session: usize, watch: &Watch) -> Result<(Vec<u8>, LineCounts)> {
+        let (mut out, mut counts) = (Vec::new(), LineCounts::default());
         if self.kin[session].contained {
-            made.duplicates += counted(&self.sessions[session]) as u64;
-            made.note("session_snapshot");
-            return Ok((out, made));
+            counts.duplicates += counted(&self.sessions[session]) as u64;
+            counts.note("session_snapshot");
+            return Ok((out, counts));
         }
         let mut files = SessionFiles::new(self.sources);
         let threads = threads(&self.sessions[session]);
@@ -95,9 +95,9 @@ impl<'a> Transcripts<'a> {
         let mut own_lines = HashSet::new();
         for rows in &threads {
             let live = live(rows);
-            let (mut talk, told) = self.talk(rows, &live, &own_lines, &mut files, &mut made, watch)?;
-            talk.conversation.finish(&mut made);
-            *made.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
+            let (mut talk, told) = self.talk(rows, &live, &own_lines, &mut files, &mut counts, watch)?;
+            talk.conversation.finish(&mut counts);
+            *counts.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
             let mut id = told.session.clone();
             if !talk.conversation.messages.is_empty() {
                 let mut head = self.head(&told, &talk, &mut callers, rows.first());
@@ -106,13 +106,13 @@ impl<'a> Transcripts<'a> {
                     head.session = first.or(head.session);
                     if head.parent.is_none() {
                         head.group = group.or(head.group);
-                        made.note("forked_session");
+                        counts.note("forked_session");
                     }
                 }
                 let head_id = head.id.clone();
-                write(head, &talk.conversation.messages, self.rate, &mut out, &mut made);
+                write(head, &talk.conversation.messages, self.rate, &mut out, &mut counts);
                 if self.abandoned && callers.is_empty() {
-                    self.branches(rows, &live, &mut files, &mut out, &mut made, watch)?;
+                    self.branches(rows, &live, &mut files, &mut out, &mut counts, watch)?;
                 }
                 id = head_id;
             }
@@ -121,8 +121,8 @@ impl<'a> Transcripts<'a> {
             }
             callers.push(Caller::new(id, talk));
         }
-        made.calls.retain(|_, count| *count > 0);
-        Ok((out, made))
+        counts.calls.retain(|_, count| *count > 0);
+        Ok((out, counts))
     }
 
     /// Write the branches of a session that the user abandoned. Their lines are counted with the session.
@@ -132,18 +132,18 @@ impl<'a> Transcripts<'a> {
         live: &[bool],
         files: &mut SessionFiles<'_>,
         out: &mut Vec<u8>,
-        made: &mut Made,
+        counts: &mut LineCounts,
         watch: &Watch,
     ) -> Result<()> {
         for (number, branch) in abandoned(rows, live).iter().enumerate() {
-            let mut uncounted = Made::default();
+            let mut uncounted = LineCounts::default();
             let (mut talk, told) = self.talk(rows, branch, &HashSet::new(), files, &mut uncounted, watch)?;
             talk.conversation.finish(&mut uncounted);
             let mut head = self.head(&told, &talk, &mut Callers::default(), None);
             head.id = format!("{}/abandoned-{}", head.id, number + 1);
             head.source.insert("abandoned".to_owned(), true.into());
             write(head, &talk.conversation.messages, self.rate, out, &mut uncounted);
-            made.note("abandoned_branch");
+            counts.note("abandoned_branch");
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl<'a> Transcripts<'a> {
         branch: &[bool],
         inherited: &HashSet<u64>,
         files: &mut SessionFiles<'_>,
-        made: &mut Made,
+        counts: &mut LineCounts,
         watch: &Watch,
     ) -> Result<(ClaudeConversation, SessionMeta)> {
         let (mut talk, mut told, mut reader) =
@@ -189,7 +189,7 @@ impl<'a> Transcripts<'a> {
         for (row, &live) in rows.iter().zip(branch).filter(is_counted) {
             watch.advance(0)?;
             if row.kind == LineKind::Start {
-                told.start(files.line(row)?, made);
+                told.start(files.line(row)?, counts);
             }
             talk.queue.attaches |= row.kind == LineKind::Attached;
             // A hook's words between the two began another request.
@@ -201,32 +201,32 @@ impl<'a> Transcripts<'a> {
             }
             let is_inserted = live && row.kind == LineKind::User && row.left_out == Some(LeftOut::Meta);
             if let Some(reason) = unread(row, live).filter(|_| !is_inserted) {
-                made.drop_line(reason);
+                counts.drop_line(reason);
             } else {
                 let text = files.line(row)?;
                 let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
                 told.add_facts(&line.facts, row);
-                line.expect(made);
+                line.expect(counts);
                 let fate = match row.kind {
-                    _ if is_inserted => talk.inserted(&line, made),
+                    _ if is_inserted => talk.inserted(&line, counts),
                     LineKind::Queued | LineKind::Floating => {
                         let ClaudeConversation { queue, conversation, .. } = &mut talk;
-                        queue.read(row, text, conversation, line.timestamp, live, made)
+                        queue.read(row, text, conversation, line.timestamp, live, counts)
                     }
-                    _ => take(&mut talk, row, &line, live, made),
+                    _ => take(&mut talk, row, &line, live, counts),
                 };
                 match fate {
-                    Ok(()) => made.used += 1,
-                    Err(reason) => made.drop_line(reason),
+                    Ok(()) => counts.used += 1,
+                    Err(reason) => counts.drop_line(reason),
                 }
                 if inherited.contains(&row.id) {
                     talk.conversation.inherit();
                 }
                 if row.kind == LineKind::Result {
-                    told.end(text, self.rate, made);
+                    told.end(text, self.rate, counts);
                 }
             }
-            made.locate(&self.sources[row.spot.input()].name, row.spot.place(0).offset);
+            counts.locate(&self.sources[row.spot.input()].name, row.spot.place(0).offset);
         }
         Ok((talk, told))
     }
@@ -279,17 +279,17 @@ fn take(
     row: &Row,
     line: &ClaudeLine<'_>,
     on_branch: bool,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> std::result::Result<(), &'static str> {
     if line.mended {
-        made.note("mended");
+        counts.note("mended");
     }
     if row.relayed && !line.named {
-        made.note("without_uuid");
+        counts.note("without_uuid");
     }
     match row.kind {
-        LineKind::Assistant => talk.assistant(row, line, made),
-        LineKind::User => talk.user(line, on_branch, made),
+        LineKind::Assistant => talk.assistant(row, line, counts),
+        LineKind::User => talk.user(line, on_branch, counts),
         _ => Ok(()),
     }
 }

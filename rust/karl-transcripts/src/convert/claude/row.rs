@@ -16,7 +16,7 @@ use karl_log::json::unescape::unescape;
 use karl_log::time::milliseconds;
 
 use crate::convert::json::{OBJECT, ObjectKeys, TEXT, absent, damaged, expect, inside, sound};
-use crate::convert::report::Made;
+use crate::convert::report::LineCounts;
 
 /// Role of a line in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -340,19 +340,19 @@ pub(super) struct ClaudeLine<'r> {
 
 impl ClaudeLine<'_> {
     /// Count values of unexpected types.
-    pub(super) fn expect(&self, made: &mut Made) {
+    pub(super) fn expect(&self, counts: &mut LineCounts) {
         let [timestamp, session, message] = self.raw;
-        expect(timestamp, TEXT, "timestamp", made);
-        expect(session, TEXT, "sessionId", made);
-        expect(message, OBJECT, "message", made);
+        expect(timestamp, TEXT, "timestamp", counts);
+        expect(session, TEXT, "sessionId", counts);
+        expect(message, OBJECT, "message", counts);
     }
 
     /// Return the message, or the reason why there is none.
-    pub(super) fn message(&self, made: &mut Made) -> std::result::Result<&[u8], &'static str> {
+    pub(super) fn message(&self, counts: &mut LineCounts) -> std::result::Result<&[u8], &'static str> {
         match (&self.message, self.raw[2]) {
             (Some(message), _) => Ok(message),
-            (None, Some(_)) => Err(damaged(OBJECT, "message", made)),
-            (None, None) => Err(absent(OBJECT, "message", made)),
+            (None, Some(_)) => Err(damaged(OBJECT, "message", counts)),
+            (None, None) => Err(absent(OBJECT, "message", counts)),
         }
     }
 }

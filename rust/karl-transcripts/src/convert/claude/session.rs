@@ -15,7 +15,7 @@ use super::content::ClaudeConversation;
 use super::row::{LineFacts, Row, hash};
 use crate::convert::TranscriptKind;
 use crate::convert::json::{LIST, NUMBER, ObjectKeys, expect};
-use crate::convert::report::Made;
+use crate::convert::report::LineCounts;
 use crate::convert::run::Rate;
 
 /// Facts about a thread, as text.
@@ -160,24 +160,24 @@ const COST: &str = "total_cost_usd";
 
 impl SessionMeta {
     /// Read the first line of a run: the tools offered to the model.
-    pub(super) fn start(&mut self, line: &[u8], made: &mut Made) {
+    pub(super) fn start(&mut self, line: &[u8], counts: &mut LineCounts) {
         let Some([tools]) = ObjectKeys::new(&["tools"]).of(line) else { return };
-        expect(tools, LIST, "tools", made);
+        expect(tools, LIST, "tools", counts);
         let Some(Value::Array(tools)) = tools.and_then(|tools| reference_parser::parse(tools).ok()) else {
             return;
         };
         match offered(tools.into_iter().map(tool).collect()) {
             Ok(tools) => self.tools = tools.or(self.tools.take()),
-            Err(flaw) => made.note(flaw.name()),
+            Err(flaw) => counts.note(flaw.name()),
         }
     }
 
     /// Read the last line of a run: its cost, and its reward if that is the result of the run.
-    pub(super) fn end(&mut self, line: &[u8], rate: Rate, made: &mut Made) {
+    pub(super) fn end(&mut self, line: &[u8], rate: Rate, counts: &mut LineCounts) {
         let Some([subtype, is_error, cost]) = ObjectKeys::new(&["subtype", "is_error", COST]).of(line) else {
             return;
         };
-        expect(cost, NUMBER, COST, made);
+        expect(cost, NUMBER, COST, counts);
         if let Some(cost @ Value::Number(_)) = cost.and_then(|cost| reference_parser::parse(cost).ok()) {
             self.source.insert(COST.to_owned(), cost);
         }

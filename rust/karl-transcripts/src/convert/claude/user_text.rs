@@ -14,7 +14,9 @@
 use super::row::{LeftOut, NOTIFIERS, Row, SENDERS, hash};
 use crate::convert::json::{ObjectKeys, TEXT, WORDS, expect, inside, join, sound};
 use crate::convert::message::Conversation;
-use crate::convert::report::{DAMAGED, EMPTY, INTERRUPTION, Made, NO_TEXT, OTHER_BRANCH, UNKNOWN_BLOCK};
+use crate::convert::report::{
+    DAMAGED, EMPTY, INTERRUPTION, LineCounts, NO_TEXT, OTHER_BRANCH, UNKNOWN_BLOCK,
+};
 use karl_log::json::project::elements;
 use karl_log::json::unescape::unescape;
 use std::collections::{HashMap, VecDeque};
@@ -53,13 +55,13 @@ pub(super) fn words_of(
     kind: &[u8],
     words: &[u8],
     text: &mut Vec<u8>,
-    made: &mut Made,
+    counts: &mut LineCounts,
 ) -> Option<&'static str> {
     if kind != b"text" || words.is_empty() {
-        made.leave_out(NO_TEXT, kind);
+        counts.leave_out(NO_TEXT, kind);
         return Some(NO_TEXT);
     }
-    let why = said(words);
+    let why = reason_not_prompt(words);
     if why.is_none() {
         join(text, inside(words));
     }
@@ -67,7 +69,7 @@ pub(super) fn words_of(
 }
 
 /// Return the reason why a text is not a user's prompt.
-pub(super) fn said(quoted: &[u8]) -> Option<&'static str> {
+pub(super) fn reason_not_prompt(quoted: &[u8]) -> Option<&'static str> {
     let text = unescape(quoted)?;
     let text = text.trim_start();
     if COMMANDS.iter().any(|begin| text.starts_with(begin)) {
@@ -142,17 +144,17 @@ impl PromptQueue {
         talk: &mut Conversation,
         timestamp: &[u8],
         on_branch: bool,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<(), &'static str> {
         let [operation, content, reason, prompt, kind, origin, meta]: [Option<&[u8]>; 7] =
             self.line.of(text).ok_or(DAMAGED)?;
         if operation.is_none() {
             self.attaches = true;
-            expect(prompt, WORDS, "attachment.prompt", made);
-            expect(kind, TEXT, "attachment.commandMode", made);
-            return self.attachment(row, [prompt, kind, origin, meta], talk, timestamp, on_branch, made);
+            expect(prompt, WORDS, "attachment.prompt", counts);
+            expect(kind, TEXT, "attachment.commandMode", counts);
+            return self.attachment(row, [prompt, kind, origin, meta], talk, timestamp, on_branch, counts);
         }
-        expect(content, WORDS, "content", made);
+        expect(content, WORDS, "content", counts);
         let removed = match operation.map(inside) {
             Some(b"enqueue") => {
                 self.waiting.push_back(content.unwrap_or_default().to_vec());
@@ -174,7 +176,7 @@ impl PromptQueue {
         if !is_read {
             return Err(QUEUE);
         }
-        self.removal(&removed, talk, timestamp, on_branch, made)
+        self.removal(&removed, talk, timestamp, on_branch, counts)
     }
 
     /// Take the prompt with that text from the queue; without a text, the first one.
@@ -193,9 +195,9 @@ impl PromptQueue {
         talk: &mut Conversation,
         timestamp: &[u8],
         on_branch: bool,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<(), &'static str> {
-        let words = self.words(content, made)?;
+        let words = self.words(content, counts)?;
         match self.attached.get_mut(&hash(&words)) {
             Some(count) if *count > 0 => {
                 *count -= 1;
@@ -215,9 +217,9 @@ impl PromptQueue {
         talk: &mut Conversation,
         timestamp: &[u8],
         on_branch: bool,
-        made: &mut Made,
+        counts: &mut LineCounts,
     ) -> std::result::Result<(), &'static str> {
-        let words = self.words(prompt.unwrap_or_default(), made)?;
+        let words = self.words(prompt.unwrap_or_default(), counts)?;
         if !talk.unqueue(&words) {
             *self.attached.entry(hash(&words)).or_default() += 1;
         }
@@ -239,18 +241,22 @@ impl PromptQueue {
     }
 
     /// Return the text of a prompt, or the reason if it is none.
-    fn words(&mut self, content: &[u8], made: &mut Made) -> std::result::Result<Vec<u8>, &'static str> {
+    fn words(
+        &mut self,
+        content: &[u8],
+        counts: &mut LineCounts,
+    ) -> std::result::Result<Vec<u8>, &'static str> {
         let content = sound(content).ok_or(if content.is_empty() { EMPTY } else { DAMAGED })?;
         if content.first() == Some(&b'"') {
-            return said(&content).map_or_else(|| Ok(inside(&content).to_vec()), Err);
+            return reason_not_prompt(&content).map_or_else(|| Ok(inside(&content).to_vec()), Err);
         }
         let (mut text, mut reason) = (Vec::new(), EMPTY);
         for block in elements(&content) {
             let Some([kind, words]) = self.block.of(block) else {
-                made.leave_out(UNKNOWN_BLOCK, b"");
+                counts.leave_out(UNKNOWN_BLOCK, b"");
                 continue;
             };
-            let why = words_of(kind.map_or(&b""[..], inside), words.unwrap_or_default(), &mut text, made);
+            let why = words_of(kind.map_or(&b""[..], inside), words.unwrap_or_default(), &mut text, counts);
             reason = why.unwrap_or(reason);
         }
         if text.is_empty() { Err(reason) } else { Ok(text) }

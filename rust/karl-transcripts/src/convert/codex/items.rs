@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use karl_log::time::milliseconds;
 use serde_json::Value;
 
-use crate::convert::json::{kept, text};
+use crate::convert::json::{pick, text};
 use crate::convert::lineage::hash_of;
 use crate::convert::lineage::{Trace, hash};
 use crate::convert::report::INTERRUPTION;
@@ -147,12 +147,12 @@ pub(super) fn item(line: &Value) -> Option<u64> {
         "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call" => true,
         kind => kind.ends_with("_call_output"),
     };
-    counts.then(|| said(item))
+    counts.then(|| content_hash(item))
 }
 
 /// Return the hash of what an item says.
-fn said(item: &Value) -> u64 {
-    hash_of(&Value::Object(kept(item, &SAID)))
+fn content_hash(item: &Value) -> u64 {
+    hash_of(&Value::Object(pick(item, &SAID)))
 }
 
 /// Return whether a line is an event that takes turns back.
@@ -182,7 +182,8 @@ impl SeenItems {
         let counts = text(line, "type") == Some("response_item") || takes_back(line);
         let Some(moment) = text(line, "timestamp").filter(|_| counts && !self.is_fork) else { return false };
         let ordinal = line.get("ordinal").and_then(Value::as_u64).unwrap_or_default();
-        let key = [&said(payload).to_le_bytes()[..], &ordinal.to_le_bytes(), moment.as_bytes()].concat();
+        let key =
+            [&content_hash(payload).to_le_bytes()[..], &ordinal.to_le_bytes(), moment.as_bytes()].concat();
         !self.items.insert(hash("line", &key))
     }
 }

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 pub(super) use self::items::{HistoryEnd, Inheritance, ItemTrail, LinePlace, RolloutHistory, inherit};
 use self::items::{META, SeenItems, item, own_content, parent, takes_back};
 use crate::convert::json::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
-use crate::convert::json::{arguments, kept, list, quoted, source, text, words};
+use crate::convert::json::{arguments, list, pick, quoted, source, text, words};
 use crate::convert::json::{escaped, join};
 use crate::convert::message::{Conversation, Message, Role};
-use crate::convert::report::{EMPTY, INTERRUPTION, Made, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH};
+use crate::convert::report::{EMPTY, INTERRUPTION, LineCounts, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH};
 use crate::convert::run::{Head, Tokens};
 
 /// Reason for a message of an unknown role.
@@ -142,43 +142,43 @@ impl Rollout {
     }
 
     /// Read a line.
-    pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> ItemFate {
+    pub(super) fn line(&mut self, line: &Value, counts: &mut LineCounts) -> ItemFate {
         let again = self.seen.again(line);
-        let counts = item(line).is_some();
-        if self.repeated > 0 && (counts || takes_back(line)) {
-            self.repeated -= usize::from(counts);
+        let is_item = item(line).is_some();
+        if self.repeated > 0 && (is_item || takes_back(line)) {
+            self.repeated -= usize::from(is_item);
             return Err(REPEATED);
         }
         if again {
             return Err(REPEATED);
         }
-        check(line, &EVERY, made);
+        check(line, &EVERY, counts);
         self.end_copy(line);
-        let fate = self.take(line, made);
+        let fate = self.take(line, counts);
         if matches!(fate, Ok(()) | Err(UNKNOWN_ROLE | EMPTY | NO_TEXT)) {
-            check(line, used(line), made);
+            check(line, used(line), counts);
         }
-        if counts && self.copied > 0 {
+        if is_item && self.copied > 0 {
             self.copied -= 1;
             if self.copied == 0 {
                 self.keep_as_context();
             }
         }
-        let is_item = matches!(text(line, "type"), Some("response_item" | "inter_agent_communication"));
-        self.used += u64::from(fate.is_ok() && is_item && !self.is_before);
+        let is_message = matches!(text(line, "type"), Some("response_item" | "inter_agent_communication"));
+        self.used += u64::from(fate.is_ok() && is_message && !self.is_before);
         fate
     }
 
-    fn take(&mut self, line: &Value, made: &mut Made) -> ItemFate {
+    fn take(&mut self, line: &Value, counts: &mut LineCounts) -> ItemFate {
         let payload = line.get("payload").unwrap_or(&Value::Null);
         match text(line, "type") {
-            Some("response_item") => self.item(payload, &quoted(line, "timestamp"), made),
+            Some("response_item") => self.item(payload, &quoted(line, "timestamp"), counts),
             Some("inter_agent_communication") => {
-                self.agent_message(payload, &quoted(line, "timestamp"), made)
+                self.agent_message(payload, &quoted(line, "timestamp"), counts)
             }
             Some("session_meta") if self.is_before => Err(NO_CONVERSATION),
             Some("session_meta") if self.id.is_none() => {
-                self.begin(payload, made);
+                self.begin(payload, counts);
                 Ok(())
             }
             Some("session_meta") => {
@@ -193,23 +193,23 @@ impl Rollout {
                 self.count(payload);
                 Ok(())
             }
-            Some("event_msg") if takes_back(line) => self.take_back(payload, made),
+            Some("event_msg") if takes_back(line) => self.take_back(payload, counts),
             Some("compacted") => Err("compact_summary"),
             _ => Err(NO_CONVERSATION),
         }
     }
 
     /// Read the head of the own file.
-    fn begin(&mut self, meta: &Value, made: &mut Made) {
+    fn begin(&mut self, meta: &Value, counts: &mut LineCounts) {
         self.id = text(meta, "id").map(str::to_owned);
         self.parent = parent(meta);
         self.agent = meta
             .pointer("/source/subagent/thread_spawn/agent_path")
             .and_then(Value::as_str)
             .map(str::to_owned);
-        self.meta = kept(meta, &["cwd", "cli_version", "originator", "git"]);
+        self.meta = pick(meta, &["cwd", "cli_version", "originator", "git"]);
         if self.is_cut && meta.get("history_base").is_some_and(Value::is_object) {
-            made.note("missing_history");
+            counts.note("missing_history");
         }
         if self.parent.is_some() {
             self.keep_as_context();
@@ -251,17 +251,17 @@ impl Rollout {
     }
 
     /// Remove the last turns: the user took them back. The line itself is none of a conversation.
-    fn take_back(&mut self, event: &Value, made: &mut Made) -> ItemFate {
+    fn take_back(&mut self, event: &Value, counts: &mut LineCounts) -> ItemFate {
         let turns = event.get("num_turns").and_then(Value::as_u64).unwrap_or_default();
-        let kept = self.turns.len().saturating_sub(usize::try_from(turns).unwrap_or(usize::MAX));
-        if let Some(start) = self.turns.drain(kept..).next() {
+        let end = self.turns.len().saturating_sub(usize::try_from(turns).unwrap_or(usize::MAX));
+        if let Some(start) = self.turns.drain(end..).next() {
             let whole = self.branches.is_some().then(|| self.talk.messages.clone());
-            let removed = self.talk.cut(start.message, made);
+            let removed = self.talk.cut(start.message, counts);
             let is_answered = removed.iter().any(|message| message.role.is_assistant());
             if let (Some(branches), Some(whole), true) = (&mut self.branches, whole, is_answered) {
                 branches.push(whole);
             }
-            made.move_to_dropped(self.used - start.used, OTHER_BRANCH);
+            counts.move_to_dropped(self.used - start.used, OTHER_BRANCH);
             self.used = start.used;
             self.turn = None;
         }
@@ -280,9 +280,9 @@ impl Rollout {
         (head, self.talk)
     }
 
-    fn item(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
+    fn item(&mut self, item: &Value, moment: &[u8], counts: &mut LineCounts) -> ItemFate {
         match text(item, "type") {
-            Some("message") => return self.message(item, moment, made),
+            Some("message") => return self.message(item, moment, counts),
             Some("reasoning") => {
                 let parts = list(item, "summary").iter().chain(list(item, "content"));
                 let turn = self.turn(moment);
@@ -292,30 +292,30 @@ impl Rollout {
             }
             Some("function_call") => {
                 let arguments = arguments(item.get("arguments"));
-                self.call(item, &quoted(item, "name"), &arguments, moment, made);
+                self.call(item, &quoted(item, "name"), &arguments, moment, counts);
             }
             Some("custom_tool_call") => {
                 let arguments =
                     Map::from_iter([("input".to_owned(), item.get("input").cloned().unwrap_or_default())]);
-                self.call(item, &quoted(item, "name"), &Value::Object(arguments).to_string(), moment, made);
+                self.call(item, &quoted(item, "name"), &Value::Object(arguments).to_string(), moment, counts);
             }
             Some("local_shell_call") => {
                 let arguments = arguments(item.get("action"));
-                self.call(item, b"local_shell", &arguments, moment, made);
+                self.call(item, b"local_shell", &arguments, moment, counts);
             }
             Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
-                return self.output(item, moment, made);
+                return self.output(item, moment, counts);
             }
-            Some("agent_message") => return self.agent_message(item, moment, made),
+            Some("agent_message") => return self.agent_message(item, moment, counts),
             kind => {
-                made.leave_out(UNKNOWN_ITEM, kind.unwrap_or_default().as_bytes());
+                counts.leave_out(UNKNOWN_ITEM, kind.unwrap_or_default().as_bytes());
                 return Err(NO_CONVERSATION);
             }
         }
         Ok(())
     }
 
-    fn message(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
+    fn message(&mut self, item: &Value, moment: &[u8], counts: &mut LineCounts) -> ItemFate {
         let role = text(item, "role");
         let own = match own_content(item) {
             Err(reason) => {
@@ -330,8 +330,8 @@ impl Rollout {
             Ok(own) => own,
         };
         let left_out = list(item, "content").len().saturating_sub(own.as_array().map_or(0, Vec::len));
-        made.notes_of("injected_text", left_out as u64);
-        let content = words(Some(&own), made).ok_or(NO_TEXT)?;
+        counts.notes_of("injected_text", left_out as u64);
+        let content = words(Some(&own), counts).ok_or(NO_TEXT)?;
         if content.is_empty() {
             return Err(EMPTY);
         }
@@ -348,14 +348,14 @@ impl Rollout {
     }
 
     /// Read a message of another agent: a request if it is for this sub-agent, else a report on a call.
-    fn agent_message(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
+    fn agent_message(&mut self, item: &Value, moment: &[u8], counts: &mut LineCounts) -> ItemFate {
         let recipient = text(item, "recipient");
         let is_asked = self.parent.is_some() && (self.agent.is_none() || recipient == self.agent.as_deref());
         if !is_asked {
             self.turns.push(TurnStart { message: self.talk.messages.len(), used: self.used });
             return Err(META);
         }
-        let content = words(item.get("content"), made).ok_or(NO_TEXT)?;
+        let content = words(item.get("content"), counts).ok_or(NO_TEXT)?;
         if content.is_empty() {
             return Err(EMPTY);
         }
@@ -385,19 +385,19 @@ impl Rollout {
         at
     }
 
-    fn call(&mut self, item: &Value, name: &[u8], arguments: &str, moment: &[u8], made: &mut Made) {
+    fn call(&mut self, item: &Value, name: &[u8], arguments: &str, moment: &[u8], counts: &mut LineCounts) {
         let turn = self.turn(moment);
-        self.talk.call(turn, &quoted(item, "call_id"), name, arguments.as_bytes(), made);
+        self.talk.call(turn, &quoted(item, "call_id"), name, arguments.as_bytes(), counts);
     }
 
-    fn output(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
+    fn output(&mut self, item: &Value, moment: &[u8], counts: &mut LineCounts) -> ItemFate {
         let id = quoted(item, "call_id");
         if !self.talk.waits(&id) {
             return Err("orphan_result");
         }
         let output = item.get("output").unwrap_or(&Value::Null);
-        let (content, success) = result(output, made);
-        self.talk.answer(&id, &content, success, moment, made);
+        let (content, success) = result(output, counts);
+        self.talk.answer(&id, &content, success, moment, counts);
         self.turn = None;
         Ok(())
     }
@@ -427,12 +427,12 @@ fn minted_at(id: &str) -> Option<u64> {
 
 /// Return the output of a tool, and whether it succeeded: by its own flag, or by the exit code of its
 /// command.
-fn result(output: &Value, made: &mut Made) -> (Vec<u8>, Option<bool>) {
+fn result(output: &Value, counts: &mut LineCounts) -> (Vec<u8>, Option<bool>) {
     if let Some(inner) = output.get("content") {
-        let said = output.get("success").and_then(Value::as_bool);
-        return (words(Some(inner), made).unwrap_or_default(), said);
+        let success = output.get("success").and_then(Value::as_bool);
+        return (words(Some(inner), counts).unwrap_or_default(), success);
     }
-    let Some(whole) = output.as_str() else { return (words(Some(output), made).unwrap_or_default(), None) };
+    let Some(whole) = output.as_str() else { return (words(Some(output), counts).unwrap_or_default(), None) };
     let packed = whole.starts_with('{').then(|| serde_json::from_str::<Value>(whole).ok()).flatten();
     if let Some(packed) = packed.filter(|packed| text(packed, "output").is_some()) {
         let code = packed.pointer("/metadata/exit_code").and_then(Value::as_i64);
