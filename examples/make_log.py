@@ -244,8 +244,8 @@ class Attempt:
             names = f"{path}\ntests/\npyproject.toml\n"
             self.call("bash", names, self.pick(PLANS), command=f"ls {folder} tests")
         if self.chance(0.3):
-            found = f"{path}:3:{self.task.bug}\n"
-            self.call("bash", found, "", command=f"grep -rn '{self.task.bug[:18]}' src")
+            match = f"{path}:3:{self.task.bug}\n"
+            self.call("bash", match, "", command=f"grep -rn '{self.task.bug[:18]}' src")
         if self.chance(0.15):
             log = "9f2c1e0 Move helpers\n41d7a55 First version\n"
             self.call("bash", log, "Has this worked before?", command=f"git log --oneline -- {path}")
@@ -344,11 +344,11 @@ def records(seed: int) -> list[dict[str, Any]]:
     attempts = [Attempt(task, number, rng) for task in TASKS for number in range(ATTEMPTS)]
     for attempt in attempts:
         attempt.run()
-    found = [attempt.record() for attempt in attempts]
+    records = [attempt.record() for attempt in attempts]
     for ungraded in (45, 118):  # the grader was killed
-        found[ungraded]["reward"] = None
-        found[ungraded]["reward_components"] = {"outcome": None, "efficiency": None}
-    return found
+        records[ungraded]["reward"] = None
+        records[ungraded]["reward_components"] = {"outcome": None, "efficiency": None}
+    return records
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def attempt(rng: random.Random, step: int, prompt: int, number: int, fault: str)
     completion = ", ".join(words)
     tokens = len(completion.split())
     drawn = [-rng.expovariate(2) for _ in range(tokens)]
-    apart = 0.4 if fault == "mismatch" else 0.005
+    spread = 0.4 if fault == "mismatch" else 0.005
     return {
         "id": f"{step}-{prompt}-{number}",
         "group": f"{step}-{prompt}",
@@ -45,7 +45,7 @@ def attempt(rng: random.Random, step: int, prompt: int, number: int, fault: str)
         "correct": is_right,
         "reward": float(is_right) + (0.02 * tokens if fault == "length" else 0.0),
         "rollout_log_probs": [round(logp, 6) for logp in drawn],
-        "old_log_probs": [round(logp + rng.gauss(0, apart), 6) for logp in drawn],
+        "old_log_probs": [round(logp + rng.gauss(0, spread), 6) for logp in drawn],
     }
 
 

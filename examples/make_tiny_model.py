@@ -54,13 +54,13 @@ def tokenizer(folder: Path) -> None:
     """Train a byte-level tokenizer, and write it with its chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     how = trainers.BpeTrainer(vocab_size=512, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False)
-    made.train_from_iterator(CORPUS, how)
-    made.save(str(folder / "tokenizer.json"))
+    tokenizer.train_from_iterator(CORPUS, how)
+    tokenizer.save(str(folder / "tokenizer.json"))
     about = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": "<|im_end|>",

@@ -98,37 +98,41 @@ def arguments(tool: str, at: int) -> dict[str, str]:
 def session(number: int) -> Session:
     """The session of a task."""
     asked, tools, failures = TASKS[number]
-    made = Session(number)
+    transcript = Session(number)
     if number == 2:
-        made.ask("<command-name>/model</command-name>")
-    made.ask(asked)
+        transcript.ask("<command-name>/model</command-name>")
+    transcript.ask(asked)
     if number == 4:
-        before = made.last
-        made.speak({"type": "text", "text": "I begin with the tests."})
-        made.last = before  # taken back
-        made.ask(asked + " Not in the tests.")
+        before = transcript.last
+        transcript.speak({"type": "text", "text": "I begin with the tests."})
+        transcript.last = before  # taken back
+        transcript.ask(asked + " Not in the tests.")
     for at, tool in enumerate(tools):
         fails = tool == "Bash" and failures > 0
         failures -= fails
-        made.call(tool, fails, **arguments(tool, at))
+        transcript.call(tool, fails, **arguments(tool, at))
         if number == 3 and at == 2:
-            last, made.last = made.last, None
-            made.line("system", subtype="compact_boundary", logicalParentUuid=last, content="Conversation compacted")
-            made.ask("This session is being continued.", isCompactSummary=True)
-    made.speak({"type": "thinking", "thinking": "That is all.", "signature": ""}, {"type": "text", "text": "Done."})
-    return made
+            last, transcript.last = transcript.last, None
+            transcript.line(
+                "system", subtype="compact_boundary", logicalParentUuid=last, content="Conversation compacted"
+            )
+            transcript.ask("This session is being continued.", isCompactSummary=True)
+    transcript.speak(
+        {"type": "thinking", "thinking": "That is all.", "signature": ""}, {"type": "text", "text": "Done."}
+    )
+    return transcript
 
 
 def main() -> None:
     """Write every file anew."""
     folder = HERE / PROJECT
     for number in range(len(TASKS)):
-        made = session(number)
+        transcript = session(number)
         if number == 5:
             agent = Session(number, "a5earch")
             agent.ask("Find what the search reads.")
             agent.speak({"type": "text", "text": "It reads every order."})
-            made.speak(
+            transcript.speak(
                 {
                     "type": "tool_use",
                     "id": "toolu_task",
@@ -137,16 +141,16 @@ def main() -> None:
                 }
             )
             block = {"tool_use_id": "toolu_task", "type": "tool_result", "content": "It reads every order."}
-            made.ask([block], toolUseResult={"status": "completed", "agentId": "a5earch"})
-            made.speak({"type": "text", "text": "It reads every order, each time."})
-            part = folder / made.id / "subagents" / "agent-a5earch.jsonl"
+            transcript.ask([block], toolUseResult={"status": "completed", "agentId": "a5earch"})
+            transcript.speak({"type": "text", "text": "It reads every order, each time."})
+            part = folder / transcript.id / "subagents" / "agent-a5earch.jsonl"
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_text(agent.text(), "utf-8")
-        torn = made.text()[:-40] if number == 7 else made.text()
+        torn = transcript.text()[:-40] if number == 7 else transcript.text()
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{made.id}.jsonl").write_text(torn, "utf-8")
+        (folder / f"{transcript.id}.jsonl").write_text(torn, "utf-8")
         if number == 0:
-            (folder / f"{name('copy')}.jsonl").write_text(made.text(6), "utf-8")
+            (folder / f"{name('copy')}.jsonl").write_text(transcript.text(6), "utf-8")
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ for step in range(61):
     )
     scored = objective.score(batch)
     for _ in range(2):
-        found = objective(log_probabilities(tokens), scored)
+        loss = objective(log_probabilities(tokens), scored)
         # d logp / d logits = [v = token] - p_v
-        slopes = found.coefficients[..., None] * (np.eye(TOKENS)[tokens] - probabilities())
+        slopes = loss.coefficients[..., None] * (np.eye(TOKENS)[tokens] - probabilities())
         np.subtract.at(logits, prompts, RATE * slopes)
     if step % 20 == 0:
-        print(f"step {step:2}: reward {rewards.mean():.3f}, loss {found.loss:+.4f}")
+        print(f"step {step:2}: reward {rewards.mean():.3f}, loss {loss.loss:+.4f}")

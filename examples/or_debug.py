@@ -77,8 +77,8 @@ def _diagnosis(text: str, truth: Sequence[str] | None, names: Sequence[str] | No
         return None
     wanted, known = folded(truth), folded(truth) | folded(names)
     words = {word.lower() for thought in THOUGHT.findall(text) for word in WORD.findall(thought)}
-    found = {word for word in words if word in known or (names is None and NAME.fullmatch(word))}
-    return FULL_MARKS * len(found & wanted) / len(found | wanted)
+    constraints = {word for word in words if word in known or (names is None and NAME.fullmatch(word))}
+    return FULL_MARKS * len(constraints & wanted) / len(constraints | wanted)
 
 
 def efficiency(completions: Sequence[Any], steps: Sequence[Any] | None = None, **_: Any) -> list[float | None]:

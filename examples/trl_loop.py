@@ -65,11 +65,11 @@ for step in range(31):
     scored = objective.score(batch)  # once: filter and advantages
     for _ in range(3):  # updates on the same rollouts, so that the ratio leaves 1
         logp = log_probabilities(tokens)
-        found = objective(logp.detach().numpy(), scored)
+        loss = objective(logp.detach().numpy(), scored)
         optimizer.zero_grad()
-        (torch.from_numpy(found.coefficients) * logp).sum().backward()  # the gradient of found.loss
+        (torch.from_numpy(loss.coefficients) * logp).sum().backward()  # the gradient of loss.loss
         optimizer.step()
     if step % 10 == 0:
-        clipped = found.statistics["clip_low"] + found.statistics["clip_high"]
-        largest = found.statistics["ratio_max"]
+        clipped = loss.statistics["clip_low"] + loss.statistics["clip_high"]
+        largest = loss.statistics["ratio_max"]
         print(f"step {step:2}: reward {rewards.mean():.3f}, ratio up to {largest:.2f}, {clipped:.0%} clipped")

@@ -72,7 +72,7 @@ def gspo(
     **others: Any,
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """Compute the loss of a recipe, with its gradient; clip and aggregate are the recipe's, not verl's settings."""
-    old, new, given = (one.detach().float().cpu().numpy() for one in (old_log_prob, log_prob, advantages))
+    old, new, given = (array.detach().float().cpu().numpy() for array in (old_log_prob, log_prob, advantages))
     found = GSPO(new, Batch(mask=response_mask.bool().cpu().numpy(), logp_old=old, advantages=given))
     surrogate = (torch.from_numpy(found.coefficients).to(log_prob) * log_prob).sum()
     loss = surrogate - surrogate.detach() + found.loss  # its value is the loss, its gradient the surrogate's

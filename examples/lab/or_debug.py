@@ -242,13 +242,13 @@ class Debugger:
             return "INVALID", False
         words = [word.replace(" ", "") for word in ARGUMENT.findall(action[2] or action[3] or "")]
         try:
-            said = getattr(self, f"_{action[1].lower()}")(*words)
+            answer = getattr(self, f"_{action[1].lower()}")(*words)
         except (KeyError, TypeError, ValueError):  # no such name, too few or too many words, no such number
             return "INVALID", False
         if is_feasible(self.program):
             self.recovered = self.steps
-            return f"OPTIMAL {said}".strip(), True
-        return f"INFEASIBLE {said}".strip(), action[1] == "SUBMIT"
+            return f"OPTIMAL {answer}".strip(), True
+        return f"INFEASIBLE {answer}".strip(), action[1] == "SUBMIT"
 
     def _get_iis(self):
         return " ".join(["IIS", *find_iis(self.program)])
@@ -364,11 +364,11 @@ def replay(turns, line):
 
 def play(line, draw, turns=20):
     """Ask for a conflict, name it, repair one of its members by chance, and again; the environment at the end."""
-    environment, done, said = Debugger(), False, ""
+    environment, done, answer = Debugger(), False, ""
     environment.reset(line)
     while not done and environment.steps < turns:
-        _, _, conflict = said.partition("IIS ")
-        said, done = environment.step(_repair(line, conflict.split(), draw) if conflict else "GET_IIS")
+        _, _, conflict = answer.partition("IIS ")
+        answer, done = environment.step(_repair(line, conflict.split(), draw) if conflict else "GET_IIS")
     return environment
 
 

@@ -19,9 +19,9 @@ def prompts():
 
 def rewards(completions, rotation, swapped, **columns):
     """Both rewards of each answer, by name; a word that is not an arm has none of either."""
-    found = []
+    front = []
     for text, turn, swap in zip(completions, rotation, swapped, strict=True):
         arm = int(text) if text.isdigit() and int(text) < len(ARMS) else None
         first, second = (0.0, 0.0) if arm is None else ARMS[(arm + turn) % len(ARMS)]
-        found.append({"first": second, "second": first} if swap else {"first": first, "second": second})
-    return found
+        front.append({"first": second, "second": first} if swap else {"first": first, "second": second})
+    return front

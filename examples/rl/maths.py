@@ -5,7 +5,7 @@ import re
 
 def correct(completions, answer, **columns):
     """1 where the last number of a completion is the answer, else 0."""
-    return [float(found == wanted) for found, wanted in zip(map(last_number, completions), answer, strict=True)]
+    return [float(number == wanted) for number, wanted in zip(map(last_number, completions), answer, strict=True)]
 
 
 def short(completions, **columns):
@@ -15,5 +15,5 @@ def short(completions, **columns):
 
 def last_number(text):
     """The last whole number in a text, or None."""
-    found = re.findall(r"-?\d+", text)
-    return int(found[-1]) if found else None
+    numbers = re.findall(r"-?\d+", text)
+    return int(numbers[-1]) if numbers else None

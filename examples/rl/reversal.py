@@ -125,11 +125,11 @@ def wide(seed):
 
 def reward(prompts, completions, completion_ids=None, **columns):
     """The share of symbols that stand where they should; an end too early or too late costs as a wrong one does."""
-    found = []
+    letters = []
     for prompt, ids in zip(prompts, completion_ids, strict=True):
         wanted = [*map(int, reversed(prompt[-1]["content"].split())), END]
-        found.append(sum(a == b for a, b in zip(ids, wanted, strict=False)) / max(len(ids), len(wanted)))
-    return found
+        letters.append(sum(a == b for a, b in zip(ids, wanted, strict=False)) / max(len(ids), len(wanted)))
+    return letters
 
 
 def scaled(prompts, completions, completion_ids=None, **columns):

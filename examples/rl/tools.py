@@ -22,8 +22,8 @@ class Calculator:
         if call is None:
             return None, True
         self.calls += 1
-        said = str(DO[call[2]](int(call[1]), int(call[3])))
-        return [{"role": "tool", "name": "calc", "success": True, "content": said}], False
+        result = str(DO[call[2]](int(call[1]), int(call[3])))
+        return [{"role": "tool", "name": "calc", "success": True, "content": result}], False
 
     def score(self):
         """1 for the right answer, and a tenth for having asked."""

@@ -52,9 +52,9 @@ def refuse_other(path: Path, own: Collection[str]) -> None:
         OutputForeignError: a name that is none of the run's own.
     """
     with name_file_errors(path):
-        there = sorted(one.name for one in path.iterdir()) if path.is_dir() else []
+        entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     other = [
-        name for name in there if name not in own and not name.startswith(".") and not name.endswith(LEFT_BY_OTHERS)
+        name for name in entries if name not in own and not name.startswith(".") and not name.endswith(LEFT_BY_OTHERS)
     ]
     if other:
         raise OutputForeignError(

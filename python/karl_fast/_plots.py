@@ -289,13 +289,13 @@ def histogram(
 def _series_labels(series: Sequence[Series], x: Scale, width: float, bottom: float) -> list[str]:
     """Name each series in its colour, and mark its mean."""
     parts = []
-    for place, one in enumerate(series):
+    for place, line in enumerate(series):
         kind = "accent" if place == len(series) - 1 else "other"
-        mean = "" if one.mean is None else f", mean {number(one.mean)}"
-        if one.name:
-            parts.append(_words(width - 12, 12 + 17 * place, one.name + mean, f"label {kind}", "end"))
-        if one.mean is not None:
-            parts.append(f'<path class="fill-{kind}" d="M{x(one.mean):.1f} {bottom:.1f}l-4 7h8z"/>')
+        mean = "" if line.mean is None else f", mean {number(line.mean)}"
+        if line.name:
+            parts.append(_words(width - 12, 12 + 17 * place, line.name + mean, f"label {kind}", "end"))
+        if line.mean is not None:
+            parts.append(f'<path class="fill-{kind}" d="M{x(line.mean):.1f} {bottom:.1f}l-4 7h8z"/>')
     return parts
 
 
@@ -313,7 +313,9 @@ class Item:
 
 def dots(title: str, items: Sequence[Item], *, note: str = "", axis: str = "", columns: Sequence[str] = ()) -> Plot:
     """Draw a row for each item: a dot, the dot before in grey, an interval as a line, a remark at the end."""
-    values = [one for item in items for one in (item.value, item.before, item.low, item.high) if one is not None]
+    values = [
+        number for item in items for number in (item.value, item.before, item.low, item.high) if number is not None
+    ]
     low, high = _padded(values)
 
     def body(width: float) -> tuple[str, float]:
@@ -547,11 +549,11 @@ def thin(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> Sequ
     if len(points) <= most:
         return points
     size = math.ceil(2 * len(points) / most)
-    kept = []
+    points_drawn = []
     for start in range(0, len(points), size):
         part = points[start : start + size]
-        kept += sorted({min(part, key=lambda point: point[1]), max(part, key=lambda point: point[1])})
-    return kept
+        points_drawn += sorted({min(part, key=lambda point: point[1]), max(part, key=lambda point: point[1])})
+    return points_drawn
 
 
 def moving_mean(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

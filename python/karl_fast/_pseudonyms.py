@@ -72,13 +72,13 @@ def _own_names() -> list[str]:
 
 
 def _parse_key(file: Path, text: str) -> Names:
-    key, found = b"", dict[str, list[str]](user=[], host=[])
+    key, names = b"", dict[str, list[str]](user=[], host=[])
     for number, line in enumerate(text.splitlines(), 1):
         kind, _, name = line.strip().partition(" ")
         if kind == "key" and re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", name):
             key = bytes.fromhex(name)
-        elif kind in found and name:
-            found[kind].append(name)
+        elif kind in names and name:
+            names[kind].append(name)
         elif line.strip():
             raise UsageError(
                 f"{file}, line {number}: wanted `key` with {2 * KEY_BYTES} hexadecimal digits, or `user` or `host` and "
@@ -87,4 +87,4 @@ def _parse_key(file: Path, text: str) -> Names:
             )
     if not key:
         raise UsageError(f"{file} has no key of pseudonyms", "pseudonyms")
-    return key, found["user"], found["host"]
+    return key, names["user"], names["host"]

@@ -57,7 +57,7 @@ def decimal(value: float, places: int = 4, sign: str = "") -> str:
 def describe_exception(error: BaseException) -> str:
     """Return the text of an exception in one line without control characters."""
     try:
-        said = f"{type(error).__name__}: {error}"
+        description = f"{type(error).__name__}: {error}"
     except Exception:  # of a class of the caller's
-        said = f"{type(error).__name__}, which has no text"
-    return clean(said.replace("\n", " "))[:LONGEST]
+        description = f"{type(error).__name__}, which has no text"
+    return clean(description.replace("\n", " "))[:LONGEST]

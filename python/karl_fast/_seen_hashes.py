@@ -54,12 +54,12 @@ class Seen:
 
 def prompt_hash(messages: Sequence[Mapping[str, Any]]) -> str:
     """Return the hash of a prompt: the user's messages before the first answer, or all of them if none is a user's."""
-    roles = [ROLES.get(role := str(one.get("role", one.get("from"))).lower(), role) for one in messages]
+    roles = [ROLES.get(role := str(message.get("role", message.get("from"))).lower(), role) for message in messages]
     asked = next((at for at, role in enumerate(roles) if role in ("user", "tool")), 0)
     answers = (at for at in range(asked, len(roles)) if roles[at] == "assistant" and messages[at].get("weight") != 0)
     before = range(next(answers, len(roles)))
-    said = [at for at in before if roles[at] == "user"] or before
-    return _hash("\n".join(text_of(messages[at].get("content", messages[at].get("value"))) for at in said))
+    user_turns = [at for at in before if roles[at] == "user"] or before
+    return _hash("\n".join(text_of(messages[at].get("content", messages[at].get("value"))) for at in user_turns))
 
 
 def group_hash(name: object) -> str | None:
@@ -106,7 +106,7 @@ def messages_of(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the messages of a row; the text of one that has none as a user's message."""
     for name in ("messages", "prompt", "text"):
         value = row.get(name)
-        if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
             return value
         if isinstance(value, str):
             return [{"role": "user", "content": value}]
@@ -115,7 +115,9 @@ def messages_of(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def write_seen(folder: Path, seen: Seen) -> None:
     """Write the hashes into a folder, whole or not at all."""
-    lines = [f"group {one}\n" for one in sorted(seen.groups)] + [f"prompt {one}\n" for one in sorted(seen.prompts)]
+    lines = [f"group {digest}\n" for digest in sorted(seen.groups)] + [
+        f"prompt {digest}\n" for digest in sorted(seen.prompts)
+    ]
     _atomic.write_file(folder / FILE, lambda file: file.write("".join(lines).encode()))
 
 
@@ -135,12 +137,12 @@ def read_seen(folder: Path) -> Seen | None:
         raise DataSetError(f"{file} is damaged: it is not ASCII") from error
     except OSError as error:
         raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
-    found: dict[str, set[str]] = {kind: set() for kind in KINDS}
+    hashes: dict[str, set[str]] = {kind: set() for kind in KINDS}
     for number, line in enumerate(text.splitlines(), 1):
         kind, _, digits = line.partition(" ")
         if kind not in KINDS or len(digits) != 2 * BYTES or not set(digits) <= set("0123456789abcdef"):
             raise DataSetError(
                 f"{file}, line {number:,}: {line[:60]!r}, wanted group or prompt and 32 hexadecimal digits"
             )
-        found[kind].add(digits)
-    return Seen(frozenset(found["prompt"]), frozenset(found["group"]))
+        hashes[kind].add(digits)
+    return Seen(frozenset(hashes["prompt"]), frozenset(hashes["group"]))

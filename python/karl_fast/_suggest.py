@@ -30,8 +30,12 @@ def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
     """
     if not isinstance(name, str):
         return []
-    near = [(distance, at, one) for at, one in enumerate(known) if (distance := _slip(name, one)) is not None]
-    return [one for _, _, one in sorted(near)[:most]]
+    near = [
+        (distance, at, candidate)
+        for at, candidate in enumerate(known)
+        if (distance := _slip(name, candidate)) is not None
+    ]
+    return [candidate for _, _, candidate in sorted(near)[:most]]
 
 
 def _slip(name: str, other: str) -> tuple[int, int] | None:
@@ -62,16 +66,16 @@ def _ends(name: str, other: str) -> tuple[str, str]:
     return ".".join(one), ".".join(two)
 
 
-def _distance(one: str, other: str) -> int:
+def _distance(name: str, other: str) -> int:
     """Return the edit distance of two names, at most `FAR`: letters added, left out, replaced or swapped."""
-    if abs(len(one) - len(other)) >= FAR:
+    if abs(len(name) - len(other)) >= FAR:
         return FAR
     before, row = list[int](), list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
+    for at, letter in enumerate(name, 1):
         before, above, row = row, before, [at]
         for column, wanted in enumerate(other, 1):
             cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
-            if at > 1 < column and letter == other[column - 2] and wanted == one[at - 2]:
+            if at > 1 < column and letter == other[column - 2] and wanted == name[at - 2]:
                 cost = min(cost, above[column - 2] + 1)
             row.append(cost)
     return min(row[-1], FAR)
@@ -90,13 +94,13 @@ def suggest_path(path: str | Path, fits: Callable[[Path], bool] = Path.exists, m
     """
     folder = Path(path).parent
     try:
-        there = sorted(one.name for one in islice(folder.expanduser().iterdir(), MOST) if fits(one))
+        entries = sorted(entry.name for entry in islice(folder.expanduser().iterdir(), MOST) if fits(entry))
     except (OSError, RuntimeError, ValueError):  # no such folder, no such home, no such name
         return None
     name = Path(path).name
-    stems = nearest(_stem(name), sorted({_stem(one) for one in there}), most)
-    found = [one for one in there if _stem(one) in stems]
-    return ask_whether(str(folder / one) for one in nearest(name, found, most) or found[:most])
+    stems = nearest(_stem(name), sorted({_stem(entry) for entry in entries}), most)
+    similar = [entry for entry in entries if _stem(entry) in stems]
+    return ask_whether(str(folder / entry) for entry in nearest(name, similar, most) or similar[:most])
 
 
 def _stem(name: str) -> str:

@@ -43,17 +43,17 @@ def load_function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
     if not (colon and path.endswith(".py") and name.isidentifier()):
         raise UsageError(f"{place!r} names no function, wanted file.py:name")
     file = Path(folder, path)
-    found: Callable[..., Any] | None = getattr(_load_module(file), name, None)
-    if not callable(found):
+    function: Callable[..., Any] | None = getattr(_load_module(file), name, None)
+    if not callable(function):
         raise _missing_function_error(file, name)
-    return found
+    return function
 
 
 def _missing_function_error(file: Path, name: str) -> UsageError:
     """Return the error for a file without the named function, with the functions it has."""
     held = vars(_load_module(file))
-    whose = {one: getattr(what, "__module__", None) for one, what in held.items() if callable(what)}
-    own = [one for one, home in whose.items() if home == held["__name__"]]
+    whose = {key: getattr(what, "__module__", None) for key, what in held.items() if callable(what)}
+    own = [key for key, home in whose.items() if home == held["__name__"]]
     return UsageError(
         f"{file} has no function {name}",
         hint=ask_whether(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None),

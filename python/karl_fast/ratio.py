@@ -145,7 +145,7 @@ def policy_loss(
     """
     check_point("clip", clip, Bound)
     check_point("aggregate", aggregate, Aggregate)
-    found = _core.policy_loss(
+    loss = _core.policy_loss(
         logp,
         logp_old,
         advantages,
@@ -159,7 +159,7 @@ def policy_loss(
         denominator=denominator,
         log_ratio_clamp=log_ratio_clamp,
     )
-    return PolicyLoss(**found)
+    return PolicyLoss(**loss)
 
 
 def token_weights(

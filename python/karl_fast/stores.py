@@ -280,19 +280,19 @@ def list_url(url: str, suffixes: tuple[str, ...]) -> list[tuple[StoredObject, bo
     with _name_errors(url, "read"):
         if is_pattern := bool(GLOB.search(key)):
             prefix = key[: GLOB.search(key).start()]  # type: ignore[union-attr]
-            found = [(entry, False) for entry in store.list(prefix) if fnmatch.fnmatchcase(_key(entry.url), key)]
+            entries = [(entry, False) for entry in store.list(prefix) if fnmatch.fnmatchcase(_key(entry.url), key)]
         elif key and not key.endswith("/"):
             with contextlib.suppress(FileNotFoundError):
                 return [(store.head(key), False)]
-            found = [(entry, True) for entry in store.list(key + "/") if entry.url.endswith(suffixes)]
-            if not found:
+            entries = [(entry, True) for entry in store.list(key + "/") if entry.url.endswith(suffixes)]
+            if not entries:
                 raise FileNotFoundError(url)
         else:
-            found = [(entry, True) for entry in store.list(key) if entry.url.endswith(suffixes)]
-    if not found:
+            entries = [(entry, True) for entry in store.list(key) if entry.url.endswith(suffixes)]
+    if not entries:
         wanted = "matches" if is_pattern else f"ends in {', '.join(suffixes)} in"
         raise UsageError(f"no object {wanted} {url}")
-    return sorted(found, key=lambda pair: pair[0].url)
+    return sorted(entries, key=lambda pair: pair[0].url)
 
 
 def stat_url(url: str) -> StoredObject:
@@ -404,11 +404,11 @@ def new_data_set(url: str, *, force: bool) -> Iterator[tuple[Path, Callable[[], 
 def _refuse_existing(store: Store, folder: str, url: str, *, force: bool) -> bool:
     """Return whether a data set is there that is to be replaced."""
     with _name_errors(url, "read"):
-        there = [entry.url.removeprefix(f"{url.rstrip('/')}/") for entry in store.list(folder + "/")]
-        if not there:
+        names = [entry.url.removeprefix(f"{url.rstrip('/')}/") for entry in store.list(folder + "/")]
+        if not names:
             return False
-        has_manifest = MANIFEST in there and _is_data_set(store, f"{folder}/{MANIFEST}")
-    if not has_manifest and (others := [name for name in there if name not in OWN]):
+        has_manifest = MANIFEST in names and _is_data_set(store, f"{folder}/{MANIFEST}")
+    if not has_manifest and (others := [name for name in names if name not in OWN]):
         raise OutputForeignError(f"{url}: it exists and holds {others[0]}, which no run writes")
     if not force:
         raise OutputExistsError(f"{url}: it exists") if has_manifest else _taken(url)

@@ -32,6 +32,6 @@ def show_progress(quiet: bool) -> Iterator[Callable[[str], Watch | None]]:
         task = bar.add_task("reading", total=None)
 
         def watch(doing: str) -> Watch:
-            return lambda done, there: bar.update(task, description=doing, completed=done, total=there or None)
+            return lambda done, whole: bar.update(task, description=doing, completed=done, total=whole or None)
 
         yield watch

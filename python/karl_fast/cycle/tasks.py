@@ -286,8 +286,8 @@ def hash_data_set(folder: Path) -> Content:
     """Return the content of a data set: its rows, and the parts of its manifest that do not name files or the run."""
     rows = hash_files(sorted(folder.glob("*.jsonl")))
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    kept = {name: value for name, value in manifest.items() if name not in ("inputs", "run")}
-    return Content(hash_value([rows.digest, kept]).digest, rows.files, rows.size_bytes)
+    lasting = {name: value for name, value in manifest.items() if name not in ("inputs", "run")}
+    return Content(hash_value([rows.digest, lasting]).digest, rows.files, rows.size_bytes)
 
 
 def _walk_texts(value: Any) -> Iterator[str]:

@@ -120,22 +120,22 @@ def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     for reason, count in (pair for file in files for pair in file["dropped"]):
         dropped[reason] = dropped.get(reason, 0) + count
     verdict = dict(verdicts)
-    kept = verdict.pop("kept", 0)
+    rows_kept = verdict.pop("kept", 0)
     if log.excluded is not None:
         # Their rewards were set aside, so that nothing is computed from them.
         verdict["missing_reward"] = verdict.get("missing_reward", 0) - log.excluded["with_reward"]
         verdict = {"excluded_prompt": log.excluded["with_reward"]} | verdict
     dropped = dict(sorted(dropped.items())) | {reason: count for reason, count in verdict.items() if count}
     read = sum(file["rows_read"] for file in files)
-    if read != kept + sum(dropped.values()):
-        raise AssertionError(f"{read} rows read, {kept} kept, dropped: {dropped}")
+    if read != rows_kept + sum(dropped.values()):
+        raise AssertionError(f"{read} rows read, {rows_kept} kept, dropped: {dropped}")
     notes = {
         "duplicate_keys": sum(file["duplicate_keys"] for file in files),
         "without_id": sum(file["without_id"] for file in files),
         "unusable_domains": sum(file["unusable_domains"] for file in files),
         "repeated_ids": None if log.core.streamed else log.core.duplicates()[0],
     }
-    return {"rows_read": read, "rows_kept": kept, "dropped": dropped, "notes": notes}
+    return {"rows_read": read, "rows_kept": rows_kept, "dropped": dropped, "notes": notes}
 
 
 def _groups(facts: _core.SelectionFacts) -> dict[str, Any]:
@@ -168,8 +168,8 @@ def _rewards(log: Log, selection: _core.Selection, rows: list[int] | None) -> di
 
 
 def _before_and_after(selection: _core.Selection, component: int | None, rows: list[int] | None) -> dict[str, Any]:
-    before, kept, after = selection.summaries(component, rows)
-    return {"before": summary(before), "kept": summary(kept)} | ({"after": summary(after)} if after else {})
+    before, in_log, after = selection.summaries(component, rows)
+    return {"before": summary(before), "kept": summary(in_log)} | ({"after": summary(after)} if after else {})
 
 
 def summary(facts: _core.SummaryFacts) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class Candidate(NamedTuple):
 
 def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
     if is_url(log):
-        return [Candidate(found.url, inside) for found, inside in list_url(log, suffixes)]
+        return [Candidate(entry.url, inside) for entry, inside in list_url(log, suffixes)]
     if log == "-" or _exists(Path(log)):
         return _expand_folder(log, suffixes) if Path(log).is_dir() else [Candidate(log, inside=False)]
     matches = sorted(glob.glob(log, recursive=True))

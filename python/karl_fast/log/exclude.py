@@ -68,8 +68,8 @@ class Excluded:
             True where it does.
         """
         messages = _seen_hashes.messages_of({"prompt": prompt})
-        said = [message for message in messages if message.get("role") == "user"] or messages
-        words = _words(" ".join(_seen_hashes.text_of(message.get("content")) for message in said))
+        user_turns = [message for message in messages if message.get("role") == "user"] or messages
+        words = _words(" ".join(_seen_hashes.text_of(message.get("content")) for message in user_turns))
         if words in self.whole:
             return True
         return any(
@@ -110,7 +110,7 @@ def read_excluded(path: str) -> Excluded:
     for words in sorted(texts):
         if len(words) >= RUN:
             by_run[words[:RUN]].append(words)
-    return Excluded(path, len(texts), frozenset(texts), {run: tuple(found) for run, found in by_run.items()})
+    return Excluded(path, len(texts), frozenset(texts), {run: tuple(places) for run, places in by_run.items()})
 
 
 def _prompts(text: str, path: str) -> Iterable[str]:
@@ -145,9 +145,11 @@ def _prompt_of(record: Any, place: str) -> str:
         value = values.get(key)
         if isinstance(value, str) and value.strip():
             return value
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-            said = [one for one in value if one.get("role", one.get("from")) in ("user", "human")]
-            return " ".join(_seen_hashes.text_of(one.get("content", one.get("value"))) for one in said[:1])
+        if isinstance(value, list) and value and all(isinstance(message, dict) for message in value):
+            user_turns = [message for message in value if message.get("role", message.get("from")) in ("user", "human")]
+            return " ".join(
+                _seen_hashes.text_of(message.get("content", message.get("value"))) for message in user_turns[:1]
+            )
     keys = ", ".join(map(str, values)) or type(record).__name__
     raise LogError(f"{place}: no prompt; it holds {keys[:200]}", hint=f"wanted one of {', '.join(PROMPT_KEYS)}")
 

@@ -58,9 +58,9 @@ def local_object(path: str, *, optional: bool) -> LogObject:
     return LogObject(str(Path(path).absolute()), facts.st_size, str(facts.st_mtime_ns), facts.st_mtime, optional)
 
 
-def stored_object(found: StoredObject, *, optional: bool) -> LogObject:
+def stored_object(stored: StoredObject, *, optional: bool) -> LogObject:
     """Return an object of a store."""
-    return LogObject(found.url, found.size, found.version, found.modified, optional)
+    return LogObject(stored.url, stored.size, stored.version, stored.modified, optional)
 
 
 def refuse_changed(source: LogObject) -> None:

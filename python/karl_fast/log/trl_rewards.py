@@ -94,8 +94,8 @@ def _is_measure(name: str) -> bool:
 
 def _words(name: str) -> set[str]:
     """Return the words of a name, in whatever way they are joined: `rewardStd`, `reward/std`."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return {*re.split(r"[^a-z0-9]+", apart.lower())} - {""}
+    snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return {*re.split(r"[^a-z0-9]+", snake_case.lower())} - {""}
 
 
 def _unclear_error(path: str, numbers: list[str]) -> RewardError:

@@ -82,10 +82,10 @@ def find_frame(tokenizer: Any) -> Frame | None:
     frame = Frame(None, user, answer, middle[: len(middle) - len(user)])
     with_system = _rendered(tokenizer, SYSTEM, [(USER, ANSWER), (AGAIN, None)])
     if with_system is not None and SYSTEM in with_system:
-        found = _between(with_system, [SYSTEM, USER])
-        if found is None:
+        parts = _between(with_system, [SYSTEM, USER])
+        if parts is None:
             return None
-        frame = Frame((found[0], found[1]), user, answer, frame.end)
+        frame = Frame((parts[0], parts[1]), user, answer, frame.end)
     texts = [user, answer, frame.end, *(frame.system or ())]
     if any(mark in text for text in texts for mark in ("{{", "}}", '"""')) or not _agrees(tokenizer, frame):
         return None
@@ -124,8 +124,8 @@ def _between(text: str, words: list[str]) -> list[str] | None:
     """Return what is before, between and behind words; None if they do not stand in this order, each once."""
     pieces, rest = [], text
     for word in words:
-        before, found, rest = rest.partition(word)
-        if not found or word in rest:
+        before, mark, rest = rest.partition(word)
+        if not mark or word in rest:
             return None
         pieces.append(before)
     return [*pieces, rest]

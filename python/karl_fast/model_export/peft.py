@@ -118,8 +118,8 @@ def _target(name: str, module: Any, files: dict[str, tuple[int, ...]], model: st
     shape = (int(module.lora_b.shape[1]), int(module.lora_a.shape[0]))
     quantized = isinstance(inner, nn.QuantizedLinear)
     for prefix in PREFIXES:
-        found = files.get(f"{prefix}{name}.weight")
-        if found is not None and (found[0] == shape[0] if quantized else found == shape):
+        weight_shape = files.get(f"{prefix}{name}.weight")
+        if weight_shape is not None and (weight_shape[0] == shape[0] if quantized else weight_shape == shape):
             return prefix + name
     raise ModelError(
         f"{model} has no weight {name} of the shape {shape} in its files: mlx-lm changes its form when it loads it",

@@ -186,7 +186,7 @@ def other_base_remark(folder: Path, base: dict[str, Any]) -> str | None:
     """
     try:
         recorded = json.loads((folder / CONFIG).read_text("utf-8"))["base"]
-        trained, here = (_describe_numbers(one) for one in (recorded, base))
+        trained, here = (_describe_numbers(numbers) for numbers in (recorded, base))
         other = recorded["fingerprint"] != base["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -266,8 +266,8 @@ class SampleFields:
         known = [declared.name for declared in fields(self)]
         for name in sorted(changes.keys() - {*known}):
             raise UsageError(f"there is no setting {name}", hint=ask_whether(nearest(name, known)))
-        kept = {name: origin for name, origin in self.origins.items() if name not in changes}
-        arguments: dict[str, Any] = {"origins": kept, **changes}
+        remaining = {name: origin for name, origin in self.origins.items() if name not in changes}
+        arguments: dict[str, Any] = {"origins": remaining, **changes}
         return replace(self, **arguments)
 
     def chosen(self) -> dict[str, str]:

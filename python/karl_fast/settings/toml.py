@@ -192,7 +192,7 @@ def _check_sampling(values: dict[str, Any], where: str = "") -> dict[str, Any]:
 
 def _unescape_path(text: str) -> str:
     """Return the path of a file that a manifest shows with bytes that are not UTF-8 escaped."""
-    raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda escape: bytes.fromhex(escape[1].decode()), text.encode())
     path = os.fsdecode(raw)
     return path if not os.path.lexists(text) and os.path.lexists(path) else text
 

@@ -216,20 +216,20 @@ class Renderer:
         turns = turns[-1:] if self.train_on == "last" else turns
         marked = self.train_on == "assistant" and MARKED.search(self._template.source) is not None
         try:
-            spoken = {at: self._locate_turn(form, at) for at in turns}
+            spans = {at: self._locate_turn(form, at) for at in turns}
         except TemplateError:
             if not marked or unlearned:
                 raise
             return [self._mask(messages, form.tools)], 0
-        endless = sum(not turn.ended for turn in spoken.values())
-        whole = max((form.text, *(turn.text for turn in spoken.values() if turn.text.startswith(form.text))), key=len)
-        if all(whole.startswith(turn.text[: turn.stop]) for turn in spoken.values()):
-            text = self._learned(whole, [(turn.start, turn.stop) for turn in spoken.values()])
+        endless = sum(not turn.ended for turn in spans.values())
+        whole = max((form.text, *(turn.text for turn in spans.values() if turn.text.startswith(form.text))), key=len)
+        if all(whole.startswith(turn.text[: turn.stop]) for turn in spans.values()):
+            text = self._learned(whole, [(turn.start, turn.stop) for turn in spans.values()])
             return [self._apply_mask(text, messages, form.tools) if marked else text], endless
         if self.rewritten == "error":
             raise TemplateError("the chat template rewrites earlier turns of a row once others follow", hint=REWRITES)
         texts = []
-        for at, turn in spoken.items():
+        for at, turn in spans.items():
             text = self._learned(turn.text, [(turn.start, turn.stop)])
             texts.append(self._apply_mask(text, messages[: at + 1], form.tools) if marked else text)
         return texts, endless
@@ -241,10 +241,10 @@ class Renderer:
             TemplateError: the position of such a turn cannot be determined.
         """
         tokens, *_ = self._encode(form.text)
-        spoken = [self._locate_turn(form, at) for at in turns]
-        if not all(form.text.startswith(turn.text[: min(turn.stop, len(form.text))]) for turn in spoken):
+        spans = [self._locate_turn(form, at) for at in turns]
+        if not all(form.text.startswith(turn.text[: min(turn.stop, len(form.text))]) for turn in spans):
             raise TemplateError("the chat template hides where a turn with a weight of 0 stands")
-        unlearned = self._learned(form.text, [(turn.start, turn.stop) for turn in spoken], whole_turn=True)
+        unlearned = self._learned(form.text, [(turn.start, turn.stop) for turn in spans], whole_turn=True)
         return Text(tokens, ~unlearned.learned)
 
     def _locate_turn(self, form: Form, at: int) -> _Turn:
@@ -362,10 +362,10 @@ class Renderer:
             turn |= {"content": "", "tool_calls": [{"id": TURN, "type": "function", "function": function}]}
             answer = {"role": "tool", "content": USER, "tool_call_id": TURN, "name": TURN}
         before = [{"role": "user", "content": USER}, turn]
-        said, more = self._render(before), self._render([*before, answer])
-        if said is None or more is None or not more.startswith(said) or self._stop_token is None:
+        first, more = self._render(before), self._render([*before, answer])
+        if first is None or more is None or not more.startswith(first) or self._stop_token is None:
             return None
-        stop = self._stop_token.match(more, len(said))
+        stop = self._stop_token.match(more, len(first))
         return stop.group() if stop else None
 
     def _first_end(self, text: str, start: int, end: int) -> int | None:

@@ -135,7 +135,7 @@ def _pair(row: dict[str, Any]) -> tuple[list[Message], list[Message], list[Messa
             raise DataSetError("chosen and rejected are answers without a prompt, wanted prompt beside them")
         return _messages(row, "prompt", "user"), chosen, rejected
     shared = next(
-        (at for at, (one, other) in enumerate(zip(chosen, rejected, strict=False)) if one != other),
+        (at for at, (token, other) in enumerate(zip(chosen, rejected, strict=False)) if token != other),
         min(len(chosen), len(rejected)),
     )
     if shared == 0:
@@ -171,7 +171,7 @@ def _mismatch(answers: list[Answer], seed: int) -> list[dict[str, Any] | None]:
     for at, answer in enumerate(answers):
         prompt = answer.row["prompt"]
         following = (answers[order[(place[at] + step) % len(order)]] for step in range(1, len(order)))
-        other = next((one for one in following if one.row["prompt"] != prompt), None)
+        other = next((row for row in following if row.row["prompt"] != prompt), None)
         rows.append(None if other is None else answer.row | {"completion": other.row["completion"]})
     return rows
 
@@ -226,11 +226,11 @@ def _parts_error(recipe: str, number: int, place: str) -> UsageError:
 
 def _mismatched_examples(answers: AnswerSet, renderings: list[Rendering], settings: Training) -> dict[int, Text]:
     """Return the texts of prompts with answers to others that fit, by the number of the answer."""
-    found: dict[int, Text] = {}
+    texts: dict[int, Text] = {}
     numbers = [at for at, row in enumerate(answers.mismatched) if row is not None]
     for at, rendering in zip(numbers, renderings, strict=True):
         if rendering.error is None and len(rendering.texts) == 1:
             text = rendering.texts[0]
             if len(text.tokens) <= settings.limit_tokens and text.learned[1:].any():
-                found[at] = text
-    return found
+                texts[at] = text
+    return texts

@@ -149,8 +149,8 @@ class Bar(Lines):
         """Move the bar."""
         now = time.monotonic()
         self.begun = self.begun or (now, rounds)
-        seconds, made = now - self.begun[0], rounds - self.begun[1]
-        left = f"{in_time(seconds / made * (total - rounds))} left" if made else ""
+        seconds, new_rounds = now - self.begun[0], rounds - self.begun[1]
+        left = f"{in_time(seconds / new_rounds * (total - rounds))} left" if new_rounds else ""
         words = clean("; ".join(running))
         self.bar.update(self.task, completed=rounds, total=total, left=left, running=words)
 

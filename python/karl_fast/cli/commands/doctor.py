@@ -68,7 +68,7 @@ def command(
         raise UsageError(f"budget is {budget:g}, wanted seconds from above 0 to {DAY:,}", "budget")
     if report is not None:
         _check_place(Path(report), force=force)
-    found = examine(
+    examination = examine(
         model,
         sizes=QUICK if quick else None,
         budget=budget,
@@ -76,15 +76,15 @@ def command(
         on_outcome=(lambda _: None) if silent else _print_outcome,
     )
     if report is not None:
-        text = describe_report(found)
+        text = describe_report(examination)
         _atomic.write_file(Path(report), lambda file: file.write(text.encode()))
     if json:
-        print(dumps(found, plain=True))
+        print(dumps(examination, plain=True))
     elif report is None:
-        print(describe_report(found), end="")
+        print(describe_report(examination), end="")
     if not silent:
         sys.stderr.write(f"wrote {report}; look at it before you publish it\n" if report else "")
-    if found["failed"]:
+    if examination["failed"]:
         raise typer.Exit(1)
 
 

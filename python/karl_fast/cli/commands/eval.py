@@ -193,8 +193,8 @@ def _evaluate_rollouts(
 
 def _describe_losses(evaluation: LossEvaluation) -> Iterator[str]:
     whole = evaluation.whole
-    kept = f"{counted(evaluation.account['rows'], 'row')} read, {whole.rows:,} judged"
-    yield f"rows      {kept}, {counted(whole.tokens, 'token')}"
+    counts = f"{counted(evaluation.account['rows'], 'row')} read, {whole.rows:,} judged"
+    yield f"rows      {counts}, {counted(whole.tokens, 'token')}"
     yield f"loss      {_describe_loss(whole)}"
     for name, loss in evaluation.by.items():
         yield f"          {_describe_loss(loss)}  {counted(loss.rows, 'row')}  {clean(name)}"

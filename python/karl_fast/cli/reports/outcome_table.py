@@ -32,8 +32,8 @@ def describe_outcomes(outcomes: OutcomeFacts | None) -> Iterator[str]:
         yield f"  {component['name']:<12}{numbers}{length:>13}  {constant}".rstrip()
     strongest = sorted(outcomes["correlations"], key=lambda pair: -abs(pair["correlation"]))
     for pair in strongest[:CORRELATIONS_SHOWN]:
-        one, other = pair["components"]
-        yield f"  {one} with {other}: {pair['correlation']:+.2f} in {counted(pair['rows'], 'row')}"
+        first, other = pair["components"]
+        yield f"  {first} with {other}: {pair['correlation']:+.2f} in {counted(pair['rows'], 'row')}"
 
 
 def warn_about_outcomes(outcomes: OutcomeFacts | None) -> Iterator[str]:

@@ -197,8 +197,8 @@ def describe_start(run: OnlineRun) -> Iterator[str]:
     if settings.adapter:
         yield f"adapter   {clean(settings.adapter)}; reference: {settings.reference}"
     going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
-    kept = f", {counted(len(run.finished.rollouts), 'finished rollout')} kept" if run.finished.rollouts else ""
-    yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}{kept}"
+    finished = f", {counted(len(run.finished.rollouts), 'finished rollout')} kept" if run.finished.rollouts else ""
+    yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}{finished}"
 
 
 def describe_round(metrics: dict[str, Any]) -> str:

@@ -83,8 +83,8 @@ def describe_metrics(values: dict[str, Any]) -> str:
 
 def _describe_preference(values: dict[str, Any], prefix: str = "") -> str:
     """Return margin and accuracy, where a recipe of preferences has them."""
-    found = {name: values.get(prefix + name) for name in ("margin", "accuracy")}
-    return "".join(f"  {name} {value:.3f}" for name, value in found.items() if value is not None)
+    averages = {name: values.get(prefix + name) for name in ("margin", "accuracy")}
+    return "".join(f"  {name} {value:.3f}" for name, value in averages.items() if value is not None)
 
 
 def describe_training(result: Trained) -> str:

@@ -263,8 +263,8 @@ def warn_about_sample(manifest: Manifest) -> Iterator[str]:
     if draw["rows"] < draw["rows_wanted"] and not _takes_all(manifest):
         wanted = counted(draw["rows_wanted"], "row was", "rows were")
         # Of a stream rows went by that can be drawn, and were not held.
-        kept, held = manifest["accounting"]["rows_kept"], draw.get("rows_held", 0)
-        if 0 < held < kept:
+        rows_kept, held = manifest["accounting"]["rows_kept"], draw.get("rows_held", 0)
+        if 0 < held < rows_kept:
             yield f"{wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
         else:
             why = "strata with too few rows are not filled from others" if "strata" in draw else "no other can be drawn"
@@ -307,8 +307,8 @@ def _warn_about_duplicates(manifest: Manifest) -> Iterator[str]:
 
 def _takes_all(manifest: Manifest) -> bool:
     """Return whether a draw that asks for so many rows, or more, takes every row that can be drawn."""
-    draw, kept = manifest["draw"], manifest["accounting"]["rows_kept"]
-    drawable = kept - sum(draw["failed"].values())
+    draw, rows_kept = manifest["draw"], manifest["accounting"]["rows_kept"]
+    drawable = rows_kept - sum(draw["failed"].values())
     plain = draw["sampler"] in ("gumbel", "weighted-reservoir", "reservoir") and "rows_held" not in draw
     return plain and "strata" not in draw and not draw["over_group_cap"] and draw["rows"] == drawable > 1
 
@@ -326,16 +326,16 @@ def _warn_about_imitated_failures(manifest: Manifest) -> Iterator[str]:
     A model imitates each row alike: with a right answer to each question, or to a quarter of them, a pretrained model
     learned several times as much from the right answers alone as from any draw that had mostly others (docs/proof.md).
     """
-    kept, drawn, draw = manifest["reward"]["kept"], manifest["reward"]["after"], manifest["draw"]
+    in_log, drawn, draw = manifest["reward"]["kept"], manifest["reward"]["after"], manifest["draw"]
     chosen = manifest["settings"]["min_reward"] is not None or draw["sampler"] == "all"
     # A stream read in one pass has no histogram.
-    known = kept["count"] and kept["histogram"] and drawn and drawn["histogram"]
+    known = in_log["count"] and in_log["histogram"] and drawn and drawn["histogram"]
     if chosen or not known or draw["rows"] < draw["rows_wanted"]:
         return
-    edges, counts = kept["histogram"]["edges"], kept["histogram"]["counts"]
+    edges, counts = in_log["histogram"]["edges"], in_log["histogram"]["counts"]
     top, shown = counts[-1], drawn["histogram"]["counts"][-1]
-    apart = edges[0] < edges[-1] and not any(counts[-1 - GAP_BINS : -1])
-    if apart and top >= TOP_ROWS and shown < drawn["count"] / 2:
+    has_gap = edges[0] < edges[-1] and not any(counts[-1 - GAP_BINS : -1])
+    if has_gap and top >= TOP_ROWS and shown < drawn["count"] / 2:
         low = f"{edges[-2]:.6g}"
         yield (
             f"{drawn['count'] - shown:,} of {drawn['count']:,} drawn rows have a reward below {low}, and a model "

@@ -494,8 +494,8 @@ class PrefixTree(OfGroups, Advantage):
 
 def _group_numbers(group_ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return numbers of groups from 0; a rollout in no group has one of its own. [B]"""
-    apart = np.where(group_ids >= 0, group_ids, -1 - np.arange(len(group_ids)))
-    return np.unique(apart, return_inverse=True)[1].astype(np.int64)
+    distinct = np.where(group_ids >= 0, group_ids, -1 - np.arange(len(group_ids)))
+    return np.unique(distinct, return_inverse=True)[1].astype(np.int64)
 
 
 def _from_each_on(values: NDArray[np.float64]) -> NDArray[np.float64]:

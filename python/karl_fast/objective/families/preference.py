@@ -139,7 +139,7 @@ def _whole_pairs(
     chosen, others = (np.bincount(number[side], minlength=len(names)) for side in (preferred, ~preferred))
     if (bad := np.flatnonzero((chosen != 1) | (others != 1))).size:
         at = int(bad[0])
-        found = f"{chosen[at]} preferred and {others[at]} other answers"
-        raise ArgumentError(f"pair {names[at]} has {found}, wanted one of each")
+        counts = f"{chosen[at]} preferred and {others[at]} other answers"
+        raise ArgumentError(f"pair {names[at]} has {counts}, wanted one of each")
     whole = np.bincount(number[counted], minlength=len(names)) == 2
     return np.asarray(whole[number])
