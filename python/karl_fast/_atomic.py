@@ -41,8 +41,8 @@ def refuse_file(path: Path) -> None:
         raise OutputForeignError(f"{path}: it exists and is not a directory")
 
 
-LEFT_BY_OTHERS = (".log", ".out", ".err", ".txt", ".toml")
-"""Suffixes of files that a shell, a scheduler or a user may leave in the folder of a run before it begins."""
+LEFT_BY_OTHERS = (".log", ".out", ".err", ".txt", ".toml", ".karl-index")
+"""Suffixes of files that a shell, a scheduler, a user or `--index` may leave in the folder of a run."""
 
 
 def refuse_other(path: Path, own: Collection[str]) -> None:
@@ -147,6 +147,34 @@ def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+
+
+def write_unless_locked(path: Path, fill: Callable[[BinaryIO], object]) -> bool:
+    """Write a file as `write_file` does; leave it to another process that writes the same file, and return False then.
+
+    Raises:
+        OutputTakenError, FileError: as of `write_file`.
+    """
+    draft = path.with_name(UNFINISHED + path.name)
+    with name_file_errors(path):
+        refuse_special(path)
+        try:
+            file = _open_locked(draft)
+        except OutputExistsError:
+            return False
+        with file:
+            try:
+                file.truncate(0)  # a killed process left a draft
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+                draft.replace(path)
+            except FileNotFoundError:
+                return False  # a disk without locks, and another process was faster
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+    return True
 
 
 def refuse_special(path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from contextlib import contextmanager
-from importlib import import_module, metadata, util
+from importlib import import_module, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -78,6 +78,8 @@ def _source() -> tuple[Path, bool] | None:
 
     The second is True where the checkout itself is imported.
     """
+    from importlib import metadata  # 14 ms, which only an error is to wait for
+
     try:
         record = json.loads(metadata.distribution("karl-fast").read_text("direct_url.json") or "{}")
         url = urlsplit(record["url"])

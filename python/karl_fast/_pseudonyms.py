@@ -9,11 +9,8 @@ host laptop
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
-import secrets
-import socket
 from pathlib import Path
 
 from karl_fast.errors import FileError, UsageError
@@ -48,6 +45,8 @@ def read_key(path: str | Path | None) -> Names | None:
 
 def _make_key(file: Path) -> None:
     """Write a new key, and the names of this machine, for its owner alone."""
+    import secrets  # 5 ms, and most runs have a key or none
+
     lines = [f"key {secrets.token_hex(KEY_BYTES)}", *_own_names()]
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
@@ -63,6 +62,9 @@ def _make_key(file: Path) -> None:
 
 def _own_names() -> list[str]:
     """Return lines for the user and the host of this machine."""
+    import getpass
+    import socket
+
     try:
         user = [f"user {getpass.getuser()}"]
     except (KeyError, OSError):  # a user without an entry

@@ -19,6 +19,8 @@ CASES = {
     "sample-help": "sample --help",
     "inspect-help": "inspect --help",
     "audit-help": "audit --help",
+    "index-help": "index --help",
+    "index": "index tiny.jsonl && index tiny.jsonl",
     "inspect": "inspect tiny.jsonl",
     "inspect-zscore": "inspect tiny.jsonl --score zscore --drop-constant-groups --domain kind --dedup",
     "sample": "sample tiny.jsonl -o data -k 12",

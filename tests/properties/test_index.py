@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import karl_fast
-from karl_fast import errors
+from karl_fast import _atomic, errors
+from karl_fast.audit.audit import audit
 from karl_fast.log import index
+from karl_fast.page.report import report
+from karl_fast.pipeline.show import show
 from tests import rows
 from tests.properties.test_any_split import PACKERS, result_of
 from tests.properties.test_reproducible import HOW, awkward
@@ -71,17 +75,25 @@ def test_the_draw_is_that_of_the_log(tmp_path_factory: pytest.TempPathFactory, c
         shutil.rmtree(folder)
 
 
+def note_scans(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object] = lambda: None) -> list[tuple[int, int]]:
+    """Return a list to which each scanned range will be added; `then` is called after each."""
+    scanned: list[tuple[int, int]] = []
+    parts = index._Scan.parts
+
+    def note(scan: index._Scan, start: int, end: int) -> list[bytes] | None:
+        scanned.append((start, end))
+        part = parts(scan, start, end)
+        then()
+        return part
+
+    monkeypatch.setattr(index._Scan, "parts", note)
+    return scanned
+
+
 def test_only_appended_bytes_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log.jsonl"
     rows.write(log, rows.records(500))
-    scanned: list[tuple[int, int]] = []
-    scan = index._scan
-
-    def note(*arguments: Any) -> Any:
-        scanned.append(arguments[5])
-        return scan(*arguments)
-
-    monkeypatch.setattr(index, "_scan", note)
+    scanned = note_scans(monkeypatch)
     draw(log, "one", with_index=True, k=40)
     size = log.stat().st_size
     draw(log, "two", with_index=True, k=60, score="zscore", dedup=True)
@@ -122,6 +134,89 @@ def test_a_place_that_takes_no_index_is_named(tmp_path: Path) -> None:
     Path(f"{log}{index.SUFFIX}").mkdir()
     with pytest.raises(errors.OutputTakenError, match="karl-index is not a regular file"):
         karl_fast.sample(log, tmp_path / "out", k=3, index=True)
+
+
+def test_every_reading_command_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(200))
+    without = karl_fast.inspect(log, exact=True).report
+    shown, audited = show(log), audit(log)
+    assert not Path(f"{log}{index.SUFFIX}").exists()
+    (indexed,) = index.write_indexes(log, karl_fast.Settings())
+    assert (indexed.index, indexed.bytes_read, indexed.written) == (f"{log}{index.SUFFIX}", log.stat().st_size, True)
+    scanned = note_scans(monkeypatch)
+    with_index = karl_fast.inspect(log, index=True).report
+    assert {**with_index, "run": None} == {**without, "run": None}
+    assert show(log, index=True) == shown
+    assert audit(log, index=True).to_dict() == audited.to_dict()
+    assert report(log, tmp_path / "page.html", index=True).kind == "Log"
+    (indexed,) = index.write_indexes(log, karl_fast.Settings())
+    assert (indexed.bytes_read, indexed.written) == (0, False)
+    assert scanned == []
+
+
+def test_a_data_set_gets_no_index(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(60))
+    karl_fast.sample(log, tmp_path / "data", k=30)
+    before = sorted((tmp_path / "data").iterdir())
+    karl_fast.inspect(tmp_path / "data", index=True)
+    karl_fast.sample(log, tmp_path / "data", k=30, force=True)
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == [
+        "manifest.json",
+        "train.jsonl",
+        "valid.jsonl",
+    ]
+
+
+def test_lines_appended_while_it_is_read_are_of_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(90))
+    without = draw(log, "without", with_index=False, k=30)
+    more = log.read_bytes() + rows.dumps([rows.record(900, "g1", 1)]).encode()
+    with monkeypatch.context() as patch:
+        note_scans(patch, lambda: log.write_bytes(more))
+        assert draw(log, "first", with_index=True, k=30)[0] == without[0]
+    scanned = note_scans(monkeypatch)
+    assert draw(log, "with", with_index=True, k=30) == draw(log, "without", with_index=False, k=30)
+    assert scanned == [(len(more) - len(more.splitlines()[-1]) - 1, len(more))]
+
+
+def test_a_log_rewritten_while_it_is_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(90))
+    other = log.read_bytes().replace(b'"reward": 0', b'"reward": 1') + b"\n"
+    note_scans(monkeypatch, lambda: log.write_bytes(other))
+    with pytest.raises(errors.LogChangedError, match="changed while it was read"):
+        draw(log, "first", with_index=True, k=30)
+    assert not Path(f"{log}{index.SUFFIX}").exists()
+
+
+def test_of_two_writers_the_second_leaves_the_index_to_the_first(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(90))
+    place = Path(f"{log}{index.SUFFIX}")
+    with _atomic._open_locked(place.with_name(_atomic.UNFINISHED + place.name)):
+        assert draw(log, "with", with_index=True, k=30) == draw(log, "without", with_index=False, k=30)
+        assert not place.exists()
+    assert index.write_indexes(log, karl_fast.Settings())[
+        0
+    ].written  # a draft that a killed process left is no obstacle
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(_atomic.UNFINISHED)] == []
+
+
+def test_many_writers_leave_one_whole_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(400))
+    with ThreadPoolExecutor(6) as pool:
+        for _ in range(5):
+            written = list(pool.map(lambda _: index.write_indexes(log, karl_fast.Settings())[0].written, range(6)))
+            assert any(written)
+            Path(f"{log}{index.SUFFIX}").unlink()
+        list(pool.map(lambda _: index.write_indexes(log, karl_fast.Settings()), range(6)))
+    scanned = note_scans(monkeypatch)
+    assert draw(log, "with", with_index=True, k=30) == draw(log, "without", with_index=False, k=30)
+    assert scanned == []
+
+
+@pytest.mark.parametrize("name", ["-", "s3://bucket/log.jsonl", "log.parquet"])
+def test_what_can_have_no_index_is_named(name: str) -> None:
+    with pytest.raises(errors.UsageError, match="can have no index"):
+        index.write_indexes(name, karl_fast.Settings())
 
 
 def test_the_command_keeps_an_index(tmp_path: Path) -> None:

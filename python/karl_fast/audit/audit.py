@@ -47,6 +47,7 @@ def audit(
     write: str | Path | None = None,
     convention: str | None = None,
     force: bool = False,
+    index: bool = False,
     progress: Progress | None = None,
     measured: Progress | None = None,
     **choices: Unpack[SampleKeywords],
@@ -63,6 +64,7 @@ def audit(
         write: file to write the records to, with advantages computed anew.
         convention: the one to compute them by; by default the one that reproduces what was logged.
         force: replace that file.
+        index: as of :func:`karl_fast.read`.
         progress: called with the bytes read so far and the bytes there are.
         measured: called likewise while the records are read again and measured.
 
@@ -82,7 +84,7 @@ def audit(
     if write is not None:
         check_file(Path(write), (), force=force)
     sources = logs if isinstance(logs, Log) else [rollouts_of(path) for path in as_list(logs)]
-    with open_with_stamps(sources, merged, progress) as log:
+    with open_with_stamps(sources, merged, progress, index=index) as log:
         if not len(log):
             where = describe_recordless(log.inputs)
             raise NothingToSampleError((f"{where}: " if where else "") + "no record was read")

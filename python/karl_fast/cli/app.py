@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "Check karl-fast on this machine, and report speeds, memory and failures for an issue.",
     "eval": "Evaluate a model or an adapter by its held-out loss, or by the rewards of its rollouts.",
     "export": "Write an adapter for mlx-lm, PEFT, llama.cpp, Ollama or LM Studio.",
+    "index": "Keep the columns of logs beside them, so that later runs read only what was appended.",
     "inspect": "Look at logs before sampling.",
     "outcomes": "Find the outcome of the work in trajectories, from evidence.",
     "pairs": "Write the preference pairs that a user made in transcripts.",

@@ -25,6 +25,9 @@ Logs = Annotated[
     typer.Argument(metavar="LOG", help="Files, folders, globs, or - for standard input.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
+Index = Annotated[
+    bool, typer.Option("--index", help="Keep the columns of logs beside them, and read only what was appended since.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 
 

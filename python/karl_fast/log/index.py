@@ -8,7 +8,8 @@ runs.jsonl.karl-index    header: settings of reading, size, time of change, hash
 An index is used where the log is what it was, or has only grown: the same size and time of change, or more bytes after
 the same ones. Its beginning, its end and blocks between them are compared by their hashes. Everything else is read
 anew: a log that was rewritten, an index that is torn, of other settings or of another version. Records that are drawn
-are compared with the hashes of their first reading, as always.
+are compared with the hashes of their first reading, as always. Of two processes that write one index at the same time,
+the second leaves it to the first.
 """
 
 from __future__ import annotations
@@ -17,25 +18,33 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _atomic, _core
-from karl_fast.errors import LogChangedError
+from karl_fast.errors import FileError, KarlError, LogChangedError, UsageError
+from karl_fast.log.discovery import PARQUET, as_list, is_output, path_of, resolve_logs
+from karl_fast.log.log import reader_settings
+from karl_fast.log.spool import copy_error, temporary
+from karl_fast.stores import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
+    from karl_fast.settings.sample import Settings
+
     Form = tuple[str, str | None, str, int | None, str]
+    Progress = Callable[[int, int], None]
+    Files = Sequence[tuple[str, str, bool]]
 
 SUFFIX = ".karl-index"
 """End of the name of an index, after that of its log."""
 
-MAGIC = b"karlidx1"
+MAGIC = b"karlidx2"
+
+HASH_BYTES = 16
 
 HEADER_MAX = 1 << 26
 """The longest header that is read, in bytes."""
@@ -60,12 +69,26 @@ class Index:
     parts: list[bytes] = field(default_factory=list)
 
 
-def read_indexed(
-    files: Sequence[tuple[str, str, bool]],
-    reader: dict[str, Any],
-    threads: int,
-    progress: Callable[[int, int], None] | None,
-) -> _core.Log:
+@dataclass(frozen=True)
+class IndexedFile:
+    """A file that was read with its index.
+
+    Attributes:
+        name: its path.
+        index: path of its index; None if it gets none.
+        size: its bytes.
+        bytes_read: those of them that were read, because no index had their rows.
+        written: True if the index was written. Of an index that another process was writing it is False.
+    """
+
+    name: str
+    index: str | None
+    size: int
+    bytes_read: int
+    written: bool
+
+
+def read_indexed(files: Files, reader: dict[str, Any], threads: int, progress: Progress | None) -> _core.Log:
     """Read files into columns, with the indexes beside them, and write these anew where the files have grown.
 
     Args:
@@ -77,82 +100,154 @@ def read_indexed(
 
     Raises:
         FileError: a file cannot be read, or its index not be written.
-        LogChangedError: a file changed while it was read.
+        LogChangedError: a file changed other than at its end while it was read.
         LogError: as of `karl_fast.read`.
     """
     splits = _core.LogSplits(**reader)
-    with tempfile.TemporaryDirectory(prefix="karl-fast-") as folder, ThreadPoolExecutor(threads) as pool:
-        spool, places, number = Path(folder, "parts"), [], 0
-        with spool.open("wb") as to:
-            for path, name, optional in files:
-                _, form = splits.probe(path, name, optional, False)
-                if form is None:
-                    continue
-                place = Path(path + SUFFIX) if Path(path).absolute() == Path(name).absolute() else None
-                for part in _parts(splits, pool, path, name, form, place, reader, progress):
-                    places.append((number, to.tell(), len(part)))
-                    to.write(part)
-                number += 1
-        return splits.join(str(spool), places, copies=[])
+    with temporary("the columns of a log") as spool:
+        places: list[tuple[int, int, int]] = []
+        try:
+            with Path(spool).open("wb") as to:
+                for number, (parts, _) in enumerate(_read_files(splits, files, reader, threads, progress)):
+                    for part in parts:
+                        places.append((number, to.tell(), len(part)))
+                        to.write(part)
+        except KarlError:
+            raise
+        except OSError as error:
+            raise copy_error("the columns of a log", error) from error
+        return splits.join(spool, places, copies=[])
 
 
-def _parts(
-    splits: _core.LogSplits,
-    pool: ThreadPoolExecutor,
-    path: str,
-    name: str,
-    form: Form,
-    place: Path | None,
-    reader: dict[str, Any],
-    progress: Callable[[int, int], None] | None,
-) -> list[bytes]:
+def write_indexes(
+    logs: str | Path | Iterable[str | Path], settings: Settings, progress: Progress | None = None
+) -> list[IndexedFile]:
+    """Write the index of each file of some logs, where it is not there or the file has changed since.
+
+    Args:
+        logs: files, folders and globs. Files that `convert` or a format skips are left out.
+        settings: settings of reading, which a run has to share to use the indexes.
+        progress: called with the bytes of a file that were read so far, and those to read.
+
+    Returns:
+        What was done about each file.
+
+    Raises:
+        UsageError: a log that can have no index: standard input, an object of a store, a file of Parquet.
+        FileError, LogChangedError, LogError: as of `read_indexed`.
+    """
+    names = [path_of(log) for log in as_list(logs)]
+    for name in names:
+        if name == "-" or is_url(name) or name.endswith(PARQUET):
+            what = {"-": "standard input"}.get(name, name)
+            raise UsageError(
+                f"{what} can have no index: it would be beside a file of this machine with JSON records",
+                hint="write the records to a file of JSON lines first",
+            )
+    reader = reader_settings(settings, fingerprint=True)
+    with resolve_logs(names) as resolved:
+        splits = _core.LogSplits(**reader)
+        each = _read_files(splits, resolved.files, reader, settings.threads, progress)
+        return [indexed for _, indexed in each]
+
+
+def _read_files(
+    splits: _core.LogSplits, files: Files, reader: dict[str, Any], threads: int, progress: Progress | None
+) -> Iterator[tuple[list[bytes], IndexedFile]]:
+    """Yield the parts of each file, and what was done about its index."""
+    for path, name, optional in files:
+        _, form = splits.probe(path, name, optional, False)
+        if form is not None:
+            scan = _Scan(splits, path, name, form, threads, progress)
+            yield _read_file(scan, _place(path, name), reader)
+
+
+def _place(path: str, name: str) -> Path | None:
+    """Return the path of the index of a file; None of a temporary copy, and in the folder of a data set."""
+    if Path(path).absolute() != Path(name).absolute() or is_output(str(Path(path).parent)):
+        return None
+    return Path(path + SUFFIX)
+
+
+def _read_file(scan: _Scan, place: Path | None, reader: dict[str, Any]) -> tuple[list[bytes], IndexedFile]:
     """Return the parts of a file: those of its index, and of what was appended."""
-    before = Path(path).stat()
-    with Path(path).open("rb") as file:
-        key = _key(reader, form)
-        index = load(place, file, key) if place else Index()
-        ranged = form[0] == "lines" and form[-1] == "plain"
-        end = _last_line_end(file, index.end, before.st_size) if ranged else before.st_size
-        if not ranged and index.end != end:
-            index = Index()
-        new = [] if index.end == end else _scan(splits, pool, path, name, form, (index.end, end), progress)
-        if new is None:  # a record spans several lines
-            part, _, _ = splits.scan(path, name, form)
-            return [part]
-        index = Index(end, [*index.parts, *new])
-        after = Path(path).stat()
-        if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, before.st_size):
-            raise LogChangedError(f"{name}: it changed while it was read")
-        if new and place:
-            save(place, file, key, index, before.st_mtime_ns, before.st_size)
-    # A last line without an end may be written further.
-    rest = (end, before.st_size)
-    return index.parts + ((_scan(splits, pool, path, name, form, rest, None) or []) if end < before.st_size else [])
+    try:
+        with Path(scan.path).open("rb") as file:
+            before = os.fstat(file.fileno())
+            key = _key(reader, scan.form)
+            index = load(place, file, key) if place else Index()
+            end = _last_line_end(file, index.end, before.st_size) if scan.is_ranged else before.st_size
+            if not scan.is_ranged and index.end != end:
+                index = Index()
+            start, blocks = index.end, _hash_blocks(file, end)
+            new = [] if start == end else scan.parts(start, end)
+            if new is None:  # a record spans several lines
+                return scan.whole(), IndexedFile(scan.name, None, before.st_size, before.st_size, False)
+            _refuse_changed(scan, before, file, end, blocks)
+            index = Index(end, [*index.parts, *new])
+            written = bool(new and place and save(place, key, index, blocks, before.st_mtime_ns, before.st_size))
+            # A last line without an end may be written further, and so is in no index.
+            last = (scan.parts(end, before.st_size) or []) if end < before.st_size else []
+            where = str(place) if place else None
+            indexed = IndexedFile(scan.name, where, before.st_size, before.st_size - start, written)
+            return index.parts + last, indexed
+    except KarlError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot read {scan.name}: {error.strerror}", error.errno, scan.name) from error
 
 
-def _scan(
-    splits: _core.LogSplits,
-    pool: ThreadPoolExecutor,
-    path: str,
-    name: str,
-    form: Form,
-    span: tuple[int, int],
-    progress: Callable[[int, int], None] | None,
-) -> list[bytes] | None:
-    """Return the parts of a range of a file; None where a record spans several lines."""
-    if form[0] != "lines" or form[-1] != "plain":
-        return [splits.scan(path, name, form)[0]]
-    ranges = [(at, min(at + SPLIT_BYTES, span[1])) for at in range(span[0], span[1], SPLIT_BYTES)]
-    parts = []
-    for (_, end), (part, beyond, _) in zip(
-        ranges, pool.map(lambda range_: splits.scan(path, name, form, range=range_), ranges), strict=True
-    ):
-        if beyond:
-            return None
-        parts.append(part)
-        if progress:
-            progress(end - span[0], span[1] - span[0])
-    return parts
+def _refuse_changed(scan: _Scan, before: os.stat_result, file: BinaryIO, end: int, blocks: str) -> None:
+    """Raise where a file changed while it was read, unless lines were appended."""
+    now = Path(scan.path).stat()
+    if (now.st_ino, now.st_mtime_ns, now.st_size) == (before.st_ino, before.st_mtime_ns, before.st_size):
+        return
+    has_grown = scan.is_ranged and now.st_ino == before.st_ino and now.st_size > before.st_size
+    if not has_grown or _hash_blocks(file, end) != blocks:
+        raise LogChangedError(f"{scan.name}: it changed while it was read")
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Scan of one file."""
+
+    splits: _core.LogSplits
+    path: str
+    name: str
+    form: Form
+    threads: int
+    progress: Progress | None
+
+    @property
+    def is_ranged(self) -> bool:
+        """True for plain lines, of which ranges can be scanned."""
+        return self.form[0] == "lines" and self.form[-1] == "plain"
+
+    def whole(self) -> list[bytes]:
+        """Return the part of the whole file."""
+        return [self.splits.scan(self.path, self.name, self.form)[0]]
+
+    def parts(self, start: int, end: int) -> list[bytes] | None:
+        """Return the parts of a range of the file; None where a record spans several lines."""
+        if not self.is_ranged:
+            return self.whole()
+        from concurrent.futures import ThreadPoolExecutor  # 3 ms, which a run that reads nothing does without
+
+        ranges = [(at, min(at + SPLIT_BYTES, end)) for at in range(start, end, SPLIT_BYTES)]
+
+        def scan(span: tuple[int, int]) -> tuple[bytes, bool, bool]:
+            return self.splits.scan(self.path, self.name, self.form, range=span)
+
+        parts = []
+        with ThreadPoolExecutor(self.threads) as pool:
+            for (_, done), (part, beyond, _) in zip(ranges, pool.map(scan, ranges), strict=True):
+                if beyond:
+                    pool.shutdown(cancel_futures=True)
+                    return None
+                parts.append(part)
+                if self.progress:
+                    self.progress(done - start, end - start)
+        return parts
 
 
 def _last_line_end(file: BinaryIO, start: int, size: int) -> int:
@@ -182,7 +277,7 @@ def _blocks(end: int) -> list[tuple[int, int]]:
 
 
 def _hash_blocks(file: BinaryIO, end: int) -> str:
-    hasher = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=HASH_BYTES)
     for start, stop in _blocks(end):
         file.seek(start)
         hasher.update(file.read(stop - start))
@@ -197,38 +292,41 @@ def load(place: Path, file: BinaryIO, key: dict[str, Any]) -> Index:
             if header is None or header["key"] != key or not _is_of(file, header):
                 return Index()
             parts = [index.read(length) for length in header["parts"]]
-            whole = hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest() == header["hash"]
-            return Index(header["end"], parts) if whole and not index.read(1) else Index()
+            # Each part ends with its own hash.
+            whole = all(map(_core.LogSplits.is_sound, parts)) and not index.read(1)
+            return Index(header["end"], parts) if whole else Index()
     except (OSError, KeyError, TypeError, ValueError):
         return Index()
 
 
 def _read_header(index: BinaryIO) -> dict[str, Any] | None:
-    start = index.read(len(MAGIC) + 8)
-    if len(start) < len(MAGIC) + 8 or not start.startswith(MAGIC):
+    start = index.read(len(MAGIC) + 8 + HASH_BYTES)
+    if len(start) < len(MAGIC) + 8 + HASH_BYTES or not start.startswith(MAGIC):
         return None
-    (length,) = struct.unpack("<Q", start[len(MAGIC) :])
+    (length,) = struct.unpack_from("<Q", start, len(MAGIC))
     if length > HEADER_MAX:
         return None
-    header = json.loads(index.read(length))
+    text = index.read(length)
+    if _hash(text) != start[-HASH_BYTES:]:
+        return None
+    header = json.loads(text)
     return header if isinstance(header, dict) else None
+
+
+def _hash(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=HASH_BYTES).digest()
 
 
 def _is_of(file: BinaryIO, header: dict[str, Any]) -> bool:
     """Return whether a file is what it was, or has only grown."""
-    file.seek(0, 2)
-    size, changed = file.tell(), header["mtime_ns"] != _mtime(file)
-    if size < header["size"] or (size == header["size"] and changed):
+    now = os.fstat(file.fileno())
+    if now.st_size < header["size"] or (now.st_size == header["size"] and now.st_mtime_ns != header["mtime_ns"]):
         return False
     return bool(_hash_blocks(file, header["end"]) == header["blocks"])
 
 
-def _mtime(file: BinaryIO) -> int:
-    return os.fstat(file.fileno()).st_mtime_ns
-
-
-def save(place: Path, file: BinaryIO, key: dict[str, Any], index: Index, mtime_ns: int, size: int) -> None:
-    """Write an index, whole or not at all.
+def save(place: Path, key: dict[str, Any], index: Index, blocks: str, mtime_ns: int, size: int) -> bool:
+    """Write an index, whole or not at all; return whether this process wrote it, and not another at the same time.
 
     Raises:
         FileError: it cannot be written.
@@ -238,15 +336,14 @@ def save(place: Path, file: BinaryIO, key: dict[str, Any], index: Index, mtime_n
         "end": index.end,
         "size": size,
         "mtime_ns": mtime_ns,
-        "blocks": _hash_blocks(file, index.end),
+        "blocks": blocks,
         "parts": [len(part) for part in index.parts],
-        "hash": hashlib.blake2b(b"".join(index.parts), digest_size=16).hexdigest(),
     }
     text = json.dumps(header).encode()
 
     def fill(to: BinaryIO) -> None:
-        to.write(MAGIC + struct.pack("<Q", len(text)) + text)
+        to.write(MAGIC + struct.pack("<Q", len(text)) + _hash(text) + text)
         for part in index.parts:
             to.write(part)
 
-    _atomic.write_file(place, fill)
+    return _atomic.write_unless_locked(place, fill)

@@ -45,6 +45,7 @@ def report(
     *,
     rows: int = ROWS,
     force: bool = False,
+    index: bool = False,
     progress: Progress | None = None,
     packing: Progress | None = None,
     **choices: Unpack[SampleKeywords],
@@ -58,6 +59,7 @@ def report(
         settings, choices: where the fields of a record are, and the target, as of `inspect`.
         rows: rows that the page lists and opens; 0 for numbers alone.
         force: replace an earlier page.
+        index: as of `karl_fast.read`, for logs; data sets and runs are read without.
         progress: as of `inspect`.
         packing: called likewise with the bytes of the rows of the page, and those of all of them.
 
@@ -83,7 +85,7 @@ def report(
     elif folder is not None and is_run(folder):
         page = _show_run(folder, target, merged, rows, progress, packing)
     else:
-        page = _show_log(source, folder, target, merged, rows, progress, packing)
+        page = _show_log(source, folder, target, merged, rows, index, progress, packing)
     save_page(page, target)
     return page
 
@@ -180,11 +182,12 @@ def _show_log(
     target: Path,
     settings: Settings,
     rows: int,
+    index: bool,
     progress: Progress | None,
     packing: Progress | None,
 ) -> Page:
     data_set = open_data_set(folder) if folder is not None and is_output(str(folder)) else None
-    with open_with_stamps(source, settings, progress) as log:
+    with open_with_stamps(source, settings, progress, index=index) as log:
         refuse_read(target, (file["path"] for file in log.inputs))
         if not len(log):
             raise _no_records_error(log)

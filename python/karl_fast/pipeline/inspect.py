@@ -68,6 +68,7 @@ def inspect(
     settings: Settings | None = None,
     *,
     exact: bool = False,
+    index: bool = False,
     progress: Progress | None = None,
     **choices: Unpack[SampleKeywords],
 ) -> Inspection:
@@ -81,6 +82,7 @@ def inspect(
         logs: files, folders or globs as of :func:`read`, or a log.
         settings: what to read and how to weight it; ``choices`` change single ones.
         exact: True to compare every trajectory, which parses every record.
+        index: as of :func:`read`; it holds hashes of trajectories, so that all of them are compared.
         progress: as of :func:`read`.
 
     Returns:
@@ -95,7 +97,7 @@ def inspect(
     )
 
     settings = merge_settings(logs, settings, choices)
-    with open_with_stamps(logs, settings, progress, fingerprint=exact or settings.shape == "raw") as log:
+    with open_with_stamps(logs, settings, progress, fingerprint=exact or settings.shape == "raw", index=index) as log:
         selection = select(log)
         report = describe_selection(log, selection) | {"inputs": describe_inputs(log)}
         report["run"] = describe_run(log) | field_hints(log, report)
@@ -122,11 +124,15 @@ def open_with_stamps(
     progress: Progress | None,
     *,
     fingerprint: bool = False,
+    index: bool = False,
 ) -> Iterator[Log]:
-    """Yield a log; rows of a data set with the rewards, groups and ids in their stamps, where none are named."""
+    """Yield a log; rows of a data set with the rewards, groups and ids in their stamps, where none are named.
+
+    Files of data sets are read without an index.
+    """
     if not isinstance(logs, Log):
         logs = [file for path in map(path_of, as_list(logs)) for file in _split_files(path)]
-    with open_log(logs, settings, progress, fingerprint=fingerprint, all_rows=True) as log:
+    with open_log(logs, settings, progress, fingerprint=fingerprint, index=index, all_rows=True) as log:
         read_once = isinstance(logs, Log) or "-" in logs or log.settings.reward
         stamped = None if read_once else _stamp_settings(log)
         if stamped is None:

@@ -95,6 +95,7 @@ def show(
     worst: bool = False,
     of_group: str | None = None,
     row_id: str | None = None,
+    index: bool = False,
     progress: Progress | None = None,
     **choices: Unpack[SampleKeywords],
 ) -> Ranking:
@@ -108,6 +109,7 @@ def show(
         worst: the smallest numbers first.
         of_group: rows of this group alone.
         row_id: the row of this id alone.
+        index: as of `karl_fast.read`; another number than the reward is read without.
         progress: as of `inspect`.
 
     Returns:
@@ -122,7 +124,7 @@ def show(
     paths = logs if isinstance(logs, Log) else [rollouts_of(path) for path in as_list(logs)]
     if by != "reward" and not isinstance(paths, Log) and "-" in paths:
         raise UsageError("--by reads the log twice, and standard input is there once", hint="name a file in its place")
-    with open_with_stamps(paths, merged, progress) as log:
+    with open_with_stamps(paths, merged, progress, index=index) as log:
         if not len(log):
             raise NothingToSampleError("no record was read")
         values = log.rewards if by == "reward" else _numbers(paths, log, by)

@@ -317,12 +317,21 @@ impl PartReader<'_> {
     }
 }
 
+/// Return whether a part is whole.
+#[must_use]
+pub fn is_sound(part: &[u8]) -> bool {
+    without_hash(part).is_some()
+}
+
+/// Return a part without the hash at its end; `None` if the part is damaged.
+fn without_hash(part: &[u8]) -> Option<&[u8]> {
+    let (part, hash) = part.split_at_checked(part.len().checked_sub(8)?)?;
+    (XxHash3_64::oneshot(part).to_le_bytes() == hash).then_some(part)
+}
+
 /// Push the rows of a part, with the number of their file; return its counts, or `None` if the part is damaged.
 fn replay(part: &[u8], input: usize, rows: &mut impl RowSink) -> Option<FileTally> {
-    let (part, hash) = part.split_at_checked(part.len().checked_sub(8)?)?;
-    if XxHash3_64::oneshot(part).to_le_bytes() != hash {
-        return None;
-    }
+    let part = without_hash(part)?;
     let (length, rest) = part.strip_prefix(MAGIC)?.split_at_checked(8)?;
     let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
     let (header, columns) = rest.split_at_checked(length)?;

@@ -73,6 +73,7 @@ def command(
     write: Write = None,
     convention: By = None,
     force: Force = False,
+    index: options.Index = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -90,6 +91,7 @@ def command(
             write=write,
             convention=convention,
             force=force,
+            index=index,
             progress=watch("reading"),
             measured=watch("measuring"),
         )

@@ -48,12 +48,13 @@ def command(
     logs: options.Logs = None,
     dry_run: DryRun = False,
     exact: Exact = False,
+    index: options.Index = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Look at logs before sampling: rows, groups, rewards, duplicates, and what each temperature would do."""
     with show_progress(quiet) as watch:
-        inspection = inspect(logs_of(logs, config), settings, exact=exact, progress=watch("reading"))
+        inspection = inspect(logs_of(logs, config), settings, exact=exact, index=index, progress=watch("reading"))
     if json:
         print(dumps(inspection.report | {"ladder": inspection.ladder}, plain=True))
     else:

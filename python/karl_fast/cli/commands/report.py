@@ -69,6 +69,7 @@ def command(
     rows: Rows = ROWS,
     open: Open = False,
     watch_run: Watch = False,
+    index: options.Index = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -82,7 +83,14 @@ def command(
     else:
         with show_progress(quiet) as progress:
             page = report(
-                inputs, out, settings, rows=rows, force=force, progress=progress("reading"), packing=progress("packing")
+                inputs,
+                out,
+                settings,
+                rows=rows,
+                force=force,
+                index=index,
+                progress=progress("reading"),
+                packing=progress("packing"),
             )
         if open:
             _open_page(out)

@@ -18,9 +18,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing data s
 Engine = Annotated[
     str | None, typer.Option("--engine", metavar="ENGINE", help="ray: have the logs read by the workers of Ray.")
 ]
-Index = Annotated[
-    bool, typer.Option("--index", help="Keep the columns of logs beside them, and read only what was appended since.")
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write.")]
 
 
@@ -46,7 +43,7 @@ def command(
     force: Force = False,
     dry_run: DryRun = False,
     engine: Engine = None,
-    index: Index = False,
+    index: options.Index = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

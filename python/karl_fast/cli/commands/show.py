@@ -70,6 +70,7 @@ def command(
     of_group: OfGroup = None,
     row_id: RowId = None,
     full: Full = False,
+    index: options.Index = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -85,6 +86,7 @@ def command(
             worst=worst,
             of_group=of_group,
             row_id=row_id,
+            index=index,
             progress=watch("reading"),
         )
     if json:

@@ -11,7 +11,7 @@ use karl_log::input::prefetch::Prefetch;
 use karl_log::input::source::Source;
 use karl_log::read::{Probed, ReadSettings, probe_or_skip};
 use karl_log::second_pass::read_places;
-use karl_log::splits::{FileForm, PartPlace, Split, is_enough, join, scan, with_copy};
+use karl_log::splits::{FileForm, PartPlace, Split, is_enough, is_sound, join, scan, with_copy};
 use karl_log::{Error, Place, extract};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -146,6 +146,12 @@ impl LogSplits {
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let records = enter(py, None, |watch| read_places(&Source::open(&copy, name)?, &places, watch))?;
         Ok(records.iter().map(|record| PyBytes::new(py, record)).collect())
+    }
+
+    /// Return whether a part is whole.
+    #[staticmethod]
+    fn is_sound(part: &[u8]) -> bool {
+        is_sound(part)
     }
 
     /// Join the parts of all files, which are in `spool`: of each the index of its file, its offset and its length, in
