@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from karl_fast._safe_text import clean, in_bytes
 from karl_fast.cli import options
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from karl_fast.log.index import IndexedFile
 
 GROUPS = (READ, TARGET, RUN)
+
+Logs = Annotated[list[str] | None, typer.Argument(metavar="LOG", help="Files, folders, globs.", show_default=False)]
 
 
 @app.command(
@@ -37,7 +41,7 @@ def command(
     *,
     settings: Settings,
     config: SettingsFile | None,
-    logs: options.Logs = None,
+    logs: Logs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
