@@ -27,7 +27,7 @@ NUMBER = {word: number for number, word in enumerate(WORDS)}
 
 
 class Words(Reversal):
-    """What `karl_fast.rl.Policy` asks for, over `WORDS`; an unknown word is one token."""
+    """What `karl_fast.rl.TokenPolicy` asks for, over `WORDS`; an unknown word is one token."""
 
     ends = frozenset([NUMBER[END]])
 

@@ -75,7 +75,7 @@ class Transformer(nn.Module):
 
 
 class Reversal:
-    """The policy: what `karl_fast.rl.Policy` asks for."""
+    """The policy: what `karl_fast.rl.TokenPolicy` asks for."""
 
     ends = frozenset([END])
     trained_head = True

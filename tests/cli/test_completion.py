@@ -45,6 +45,7 @@ COMMANDS = [
     "inspect",
     "outcomes",
     "pairs",
+    "pretrain",
     "promote",
     "report",
     "rl",

@@ -33,6 +33,7 @@ COMMANDS = {
     "inspect": "Look at logs before sampling.",
     "outcomes": "Find the outcome of the work in trajectories, from evidence.",
     "pairs": "Write the preference pairs that a user made in transcripts.",
+    "pretrain": "Pre-train a small discrete flow or masked diffusion model, with MLX.",
     "promote": "Move the link current to an adapter, if it is better on held-out data.",
     "report": "Write a page that shows a log, a data set or a run: numbers, plots, every row with its evidence.",
     "rl": "Train a model by reinforcement learning on its rollouts, with MLX.",

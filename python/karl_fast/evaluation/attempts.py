@@ -17,12 +17,14 @@ from karl_fast.errors import UsageError
 from karl_fast.modeling.memory import cache_bytes
 from karl_fast.rl import held_out, memory
 from karl_fast.rl.episode import Collector
-from karl_fast.rl.generate import Decoder
+from karl_fast.rl.policy import is_step_policy
 from karl_fast.rl.rollout import RolloutLog, parse_rollout, rollout_line
 from karl_fast.rl.setup import (
+    build_attempt_decoder,
     build_environment,
     build_reward_functions,
     build_sampling,
+    build_step_forward,
     load_evaluated_policy,
     prompt_length,
 )
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import StepPolicy, TokenPolicy
     from karl_fast.rl.rollout import Prompt, Rollout
     from karl_fast.rl.settings import Online
 
@@ -56,7 +58,7 @@ class PolicyAttempts:
             build_environment(settings, working_folder()),
             build_reward_functions(settings, working_folder()),
         )
-        self.policy: Policy = load_evaluated_policy(settings, adapter, on_remark)
+        self.policy: TokenPolicy | StepPolicy = load_evaluated_policy(settings, adapter, on_remark)
         lengths = [prompt_length(self.policy, prompt) for prompt in prompts]
         pairs = zip(prompts, lengths, strict=True)
         self.prompts = [prompt for prompt, length in pairs if length < settings.max_context]
@@ -64,7 +66,7 @@ class PolicyAttempts:
         if not self.prompts:
             shortest = f"the shortest prompt has {counted(min(lengths), 'token')}: no room for an answer"
             raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
-        decoder = Decoder(self.policy, temperature, entropy=False)
+        decoder = build_attempt_decoder(settings, self.policy, temperature)
         sampling = replace(build_sampling(settings), group_size=number)
         self.collector = Collector(decoder, reward_functions, sampling, make)
         self.chunks = held_out.prompt_chunks(self.collector, self.prompts)
@@ -74,8 +76,13 @@ class PolicyAttempts:
         """Raise if the attempts at the largest chunk of prompts need more memory than there is."""
         settings = self.settings
         groups = max(map(len, self.chunks))
-        sizes = replace(memory.Sizes.of_run(settings, longest), group_size=self.number, groups=groups)
-        need = memory.estimate_round(self.policy, settings, {}).check_generation(sizes, settings)
+        sizes = memory.Sizes.of_run(settings, longest, self.policy)
+        sizes = replace(sizes, group_size=self.number, groups=groups)
+        if is_step_policy(self.policy):
+            forward = build_step_forward(settings, self.policy)
+            need = memory.estimate_steps(forward, settings, {}).check_generation(sizes, settings)
+        else:
+            need = memory.estimate_round(self.policy, settings, {}).check_generation(sizes, settings)
         mx.set_cache_limit(cache_bytes(settings.training, need.total))
 
     def attempt(

@@ -15,6 +15,7 @@ from mlx.utils import tree_unflatten
 from karl_fast.errors import KarlError, ModelError
 from karl_fast.modeling.gated_delta import gated_delta
 from karl_fast.modeling.layers import recompute_layer, replace_calls
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,29 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
     finally:
         if adapted:
             model.update_modules(tree_unflatten(adapted))
+
+
+class Snapshot:
+    """Snapshot of the trainable parameters of a model, as a reference later."""
+
+    def __init__(self, model: Any) -> None:
+        trained = flatten_tree(model.trainable_parameters())
+        self._places = [locate_leaf(model, name) for name in trained]
+        self._kept = [mx.array(array) for array in trained.values()]
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Set the parameters of the snapshot within this context."""
+        now = [holder[key] for holder, key in self._places]
+        self._put(self._kept)
+        try:
+            yield
+        finally:
+            self._put(now)
+
+    def _put(self, arrays: list[mx.array]) -> None:
+        for (holder, key), array in zip(self._places, arrays, strict=True):
+            holder[key] = array
 
 
 @contextlib.contextmanager

@@ -5,7 +5,8 @@
 | `rl` | trains a policy on the rewards of its rollouts, or resumes a run |
 | `Online`, `Alarms`, `Replay` | the settings of a run |
 | `load` | the settings of an ``rl.toml`` |
-| `Policy`, `Environment` | the interfaces of a custom model, and of a world to act in |
+| `TokenPolicy`, `StepPolicy`, `Environment` | the interfaces of a custom model, and of a world to act in |
+| `Policy` | what both kinds of models have |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 
@@ -22,6 +23,7 @@ Where to find what, in the order of a round:
 | `language_model`, `policy` | a model of mlx-lm as a policy, and the interface of custom ones |
 | `rewards` | reward functions |
 | `rollout` | rollouts, and the files of them |
+| `steps` | rollouts, scores and gradients of a model that draws in steps: discrete flow, masked diffusion |
 | `learner`, `logprobs`, `log_z` | scores, gradients and steps; the step is `karl_fast.modeling.optimizer` |
 | `metrics`, `held_out` | metrics and alarms, held-out prompts |
 
@@ -37,16 +39,29 @@ from karl_fast.rl.settings import Alarms, Online, Replay
 
 if TYPE_CHECKING:
     from karl_fast.rl.environment import Environment
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import Policy, StepPolicy, TokenPolicy
     from karl_fast.rl.run import RunResult, rl
     from karl_fast.rl.settings import load
 
-__all__ = ["Alarms", "Environment", "Online", "Policy", "Replay", "RunResult", "load", "rl"]
+__all__ = [
+    "Alarms",
+    "Environment",
+    "Online",
+    "Policy",
+    "Replay",
+    "RunResult",
+    "StepPolicy",
+    "TokenPolicy",
+    "load",
+    "rl",
+]
 
 HOMES = {
     "Environment": "environment",
     "RunResult": "run",
     "Policy": "policy",
+    "StepPolicy": "policy",
+    "TokenPolicy": "policy",
     "load": "settings",
     "rl": "run",
 }

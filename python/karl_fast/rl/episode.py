@@ -14,12 +14,14 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.rl.environment import Guard, GuardedEnvironment
-from karl_fast.rl.generate import Generation, PendingAnswer, TurnRequest, rollout_key
+from karl_fast.rl.generate import PendingAnswer, TurnRequest, rollout_key
+from karl_fast.rl.policy import is_step_policy
 from karl_fast.rl.rewards import ENVIRONMENT
 from karl_fast.rl.rollout import Prompt, Rollout
 
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.generate import Decoder, Turn
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import StepPolicy, TokenPolicy
     from karl_fast.rl.rewards import RewardFunctions
     from karl_fast.rl.rollout import FinishedRollouts
+    from karl_fast.rl.steps import StepDecoder
     from karl_fast.rl.task_functions import TaskFunctions
 
     OnTokens = Callable[[int, int], None]
@@ -97,14 +100,14 @@ class Collector:
         task_functions: compute what is known of rollouts besides rewards; None for nothing.
     """
 
-    decoder: Decoder
+    decoder: Decoder | StepDecoder
     reward_functions: RewardFunctions
     sampling: Sampling
     make: Callable[[], Environment] | None = None
     task_functions: TaskFunctions | None = None
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> TokenPolicy | StepPolicy:
         """Policy that generates the rollouts."""
         return self.decoder.policy
 
@@ -218,14 +221,14 @@ class EpisodeLoop:
         on_tokens: called after each position with the episodes finished and the tokens generated so far.
     """
 
-    policy: Policy
+    policy: TokenPolicy | StepPolicy
     episodes: Sequence[Episode]
     seed: int
     finish: Callable[[Episode], None]
     on_tokens: OnTokens = lambda finished, tokens: None
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS), init=False)
 
-    def run(self, decoder: Decoder, rows: int, *, overlap: bool) -> None:
+    def run(self, decoder: Decoder | StepDecoder, rows: int, *, overlap: bool) -> None:
         """Run all episodes to their end, at most so many rows at a time.
 
         Args:
@@ -242,7 +245,7 @@ class EpisodeLoop:
             self.on_tokens(sum(episode.finish is not None for episode in self.episodes), tokens)
 
         try:
-            Generation(decoder, rows, overlap=overlap, on_tokens=add_tokens)(
+            decoder.draws(rows, overlap=overlap, on_tokens=add_tokens)(
                 asks, self._answer_later if overlap else self._answer
             )
         finally:
@@ -312,7 +315,7 @@ class Episode:
     states: list[str] = field(default_factory=list)
     finish: str | None = None
 
-    def begin(self, policy: Policy, tokens: Sequence[int] | None = None) -> None:
+    def begin(self, policy: TokenPolicy | StepPolicy, tokens: Sequence[int] | None = None) -> None:
         """Start the environment, and encode the prompt; `tokens` are that, if known."""
         if self.environment is not None:
             line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
@@ -324,7 +327,7 @@ class Episode:
         elif self.room < 1:
             self.tokens, self.finish = self.tokens[: self.budget.context], "length"
 
-    def _encode(self, policy: Policy) -> Sequence[int]:
+    def _encode(self, policy: TokenPolicy | StepPolicy) -> Sequence[int]:
         """Return the tokens of the prompt and the first observation; without that if it cannot be rendered."""
         if self.environment is not None and self.opening:
             try:
@@ -348,7 +351,7 @@ class Episode:
         """Number of tokens that the next turn may have."""
         return min(self.budget.tokens - self.num_drawn, self.budget.context - len(self.tokens), self.budget.turn_tokens)
 
-    def add_turn(self, policy: Policy, turn: Turn) -> str:
+    def add_turn(self, policy: TokenPolicy | StepPolicy, turn: Turn) -> str:
         """Add a turn of the policy, and return its text; without an environment it is the last."""
         self.turns.append((len(self.tokens), turn))
         tokens = turn.tokens.tolist()
@@ -359,7 +362,7 @@ class Episode:
             self.finish = "stop" if turn.ended else "length"
         return text
 
-    def add_answer(self, policy: Policy, answer: list[dict[str, Any]], done: bool) -> None:
+    def add_answer(self, policy: TokenPolicy | StepPolicy, answer: list[dict[str, Any]], done: bool) -> None:
         """Add the answer of the environment to the last turn."""
         turn = self.turns[-1][1]
         self.messages += answer
@@ -367,9 +370,10 @@ class Episode:
         if self.finish is None:
             self._add_tokens(policy, answer, int(turn.tokens[-1]) if turn.ended else None)
 
-    def _add_tokens(self, policy: Policy, answer: list[dict[str, Any]], last: int | None) -> None:
+    def _add_tokens(self, policy: TokenPolicy | StepPolicy, answer: list[dict[str, Any]], last: int | None) -> None:
         """Append the answer of the environment before the next turn; if no room is left, there is no next turn."""
         assert self.environment is not None
+        assert not is_step_policy(policy)  # which has one turn: `check_kind`
         try:
             tokens = policy.answer(answer, last)
         except Exception as error:  # of a template
@@ -396,22 +400,33 @@ class Episode:
         score = None if self.environment is None else self.environment.score()
         failure = None if self.environment is None else self.environment.failure
         turn_rewards = (0.0,) * len(self.turns) if self.environment is None else tuple(self.environment.turn_rewards)
+        turns = [turn for _, turn in self.turns]
         return Rollout(
             id=self.id,
             prompt=self.prompt,
             group=self.group,
             tokens=np.array(self.tokens, dtype=np.int32),
-            spans=tuple((start, start + len(turn.tokens)) for start, turn in self.turns),
+            spans=tuple((first + start, first + end) for first, turn in self.turns for start, end in turn.spans),
             messages=(*self.opening, *self.messages),
-            states=tuple(self.states[: len(self.turns)]),
-            turn_rewards=turn_rewards,
+            states=tuple(chain.from_iterable(map(_turn_states, turns, self.states))),
+            turn_rewards=tuple(chain.from_iterable(map(_span_rewards, turns, turn_rewards))),
             finish=self.finish or "failed",
             version=version,
             components={} if score is None else {ENVIRONMENT: score},
             missing=f"{ENVIRONMENT}: {failure.kind}" if failure is not None else None,
-            logp=_concatenate([turn.logp for _, turn in self.turns]),
-            entropy=_concatenate([turn.entropy for _, turn in self.turns]),
+            logp=_concatenate([turn.logp for turn in turns]),
+            entropy=_concatenate([turn.entropy for turn in turns]),
+            width=turns[0].width if turns else 0,
         )
+
+
+def _turn_states(turn: Turn, first: str) -> tuple[str, ...]:
+    return turn.states(first)
+
+
+def _span_rewards(turn: Turn, reward: float) -> tuple[float, ...]:
+    """Return the reward of each span of a turn: that of the turn is of its last."""
+    return (*(0.0,) * (len(turn.spans) - 1), reward)
 
 
 def _concatenate(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:

@@ -33,7 +33,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 import numpy as np
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import TokenPolicy
 
     Answer = Callable[["TurnRequest", "Turn"], "TurnRequest | PendingAnswer | None"]
     Computed = tuple[mx.array, list[Any]]
@@ -84,6 +84,17 @@ class Turn:
     logp: NDArray[np.float32]
     entropy: NDArray[np.float32]
     ended: bool
+
+    width = 0
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Start and end, in its tokens, of what each span of a rollout is: the whole turn."""
+        return ((0, len(self.tokens)),)
+
+    def states(self, first: str) -> tuple[str, ...]:
+        """Return the state in front of each span, by that in front of the turn."""
+        return (first,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +139,7 @@ def rollout_key(*words: int) -> int:
 
 
 def generate_turns(
-    policy: Policy,
+    policy: TokenPolicy,
     contexts: Sequence[Sequence[int]],
     budgets: Sequence[int],
     *,
@@ -160,6 +171,13 @@ def generate_turns(
 
     Generation(Decoder(policy, temperature, compile=compile), rows)(asks, keep)
     return [turns[row] for row in range(len(asks))]
+
+
+class Draws(Protocol):
+    """Draws turns until none is asked for: `Generation`, or that of a policy that draws in steps."""
+
+    def __call__(self, asks: Sequence[TurnRequest], answer: Answer) -> None:
+        """Draw the first turns, and those that `answer` returns for each finished one."""
 
 
 class Generation:
@@ -506,7 +524,7 @@ class Decoder:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: TokenPolicy,
         temperature: float,
         *,
         compile: bool = False,
@@ -528,6 +546,10 @@ class Decoder:
     def ragged(self) -> bool:
         """True if contexts of different lengths go together."""
         return accepts_ragged_rows(self.policy)
+
+    def draws(self, rows: int, *, overlap: bool, on_tokens: Callable[[int], None]) -> Draws:
+        """Return what draws turns, at most so many at a time; the arguments are those of `Generation`."""
+        return Generation(self, rows, overlap=overlap, on_tokens=on_tokens)
 
     def logits(self, tokens: mx.array, caches: Sequence[Any], last: Sequence[int] | None = None) -> mx.array:
         """Compute the logits after some tokens, which are added to the caches. [B, T] -> [B, V]

@@ -84,7 +84,7 @@ def attempt_columns(rollouts: Sequence[Rollout]) -> Attempts:
 
 
 def _distinct(group: Sequence[Rollout]) -> int:
-    return len({rollout.own(rollout.tokens).tobytes() for rollout in group if not np.isnan(rollout.outcome)})
+    return len({rollout.answer.tobytes() for rollout in group if not np.isnan(rollout.outcome)})
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from karl_fast.modeling.model_views import are_close
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import TokenPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class CachedPrefix:
     logits: mx.array | None = None
 
 
-def accepts_ragged_rows(policy: Policy) -> bool:
+def accepts_ragged_rows(policy: TokenPolicy) -> bool:
     """Return whether rows of different lengths give the same hidden states in one batch as alone, found by trying."""
     try:
         parts = [merge([policy.caches()]) for _ in range(2)]

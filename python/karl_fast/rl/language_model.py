@@ -1,4 +1,4 @@
-"""A language model of mlx-lm as a policy, and a snapshot of its parameters as the reference."""
+"""A language model of mlx-lm as a policy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import mlx.core as mx
 from karl_fast.errors import ModelError
 from karl_fast.export.template_form import ChatTemplate, calls_as_text
 from karl_fast.modeling.load import position_limit
-from karl_fast.modeling.model_views import adapters_off, are_close, split_model
-from karl_fast.modeling.parameters import flatten_tree, locate_leaf
+from karl_fast.modeling.model_views import Snapshot, adapters_off, are_close, split_model
 from karl_fast.rl.kv_cache import group_sizes, quantize_caches, repeat, unrotated
 
 if TYPE_CHECKING:
@@ -203,26 +202,3 @@ def _call(answer: Sequence[Message]) -> Message:
         for message in results
     ]
     return {"role": "assistant", "content": "", "tool_calls": calls}
-
-
-class Snapshot:
-    """Snapshot of the trainable parameters of a model, as a reference later."""
-
-    def __init__(self, model: Any) -> None:
-        trained = flatten_tree(model.trainable_parameters())
-        self._places = [locate_leaf(model, name) for name in trained]
-        self._kept = [mx.array(array) for array in trained.values()]
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Set the parameters of the snapshot within this context."""
-        now = [holder[key] for holder, key in self._places]
-        self._put(self._kept)
-        try:
-            yield
-        finally:
-            self._put(now)
-
-    def _put(self, arrays: list[mx.array]) -> None:
-        for (holder, key), array in zip(self._places, arrays, strict=True):
-            holder[key] = array

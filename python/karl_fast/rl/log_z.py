@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from karl_fast.objective import Recipe
     from karl_fast.rl.logprobs import Forward
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import TokenPolicy
 
 
 class LogZHead(nn.Module):
@@ -132,7 +132,7 @@ class Partition:
 
         return Traced(["log_z"], len(mask), gradient)
 
-    def log_z(self, policy: Policy, prompts: Iterable[Sequence[int]]) -> NDArray[np.float64]:
+    def log_z(self, policy: TokenPolicy, prompts: Iterable[Sequence[int]]) -> NDArray[np.float64]:
         """Return log Z of prompts, given as tokens, one forward pass each. [P]"""
 
         def of(tokens: Sequence[int]) -> float:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from karl_fast.modeling.chunked_logp import Arrays, Columns, Trace
     from karl_fast.modeling.segments import SegmentPass, StatefulModel
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import TokenPolicy
     from karl_fast.rl.rollout import Packed
     from karl_fast.rl.teacher import Teacher, TeacherView
 
@@ -46,7 +46,7 @@ class Forward:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: TokenPolicy,
         temperature: float,
         *,
         compile: bool = False,

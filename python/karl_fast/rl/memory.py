@@ -29,6 +29,7 @@ from mlx.utils import tree_flatten
 
 from karl_fast._safe_text import in_gigabytes
 from karl_fast.modeling.chunked_logp import IN_FLIGHT, IN_FLIGHT_DIVERGENCE
+from karl_fast.modeling.graph_memory import trace_memory
 from karl_fast.modeling.memory import (
     SHORTEST,
     Activations,
@@ -39,18 +40,21 @@ from karl_fast.modeling.memory import (
     limit_bytes,
     refuse_excess,
 )
+from karl_fast.modeling.parameters import flatten_tree, locate_leaf
 from karl_fast.modeling.segments import carry_states
 from karl_fast.rl.generate import PREFILL
 from karl_fast.rl.kv_cache import arrays
 from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.log_z import head_parameters
+from karl_fast.rl.policy import is_step_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karl_fast.modeling.memory import TrainingMemory
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import StepPolicy, TokenPolicy
     from karl_fast.rl.settings import Online
+    from karl_fast.rl.steps import StepForward
 
 BLOCK = 256
 """Tokens by which the caches of mlx-lm grow (`KVCache.step`)."""
@@ -83,8 +87,11 @@ class Sizes:
     turns: bool
 
     @classmethod
-    def of_run(cls, settings: Online, prompt: int) -> Sizes:
-        """Return the sizes of a run, given the tokens of its longest prompt."""
+    def of_run(cls, settings: Online, prompt: int, policy: TokenPolicy | StepPolicy | None = None) -> Sizes:
+        """Return the sizes of a run, given the tokens of its longest prompt; of a policy that draws in steps, too."""
+        if policy is not None and is_step_policy(policy):
+            states = policy.width * (1 + (settings.steps or policy.steps))
+            settings = replace(settings, max_tokens=states, max_context=prompt + states, environment=None)
         return cls(
             micro_batch=settings.micro_batch,
             rollouts_in_flight=settings.rollouts_in_flight,
@@ -188,7 +195,7 @@ class RoundMemory:
         teacher: the plan of the teacher; None without one.
     """
 
-    policy: Policy
+    policy: TokenPolicy
     memory: TrainingMemory
     own: bool
     forward: Callable[[int, int], int]
@@ -284,7 +291,7 @@ class RoundMemory:
         return _check_round(self.generation_need, sizes, settings, what, names, "")
 
 
-def measure_caches(policy: Policy) -> tuple[int, int]:
+def measure_caches(policy: TokenPolicy) -> tuple[int, int]:
     """Return the bytes of the caches of one row with one token, and with a block and one. Nothing is computed.
 
     The largest layer counts twice: attention copies what is in use of a layer's keys and values.
@@ -328,7 +335,7 @@ def _check_round(
     return need
 
 
-def estimate_teacher(policy: Policy, longer: int, *, own: bool) -> TeacherMemory:
+def estimate_teacher(policy: TokenPolicy, longer: int, *, own: bool) -> TeacherMemory:
     """Return the plan of a teacher whose prompts are so many tokens longer; `own` for the policy itself."""
     hidden = int(policy.body(mx.array([[0]])).shape[-1])
     layers = len(getattr(policy.model, "layers", ())) or 1
@@ -339,7 +346,7 @@ def estimate_teacher(policy: Policy, longer: int, *, own: bool) -> TeacherMemory
 
 
 def estimate_round(
-    policy: Policy,
+    policy: TokenPolicy,
     settings: Online,
     config: dict[str, Any],
     *,
@@ -357,3 +364,95 @@ def estimate_round(
     passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
     own = "num_layers" not in config or getattr(policy, "kept", None) is not None
     return RoundMemory(policy, memory, own, passes.forward, divergence, log_z, teacher)
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """Memory plan of the rounds of a policy that draws in steps.
+
+    Each step of a rollout is a row of the network: a micro-batch has as many rows as its rollouts have steps.
+
+    Attributes:
+        forward: that is trained.
+        weights: bytes of all parameters.
+        adapter: bytes of trained parameters, of their gradients and of the optimizer, and of a copy as the reference.
+        limit: in bytes.
+    """
+
+    forward: StepForward
+    weights: int
+    adapter: int
+    limit: int
+
+    def need(self, sizes: Sizes) -> RoundNeed:
+        """Return the memory that a round of given sizes needs."""
+        states = 4 * sizes.drawn * sizes.tokens
+        learning = self._gradient_bytes * sizes.learned * self.forward.steps
+        return RoundNeed(self.weights, self.adapter, self._forward_bytes * sizes.drawn + states, learning)
+
+    def check(self, sizes: Sizes, settings: Online) -> RoundNeed:
+        """Return the memory that a round needs.
+
+        Raises:
+            UsageError: it exceeds the limit; the hint names sizes that fit.
+        """
+        what = f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time"
+        return _check_round(self.need, sizes, settings, what, ("micro_batch", "rollouts_in_flight", "group_size"), "")
+
+    def check_generation(self, sizes: Sizes, settings: Online) -> RoundNeed:
+        """Return the memory that rollouts need without a learner.
+
+        Raises:
+            UsageError: as `check`.
+        """
+
+        def need(sizes: Sizes) -> RoundNeed:
+            return replace(self.need(sizes), adapter=0, learning=0)
+
+        what = f"an evaluation that draws {sizes.drawn:,} rollouts at a time"
+        return _check_round(need, sizes, settings, what, ("rollouts_in_flight",), "")
+
+    @cached_property
+    def _forward_bytes(self) -> int:
+        """Bytes of a step of one rollout, by the graph, and of the noise and scores of its choice in float64."""
+        policy = self.forward.policy
+        peak = self._row_bytes(lambda *batch: [*self.forward.compute(("logp", "entropy"), None, *batch).values()])
+        return peak + 4 * 8 * policy.width * self.forward.vocabulary
+
+    @cached_property
+    def _gradient_bytes(self) -> int:
+        """Bytes of the gradient of one step."""
+        names = ("logp", "entropy") if self.forward.divergence is None else ("logp", "entropy", "divergence")
+
+        def gradient(*batch: mx.array) -> list[mx.array]:
+            ones = {name: mx.ones(len(batch[3])) for name in names}
+            values, vectors = self.forward.gradient(batch, ones)
+            return [*values.values(), *vectors.values()]
+
+        return self._row_bytes(gradient)
+
+    def _row_bytes(self, function: Callable[..., list[mx.array]]) -> int:
+        """Return the bytes that one more row takes, by the graphs of a few rows and of twice as many."""
+        policy, few = self.forward.policy, 8
+        parameters = [
+            (*locate_leaf(policy.model, name), array) for name, array in flatten_tree(policy.model.parameters()).items()
+        ]
+        peaks = []
+        try:
+            for rows in (few, 2 * few):
+                widths = (policy.prompt_width, policy.width, policy.width)
+                batch = [mx.zeros((rows, width), mx.int32) for width in widths]
+                peaks.append(trace_memory(function, *batch, mx.zeros(rows, mx.int32))[0])
+        finally:  # tracing a gradient replaces the parameters
+            for holder, key, array in parameters:
+                holder[key] = array
+        return -(-(peaks[1] - peaks[0]) // few)
+
+
+def estimate_steps(forward: StepForward, settings: Online, config: dict[str, Any]) -> StepMemory:
+    """Return the plan for a policy that draws in steps, and the configuration of its adapter."""
+    model = forward.policy.model
+    weights = sum(array.nbytes for array in flatten_tree(model.parameters()).values())
+    trainable = sum(array.nbytes for array in flatten_tree(model.trainable_parameters()).values())
+    own = "num_layers" not in config or getattr(forward.policy, "kept", None) is not None
+    return StepMemory(forward, weights, (6 + own) * trainable, limit_bytes(settings.training))

@@ -148,7 +148,7 @@ def diversity_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     ``distinct_1`` and ``distinct_2`` are the shares of different tokens and pairs among all, ``self_bleu`` is the mean
     BLEU of a rollout with the others as references, ``unique`` the mean share of different rollouts in a group.
     """
-    texts = [rollout.own(rollout.tokens).astype(np.int64) for rollout in rollouts if rollout.length]
+    texts = [rollout.answer.astype(np.int64) for rollout in rollouts if rollout.length]
     if not texts:
         return {}
     columns = np.concatenate(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64)
@@ -160,7 +160,7 @@ def _unique(rollouts: Sequence[Rollout]) -> list[float]:
     """Return the share of different rollouts of each group."""
     by_group: dict[int, list[bytes]] = {}
     for rollout in rollouts:
-        by_group.setdefault(rollout.group, []).append(rollout.own(rollout.tokens).tobytes())
+        by_group.setdefault(rollout.group, []).append(rollout.answer.tobytes())
     return [len(set(texts)) / len(texts) for texts in by_group.values()]
 
 

@@ -179,7 +179,7 @@ def rollout_arguments(group: Sequence[Rollout], parameters: frozenset[str] | Non
     arguments: dict[str, Any] = {
         "prompts": [deepcopy(list(rollout.prompt.messages)) for rollout in group],
         "completions": [completion(rollout) for rollout in group],
-        "completion_ids": [rollout.own(rollout.tokens).tolist() for rollout in group],
+        "completion_ids": [rollout.answer.tolist() for rollout in group],
     }
     columns = {
         name: value for name, value in group[0].prompt.columns.items() if parameters is None or name in parameters

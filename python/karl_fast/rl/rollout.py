@@ -8,7 +8,8 @@ them:
  "prompt_id", "round", "version", "outcome", "components", "missing", "finish", "learned",
  "states", "turn_rewards", "baseline"?,
  "tokens": {"v": 1, "ids", "logp", "spans",                 base64 of little-endian int32 and float32
-            "rewards"?, "labels"?}}                         and float64, where the run has functions of tokens
+            "rewards"?, "labels"?,                          and float64, where the run has functions of tokens
+            "width"?}}                                      of a state, where the policy draws in steps
 ```
 
 ``ids`` are all tokens; ``spans`` are start and end of each turn of the policy, and ``logp`` is of those tokens alone.
@@ -103,6 +104,8 @@ class Rollout:
         token_rewards: reward of each of its own tokens, NaN for none; None where the run has no such function. [length]
         labels: the token that is right in the place of each of its own, negative for none; likewise. int64, [length]
         baseline: the expected reward of its prompt under the policy that drew it; NaN likewise.
+        width: of a policy that draws in steps, tokens of a state; 0 for one that draws tokens. The tokens are then the
+            prompt and all states, and a span is the last token of the state after a step.
     """
 
     id: str
@@ -124,6 +127,12 @@ class Rollout:
     token_rewards: NDArray[np.float64] | None = None
     labels: NDArray[np.int64] | None = None
     baseline: float = float("nan")
+    width: int = 0
+
+    @property
+    def answer(self) -> NDArray[np.int32]:
+        """Tokens that the policy has drawn, of all turns; of a policy that draws in steps, those of its last state."""
+        return self.tokens[len(self.tokens) - self.width :] if self.width else self.own(self.tokens)
 
     def own(self, column: NDArray[Any]) -> NDArray[Any]:
         """Select the entries of a column for the policy's own tokens, turn after turn. [n] -> [length]"""
@@ -266,6 +275,8 @@ def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> Roll
         more += f', "rewards": "{_encode_array(rollout.token_rewards, DOUBLES)}"'
     if rollout.labels is not None:
         more += f', "labels": "{_encode_array(rollout.labels, INTEGERS)}"'
+    if rollout.width:
+        more += f', "width": {rollout.width}'
     return RolloutLine(before, between, f'", "spans": {[list(span) for span in rollout.spans]}{more}}}{domain_field}}}')
 
 
@@ -305,6 +316,7 @@ def _columns(tokens_field: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{len(logp)} log-probabilities of {own} tokens")
     entropy = _decode_array(tokens_field["entropy"], FLOATS) if "entropy" in tokens_field else np.zeros_like(logp)
     columns: dict[str, Any] = {"tokens": tokens, "spans": spans, "logp": logp, "entropy": entropy}
+    columns["width"] = _check_width(tokens_field.get("width", 0), len(tokens))
     for name, key, kind, dtype in (("token_rewards", "rewards", DOUBLES, "f8"), ("labels", "labels", INTEGERS, "i8")):
         if key in tokens_field:
             columns[name] = _decode_array(tokens_field[key], kind).astype(dtype)
@@ -320,6 +332,13 @@ def _check_spans(pairs: Any, length: int) -> tuple[tuple[int, int], ...]:
     if any(type(edge) is not int for edge in edges) or edges != sorted(edges) or any(a == b for a, b in spans):
         raise ValueError(f"the spans are {spans} of {length} tokens")
     return spans
+
+
+def _check_width(width: Any, length: int) -> int:
+    """Return the width of a state, after a check."""
+    if type(width) is not int or not 0 <= width < length:
+        raise ValueError(f"the width of a state is {width} of {length} tokens")
+    return width
 
 
 def _encode_array(array: NDArray[Any], kind: str) -> str:

@@ -66,7 +66,7 @@ SELF_TEACHERS = ("policy", "start")
 
 UNSEEN = (
     *("rounds", "out", "keep", "report_to", "project_name", "memory_limit", "cache_limit", "save_every", "show"),
-    *("eval_prompts", "eval_every", "eval_attempts", "eval_temperature", "patience"),
+    *("eval_prompts", "eval_every", "eval_attempts", "eval_temperature", "eval_steps", "patience"),
 )
 """Settings that may change when a run is resumed, because the training data does not depend on them."""
 
@@ -219,6 +219,12 @@ class Online:
         bounds=FROM_ONE,
     )
     max_tokens: int = setting(256, ROLLOUTS, "Maximum tokens the policy may generate in a rollout.", bounds=FROM_ONE)
+    steps: int | None = setting(
+        None,
+        ROLLOUTS,
+        "Steps of a rollout, of a model that draws in steps: discrete flow or masked diffusion. [default: the model's]",
+        bounds=FROM_ONE,
+    )
     max_turns: int = setting(1, ROLLOUTS, "Maximum turns of the policy in a rollout.", bounds=FROM_ONE)
     max_turn_tokens: int = setting(
         0, ROLLOUTS, "Maximum tokens of one turn; 0 for as many as in the rollout.", bounds=FROM_ZERO
@@ -297,6 +303,12 @@ class Online:
         HELD_OUT,
         "Temperature of the attempts; 0 takes the likeliest token. [default: --temperature]",
         bounds=FROM_ZERO,
+    )
+    eval_steps: int | None = setting(
+        None,
+        HELD_OUT,
+        "Steps of the attempts, of a model that draws in steps. [default: the model's]",
+        bounds=FROM_ONE,
     )
     patience: int | None = setting(
         None,

@@ -21,10 +21,12 @@ from mlx.utils import tree_flatten
 from karl_fast import _atomic, _seen_hashes
 from karl_fast._safe_text import describe_exception
 from karl_fast._user_code import load_function, return_to, working_folder
-from karl_fast.errors import CheckpointError, TemplateError, UsageError
+from karl_fast.diffusion.policy import DiffusionModel, is_diffusion_model, load_model
+from karl_fast.errors import CheckpointError, KarlError, TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
+from karl_fast.modeling.model_views import Snapshot
 from karl_fast.objective import PolicyGradient, Preference, WeightedLikelihood
 from karl_fast.objective.axes.advantage import ExpectedBaseline, Given, Raw, RemainingMean, TokenCentre, Whitened
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
@@ -46,11 +48,12 @@ from karl_fast.rl.curriculum import ReplayBuffer
 from karl_fast.rl.episode import Collector, RolloutBudget, Sampling
 from karl_fast.rl.generate import Decoder
 from karl_fast.rl.held_out import HeldOut
-from karl_fast.rl.language_model import LanguageModel, Snapshot
+from karl_fast.rl.language_model import LanguageModel
 from karl_fast.rl.learner import Passes, PolicyLearner, iterate_points
 from karl_fast.rl.log_z import Partition, learns_log_z
 from karl_fast.rl.logprobs import Forward, unshared_prompt_remark
 from karl_fast.rl.metrics import AlarmMonitor
+from karl_fast.rl.policy import is_step_policy
 from karl_fast.rl.rewards import ENVIRONMENT, RewardFunctions, Weighted
 from karl_fast.rl.rollout import (
     FINISHED_FILE,
@@ -70,6 +73,7 @@ from karl_fast.rl.run_folder import (
     save_progress,
 )
 from karl_fast.rl.settings import FUNCTIONS, SELF_TEACHERS, Online, load_recipe, read_prompts
+from karl_fast.rl.steps import StepDecoder, StepForward
 from karl_fast.rl.task_functions import TaskFunctions
 from karl_fast.rl.teacher import (
     Teacher,
@@ -92,7 +96,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.curriculum import Curriculum
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.memory import RoundNeed, Sizes
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import StepPolicy, TokenPolicy
     from karl_fast.rl.rollout import Prompt, Rollout
 
 
@@ -164,7 +168,7 @@ class OnlineRun:
     save_seconds: float = 0.0
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> TokenPolicy | StepPolicy:
         """Policy that is trained."""
         return self.collector.policy
 
@@ -255,6 +259,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     with return_to(began):  # paths are relative to it, even if a user's file has changed the working directory
         check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
         policy, config = load_policy(settings)
+        check_kind(settings, recipe, policy)
         teacher = build_teacher(settings, recipe, policy, prompts)
         start_remark = describe_start(settings, config)
         if resume and start_remark is None and "base" in config:
@@ -263,7 +268,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     training_prompts = _fit_prompts(settings, policy, prompts)
     held_out_prompts = _fit_prompts(settings, policy, unseen) if unseen else None
     longest = max(training_prompts.longest, held_out_prompts.longest if held_out_prompts else 0)
-    sizes = memory.Sizes.of_run(settings, longest)
+    sizes = memory.Sizes.of_run(settings, longest, policy)
     remarks = [
         positions_remark(policy, settings, sizes),
         unshared_prompt_remark(settings.micro_batch, longest, settings.group_size),
@@ -313,7 +318,7 @@ def _refuse_missing_settings(settings: Online) -> None:
 def _plan_memory(
     settings: Online,
     recipe: Recipe,
-    policy: Policy,
+    policy: TokenPolicy | StepPolicy,
     config: Any,
     sizes: memory.Sizes,
     teacher: Teacher | None,
@@ -325,6 +330,9 @@ def _plan_memory(
         UsageError: it does not fit.
     """
     divergence = recipe.objective.reads_divergence is not None
+    if is_step_policy(policy):
+        forward = build_step_forward(settings, policy, recipe.objective.reads_divergence)
+        return settings, memory.estimate_steps(forward, settings, config).check(sizes, settings)
     taught = None
     if teacher is not None:
         own = teacher.policy is policy
@@ -337,7 +345,7 @@ def _plan_memory(
     return settings, plan.check(sizes, settings)
 
 
-def _fit_prompts(settings: Online, policy: Policy, prompts: list[Prompt]) -> PromptSet:
+def _fit_prompts(settings: Online, policy: TokenPolicy | StepPolicy, prompts: list[Prompt]) -> PromptSet:
     lengths = [prompt_length(policy, prompt) for prompt in prompts]
     fitting = [prompt for prompt, length in zip(prompts, lengths, strict=True) if length < settings.max_context]
     if not fitting:
@@ -410,7 +418,9 @@ def build_recipe(settings: Online) -> Recipe:
     return recipe
 
 
-def build_teacher(settings: Online, recipe: Recipe, policy: Policy, prompts: Sequence[Prompt]) -> Teacher | None:
+def build_teacher(
+    settings: Online, recipe: Recipe, policy: TokenPolicy | StepPolicy, prompts: Sequence[Prompt]
+) -> Teacher | None:
     """Return the teacher of a recipe that distils; None for another.
 
     Raises:
@@ -435,6 +445,8 @@ def build_teacher(settings: Online, recipe: Recipe, policy: Policy, prompts: Seq
             "recipe",
             hint="name a better model than the policy; or policy, with a teacher_prompt in each line of prompts",
         )
+    if is_step_policy(policy):
+        raise UsageError(f"{recipe.name} learns from a teacher token by token, and the model draws in steps", "recipe")
     own = policy if name in SELF_TEACHERS else _load_teacher(settings)
     if own is not policy:
         check_same_vocabulary(policy, own, name)
@@ -448,9 +460,12 @@ def build_teacher(settings: Online, recipe: Recipe, policy: Policy, prompts: Seq
     )
 
 
-def _load_teacher(settings: Online) -> Policy:
+def _load_teacher(settings: Online) -> TokenPolicy:
     other = replace(settings, model=settings.teacher, adapter="", teacher_adapter="")
-    return freeze(load_evaluated_policy(other, settings.teacher_adapter or None))
+    teacher = load_evaluated_policy(other, settings.teacher_adapter or None)
+    if is_step_policy(teacher):
+        raise UsageError(f"teacher is {settings.teacher}, which draws in steps and has no next token", "teacher")
+    return freeze(teacher)
 
 
 def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
@@ -548,10 +563,12 @@ def _load_scorer(name: str, began: Path) -> Scorer:
         raise UsageError(f"rewards: {error}", "rewards", hint=error.hint) from error
 
 
-def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
+def load_policy(settings: Online) -> tuple[TokenPolicy | StepPolicy, dict[str, Any]]:
     """Return the policy, and the configuration of its adapter."""
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     mx.random.seed(settings.training.seed)
+    if is_diffusion_model(settings.model):
+        return _load_diffusion(settings)
     if ".py:" in settings.model:
         if settings.adapter:
             raise UsageError(f"{settings.model} makes its own weights: adapter needs a model of mlx-lm", "adapter")
@@ -568,6 +585,53 @@ def load_policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     mx.eval(loaded.model.parameters())
     policy = LanguageModel(loaded, reference, eight_bits=settings.kv_cache == "8-bit", longest=settings.max_context)
     return policy, config | {"model": settings.model, "base": loaded.base}
+
+
+def _load_diffusion(settings: Online) -> tuple[TokenPolicy | StepPolicy, dict[str, Any]]:
+    """Return a diffusion model of a folder as the policy, and the configuration of its adapter."""
+    model, sizes = load_model(settings.model)
+    base = adapters.describe_base(model, {})
+    config = load.adapt(model, settings.training)
+    reference = _load_start_adapter(model, settings, config)
+    model.eval()
+    mx.eval(model.parameters())
+    return DiffusionModel(model, sizes, reference), config | {"model": settings.model, "base": base}
+
+
+STEPS_REFUSE = {
+    "teacher": "",
+    "token_rewards": "",
+    "labels": "",
+    "baseline": "",
+    "compile": False,
+    "kv_cache": "full",
+    "max_turns": 1,
+    "max_turn_tokens": 0,
+    "overlong_tokens": 0,
+    "schedule": "fixed",
+}
+"""Settings that mean nothing for a policy that draws in steps, with the value that asks for nothing."""
+
+
+def check_kind(settings: Online, recipe: Recipe, policy: TokenPolicy | StepPolicy) -> None:
+    """Check that settings and recipe are for a policy of this kind, which draws tokens, or in steps.
+
+    Raises:
+        UsageError: they are for the other kind.
+    """
+    if not is_step_policy(policy):
+        if given := [name for name in ("steps", "eval_steps") if getattr(settings, name) is not None]:
+            raise UsageError(f"{given[0]} is set, and the model draws one token after the other", given[0])
+        return
+    for name, nothing in STEPS_REFUSE.items():
+        if (value := getattr(settings, name)) != nothing:
+            raise UsageError(f"{name} is {value}, and the model draws in steps, which has no use for it", name)
+    for name in ("grad_checkpoint", "segment_length"):
+        if (value := getattr(settings.training, name)) not in (False, None, AUTO):
+            raise UsageError(f"{name} is {value}, and steps of a rollout are computed whole", name)
+    if learns_log_z(recipe):
+        problem = f"{recipe.name} learns log Z from hidden states of the prompt, and the model draws in steps"
+        raise UsageError(problem, "recipe", hint="grpo, dr-grpo, rloo and dapo read log-probabilities alone")
 
 
 def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:
@@ -601,9 +665,15 @@ def read_seen_hashes(settings: Online) -> _seen_hashes.Seen:
 
 def load_evaluated_policy(
     settings: Online, adapter: str | None, on_remark: Callable[[str], object] | None = None
-) -> Policy:
+) -> TokenPolicy | StepPolicy:
     """Return the policy of a run with the weights of an adapter, or with those that it begins with, to be evaluated."""
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
+    if is_diffusion_model(settings.model):
+        network, sizes = load_model(settings.model)
+        if chosen := adapter or settings.adapter:
+            attach_adapter(network, Path(chosen))
+        network.eval()
+        return DiffusionModel(network, sizes)
     if ".py:" not in settings.model:
         loaded = load.load(settings.model, adapter or settings.adapter or None)
         if loaded.remark is not None and on_remark is not None:
@@ -611,7 +681,7 @@ def load_evaluated_policy(
         loaded.model.eval()
         return LanguageModel(loaded)
     mx.random.seed(settings.training.seed)
-    own: Policy = load_function(settings.model)(seed=settings.training.seed)
+    own: TokenPolicy | StepPolicy = load_function(settings.model)(seed=settings.training.seed)
     if adapter is not None:
         attach_adapter(own.model, Path(adapter))
     own.model.eval()
@@ -619,7 +689,7 @@ def load_evaluated_policy(
     return own
 
 
-def prompt_length(policy: Policy, prompt: Prompt) -> int:
+def prompt_length(policy: TokenPolicy | StepPolicy, prompt: Prompt) -> int:
     """Return how many tokens a prompt has.
 
     Raises:
@@ -627,6 +697,8 @@ def prompt_length(policy: Policy, prompt: Prompt) -> int:
     """
     try:
         return len(policy.encode(prompt.messages))
+    except KarlError:  # of a diffusion model, whose vocabulary is small
+        raise
     except Exception as error:  # of a template
         raise TemplateError(
             f"the chat template does not take the prompt {prompt.id}: {describe_exception(error)}"
@@ -643,7 +715,7 @@ CORRECTIONS = {
 """Points of the axis of corrections by the word of the setting."""
 
 
-def correct_objective(settings: Online, recipe: Recipe, policy: Policy) -> Objective:
+def correct_objective(settings: Online, recipe: Recipe, policy: TokenPolicy | StepPolicy) -> Objective:
     """Return the objective of the recipe, with a weight of tokens if another arithmetic draws them.
 
     By default tokens are truncated one by one: the product over a rollout, TRL's default, goes to 0 or to its cap with
@@ -674,7 +746,7 @@ def correct_objective(settings: Online, recipe: Recipe, policy: Policy) -> Objec
     return replace(objective, correction=point(**bounds))
 
 
-def uncorrected_remark(settings: Online, recipe: Recipe, policy: Policy) -> str | None:
+def uncorrected_remark(settings: Online, recipe: Recipe, policy: TokenPolicy | StepPolicy) -> str | None:
     """Return a remark if another arithmetic draws the rollouts of a recipe that cannot weight them by it."""
     if isinstance(recipe.objective, PolicyGradient) or not rounds_generation(settings, policy):
         return None
@@ -685,7 +757,7 @@ def uncorrected_remark(settings: Online, recipe: Recipe, policy: Policy) -> str 
     )
 
 
-def rounds_generation(settings: Online, policy: Policy) -> bool:
+def rounds_generation(settings: Online, policy: TokenPolicy | StepPolicy) -> bool:
     """Return whether generation rounds otherwise than training: 8-bit caches, or numbers of 16 bits.
 
     In 16 bits the passes differ in the order of their sums, by some thousandths of a nat; in 32 bits by 1e-6. The codes
@@ -699,15 +771,14 @@ def rounds_generation(settings: Online, policy: Policy) -> bool:
 def build_learner(
     settings: Online,
     recipe: Recipe,
-    policy: Policy,
+    policy: TokenPolicy | StepPolicy,
     objective: Objective | None = None,
     teacher: Teacher | None = None,
 ) -> PolicyLearner:
     """Return the learner that takes the steps; of the recipe's objective without another."""
     adam = optimizer.build_optimizer(settings.training, fixed=policy.model if settings.compile else None)
     direction = recipe.objective.reads_divergence if teacher is None else None
-    how: Any = {"divergence": direction, "segment_length": settings.training.segment_tokens, "teacher": teacher}
-    forward = Forward(policy, settings.temperature, compile=settings.compile, **how)
+    forward: Any = build_forward(settings, policy, divergence=direction, teacher=teacher)
     adam.init(policy.model.trainable_parameters())
     passes = Passes(
         settings.epochs,
@@ -718,18 +789,33 @@ def build_learner(
         candidates=settings.candidates,
         weights=reward_weights(settings),
     )
-    partition = _build_partition(settings, recipe, policy)
+    partition = None if is_step_policy(policy) else _build_partition(settings, recipe, policy)
     return PolicyLearner(forward, objective or recipe.objective, adam, passes, partition)
 
 
-def _build_partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
+def build_forward(
+    settings: Online, policy: TokenPolicy | StepPolicy, *, divergence: str | None, teacher: Teacher | None = None
+) -> Forward | StepForward:
+    """Return what computes the log-probabilities of a policy's tokens, or of its steps, and their gradients."""
+    if is_step_policy(policy):
+        return build_step_forward(settings, policy, divergence)
+    how: Any = {"divergence": divergence, "segment_length": settings.training.segment_tokens, "teacher": teacher}
+    return Forward(policy, settings.temperature, compile=settings.compile, **how)
+
+
+def build_step_forward(settings: Online, policy: StepPolicy, divergence: str | None = None) -> StepForward:
+    """Return what computes the log-probabilities of the steps of a policy, and their gradients."""
+    return StepForward(policy, settings.temperature, settings.steps or policy.steps, divergence)
+
+
+def _build_partition(settings: Online, recipe: Recipe, policy: TokenPolicy) -> Partition | None:
     if not learns_log_z(recipe):
         return None
     size = int(policy.body(mx.array([[0]])).shape[-1])
     return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
 
 
-def positions_remark(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
+def positions_remark(policy: TokenPolicy | StepPolicy, settings: Online, sizes: Sizes) -> str | None:
     """Return a remark if rollouts may be longer than the model's positions, or `max_context` is.
 
     Raises:
@@ -747,8 +833,12 @@ SHORT_TOKENS = 32
 """Maximum turn length for compiled positions: twice as many traces are kept, for full draws and remainders."""
 
 
-def build_decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
+def build_decoder(
+    settings: Online, policy: TokenPolicy | StepPolicy, prompts: Sequence[Prompt]
+) -> Decoder | StepDecoder:
     """Return the decoder; compile whole positions if few occur each round: short answers to prompts of one length."""
+    if is_step_policy(policy):
+        return StepDecoder(policy, settings.temperature, settings.steps or policy.steps)
     short = settings.compile and settings.max_tokens <= SHORT_TOKENS and settings.environment is None
     one_length = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
     return Decoder(policy, settings.temperature, compile=settings.compile, places=one_length)
@@ -767,20 +857,30 @@ def build_sampling(settings: Online) -> Sampling:
     )
 
 
+def build_attempt_decoder(
+    settings: Online, policy: TokenPolicy | StepPolicy, temperature: float
+) -> Decoder | StepDecoder:
+    """Return the decoder of attempts at held-out prompts, from which nothing is learned."""
+    if is_step_policy(policy):
+        return StepDecoder(policy, temperature, settings.eval_steps or policy.steps)
+    return Decoder(policy, temperature, entropy=False)
+
+
 def build_held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> HeldOut:
     """Return the evaluation of held-out prompts by the policy of a run."""
     temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
     attempts = replace(collector.sampling, group_size=settings.eval_attempts)
     own = replace(
         collector,
-        decoder=Decoder(collector.policy, temperature, entropy=False),
+        decoder=build_attempt_decoder(settings, collector.policy, temperature),
         sampling=attempts,
         task_functions=None,  # nothing is learned from an attempt
     )
     prompt_text = json.dumps(
         [[prompt.messages, dict(prompt.columns)] for prompt in prompts], default=str, sort_keys=True
     )
-    identity = hashlib.sha256(f"{settings.eval_attempts} {temperature} {prompt_text}".encode()).hexdigest()[:16]
+    steps = f" {settings.eval_steps}" if settings.eval_steps else ""
+    identity = hashlib.sha256(f"{settings.eval_attempts} {temperature}{steps} {prompt_text}".encode()).hexdigest()[:16]
     return HeldOut(own, prompts, settings.eval_every, settings.patience, settings.training.seed, identity)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.objective.base import Objective
-    from karl_fast.rl.policy import Message, Policy
+    from karl_fast.rl.policy import Message, TokenPolicy
     from karl_fast.rl.rollout import Packed, Prompt, Rollout
 
 COLUMN = "teacher_prompt"
@@ -67,7 +67,7 @@ class Teacher:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: TokenPolicy,
         temperature: float,
         *,
         direction: str | None = None,
@@ -219,7 +219,7 @@ def _blocks(mask: NDArray[np.bool_]) -> Iterator[list[int]]:
     yield from (list(range(start, min(start + size, len(mask)))) for start in range(0, len(mask), size))
 
 
-def vocabulary(policy: Policy) -> int:
+def vocabulary(policy: TokenPolicy) -> int:
     """Return the number of logits of a policy."""
     return int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
 
@@ -273,7 +273,7 @@ def hides_prompts(prompts: Sequence[Prompt]) -> bool:
     )
 
 
-def check_same_vocabulary(student: Policy, teacher: Policy, name: str) -> None:
+def check_same_vocabulary(student: TokenPolicy, teacher: TokenPolicy, name: str) -> None:
     """Raise where a token of the student is another text for the teacher.
 
     Models of one family may pad their logits to different sizes beyond the tokens that they have.
@@ -293,7 +293,7 @@ def check_same_vocabulary(student: Policy, teacher: Policy, name: str) -> None:
         raise _vocabulary_error(name, f"the token {different!r} is number {ours[different]} of the policy and {said}")
 
 
-def _token_numbers(policy: Policy) -> Mapping[str, int] | None:
+def _token_numbers(policy: TokenPolicy) -> Mapping[str, int] | None:
     """Return the number of each token of a policy with a tokenizer; None of another."""
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None:
@@ -311,7 +311,7 @@ def _vocabulary_error(name: str, why: str) -> UsageError:
     )
 
 
-def freeze(policy: Policy) -> Policy:
+def freeze(policy: TokenPolicy) -> TokenPolicy:
     """Return a teacher that nothing trains."""
     policy.model.freeze()
     policy.model.eval()
