@@ -154,10 +154,10 @@ class OnlineRun:
     curriculum: Curriculum
     buffer: ReplayBuffer
     monitor: AlarmMonitor
-    identity: dict[str, Any]
     checkpoints: Checkpoints
     need: RoundNeed
-    seen_before: _seen_hashes.Seen
+    identity: dict[str, Any] = field(default_factory=dict)
+    seen_before: _seen_hashes.Seen = field(default_factory=_seen_hashes.Seen)
     held_out: held_out.HeldOut | None = None
     remarks: list[str] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
@@ -242,6 +242,28 @@ class OnlineRun:
         self.save_seconds = self.saved_at - start
 
 
+@dataclass(frozen=True)
+class RunInputs:
+    """What a run reads before a model is loaded."""
+
+    recipe: Recipe
+    prompts: list[Prompt]
+    unseen: list[Prompt]
+    make: Callable[[], Environment] | None
+    reward_functions: RewardFunctions
+    task_functions: TaskFunctions | None
+
+
+@dataclass(frozen=True)
+class RunModels:
+    """Models of a run, with the configuration of the adapter of the policy."""
+
+    policy: TokenPolicy | StepPolicy
+    config: dict[str, Any]
+    teacher: Teacher | None
+    start_remark: str | None
+
+
 def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> OnlineRun:
     """Load and check all that a run needs.
 
@@ -249,64 +271,90 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         KarlError: whatever of it is not there or does not fit; nothing is written before all is known to.
     """
     _refuse_missing_settings(settings)
-    began, recipe, prompts = working_folder(), build_recipe(settings), read_prompts(settings.prompts)
+    began = working_folder()
+    inputs = _read_inputs(settings, began)
+    with return_to(began):  # paths are relative to it, even if a user's file has changed the working directory
+        check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
+        models = _load_models(settings, inputs, resume=resume)
+        settings = restore_settings(settings, models.config) if resume else settings
+    prompt_set = _fit_prompts(settings, models.policy, inputs.prompts)
+    held_out_set = _fit_prompts(settings, models.policy, inputs.unseen) if inputs.unseen else None
+    longest = max(each.longest for each in (prompt_set, held_out_set) if each is not None)
+    sizes = memory.Sizes.of_run(settings, longest, models.policy)
+    remarks = _remarks(settings, inputs.recipe, models, sizes)
+    settings, need = _plan_memory(settings, inputs.recipe, models, sizes, prompt_set.prompts)
+    with return_to(began):
+        identity, seen_before = run_identity(settings, inputs.recipe), read_seen_hashes(settings)
+    run = _build_run(settings, began / settings.out, inputs, models, prompt_set, need)
+    run.identity, run.seen_before, run.remarks = identity, seen_before, remarks
+    if held_out_set is not None:
+        run.held_out = build_held_out(settings, run.collector, held_out_set.prompts)
+    if resume and run.checkpoints.folders():
+        _restore_checkpoint(run)
+    _open_files(run, anew=not run.progress.round)
+    return run
+
+
+def _build_run(
+    settings: Online, out: Path, inputs: RunInputs, models: RunModels, prompt_set: PromptSet, need: RoundNeed
+) -> OnlineRun:
+    """Return a run before its first round."""
+    recipe, policy = inputs.recipe, models.policy
+    learner = build_learner(settings, recipe, policy, correct_objective(settings, recipe, policy), models.teacher)
+    collector = Collector(
+        build_decoder(settings, policy, prompt_set.prompts),
+        inputs.reward_functions,
+        build_sampling(settings),
+        inputs.make,
+        inputs.task_functions,
+    )
+    return OnlineRun(
+        settings=settings,
+        out=out,
+        recipe=recipe,
+        prompt_set=prompt_set,
+        collector=collector,
+        learner=learner,
+        curriculum=curriculum.build_curriculum(settings, prompt_set.prompts, estimate_log_z(settings, learner)),
+        buffer=ReplayBuffer(settings.replay),
+        monitor=AlarmMonitor(settings.alarms, rewards=recipe.objective.reads_rewards),
+        checkpoints=Checkpoints(out, models.config, settings.training.keep),
+        need=need,
+    )
+
+
+def _read_inputs(settings: Online, began: Path) -> RunInputs:
+    """Read what a run needs besides models: the recipe, prompts, and functions of the user."""
+    recipe, prompts = build_recipe(settings), read_prompts(settings.prompts)
     unseen = read_prompts(settings.eval_prompts) if settings.eval_prompts else []
     make = build_environment(settings, began)
     reward_functions = build_reward_functions(settings, began, needed=recipe.objective.reads_rewards)
     if settings.teacher:
         check_teacher_prompts(prompts, settings.teacher)
-    task_functions = build_task_functions(settings, began)
-    with return_to(began):  # paths are relative to it, even if a user's file has changed the working directory
-        check_run_dir(Path(settings.out), resume=resume, force=force, adapter=settings.adapter)
-        policy, config = load_policy(settings)
-        check_kind(settings, recipe, policy)
-        teacher = build_teacher(settings, recipe, policy, prompts)
-        start_remark = describe_start(settings, config)
-        if resume and start_remark is None and "base" in config:
-            start_remark = adapters.other_base_remark(Path(settings.out), config["base"])
-        settings = restore_settings(settings, config) if resume else settings
-    training_prompts = _fit_prompts(settings, policy, prompts)
-    held_out_prompts = _fit_prompts(settings, policy, unseen) if unseen else None
-    longest = max(training_prompts.longest, held_out_prompts.longest if held_out_prompts else 0)
-    sizes = memory.Sizes.of_run(settings, longest, policy)
+    return RunInputs(recipe, prompts, unseen, make, reward_functions, build_task_functions(settings, began))
+
+
+def _load_models(settings: Online, inputs: RunInputs, *, resume: bool) -> RunModels:
+    """Load the policy, and its teacher."""
+    policy, config = load_policy(settings)
+    check_kind(settings, inputs.recipe, policy)
+    teacher = build_teacher(settings, inputs.recipe, policy, inputs.prompts)
+    remark = describe_start(settings, config)
+    if resume and remark is None and "base" in config:
+        remark = adapters.other_base_remark(Path(settings.out), config["base"])
+    return RunModels(policy, config, teacher, remark)
+
+
+def _remarks(settings: Online, recipe: Recipe, models: RunModels, sizes: Sizes) -> list[str]:
+    """Return remarks on what a run assumes."""
     remarks = [
-        positions_remark(policy, settings, sizes),
-        unshared_prompt_remark(settings.micro_batch, longest, settings.group_size),
-        start_remark,
-        unadapted_experts(policy, settings, config),
-        uncorrected_remark(settings, recipe, policy),
+        positions_remark(models.policy, settings, sizes),
+        unshared_prompt_remark(settings.micro_batch, sizes.prompt, settings.group_size),
+        models.start_remark,
+        unadapted_experts(models.policy, settings, models.config),
+        uncorrected_remark(settings, recipe, models.policy),
     ]
-    settings, need = _plan_memory(settings, recipe, policy, config, sizes, teacher, training_prompts.prompts)
-    if settings.labels and (settings.training.segment_tokens or sizes.tokens) < sizes.tokens:
-        problem = f"rollouts of {sizes.tokens:,} tokens pass in segments of {settings.training.segment_tokens:,}"
-        raise UsageError(f"{problem}, and those with labels have to pass whole", "segment_length", "labels")
-    objective = correct_objective(settings, recipe, policy)
-    decoder, sampling = build_decoder(settings, policy, training_prompts.prompts), build_sampling(settings)
-    collector = Collector(decoder, reward_functions, sampling, make, task_functions)
-    with return_to(began):
-        identity, seen_before = run_identity(settings, recipe), read_seen_hashes(settings)
-    learner = build_learner(settings, recipe, policy, objective, teacher)
-    run = OnlineRun(
-        settings=settings,
-        out=began / settings.out,
-        recipe=recipe,
-        prompt_set=training_prompts,
-        collector=collector,
-        learner=learner,
-        curriculum=curriculum.build_curriculum(settings, training_prompts.prompts, estimate_log_z(settings, learner)),
-        buffer=ReplayBuffer(settings.replay),
-        monitor=AlarmMonitor(settings.alarms, rewards=recipe.objective.reads_rewards),
-        identity=identity,
-        checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
-        need=need,
-        seen_before=seen_before,
-        held_out=None if held_out_prompts is None else build_held_out(settings, collector, held_out_prompts.prompts),
-        remarks=[remark for remark in remarks if remark is not None],
-    )
-    if resume and run.checkpoints.folders():
-        _restore_checkpoint(run)
-    _open_files(run, anew=not run.progress.round)
-    return run
+    return [remark for remark in remarks if remark is not None]
 
 
 def _refuse_missing_settings(settings: Online) -> None:
@@ -316,32 +364,30 @@ def _refuse_missing_settings(settings: Online) -> None:
 
 
 def _plan_memory(
-    settings: Online,
-    recipe: Recipe,
-    policy: TokenPolicy | StepPolicy,
-    config: Any,
-    sizes: memory.Sizes,
-    teacher: Teacher | None,
-    prompts: Sequence[Prompt],
+    settings: Online, recipe: Recipe, models: RunModels, sizes: memory.Sizes, prompts: Sequence[Prompt]
 ) -> tuple[Online, RoundNeed]:
     """Return the settings with those that were left to the plan of memory, and what a round needs.
 
     Raises:
-        UsageError: it does not fit.
+        UsageError: it does not fit, or rollouts with labels would have to pass in segments.
     """
+    policy, teacher = models.policy, models.teacher
     divergence = recipe.objective.reads_divergence is not None
     if is_step_policy(policy):
         forward = build_step_forward(settings, policy, recipe.objective.reads_divergence)
-        return settings, memory.estimate_steps(forward, settings, config).check(sizes, settings)
-    taught = None
+        return settings, memory.estimate_steps(forward, settings, models.config).check(sizes, settings)
+    other = None
     if teacher is not None:
         own = teacher.policy is policy
         longest = max(len(teacher.prompt_tokens(prompt)) for prompt in prompts)
-        taught = memory.estimate_teacher(teacher.policy, longest - sizes.prompt, own=own)
+        other = memory.estimate_teacher(teacher.policy, longest - sizes.prompt, own=own)
     plan = memory.estimate_round(
-        policy, settings, config, divergence=divergence, log_z=learns_log_z(recipe), teacher=taught
+        policy, settings, models.config, divergence=divergence, log_z=learns_log_z(recipe), teacher=other
     ).settle_segments(sizes)
     settings = replace(settings, training=plan.memory.settings)
+    if settings.labels and (settings.training.segment_tokens or sizes.tokens) < sizes.tokens:
+        problem = f"rollouts of {sizes.tokens:,} tokens pass in segments of {settings.training.segment_tokens:,}"
+        raise UsageError(f"{problem}, and those with labels have to pass whole", "segment_length", "labels")
     return settings, plan.check(sizes, settings)
 
 
