@@ -25,6 +25,8 @@ from karl_fast._safe_text import counted
 from karl_fast._suggest import suggest_path
 from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.foreign_files import foreign_error, foreign_kind, saved_data_set
+from karl_fast.log.inspect_eval import SUFFIX as EVAL
+from karl_fast.log.inspect_eval import is_eval, samples
 from karl_fast.log.parquet_out import require_pyarrow
 from karl_fast.log.spool import download, spool
 from karl_fast.stores import is_url, list_url
@@ -50,7 +52,7 @@ def with_packed_suffixes(*suffixes: str) -> tuple[str, ...]:
     return tuple(suffix + packed for suffix in suffixes for packed in ("", *PACKED))
 
 
-SUFFIXES = with_packed_suffixes(".jsonl", ".json", ".ndjson")
+SUFFIXES = (*with_packed_suffixes(".jsonl", ".json", ".ndjson"), EVAL)
 """Suffixes of files read from a folder."""
 
 PARQUET = ".parquet"
@@ -327,7 +329,8 @@ class ReadableTwice(NamedTuple):
     """A file that can be read twice, line by line.
 
     Attributes:
-        path: the file itself, or a copy of a pipe or of the rows of a table of Parquet.
+        path: the file itself, or a copy of a pipe, of the rows of a table of Parquet, or of the samples in a log of
+            Inspect.
         left_out: columns of the table that are not in it.
         summed: reward that is the sum of columns of the table.
     """
@@ -341,6 +344,7 @@ def readable_twice(
     path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None, rewarded: bool
 ) -> ReadableTwice:
     """Return a file that can be read twice, line by line; ``rewarded`` as for `parquet_in.lines`."""
+    name = path
     if is_url(path):
         path = stack.enter_context(download(path))
     if _is_stream(path):
@@ -350,7 +354,7 @@ def readable_twice(
         from karl_fast.log.parquet_in import lines  # only now: it imports pyarrow
 
         return ReadableTwice(*stack.enter_context(lines(path, needed, rewarded=rewarded)))
-    return ReadableTwice(path)
+    return ReadableTwice(stack.enter_context(samples(path)) if is_eval(path, name) else path)
 
 
 def _is_stream(name: str) -> bool:

@@ -63,10 +63,6 @@ CURSOR = Kind(
     "sqlite3 -json {} 'select * from blobs' > log.json writes the messages of a chat of its command line; name their "
     "fields as those of any log",
 )
-EVAL = Kind(
-    "a log of Inspect, packed as zip",
-    "inspect log convert --to json --output-dir json {} writes a log that is read",
-)
 TORCH = Kind(
     "a file of torch.save, as slime's --save-debug-rollout-data writes",
     f"{PYTHON}import json, torch; "
@@ -140,7 +136,6 @@ def saved_data_set(folder: str) -> Kind | None:
 PRODUCTS: tuple[tuple[bytes, str, Kind], ...] = (
     (b"SQLite format 3\0", r"opencode.*\.db", OPENCODE),
     (b"SQLite format 3\0", r"state\.vscdb|store\.db", CURSOR),
-    (b"PK\x03\x04", r".*\.eval", EVAL),
     (b"PK\x03\x04", r".*\.pth?", TORCH),
 )
 """Files of known products: first bytes, name, and kind."""

@@ -22,10 +22,10 @@ import pyarrow.compute
 from pyarrow import parquet
 
 from karl_fast._safe_text import clean
-from karl_fast.errors import ColumnError, LogChangedError
+from karl_fast.errors import ColumnError
 from karl_fast.log.arrow_json import FormlessError, objects, writer
 from karl_fast.log.parquet_out import damage, refuse_doubled, unreadable
-from karl_fast.log.spool import temporary
+from karl_fast.log.spool import refuse_change, temporary
 from karl_fast.log.trl_rewards import TRL_REWARD, SummedReward, reward_columns, sum_rewards
 
 if TYPE_CHECKING:
@@ -74,32 +74,9 @@ def lines(path: str, needed: Needed | None = None, *, rewarded: bool = False) ->
         FileError: the file cannot be read, is damaged, or is not Parquet; or the lines cannot be written.
     """
     with temporary(path) as copy:
-        with _refuse_change(path):
+        with refuse_change(path):
             left_out, summed = _write_lines(path, copy, needed, rewarded=rewarded)
         yield ParquetLines(copy, left_out, summed)
-
-
-@contextlib.contextmanager
-def _refuse_change(path: str) -> Iterator[None]:
-    """Raise if a file changed while it was read, whatever else was found in it."""
-    before, changed = _state(path), LogChangedError(f"{path}: it changed while it was read")
-    try:
-        yield
-    except Exception as error:
-        if _state(path) != before:
-            raise changed from error
-        raise
-    if _state(path) != before:
-        raise changed
-
-
-def _state(path: str) -> tuple[int, ...] | None:
-    """Return a stamp that differs between states of a file; None if it is missing."""
-    try:
-        facts = Path(path).stat()
-    except OSError:
-        return None
-    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _write_lines(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import stores
-from karl_fast.errors import FULL, FileError, KarlError, LogError
+from karl_fast.errors import FULL, FileError, KarlError, LogChangedError, LogError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +101,33 @@ def _deferred_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def refuse_change(path: str) -> Iterator[None]:
+    """Raise if a file changed while it was read, whatever else was found in it.
+
+    Raises:
+        LogChangedError: it changed.
+    """
+    before, changed = _state(path), LogChangedError(f"{path}: it changed while it was read")
+    try:
+        yield
+    except Exception as error:
+        if _state(path) != before:
+            raise changed from error
+        raise
+    if _state(path) != before:
+        raise changed
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """Return a stamp that differs between states of a file; None if it is missing."""
+    try:
+        facts = Path(path).stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def copy_error(name: str, error: OSError) -> FileError:
