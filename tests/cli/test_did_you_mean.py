@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-HELP = "karl-fast sample --help lists what it takes"
+HELP = "karl-fast sample --help all lists what it takes"
 
 
 def hinted(done: subprocess.CompletedProcess[str], code: int) -> str:

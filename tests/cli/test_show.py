@@ -130,3 +130,66 @@ def test_python_function_returns_the_ranking(log: Path) -> None:
     assert [row.reward for row in ranking.rows] == [11, 10]
     with kf.read(log) as held:
         assert [row.id for row in kf.show(held, count=2).rows] == [row.id for row in ranking.rows]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of 90 rounds: its outcome rises, its entropy falls, its loss does not vary."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = [
+        {
+            "round": at,
+            "outcome": at / 90,
+            "entropy": 2 - at / 90,
+            "groups_mixed": 0.5,
+            "missing_share": 0.9 * (at == 40),
+        }
+        | {"loss": 0.1, "reward": at / 90, "steps": 1, "skipped": 0}
+        for at in range(90)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "held_out.jsonl").write_text('{"round": 0, "reward": 0.25}\n{"round": 90, "reward": 0.75}\n')
+    return folder
+
+
+def test_curves_of_a_run_are_drawn_in_text(run: Path) -> None:
+    done = karl("show", "run", "--curves", folder=run.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("run       run: Held-out 0.25 \u2192 0.75 in 90 rounds")
+    plot = lines[lines.index("Outcome of rollouts") + 1 :][:8]
+    heights = [sum(line[at : at + 1] not in ("", " ") for line in plot) for at in range(8, 96)]
+    assert heights == sorted(heights)
+    assert (min(heights), max(heights)) == (1, 8)
+    entropy = next(line for line in lines if line.startswith("Entropy"))
+    assert entropy.split("  ")[1].startswith("\u2588")
+    assert "2 \u2192 1.01" in entropy
+    assert not any(line.startswith("Loss") for line in lines)  # a curve that does not vary
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_curves_are_ascii_where_a_terminal_shows_no_blocks() -> None:
+    from karl_fast.cli.reports.curves import LETTERS, sparkline
+
+    assert sparkline([(0, 0.0), (1, 1.0), (2, 0.5)], 20, LETTERS) == ".@+"
+    assert sparkline([(float(at), float(at % 2)) for at in range(1000)], 10, LETTERS).isascii()
+
+
+def test_curves_as_json_have_every_point(run: Path) -> None:
+    result = json.loads(karl("show", "run", "--curves", "--json", folder=run.parent).stdout)
+    assert result["curves"]["outcome"] == [[at + 1, at / 90] for at in range(90)]
+    assert result["held_out"][-1] == {"round": 90, "reward": 0.75}
+
+
+def test_curves_are_of_one_run(run: Path, log: Path) -> None:
+    for words, said in (((log.name,), "has no metrics.jsonl"), (("run", "run"), "one run, and 2 were given")):
+        done = karl("show", *words, "--curves", folder=run.parent)
+        assert (done.returncode, said in done.stderr) == (2, True)
+
+
+def test_inspect_shows_the_best_rows_below_its_report(log: Path) -> None:
+    ranking = karl("show", log.name, "-n", 2, folder=log.parent).stdout
+    done = karl("inspect", log.name, "--show", 2, folder=log.parent)
+    assert done.stdout.endswith("\n\n" + ranking)
+    assert done.stdout.startswith("read ")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from karl_fast._safe_text import clean
 from karl_fast._signals import Stopped
+from karl_fast.cli.colour import paint
 from karl_fast.cli.signals import handle_signals, print_stop
 from karl_fast.errors import FileError, KarlError, UsageError
 
@@ -92,7 +93,7 @@ def print_error(error: KarlError | OSError) -> int:
         from karl_fast.cli.usage_errors import name_options  # with typer
 
         sentence = name_options(error)
-    sys.stderr.write(f"error: {clean(sentence)}\n")
+    sys.stderr.write(f"{paint('error:', 'red', sys.stderr)} {clean(sentence)}\n")
     if hint := getattr(error, "hint", None):
-        sys.stderr.write(f"hint: {clean(hint)}\n")
+        sys.stderr.write(f"{paint('hint:', 'cyan', sys.stderr)} {clean(hint)}\n")
     return getattr(error, "exit_code", 1)

@@ -9,45 +9,69 @@ import os
 import platform
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
 
 from karl_fast._core import VERSION, build_facts
+from karl_fast.cli.help import SectionedGroup, with_common
 from karl_fast.cli.signals import handle_signals
 from karl_fast.cli.usage_errors import TyperUsageError, print_usage_error
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
 NAME = "karl-fast"
 
-COMMANDS = {
-    "ablate": "Run experiments: variants of a run of rl over several seeds, and verdicts on predictions.",
-    "audit": "Audit a dump of RL rollouts: is there anything to learn, and what is wrong with it?",
-    "collect": "Copy what agents wrote into an archive, before they delete it.",
-    "compare": "Compare two data sets side by side.",
-    "convert": "Convert transcripts of agents to trajectories.",
-    "cycle": "Run the steps of a project whose inputs have changed, from transcripts to the adapter in use.",
-    "doctor": "Check karl-fast on this machine, and report speeds, memory and failures for an issue.",
-    "eval": "Evaluate a model or an adapter by its held-out loss, or by the rewards of its rollouts.",
-    "export": "Write an adapter for mlx-lm, PEFT, llama.cpp, Ollama or LM Studio.",
-    "index": "Keep the columns of logs beside them, so that later runs read only what was appended.",
-    "inspect": "Look at logs before sampling.",
-    "outcomes": "Find the outcome of the work in trajectories, from evidence.",
-    "pairs": "Write the preference pairs that a user made in transcripts.",
-    "pretrain": "Pre-train a small discrete flow or masked diffusion model, with MLX.",
-    "promote": "Move the link current to an adapter, if it is better on held-out data.",
-    "report": "Write a page that shows a log, a data set or a run: numbers, plots, every row with its evidence.",
-    "rl": "Train a model by reinforcement learning on its rollouts, with MLX.",
-    "rollback": "Move the link current back to the adapter before the last promotion.",
-    "sample": "Draw a training set from trajectory logs.",
-    "show": "Show the best rows of a log, a data set or a run, and why; or one row whole.",
-    "skills": "Show weight, mean reward, trend and corrections of each skill or domain of a log.",
-    "train": "Train an adapter on a data set, with MLX.",
-    "version": "Print the version, how it was built, and the versions of the packages it uses.",
+SECTIONS = {
+    "Transcripts": {
+        "collect": "Copy what agents wrote into an archive, before they delete it.",
+        "convert": "Convert transcripts of agents to trajectories.",
+        "outcomes": "Find the outcome of the work in trajectories, from evidence.",
+        "pairs": "Write the preference pairs that a user made in transcripts.",
+        "skills": "Show weight, mean reward, trend and corrections of each skill.",
+    },
+    "Look": {
+        "show": "Show the best rows of a log, a data set or a run, and why.",
+        "report": "Write a page of a log, a data set or a run: plots and rows.",
+        "inspect": "Look at logs before sampling.",
+        "audit": "Check a dump of RL rollouts: what can be learned, what is wrong.",
+        "compare": "Compare two data sets side by side.",
+        "index": "Keep the columns of logs beside them, to read only what is appended.",
+    },
+    "Train": {
+        "sample": "Draw a training set from trajectory logs.",
+        "train": "Train an adapter on a data set, with MLX.",
+        "rl": "Train a model by reinforcement learning on its rollouts, with MLX.",
+        "pretrain": "Pre-train a small discrete flow or masked diffusion model, with MLX.",
+        "export": "Write an adapter for mlx-lm, PEFT, llama.cpp or Ollama.",
+    },
+    "Judge": {
+        "eval": "Evaluate a model or an adapter: held-out loss, or rewards.",
+        "promote": "Put an adapter in use (the link current), if it is better.",
+        "rollback": "Put the adapter before the last promotion in use again.",
+        "ablate": "Run experiments: variants of a run of rl over several seeds.",
+    },
+    "Project": {
+        "cycle": "Run the steps of a project whose inputs have changed.",
+        "doctor": "Check karl-fast on this machine: speeds, memory, failures.",
+        "version": "Print the version, how it was built, and its packages.",
+    },
 }
-"""Each command, with its summary."""
+"""Each command with its summary, by what it is for."""
+
+COMMANDS = {name: summary for commands in SECTIONS.values() for name, summary in commands.items()}
+
+
+class _Group(SectionedGroup):
+    command_sections: ClassVar = {title: tuple(commands) for title, commands in SECTIONS.items()}
+
 
 app = typer.Typer(
     name=NAME,
+    cls=_Group,
     help="Agent logs to training sets, drawn in proportion to reward.",
     no_args_is_help=True,
     add_completion=True,
@@ -55,6 +79,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]},
 )
+
+
+def add_command(name: str, *, epilog: str = "", common: str = "") -> Callable[[F], F]:
+    """Return the decorator that adds a command.
+
+    Args:
+        name: one of `COMMANDS`.
+        epilog: the end of its help: an example.
+        common: the options that ``--help`` shows, with spaces between; all of them where none is given.
+    """
+    return app.command(name, cls=with_common(*common.split()), short_help=COMMANDS[name], epilog=epilog)
 
 
 def run() -> int | None:

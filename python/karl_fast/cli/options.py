@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from karl_fast.cli.precedence import SettingsLayer, merge_layers, split_by_source
+from karl_fast.settings.sample import Settings
 from karl_fast.settings.schema import MISSING, Setting, schema, variable
+from karl_fast.settings.toml import load
 from karl_fast.settings.validation import refuse_empty
 
 if TYPE_CHECKING:
@@ -77,15 +79,21 @@ def add_settings(
     return decorate
 
 
-def setting_names(kind: type, groups: Iterable[str]) -> tuple[str, ...]:
-    """Return the settings of some groups."""
-    return tuple(setting.name for setting in _settings_of(kind, tuple(groups)))
+def add_log_settings(*groups: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add an option for each setting of some groups of `sample`, for a command that reads logs and draws nothing."""
+    names = tuple(setting.name for setting in _settings_of(Settings, groups))
+    config = "Options from a TOML file, or from the manifest.json of a data set."
+    return add_settings(Settings, functools.partial(load, names=names), config, groups)
 
 
-def option(kind: type, name: str, help: str | None = None) -> Any:
-    """Return the option for one setting of a class, for a command without the others; its help may differ."""
+def option(kind: type, name: str, help: str | None = None, section: str | None = None) -> Any:
+    """Return the option for one setting of a class, for a command without the others.
+
+    Its help may differ, and it stands in a section of that command, by default with the command's own options.
+    """
     declared = _option(schema(kind)[name]).annotation.__metadata__[0]
     declared.help = declared.help if help is None else help
+    declared.rich_help_panel = section
     return declared
 
 
@@ -116,7 +124,9 @@ def _option(setting: Setting) -> inspect.Parameter:
     name = _parameter_name(setting)
     # Of a switch without a name typer makes --no-..., too.
     names = [] if setting.kind is bool and setting.flag == "--" + name.replace("_", "-") else [setting.flag]
-    option = typer.Option(*names, help=setting.help, envvar=setting.variable, show_envvar=False, **how)
+    option = typer.Option(
+        *names, help=setting.help, envvar=setting.variable, show_envvar=False, rich_help_panel=setting.group, **how
+    )
     kind: Any = str if "parser" in how else setting.kind
     if setting.words and setting.kind is str:
         kind = Literal[setting.words]

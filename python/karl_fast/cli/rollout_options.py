@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,19 +12,32 @@ from karl_fast.errors import UsageError
 if TYPE_CHECKING:
     from karl_fast.evaluation import RolloutSettings
 
+SECTION = "Rollouts"
+"""Section of these options in a help."""
+
+_option = partial(typer.Option, rich_help_panel=SECTION)
+
 Config = Annotated[
-    str | None, typer.Option("--config", help="The settings of a run of rl: its model, rewards and budgets are used.")
+    str | None,
+    _option(
+        "--config",
+        help="The settings of a run of rl: its model, rewards and budgets are used.",
+    ),
 ]
-Out = Annotated[str | None, typer.Option("--out", help="The folder to write: the log of the attempts, and the result.")]
-Attempts = Annotated[int, typer.Option("--attempts", help="Attempts at each prompt.")]
+Out = Annotated[
+    str | None,
+    _option("--out", help="The folder to write: the log of the attempts, and the result."),
+]
+Attempts = Annotated[int, _option("--attempts", help="Attempts at each prompt.")]
 Temperature = Annotated[
-    float, typer.Option("--temperature", help="Temperature of the attempts; 0 takes the most likely token.")
+    float,
+    _option("--temperature", help="Temperature of the attempts; 0 takes the most likely token."),
 ]
-SolvedAt = Annotated[float, typer.Option("--solved-at", help="Smallest reward of a solved attempt.")]
-Confidence = Annotated[float, typer.Option("--confidence", help="Confidence level of the intervals.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the attempts and of the resampling.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the evaluation in --out.")]
-Force = Annotated[bool, typer.Option("--force", help="Start anew where there is an evaluation.")]
+SolvedAt = Annotated[float, _option("--solved-at", help="Smallest reward of a solved attempt.")]
+Confidence = Annotated[float, _option("--confidence", help="Confidence level of the intervals.")]
+Seed = Annotated[int, _option("--seed", help="Seed of the attempts and of the resampling.")]
+Resume = Annotated[bool, _option("--resume", help="Continue the evaluation in --out.")]
+Force = Annotated[bool, _option("--force", help="Start anew where there is an evaluation.")]
 
 
 def build_rollout_settings(config: str | None, data: str | None, *, model: str | None, **given: Any) -> RolloutSettings:

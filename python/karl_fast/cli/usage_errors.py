@@ -15,6 +15,8 @@ import typer
 
 from karl_fast._safe_text import clean
 from karl_fast._suggest import ask_whether, nearest
+from karl_fast.cli.colour import paint
+from karl_fast.cli.help import ALL, SectionedCommand
 from karl_fast.cli.precedence import SOURCES
 from karl_fast.errors import UsageError
 from karl_fast.settings.sample import Settings
@@ -60,7 +62,8 @@ def print_usage_error(error: Any, command: str) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{error.format_message()}\n")
         return 2
-    sys.stderr.write(f"error: {clean(_sentence(error))}\nhint: {clean(_hint(error, command))}\n")
+    sys.stderr.write(f"{paint('error:', 'red', sys.stderr)} {clean(_sentence(error))}\n")
+    sys.stderr.write(f"{paint('hint:', 'cyan', sys.stderr)} {clean(_hint(error, command))}\n")
     return 2
 
 
@@ -101,7 +104,8 @@ def _wanted(text: str) -> str:
 def _hint(error: Any, command: str) -> str:
     """Return the option, value or command that was most likely meant, or where all are listed."""
     typed, known, ctx = "", list[str](), error.ctx
-    lists = f"{ctx.command_path if ctx else command} --help lists what it takes"
+    help = f"--help {ALL}" if isinstance(ctx and ctx.command, SectionedCommand) else "--help"
+    lists = f"{ctx.command_path if ctx else command} {help} lists what it takes"
     value, is_choice, words = _message(error).partition(" is not one of ")
     if hasattr(error, "possibilities"):
         typed, params = error.option_name, ctx.command.get_params(ctx) if ctx else []

@@ -244,6 +244,11 @@ def _change(points: Points) -> str:
     return "unknown" if ends is None else f"{number(ends[0])} \u2192 {number(ends[1])}"
 
 
+def run_sentence(run: RunFiles) -> str:
+    """Return whether a run learns and is healthy, in one sentence."""
+    return _sentence(run, find_alarms(run))
+
+
 def _sentence(run: RunFiles, alarms: Sequence[Alarm]) -> str:
     if not run.metrics:
         return "The run has no finished round yet."
@@ -316,15 +321,21 @@ def _lead_plots(run: RunFiles, marks: list[Mark]) -> list[Plot]:
 
 
 def _multiples(run: RunFiles, names: dict[str, str], marks: list[Mark], skip: Sequence[str] = ()) -> Iterator[Plot]:
-    """Yield a small plot of each metric that varies; components of the reward after the outcome."""
-    parts = sorted({name for line in run.metrics for name in line if name.startswith("reward.")})
-    listed = {name: f"Reward: {name.removeprefix('reward.')}" for name in parts if len(parts) > 1 and names is LEARNING}
-    for name, title in (listed | names).items():
+    """Yield a small plot of each metric that varies."""
+    for name, title in list_metrics(run, names).items():
         points = run.points(name)
         if name in skip or len({value for _, value in points}) < 2:
             continue
         quiet = [Mark(mark.x, "", mark.kind) for mark in marks]
         yield lines(title, [Curve(points)], marks=quiet, axis="round" if run.online else "step")
+
+
+def list_metrics(run: RunFiles, names: dict[str, str]) -> dict[str, str]:
+    """Return metrics with their titles; where they are of rollouts, the components of the reward come first."""
+    parts = sorted({name for line in run.metrics for name in line if name.startswith("reward.")})
+    if len(parts) < 2 or "outcome" not in names:
+        return names
+    return {name: f"Reward: {name.removeprefix('reward.')}" for name in parts} | names
 
 
 def _how(run: RunFiles) -> list[Section]:

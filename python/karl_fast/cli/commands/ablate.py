@@ -15,7 +15,7 @@ import typer
 
 from karl_fast._safe_text import clean, decimal, in_time
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.signals import describe_nothing, handle_signals
 from karl_fast.cli.usage_errors import only_options
 from karl_fast.errors import UsageError
@@ -42,9 +42,7 @@ Force = Annotated[
 ]
 
 
-@app.command(
-    "ablate", short_help=COMMANDS["ablate"], epilog="Example: karl-fast ablate examples/lab/dapo.toml --jobs 2"
-)
+@add_command("ablate", epilog="Example: karl-fast ablate examples/lab/dapo.toml --jobs 2")
 def command(
     *,
     files: Files,

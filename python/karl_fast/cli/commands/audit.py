@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.progress import show_progress
 from karl_fast.cli.sample_body import logs_of
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import READ, RUN
-from karl_fast.settings.toml import SettingsFile, load
-
-GROUPS = (READ, RUN)
+from karl_fast.settings.toml import SettingsFile
 
 Fields = Annotated[
     list[str] | None,
@@ -52,17 +49,12 @@ By = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace the file of --write.")]
 
 
-@app.command(
+@add_command(
     "audit",
-    short_help=COMMANDS["audit"],
     epilog=options.epilog("--reward", "the file of --config", "karl-fast audit rollouts/ --exclude benchmark.jsonl"),
+    common="--field --exclude --write --convention --force --group --reward --config",
 )
-@options.add_settings(
-    Settings,
-    partial(load, names=options.setting_names(Settings, GROUPS)),
-    "Options from a TOML file, or from the manifest.json of a data set.",
-    GROUPS,
-)
+@options.add_log_settings(READ, RUN)
 def command(
     *,
     settings: Settings,

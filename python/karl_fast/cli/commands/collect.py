@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.progress import show_progress
 from karl_fast.cli.reports.text import describe_counts, join_lines
 from karl_fast.cli.signals import handle_signals
@@ -65,9 +65,8 @@ From = Annotated[
 ]
 
 
-@app.command(
+@add_command(
     "collect",
-    short_help=COMMANDS["collect"],
     epilog="Example: karl-fast collect && karl-fast convert ~/.local/share/karl-fast/archive -o trajectories.jsonl",
 )
 def command(

@@ -9,7 +9,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, decimal
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.export.compare import compare
 from karl_fast.export.manifest import dumps
 
@@ -24,7 +24,7 @@ A = Annotated[str, typer.Argument(metavar="A", help=DataSet)]
 B = Annotated[str, typer.Argument(metavar="B", help="Another data set.")]
 
 
-@app.command("compare", short_help=COMMANDS["compare"], epilog="Example: karl-fast compare data-raw data-zscore")
+@add_command("compare", epilog="Example: karl-fast compare data-raw data-zscore")
 def command(*, a: A, b: B, json: options.Json = False) -> None:
     """Compare two data sets: rows, rewards, targets, groups, domains, lengths, what is in both, and settings."""
     comparison = compare(a, b)

@@ -11,7 +11,7 @@ import typer
 from karl_fast import _core
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.progress import show_progress
 from karl_fast.cli.reports.sample import describe_sums
 from karl_fast.cli.reports.text import INDENT, PLACES_SHOWN, describe_counts, describe_places, join_lines
@@ -95,10 +95,10 @@ MaxLineBytes = Annotated[int, typer.Option("--max-line-bytes", help="Longer line
 Threads = Annotated[int | None, typer.Option("--threads", help="Threads to use. [default: all cores]")]
 
 
-@app.command(
+@add_command(
     "convert",
-    short_help=COMMANDS["convert"],
     epilog="Example: karl-fast convert ~/.claude/projects -o trajectories.jsonl",
+    common="--out --format --rate --force --pseudonyms --json --quiet",
 )
 def command(
     *,

@@ -12,7 +12,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes, in_gigabytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.signals import handle_signals
 from karl_fast.cycle.config import STEPS, CycleConfig, load
 from karl_fast.cycle.records import CycleRecords
@@ -39,9 +39,8 @@ Json = Annotated[
 ]
 
 
-@app.command(
+@add_command(
     "cycle",
-    short_help=COMMANDS["cycle"],
     epilog="Exit code 0 also where the new adapter is refused; that of the failed command where a step fails.\n\n"
     "Example: karl-fast cycle cycle.toml --dry-run\n\nExample: karl-fast cycle status cycle.toml",
 )

@@ -11,7 +11,7 @@ import typer
 from karl_fast import _atomic
 from karl_fast._safe_text import in_time
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.doctor import BUDGET, QUICK, examine
 from karl_fast.doctor.report import describe_report
 from karl_fast.errors import OutputExistsError, UsageError
@@ -43,11 +43,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: shows what ru
 Force = Annotated[bool, typer.Option("--force", help="Replace the file of --report.")]
 
 
-@app.command(
-    "doctor",
-    short_help=COMMANDS["doctor"],
-    epilog="Example: karl-fast doctor --report report.md",
-)
+@add_command("doctor", epilog="Example: karl-fast doctor --report report.md")
 def command(
     *,
     model: Model = None,

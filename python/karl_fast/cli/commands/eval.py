@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.rollout_options import (
     Attempts,
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from karl_fast.train.evaluation import Loss, LossEvaluation
 
 
+LOSS = "Held-out loss"
+"""Section of the options of a loss in the help."""
+
+_loss_option = partial(typer.Option, rich_help_panel=LOSS)
+
 Split = Literal["train", "valid", "test"]
 
 Data = Annotated[
@@ -58,37 +63,46 @@ AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The ada
 Against = Annotated[
     str | None, typer.Option("--against", help="Another adapter to compare with, or base for the model alone.")
 ]
-SplitOption = Annotated[Split, typer.Option("--split", help="The rows to evaluate on.")]
+SplitOption = Annotated[Split, _loss_option("--split", help="The rows to evaluate on.")]
 By = Annotated[
-    str | None, typer.Option("--by", help="Path of a field, such as karl_fast.domain; its values get a loss each.")
+    str | None,
+    _loss_option(
+        "--by",
+        help="Path of a field, such as karl_fast.domain; its values get a loss each.",
+    ),
 ]
-Batch = Annotated[int, typer.Option("--batch-size", help="Rows in a batch.")]
+Batch = Annotated[int, _loss_option("--batch-size", help="Rows in a batch.")]
 Length = Annotated[
     str,
     options.option(
         Training,
         "max_seq_length",
         "Maximum tokens of a row; auto: as many as the adapter was trained with, else those of the longest row.",
+        LOSS,
     ),
 ]
-Segment = Annotated[str, options.option(Training, "segment_length")]
+Segment = Annotated[str, options.option(Training, "segment_length", section=LOSS)]
 TrainOnOption = Annotated[
-    TrainOn, typer.Option("--train-on", help="Tokens of the loss: every assistant turn, the last one, or all.")
+    TrainOn,
+    _loss_option("--train-on", help="Tokens of the loss: every assistant turn, the last one, or all."),
 ]
-OverlongOption = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
+OverlongOption = Annotated[Overlong, _loss_option("--overlong", help="What to do with a longer row.")]
 RewrittenOption = Annotated[
-    Rewritten, typer.Option("--rewritten", help="What to do where the chat template changes earlier turns.")
+    Rewritten,
+    _loss_option(
+        "--rewritten",
+        help="What to do where the chat template changes earlier turns.",
+    ),
 ]
-ToolFormatOption = Annotated[ToolFormat, options.option(Training, "tool_format")]
+ToolFormatOption = Annotated[ToolFormat, options.option(Training, "tool_format", section=LOSS)]
 
 
-@app.command(
+@add_command(
     "eval",
-    short_help=COMMANDS["eval"],
-    epilog="Options from --config on are those of --rollouts, and --split to --tool-format those of a loss.\n\n"
-    "Example: karl-fast eval data --model tiny-model --adapter-path adapters --against base --split valid\n\n"
+    epilog="Example: karl-fast eval data --model tiny-model --adapter-path adapters --against base --split valid\n\n"
     "Example: karl-fast eval held-out.jsonl --rollouts --config rl.toml --adapter-path runs/first --against base --out "
     "evaluation",
+    common="--model --adapter-path --against --split --rollouts --config --out --attempts --resume",
 )
 def command(
     *,

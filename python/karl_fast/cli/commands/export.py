@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.signals import handle_signals
 from karl_fast.export.manifest import dumps
@@ -37,11 +37,7 @@ Base = Annotated[
 ]
 
 
-@app.command(
-    "export",
-    short_help=COMMANDS["export"],
-    epilog="Example: karl-fast export adapter --to ollama -o my-model",
-)
+@add_command("export", epilog="Example: karl-fast export adapter --to ollama -o my-model")
 def command(
     *,
     adapter: Adapter,

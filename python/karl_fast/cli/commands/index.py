@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from karl_fast._safe_text import clean, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.progress import show_progress
 from karl_fast.cli.sample_body import logs_of
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import READ, RUN, TARGET
-from karl_fast.settings.toml import SettingsFile, load
+from karl_fast.settings.toml import SettingsFile
 
 if TYPE_CHECKING:
     from karl_fast.log.index import IndexedFile
 
-GROUPS = (READ, TARGET, RUN)
-
 Logs = Annotated[list[str] | None, typer.Argument(metavar="LOG", help="Files, folders, globs.", show_default=False)]
 
 
-@app.command(
+@add_command(
     "index",
-    short_help=COMMANDS["index"],
     epilog=options.epilog("--reward", "the file of --config", "karl-fast index runs/ --reward outcome"),
+    common="--json --quiet --format --group --reward --config",
 )
-@options.add_settings(
-    Settings,
-    partial(load, names=options.setting_names(Settings, GROUPS)),
-    "Options from a TOML file, or from the manifest.json of a data set.",
-    GROUPS,
-)
+@options.add_log_settings(READ, TARGET, RUN)
 def command(
     *,
     settings: Settings,

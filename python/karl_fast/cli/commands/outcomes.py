@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.commands.convert import (
     AllowSecrets,
     Force,
@@ -71,11 +71,7 @@ PullRequests = Annotated[
 ]
 
 
-@app.command(
-    "outcomes",
-    short_help=COMMANDS["outcomes"],
-    epilog="Example: karl-fast outcomes ~/.claude/projects -o outcomes.jsonl",
-)
+@add_command("outcomes", epilog="Example: karl-fast outcomes ~/.claude/projects -o outcomes.jsonl")
 def command(
     *,
     sources: Sources = None,

@@ -10,7 +10,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.commands.convert import (
     AllowSecrets,
     Format,
@@ -39,11 +39,7 @@ ShapeOption = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of pairs.")]
 
 
-@app.command(
-    "pairs",
-    short_help=COMMANDS["pairs"],
-    epilog="Example: karl-fast pairs ~/.claude/projects -o pairs.jsonl",
-)
+@add_command("pairs", epilog="Example: karl-fast pairs ~/.claude/projects -o pairs.jsonl")
 def command(
     *,
     sources: Sources = None,

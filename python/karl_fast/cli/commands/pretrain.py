@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.signals import describe_written, handle_signals
 from karl_fast.diffusion.settings import Pretraining, read_config
 from karl_fast.export.manifest import dumps
@@ -17,14 +17,14 @@ from karl_fast.export.manifest import dumps
 Force = Annotated[bool, typer.Option("--force", help="Write in the place of a model that is there.")]
 
 
-@app.command(
+@add_command(
     "pretrain",
-    short_help=COMMANDS["pretrain"],
     epilog=options.epilog(
         "--kind",
         "the file of --config",
         "karl-fast pretrain --data forms.py:rows --kind discrete-flow --out runs/flow",
     ),
+    common="--data --kind --out --force --config --iters --batch-size --learning-rate --seed",
 )
 @options.add_settings(Pretraining, read_config, "Options from a TOML file.")
 def command(

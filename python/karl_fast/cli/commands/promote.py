@@ -9,7 +9,7 @@ import typer
 
 from karl_fast._safe_text import clean, decimal
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.rollout_options import Attempts, Config, Seed, Temperature, build_rollout_settings
 from karl_fast.cli.signals import handle_signals
 from karl_fast.export.manifest import dumps
@@ -46,11 +46,11 @@ Split = Annotated[
 ]
 
 
-@app.command(
+@add_command(
     "promote",
-    short_help=COMMANDS["promote"],
     epilog="Exit code 1 where NEW is not promoted.\n\n"
     "Example: karl-fast promote runs/second --over runs/current --data held-out.jsonl --by rollouts --config rl.toml",
+    common="--over --data --by --margin --confidence --link --config --attempts",
 )
 def command(
     *,

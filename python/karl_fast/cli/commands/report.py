@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import webbrowser
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted, in_bytes
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.progress import show_progress
 from karl_fast.cli.sample_body import logs_of
 from karl_fast.cli.signals import watch_output
@@ -22,12 +21,10 @@ from karl_fast.page.report import report, watch
 from karl_fast.page.rows import ROWS
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import READ, RULES, RUN, TARGET
-from karl_fast.settings.toml import SettingsFile, load
+from karl_fast.settings.toml import SettingsFile
 
 if TYPE_CHECKING:
     from karl_fast.page.document import Page
-
-GROUPS = (READ, TARGET, RULES, RUN)
 
 Sources = Annotated[
     list[str] | None,
@@ -48,17 +45,12 @@ Watch = Annotated[
 ]
 
 
-@app.command(
+@add_command(
     "report",
-    short_help=COMMANDS["report"],
     epilog=options.epilog("--reward", "the file of --config", "karl-fast report runs/first -o report.html --open"),
+    common="--out --force --rows --open --watch --group --reward --domain --score --config",
 )
-@options.add_settings(
-    Settings,
-    partial(load, names=options.setting_names(Settings, GROUPS)),
-    "Options from a TOML file, or from the manifest.json of a data set.",
-    GROUPS,
-)
+@options.add_log_settings(READ, TARGET, RULES, RUN)
 def command(
     *,
     settings: Settings,

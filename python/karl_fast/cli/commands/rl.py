@@ -12,7 +12,7 @@ import typer
 
 from karl_fast._safe_text import clean, clean_one_to_one, counted
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.signals import describe_written, handle_signals
 from karl_fast.errors import AlarmError, CheckpointError, UsageError
 from karl_fast.export.manifest import dumps
@@ -39,14 +39,15 @@ def _read_config(path: str, command: str) -> OnlineConfig:
     return read_config(path, command)
 
 
-@app.command(
+@add_command(
     "rl",
-    short_help=COMMANDS["rl"],
     epilog=options.epilog(
         "--group-size",
         "the file of --config (its table [rl], or the whole file)",
         "karl-fast rl --config rl.toml --seed 1",
     ),
+    common="--config --resume --model --prompts --out --rewards --recipe "
+    "--rounds --group-size --max-tokens --eval-prompts",
 )
 @options.add_settings(Online, _read_config, "Options from a TOML file.")
 def command(

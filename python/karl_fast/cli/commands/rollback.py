@@ -8,17 +8,13 @@ import typer
 
 from karl_fast._safe_text import clean
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.export.manifest import dumps
 
 Link = Annotated[str, typer.Option("--link", help="The link to move back.")]
 
 
-@app.command(
-    "rollback",
-    short_help=COMMANDS["rollback"],
-    epilog="Example: karl-fast rollback --link runs/current",
-)
+@add_command("rollback", epilog="Example: karl-fast rollback --link runs/current")
 def command(*, link: Link = "current", json: options.Json = False, quiet: options.Quiet = False) -> None:
     """Move the link back to the adapter before the last promotion, and record that."""
     from karl_fast.evaluation import rollback

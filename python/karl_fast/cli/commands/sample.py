@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.sample_body import draw_and_report
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import DRAW, EXPORT, READ, RULES, RUN, TARGET
@@ -21,12 +21,12 @@ Engine = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write.")]
 
 
-@app.command(
+@add_command(
     "sample",
-    short_help=COMMANDS["sample"],
     epilog=options.epilog(
         "--max-per-group", "the file of --config", "karl-fast sample runs/ -o data -k 512 --score zscore"
     ),
+    common="--out --force --config -k --group --reward --score --ess --split --seed",
 )
 @options.add_settings(
     Settings,

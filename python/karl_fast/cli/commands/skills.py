@@ -9,7 +9,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample_fields import SampleFields
@@ -49,10 +49,8 @@ Router = Annotated[
 ]
 
 
-@app.command(
-    "skills",
-    short_help=COMMANDS["skills"],
-    epilog="Example: karl-fast skills outcomes.jsonl --by source.git_branch --reward outcome.tests=1",
+@add_command(
+    "skills", epilog="Example: karl-fast skills outcomes.jsonl --by source.git_branch --reward outcome.tests=1"
 )
 def command(
     *,

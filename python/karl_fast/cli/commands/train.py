@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.reports.train import describe_training, watch_training
 from karl_fast.cli.signals import describe_written, handle_signals
@@ -29,14 +29,15 @@ ResumeFile = Annotated[str | None, typer.Option("--resume-adapter-file", help="W
 Force = Annotated[bool, typer.Option("--force", help="Start anew where there is an adapter.")]
 
 
-@app.command(
+@add_command(
     "train",
-    short_help=COMMANDS["train"],
     epilog=options.epilog(
         "--batch-size",
         "the table [train] of the file of --config, as may data, model, adapter_path and resume_adapter_file",
         "karl-fast train data --model mlx-community/Qwen3-0.6B-4bit --epochs 3",
     ),
+    common="--model --adapter-path --config --recipe --iters --epochs --batch-size "
+    "--max-seq-length --num-layers --lora-rank --learning-rate",
 )
 @options.add_settings(
     Training, load, "Options from the table [train] of a TOML file, or from the adapter of a run to make it again."

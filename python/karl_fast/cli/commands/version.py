@@ -7,7 +7,7 @@ from typing import Any
 
 from karl_fast._core import VERSION, build_facts
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.export.manifest import dumps
 
 PACKAGES = ("numpy", "mlx", "mlx-lm", "transformers", "typer")
@@ -34,7 +34,7 @@ def _installed_version(package: str) -> str | None:
         return None
 
 
-@app.command("version", short_help=COMMANDS["version"])
+@add_command("version")
 def command(*, json: options.Json = False) -> None:
     """Print the version, how it was built, and the versions of the packages it uses."""
     facts = version_facts()

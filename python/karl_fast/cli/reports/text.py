@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
 from karl_fast._safe_text import clean
+from karl_fast.cli.colour import paint_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,8 +21,9 @@ PLACES_SHOWN = 10
 
 def join_lines(lines: Iterable[str], to: TextIO | None = None) -> str:
     """Join the lines that are not empty, each wrapped between words; for stderr by default."""
-    seen = (sys.stderr if to is None else to).isatty()
-    return "\n".join(_wrap(line, seen) for whole in lines for line in whole.split("\n") if line)
+    stream = sys.stderr if to is None else to
+    seen = stream.isatty()
+    return "\n".join(paint_label(_wrap(line, seen), stream) for whole in lines for line in whole.split("\n") if line)
 
 
 def _wrap(line: str, seen: bool) -> str:
