@@ -2,8 +2,9 @@
 
     python benches/pipeline/distributed.py FOLDER                           # 10 million records of 300 bytes
     python benches/pipeline/distributed.py FOLDER --records 100000 --record-bytes 12000
+    python benches/pipeline/distributed.py FOLDER --files 1 --peers --record
 
-Groups are skewed: their sizes fall as 1/rank, so that the largest has about a tenth of all records, and most have few.
+Groups are skewed: one has half of all records, and the sizes of the others fall as 1/rank, so that most have few.
 The draw of worker processes is compared byte by byte with that of one machine. Every term of the sum at the end is
 measured by this run, but for the speed of the network, which is an argument.
 """
@@ -12,10 +13,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import random
 import re
+import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -33,25 +38,31 @@ from karl_fast.log.objects import LogObject, local_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "record"))
+from record import RECORD
+from record import facts as facts_of_machine
+
 FILES = 8
 EMPTY_TASKS = 2000
+PEERS = {"duckdb": "two-columns", "polars": "two-columns"}
+"""Peers that read two columns, draw with NumPy and copy the drawn lines, each with the form that does."""
 
 
-def write_log(folder: Path, records: int, record_bytes: int) -> list[Path]:
+def write_log(folder: Path, records: int, record_bytes: int, num_files: int) -> list[Path]:
     """Write files of records with skewed groups, the same for the same arguments."""
     rng = random.Random(7)
     words = [f"{rng.getrandbits(64):x}" for _ in range(5000)]
     text = " ".join(rng.choices(words, k=4 * max(record_bytes, 1000) // 16 + 1000))
-    # Ranks whose logarithm is even: a group of rank r has about records / (r ln(groups)) rows.
+    # Ranks whose logarithm is even: a group of rank r has about records / (2 r ln(groups)) rows, and group 0 half.
     groups = max(2, records // 8)
-    paths = [folder / f"log-{at}.jsonl" for at in range(FILES)]
+    paths = [folder / f"log-{at}.jsonl" for at in range(num_files)]
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(path.open("w")) for path in paths]
         for number in range(records):
-            group = int(groups ** rng.random())
+            group = 0 if number % 2 else int(groups ** rng.random())
             at = rng.randrange(len(text) - record_bytes)
             size = max(10, record_bytes - 170)
-            files[number % FILES].write(
+            files[number % num_files].write(
                 f'{{"id":"run-{number:09}","group":"task-{group}","messages":[{{"role":"user","content":"{number}"}},'
                 f'{{"role":"assistant","content":"{text[at : at + size]}"}}],"reward":{rng.random():.6f}}}\n'
             )
@@ -118,7 +129,7 @@ def measure_parts(objects: Sequence[LogObject], settings: karl_fast.Settings, sp
 
 def measure_draw(paths: Sequence[Path], settings: karl_fast.Settings, k: int, folder: Path) -> dict[str, float]:
     """The cost of everything after the join, and whether processes draw what one machine draws."""
-    one = timed(lambda: karl_fast.sample(paths, folder / "one", settings, k=k))[0]
+    one, one_cpu, _ = timed(lambda: karl_fast.sample(paths, folder / "one", settings, k=k))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         list(pool.map(nothing_of, range(4)))  # processes that have started
         start = time.perf_counter()
@@ -140,6 +151,7 @@ def measure_draw(paths: Sequence[Path], settings: karl_fast.Settings, k: int, fo
     assert parts[0] == parts[1], "the manifests differ"
     return {
         "one_machine_seconds": one,
+        "one_machine_cpu_seconds": one_cpu,
         "read_seconds": read,
         "columns_cpu_seconds": columns,
         "rows_cpu_seconds": draw - columns,
@@ -147,12 +159,30 @@ def measure_draw(paths: Sequence[Path], settings: karl_fast.Settings, k: int, fo
     }
 
 
+def measure_peers(log: Path, k: int, folder: Path) -> dict[str, dict[str, float]]:
+    """The seconds, processor seconds and resident memory of each peer that is installed, for the same draw of rows."""
+    script = Path(__file__).resolve().parents[1] / "peers"
+    results = {}
+    for name, form in PEERS.items():
+        if importlib.util.find_spec(name) is None:
+            continue
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, str(script / f"by_{name}.py"), form, str(log), str(k), str(folder / name)], check=True
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        results[name] = {"seconds": time.perf_counter() - start, "cpu_seconds": cpu}
+    return results
+
+
 def nothing_of(_: int) -> None:
     """As `nothing`, for a pool's map."""
 
 
-def extrapolate(facts: dict[str, float], arguments: argparse.Namespace) -> None:
-    """Print the sum for many workers, term by term."""
+def extrapolate(facts: dict[str, float], arguments: argparse.Namespace) -> dict[str, float]:
+    """Print the sum for many workers, term by term, and return its terms in seconds."""
     records = arguments.total_bytes / facts["bytes"] * facts["records"]
     scan = arguments.total_bytes / facts["bytes"] * facts["scan_cpu_seconds"] / arguments.workers
     splits = arguments.total_bytes / (64 << 20)
@@ -183,6 +213,7 @@ def extrapolate(facts: dict[str, float], arguments: argparse.Namespace) -> None:
         f"  driver: {records * facts['join_peak_bytes_per_record'] / 1e9:,.0f} GB of memory at the join, "
         f"{parts / 1e9:,.0f} GB of disk for parts; more than {2**32 - 1:,} records are refused"
     )
+    return at_once | after
 
 
 def main() -> None:
@@ -190,6 +221,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--record-bytes", type=int, default=300)
+    parser.add_argument("--files", type=int, default=FILES, help="that the log is in")
+    parser.add_argument("--peers", action="store_true", help="time DuckDB and polars, too, with --files 1")
+    parser.add_argument("--record", action="store_true", help="keep the figures as record/distributed.json")
     parser.add_argument("--split-bytes", type=int, default=64 << 20)
     parser.add_argument("-k", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=100, help="of the sum")
@@ -200,16 +234,23 @@ def main() -> None:
     settings = karl_fast.Settings(score="zscore", ess=0.3)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as place:
         folder = Path(place)
-        paths = write_log(folder, arguments.records, arguments.record_bytes)
+        paths = write_log(folder, arguments.records, arguments.record_bytes, arguments.files)
         objects = [local_object(str(path), optional=False) for path in paths]
         facts = {"records": float(arguments.records), "bytes": float(sum(source.size for source in objects))}
         facts |= measure_parts(objects, settings, arguments.split_bytes)
         facts |= measure_draw(paths, settings, arguments.k, folder)
+        peers = measure_peers(paths[0], arguments.k, folder) if arguments.peers else {}
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     for name, value in facts.items():
         print(f"{name:30} {value:16,.6g}")
-    extrapolate(facts, arguments)
+    for name, costs in peers.items():
+        print(f"{name:30} {costs}")
+    terms = extrapolate(facts, arguments)
+    if arguments.record:
+        table = {"run": facts, "peers": peers, "terms_in_seconds": terms}
+        table["of"] = {"bytes": arguments.total_bytes, "workers": arguments.workers, "network": arguments.network_bytes}
+        (RECORD / "distributed.json").write_text(json.dumps({**facts_of_machine(), **table}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

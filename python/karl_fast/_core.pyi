@@ -364,10 +364,21 @@ class LogSplits:
     ) -> LogSplits: ...
     def probe(self, head: str, name: str, optional: bool, part: bool) -> tuple[bool, _Form | None]: ...
     def scan(
-        self, copy: str, name: str, form: _Form, *, range: tuple[int, int] | None = None, base: int = 0
+        self,
+        copy: str,
+        name: str,
+        form: _Form,
+        *,
+        range: tuple[int, int] | None = None,
+        frames: tuple[int, int] | None = None,
+        base: int = 0,
     ) -> tuple[bytes, bool, bool]: ...
     @staticmethod
-    def records(copy: str, name: str, places: list[tuple[int, int]]) -> list[bytes]: ...
+    def records(
+        copy: str, name: str, places: list[tuple[int, int]], *, start: tuple[int, int] = (0, 0)
+    ) -> list[bytes]: ...
+    @staticmethod
+    def unpacked_size(copy: str, name: str, frames: tuple[int, int], base: int) -> int | None: ...
     @staticmethod
     def is_sound(part: bytes) -> bool: ...
     def join(

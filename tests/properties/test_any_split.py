@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import struct
 import threading
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -29,10 +30,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+
+def zstd_frames(text: bytes) -> bytes:
+    """Frames that are cut anywhere, half of which do not state their size, with skippable frames between them."""
+    packed = b""
+    for number, at in enumerate(range(0, len(text), 900)):
+        packer = zstandard.ZstdCompressor(write_content_size=number % 2 == 0)
+        packed += b"\x50\x2a\x4d\x18\x03\0\0\0abc" + packer.compress(text[at : at + 900])
+    return packed
+
+
+def seekable_zstd(text: bytes) -> bytes:
+    """The seekable format: frames, and a table of them at the end."""
+    parts = [text[at : at + 1100] for at in range(0, len(text), 1100)]
+    frames = [zstandard.compress(part) for part in parts]
+    table = b"".join(struct.pack("<II", len(frame), len(part)) for frame, part in zip(frames, parts, strict=True))
+    footer = struct.pack("<IBI", len(frames), 0, 0x8F92EAB1)
+    return b"".join(frames) + struct.pack("<II", 0x184D2A5E, len(table + footer)) + table + footer
+
+
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".jsonl": lambda text: text,
     ".jsonl.gz": gzip.compress,
     ".jsonl.zst": zstandard.compress,
+    ".frames.jsonl.zst": zstd_frames,
+    ".seekable.jsonl.zst": seekable_zstd,
     ".json": lambda text: b"[" + b",\n".join(text.splitlines()) + b"]",
 }
 
@@ -119,7 +141,8 @@ def folder_of_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same lines in four files, each of another form."""
     folder, lines = tmp_path_factory.mktemp("logs"), awkward()
     for at, (end, pack) in enumerate(PACKERS.items()):
-        (folder / f"{at}{end}").write_bytes(pack(b"".join(line + b"\n" for line in lines[at::4])))
+        text = b"".join(line + b"\n" for line in lines[at :: len(PACKERS)])
+        (folder / f"{at}{end}").write_bytes(pack(text))
     return folder
 
 
@@ -174,6 +197,36 @@ def test_every_sampler_and_rule_draws_as_on_one_machine(tmp_path: Path, how: dic
     with ThreadPoolExecutor(3) as pool:
         distributed.sample(tmp_path / "logs", tmp_path / "many", executor=pool, split_bytes=999, seed=3, **how)
     assert result_of(tmp_path / "many") == result_of(tmp_path / "one")
+
+
+@pytest.mark.parametrize("name", [".frames.jsonl.zst", ".seekable.jsonl.zst"])
+@pytest.mark.parametrize("damage", ["none", "in a frame", "at the end", "in the sizes"])
+def test_frames_of_zstd_are_split(tmp_path: Path, name: str, damage: str) -> None:
+    lines = b"".join(rows.dumps([rows.record(n, f"g{n % 9}", n % 5 / 4)]).encode() for n in range(300))
+    packed = bytearray(PACKERS[name](lines))
+    if damage == "in a frame":
+        packed[len(packed) // 2] ^= 0x55
+    elif damage == "at the end":
+        del packed[-60:]
+    elif damage == "in the sizes":  # of the third frame in the table; of a frame that states its own
+        entry = len(packed) - 9 - 8 * (-(-len(lines) // 1100)) + 2 * 8 + 4
+        packed[entry : entry + 1] = bytes([packed[entry] ^ 1])
+    log = tmp_path / f"log{name}"
+    log.write_bytes(packed)
+    karl_fast.sample(log, tmp_path / "one", k=30)
+    scanned: list[splits.Split] = []
+
+    class Noted(ThreadPoolExecutor):
+        def submit(self, function: Any, /, *args: Any, **how: Any) -> Future[Any]:
+            scanned.extend(one for one in args if isinstance(one, splits.Split))
+            return super().submit(function, *args, **how)
+
+    with Noted(3) as pool:
+        distributed.sample(log, tmp_path / "many", executor=pool, split_bytes=5000, k=30)
+    assert result_of(tmp_path / "many") == result_of(tmp_path / "one")
+    if damage == "none":
+        assert len(scanned) > 5
+        assert not any(split.whole for split in scanned)
 
 
 def test_what_cannot_be_read_is_counted_as_on_one_machine(tmp_path: Path) -> None:

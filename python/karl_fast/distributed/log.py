@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.distributed.splits import SPLIT_BYTES, Form, Split, read_packed, scan_split, split_file
+from karl_fast.distributed.frames import Run, group_frames, read_frames
+from karl_fast.distributed.splits import (
+    SPLIT_BYTES,
+    Form,
+    Split,
+    read_packed,
+    scan_split,
+    split_file,
+    unpacked_size,
+)
 from karl_fast.distributed.tasks import run_tasks
 from karl_fast.errors import KarlError, UsageError
 from karl_fast.log import Log, refuse_bad_rows
@@ -24,7 +34,7 @@ from karl_fast.settings.sample_fields import show_keywords
 from karl_fast.stores import IN_FLIGHT, RANGE_BYTES, is_url, list_url, read_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO, Unpack
 
     from karl_fast.distributed.tasks import Submits
@@ -157,20 +167,22 @@ class Scan:
     def read(self, objects: Sequence[LogObject]) -> _core.Log:
         """Return the log of some files."""
         files = [(source, form) for source in objects if (form := self._probe(source)) is not None]
+        runs = {file: self._runs(*entry) for file, entry in enumerate(files)}
         splits = [
             split
             for file, (source, form) in enumerate(files)
-            for split in split_file(file, source, form, self.split_bytes)
+            for split in split_file(file, source, form, self.split_bytes, runs=runs[file])
         ]
         spool = self.folder / "parts"
         with _keep_parts(spool) as to:
             parts, beyond = self._scan(splits, to)
             # The start of a range inside a record is unknown: such a file is scanned as a whole.
             again = [split_file(file, *files[file], self.split_bytes, whole=True)[0] for file in sorted(beyond)]
+            runs |= {file: [] for file in beyond}
             parts = {key: part for key, part in parts.items() if key[0] not in beyond}
             more, _ = self._scan(again, to)
         places = [(file, offset, length) for (file, _), (offset, length) in sorted((parts | more).items())]
-        fetcher = Fetcher(self.executor, files, self.folder)
+        fetcher = Fetcher(self.executor, files, runs, self.folder)
         copies = fetcher.copies()
         log = self.splits.join(str(spool), places, copies=copies, fetch=fetcher.fetch if copies else None)
         spool.unlink()
@@ -179,6 +191,28 @@ class Scan:
             for source, form in fetcher.copied()
         }
         return log
+
+    def _runs(self, source: LogObject, form: Form) -> list[Run]:
+        """Return runs of frames of a zstd file of lines, each for one task; none where it has one frame, or damage."""
+        if form[0] != "lines" or form[-1] != "zstd":
+            return []
+        groups = group_frames(read_frames(source) or [], self.split_bytes)
+        if len(groups) < 2:
+            return []
+        sizes = [size for _, _, size in groups]
+        unknown = [number for number, size in enumerate(sizes) if size is None]
+        tasks = [(source, groups[number][:2]) for number in unknown]
+        for task, size in run_tasks(self.executor, unpacked_size, tasks, lambda _: f"unpacking {source.name}"):
+            sizes[unknown[task]] = size
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(groups):
+            return []
+        offsets = accumulate(known, initial=0)
+        return [
+            Run(start, end, offset, size)
+            for (start, end, _), offset, size in zip(groups, offsets, known, strict=False)
+            if size
+        ]
 
     def _probe(self, source: LogObject) -> Form | None:
         """Return the layout and format of a file by its beginning; None if it is skipped."""
@@ -229,9 +263,16 @@ def _keep_parts(path: Path) -> Iterator[BinaryIO]:
 class Fetcher:
     """Brings records that are read again into copies of their files, which have holes elsewhere."""
 
-    def __init__(self, executor: Submits, files: Sequence[tuple[LogObject, Form]], folder: Path) -> None:
+    def __init__(
+        self,
+        executor: Submits,
+        files: Sequence[tuple[LogObject, Form]],
+        runs: Mapping[int, Sequence[Run]],
+        folder: Path,
+    ) -> None:
         self.executor = executor
         self.files = files
+        self.runs = runs
         self.folder = folder
         self.fetched: set[tuple[int, int]] = set()
 
@@ -257,14 +298,32 @@ class Fetcher:
         """Write the records at some places (file, offset, length) into the copies."""
         wanted = sorted({place for place in places if self._has_copy(place[0]) and place[:2] not in self.fetched})
         by_file = {file: [place[1:] for place in group] for file, group in groupby(wanted, key=lambda place: place[0])}
-        packed = [file for file in by_file if self._is_packed(file)]
-        tasks = [(self.files[file][0], by_file[file]) for file in packed]
-        names = [source.name for source, _ in tasks]
-        for number, records in run_tasks(self.executor, read_packed, tasks, lambda n: f"reading records of {names[n]}"):
-            self._write(packed[number], zip(by_file[packed[number]], records, strict=True))
+        packed = {file for file in by_file if self._is_packed(file)}
+        tasks = [(file, *task) for file in packed for task in self._packed_tasks(file, by_file[file])]
+        names = [self.files[file][0].name for file, *_ in tasks]
+        arguments = [(self.files[file][0], *task) for file, *task in tasks]
+        for number, records in run_tasks(
+            self.executor, read_packed, arguments, lambda number: f"reading records of {names[number]}"
+        ):
+            file, places, *_ = tasks[number]
+            self._write(file, zip(places, records, strict=True))
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
-            for file in by_file.keys() - set(packed):
+            for file in by_file.keys() - packed:
                 self._fetch_ranges(file, by_file[file], pool)
+
+    def _packed_tasks(
+        self, file: int, places: list[tuple[int, int]]
+    ) -> Iterator[tuple[list[tuple[int, int]], tuple[int, int], int]]:
+        """Yield the places of each run of frames, the bytes that hold them, and the offset of the first of these."""
+        runs = self.runs[file]
+        if not runs:
+            yield places, (0, self.files[file][0].size), 0
+            return
+        offsets = [run.offset for run in runs]
+        for at, group in groupby(places, key=lambda place: bisect_right(offsets, place[0]) - 1):
+            of_run = list(group)
+            last = bisect_right(offsets, sum(of_run[-1]) - 1) - 1
+            yield of_run, (runs[at].start, runs[last].end), runs[at].offset
 
     def _fetch_ranges(self, file: int, places: Sequence[tuple[int, int]], pool: ThreadPoolExecutor) -> None:
         """Read the records of an object that is not packed, those that are near each other with one request."""

@@ -1,7 +1,7 @@
 //! Second pass: the bytes of the chosen records only.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
 use karl_core::rng::id128;
@@ -11,8 +11,8 @@ use crate::columns::Place;
 use crate::conversation::reward_input;
 use crate::error::Result;
 use crate::extract::upper;
-use crate::input::codec::Codec;
-use crate::input::source::{Source, Stream};
+use crate::input::codec::{Codec, unpacked};
+use crate::input::source::{Source, Stream, Watched};
 use crate::json::reference_parser::is_row;
 use crate::log::Log;
 use crate::parallel::map;
@@ -77,12 +77,19 @@ pub fn reward_inputs(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> 
     fetch_each(log, rows, threads, watch, |row, bytes| reward_input(&bytes, log.fields(row)))
 }
 
-/// Return the bytes at some places of one file, in ascending order of offsets: each an offset and a length.
+/// Return the bytes at some places of one file, in ascending order of offsets: each an offset and a length. Of a packed
+/// file that is read from a frame on, `start` has its first byte in the file, and its offset in the unpacked bytes.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) if it cannot be read, [`Error::Changed`](crate::Error::Changed) if it ends before.
-pub fn read_places(source: &Source, places: &[(u64, u32)], watch: &Watch) -> Result<Vec<Vec<u8>>> {
-    let mut reader = RecordReader::open(source, watch).map_err(|error| source.lost("open", 0, error))?;
+pub fn read_places(
+    source: &Source,
+    start: (u64, u64),
+    places: &[(u64, u32)],
+    watch: &Watch,
+) -> Result<Vec<Vec<u8>>> {
+    let reader = RecordReader::open_at(source, start, watch);
+    let mut reader = reader.map_err(|error| source.lost("open", start.1, error))?;
     let one = |&(offset, length): &(u64, u32)| {
         watch.advance(u64::from(length))?;
         let record = reader.record(Place { input: 0, offset, length });
@@ -253,6 +260,17 @@ impl<'w> RecordReader<'w> {
                 Self::Packed { stream: source.again(watch)?, at: 0, passed: vec![0; PASSED] }
             }
         })
+    }
+
+    /// Open a packed file at a frame; a plain one is read at any offset.
+    fn open_at(source: &Source, (first, offset): (u64, u64), watch: &'w Watch) -> io::Result<Self> {
+        if offset == 0 || source.codec == Codec::Plain {
+            return Self::open(source, watch);
+        }
+        let mut file = File::open(&source.path)?;
+        file.seek(SeekFrom::Start(first))?;
+        let stream: Stream<'w> = Box::new(Watched::new(unpacked(file, source.codec)?, watch));
+        Ok(Self::Packed { stream, at: offset, passed: vec![0; PASSED] })
     }
 
     fn record(&mut self, place: Place) -> io::Result<Vec<u8>> {

@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::extract::Scanner;
 use crate::format::{Fields, Format};
 use crate::framing::{JsonLines, Lines, Pieces, StreamError, ValueEnd, Window};
-use crate::input::codec::Codec;
+use crate::input::codec::{Codec, is_damage, unpacked};
 use crate::input::source::{Source, Stream, Watched};
 use crate::intern::NONE;
 use crate::log::Log;
@@ -64,8 +64,10 @@ impl From<&Input> for FileForm {
 /// Bytes of a file that one process scans.
 #[derive(Clone, Copy, Debug)]
 pub struct Split {
-    /// Range of the bytes in which a record of the split begins; the whole file if `None`.
+    /// Range of the unpacked bytes in which a record of the split begins; the whole file if `None`.
     pub range: Option<(u64, u64)>,
+    /// Frames of a packed file that unpack to that range: their first byte, and the end of the last one.
+    pub frames: Option<(u64, u64)>,
     /// Offset of the first byte of the copy that is scanned in the file itself.
     pub base: u64,
 }
@@ -75,7 +77,8 @@ pub struct Split {
 pub struct ScannedSplit {
     /// Encoded part; empty if the file has to be scanned as a whole.
     pub part: Vec<u8>,
-    /// True if a record spans several lines of the range: the file has to be scanned as a whole.
+    /// True if a record spans several lines of the range, or frames are damaged: the file has to be scanned as a
+    /// whole.
     pub beyond: bool,
     /// True if the scan met the end of the bytes: where the copy ends before the file, it has to be longer.
     pub ended: bool,
@@ -130,9 +133,13 @@ pub fn scan(
     let ended = Arc::new(AtomicBool::new(false));
     let read = open(copy, name, form, split, settings.wishes.max_line_bytes, &ended, watch)
         .and_then(|pieces| scan_all(pieces, &mut scanner, &mut rows, &mut tally, watch));
+    // What is behind damage is no part of the file; and of a copy the last frame may be cut.
+    let is_damaged =
+        split.frames.is_some() && matches!(&read, Err(StreamError::Read(error)) if is_damage(error));
+    ended.fetch_or(is_damaged, Relaxed);
     end(read, name, form.codec, &mut tally)?;
     watch.advance(0)?;
-    let beyond = tally.beyond;
+    let beyond = tally.beyond || is_damaged;
     let part = if beyond { Vec::new() } else { rows.encode(&tally) };
     Ok(ScannedSplit { part, beyond, ended: ended.load(Relaxed) })
 }
@@ -151,6 +158,16 @@ fn open<'w>(
         let stream = source.reader(watch).map_err(StreamError::Other)?;
         return records(stream, &form.layout, limit).map_err(StreamError::Read);
     };
+    if let Some(frames) = split.frames {
+        let reader = FrameReader::open(copy, frames, split.base, until - start, form.codec)
+            .map_err(StreamError::Read)?;
+        let reader: Stream<'w> =
+            Box::new(Watched::new(EndSensor { reader, ended: Arc::clone(ended) }, watch));
+        // The byte before is in another frame: a line that begins exactly at the cut belongs to the range before.
+        let mut lines = Lines::new(reader, start, until + 1, limit);
+        if start == 0 { lines.skip_mark() } else { lines.skip_line() }.map_err(StreamError::Read)?;
+        return Ok(Pieces::Lines(JsonLines::new(lines, true)));
+    }
     // One byte earlier: a line that begins exactly at the cut belongs to this range.
     let first = start.saturating_sub(1);
     let mut file = File::open(copy).map_err(StreamError::Read)?;
@@ -160,6 +177,70 @@ fn open<'w>(
     let mut lines = Lines::new(reader, first, until, limit);
     if start == 0 { lines.skip_mark() } else { lines.skip_line() }.map_err(StreamError::Read)?;
     Ok(Pieces::Lines(JsonLines::new(lines, true)))
+}
+
+/// Reader of the frames of a range, and then of those behind it. Frames that unpack to more or fewer bytes than was said
+/// are damaged: no offset behind them would be right.
+struct FrameReader {
+    frames: Box<dyn Read + Send>,
+    left: u64,
+    is_past: bool,
+    behind: Box<dyn Read + Send>,
+}
+
+impl FrameReader {
+    fn open(copy: &Path, (first, end): (u64, u64), base: u64, size: u64, codec: Codec) -> io::Result<Self> {
+        let mut file = File::open(copy)?;
+        let mut rest = File::open(copy)?;
+        file.seek(SeekFrom::Start(first.saturating_sub(base)))?;
+        let has_more = rest.metadata()?.len() > end.saturating_sub(base);
+        rest.seek(SeekFrom::Start(end.saturating_sub(base)))?;
+        let frames = unpacked(file.take(end.saturating_sub(first)), codec)?;
+        let behind = if has_more { unpacked(rest, codec)? } else { Box::new(io::empty()) };
+        Ok(Self { frames, left: size, is_past: false, behind })
+    }
+}
+
+impl Read for FrameReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if !self.is_past && !out.is_empty() {
+            let count = self.frames.read(out)?;
+            let wrong = || io::Error::new(io::ErrorKind::InvalidData, "frames of another size than was said");
+            self.left = self.left.checked_sub(count as u64).ok_or_else(wrong)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            if self.left > 0 {
+                return Err(wrong());
+            }
+            self.is_past = true;
+        }
+        self.behind.read(out)
+    }
+}
+
+/// Return the bytes that frames of a packed file unpack to; `None` if they are damaged.
+///
+/// # Errors
+/// [`Error::Io`] if the file cannot be read, [`Error::Interrupted`].
+pub fn unpacked_size(
+    copy: &Path,
+    name: &str,
+    (first, end): (u64, u64),
+    base: u64,
+    codec: Codec,
+    watch: &Watch,
+) -> Result<Option<u64>> {
+    let io = |error| Error::io("read", Path::new(name), error);
+    let mut file = File::open(copy).map_err(io)?;
+    file.seek(SeekFrom::Start(first.saturating_sub(base))).map_err(io)?;
+    let frames = unpacked(file.take(end.saturating_sub(first)), codec).map_err(io)?;
+    let size = io::copy(&mut Watched::new(frames, watch), &mut io::sink());
+    watch.advance(0)?;
+    match size {
+        Err(error) if is_damage(&error) => Ok(None),
+        size => size.map(Some).map_err(io),
+    }
 }
 
 /// Reader that notes whether its consumer met its end.

@@ -11,7 +11,9 @@ use karl_log::input::prefetch::Prefetch;
 use karl_log::input::source::Source;
 use karl_log::read::{Probed, ReadSettings, probe_or_skip};
 use karl_log::second_pass::read_places;
-use karl_log::splits::{FileForm, PartPlace, Split, is_enough, is_sound, join, scan, with_copy};
+use karl_log::splits::{
+    FileForm, PartPlace, Split, is_enough, is_sound, join, scan, unpacked_size, with_copy,
+};
 use karl_log::{Error, Place, extract};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -118,9 +120,10 @@ impl LogSplits {
         Ok((enough, None))
     }
 
-    /// Scan the records that begin in a range of a file, or in all of it; `copy` holds its bytes from `base` on. Return
-    /// the part, whether the file has to be scanned as a whole, and whether the scan met the end of the copy.
-    #[pyo3(signature = (copy, name, form, *, range=None, base=0))]
+    /// Scan the records that begin in a range of a file, or in all of it; `copy` holds its bytes from `base` on. Of a
+    /// packed file `frames` are the bytes that unpack to the range. Return the part, whether the file has to be scanned as a whole, and whether the scan met the end of the copy.
+    #[pyo3(signature = (copy, name, form, *, range=None, frames=None, base=0))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn scan<'py>(
         &self,
         py: Python<'py>,
@@ -128,24 +131,41 @@ impl LogSplits {
         name: &str,
         form: FormParts,
         range: Option<(u64, u64)>,
+        frames: Option<(u64, u64)>,
         base: u64,
     ) -> PyResult<(Bound<'py, PyBytes>, bool, bool)> {
         let form = form_of(form)?;
-        let scanned =
-            enter(py, None, |watch| scan(&copy, name, &form, Split { range, base }, &self.settings, watch))?;
+        let split = Split { range, frames, base };
+        let scanned = enter(py, None, |watch| scan(&copy, name, &form, split, &self.settings, watch))?;
         Ok((PyBytes::new(py, &scanned.part), scanned.beyond, scanned.ended))
     }
 
-    /// Return the bytes at some places of a file of which `copy` is a whole copy, in ascending order of offsets.
+    /// Return the bytes at some places of a file of which `copy` is a whole copy, in ascending order of offsets; of a
+    /// packed file from a frame on, which `start` has: its first byte in the copy, its offset in the unpacked file.
     #[staticmethod]
+    #[pyo3(signature = (copy, name, places, *, start=(0, 0)))]
     fn records<'py>(
         py: Python<'py>,
         copy: PathBuf,
         name: &str,
         places: Vec<(u64, u32)>,
+        start: (u64, u64),
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let records = enter(py, None, |watch| read_places(&Source::open(&copy, name)?, &places, watch))?;
+        let records =
+            enter(py, None, |watch| read_places(&Source::open(&copy, name)?, start, &places, watch))?;
         Ok(records.iter().map(|record| PyBytes::new(py, record)).collect())
+    }
+
+    /// Return the bytes that frames of a zstd file unpack to; None if they are damaged.
+    #[staticmethod]
+    fn unpacked_size(
+        py: Python<'_>,
+        copy: PathBuf,
+        name: &str,
+        frames: (u64, u64),
+        base: u64,
+    ) -> PyResult<Option<u64>> {
+        enter(py, None, |watch| unpacked_size(&copy, name, frames, base, Codec::Zstd, watch))
     }
 
     /// Return whether a part is whole.
