@@ -91,10 +91,10 @@ def keys(url: str) -> set[str]:
 
 @pytest.fixture
 def logs(bucket: str, tmp_path: Path) -> str:
-    """The awkward lines in four objects, each of another form; and the data set that one machine draws of them."""
+    """The awkward lines in objects, each of another form; and the data set that one machine draws of them."""
     (tmp_path / "logs").mkdir()
     for at, (end, pack) in enumerate(PACKERS.items()):
-        text = pack(b"".join(line + b"\n" for line in awkward()[at::4]))
+        text = pack(b"".join(line + b"\n" for line in awkward()[at :: len(PACKERS)]))
         (tmp_path / "logs" / f"{at}{end}").write_bytes(text)
         put(f"{bucket}/runs/{at}{end}", text)
     karl_fast.sample(tmp_path / "logs", tmp_path / "one", **HOW)
