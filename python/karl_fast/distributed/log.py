@@ -305,8 +305,8 @@ class Fetcher:
         for number, records in run_tasks(
             self.executor, read_packed, arguments, lambda number: f"reading records of {names[number]}"
         ):
-            file, places, *_ = tasks[number]
-            self._write(file, zip(places, records, strict=True))
+            file, of_task, *_ = tasks[number]
+            self._write(file, zip(of_task, records, strict=True))
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
             for file in by_file.keys() - packed:
                 self._fetch_ranges(file, by_file[file], pool)
