@@ -1,7 +1,7 @@
 """Eight right answers to each prompt: two numbers below 8 whose sum, modulo 8, is the prompt.
 
-The policy is the transformer of `examples/rl/reversal.py`. With every answer right, the effective number of answers to
-a prompt is exp of the entropy over two tokens: 8 for a policy that keeps them all, 1 for one that keeps one.
+The policy is the transformer of `examples/rl/reversal.py`. A policy that keeps all eight with equal probability has 7.1
+different ones among 16 answers on average, one that keeps a single one has 1.
 """
 
 SYMBOLS = 8
@@ -10,6 +10,13 @@ SYMBOLS = 8
 def prompts():
     """Every sum."""
     return [{"prompt": str(number)} for number in range(SYMBOLS)]
+
+
+def distinct(prompts, completions, completion_ids=None, **columns):
+    """Numbers whose mean over the answers to a prompt is how many different right ones there are."""
+    hits = right(prompts, completions, completion_ids)
+    answers = [tuple(ids) for ids in completion_ids]
+    return [hit * len(answers) / answers.count(answer) for hit, answer in zip(hits, answers, strict=True)]
 
 
 def right(prompts, completions, completion_ids=None, **columns):

@@ -188,3 +188,20 @@ def test_ema_baseline_is_karl_skill_weight_minus_half() -> None:
 
 def test_a_fixed_baseline_is_the_advantage_of_karl() -> None:
     assert advantage.fixed_baseline(np.array([0.6047, np.nan]))[0] == 0.6047 - 0.5
+
+
+WEIGHTS = {case["id"]: case for case in read("update_rules")["cases"]}["grpo_question_weight_vs_p"]
+
+
+@pytest.mark.parametrize("rate", WEIGHTS["outputs"])
+def test_weight_of_a_question_by_its_success_rate(rate: str) -> None:
+    """The mean of advantage times reward over a group of 40: what a question adds to its right answers."""
+    p = float(rate.removeprefix("p"))
+    rewards, group = (np.arange(40) < round(40 * p)).astype(np.float64), np.zeros(40, dtype=np.int64)
+    estimators = {
+        "std_normalised": advantage.zscore(rewards, group, ddof=0, eps=0.0),
+        "centre_only": advantage.centre(rewards, group),
+        "maxrl(r/mean)": advantage.maxrl(rewards, group, eps=0.0),
+    }
+    for name, advantages in estimators.items():
+        np.testing.assert_allclose((advantages * rewards).mean(), WEIGHTS["outputs"][rate][name], rtol=GOLDEN)

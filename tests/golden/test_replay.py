@@ -45,3 +45,13 @@ def test_the_hard_kondo_gate_is_the_largest_delights() -> None:
     gate = np.zeros(len(delights))
     gate[replay.largest(delights, k)] = 1.0
     assert (k, gate.tolist()) == (case["outputs"]["k"], case["outputs"]["gate"])
+
+
+@pytest.mark.parametrize("name", ["pedagogical_student_gate_k4.0_g-2.5", "pedagogical_student_gate_k2.0_g-3.5"])
+def test_gate_of_pedagogical_rl_is_that_of_a_log_probability(name: str) -> None:
+    """Tokens of a teacher that the student finds unlikely are left out; the loss is the mean under these weights."""
+    inputs, outputs = CASES[name]["inputs"], CASES[name]["outputs"]
+    logp = np.array(inputs["logp"])
+    gates = replay.delight_gate(logp, eta=1 / inputs["kappa"], price=inputs["gamma"])
+    np.testing.assert_allclose(gates, outputs["w"], rtol=GOLDEN)
+    assert math.isclose(-(gates * logp).sum() / gates.sum(), outputs["loss"], rel_tol=GOLDEN)

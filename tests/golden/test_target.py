@@ -15,6 +15,8 @@ from tests.tolerances import GOLDEN
 CASES = {case["id"]: case for case in golden("update_rules")["cases"]}
 OAPL = [case for name, case in CASES.items() if name.startswith("oapl_vstar")]
 AWR = [case for name, case in CASES.items() if name.startswith("awr")]
+PEDAGOGICAL = [case for name, case in CASES.items() if name.startswith("pedagogical_beta")]
+TREES = [case for name, case in CASES.items() if name.startswith("rlm_segment_weights")]
 TPO = [case for name, case in CASES.items() if name.startswith("tpo")]
 
 
@@ -108,3 +110,36 @@ def test_the_mean_is_the_baseline_of_kimi() -> None:
     value = target.soft_value(rewards, one_group(4), temperature=math.inf)
     residual = t * np.array(case["inputs"]["sum_log_ratio"]) - (rewards - value)
     np.testing.assert_allclose(2 * t * residual / 4, case["outputs"]["grad_wrt_seq_logp"], rtol=GOLDEN)
+
+
+def test_flow_sampler_of_karl_draws_by_a_boltzmann_target() -> None:
+    case = CASES["karl_flow_sampler_advantage_mode"]
+    advantages, t = np.array(case["inputs"]["advantages"]), case["inputs"]["temperature"]
+    found = target.boltzmann(advantages, inverse_temperature=1 / t)
+    chances = np.exp(found.log_weights)
+    np.testing.assert_allclose(chances, case["outputs"]["p"], rtol=GOLDEN)
+    np.testing.assert_allclose(chances / chances.max(), case["outputs"]["weights"], rtol=GOLDEN)
+    assert math.isclose(found.reached_share, case["outputs"]["ess_over_n"], rel_tol=GOLDEN)
+    assert chances.min() / chances.max() > case["inputs"]["floor"]  # which is then without effect
+
+
+@pytest.mark.parametrize("case", PEDAGOGICAL, ids=ids)
+def test_spike_of_pedagogical_rl_is_a_soft_value(case: Any) -> None:
+    """How far each token of a teacher lies below the student's likeliest one; between its mean and its largest."""
+    chances, actions = np.log(np.array(case["inputs"]["student_probs"])), case["inputs"]["actions"]
+    gaps = chances.max(1) - chances[np.arange(len(actions)), actions]
+    np.testing.assert_allclose(gaps, case["outputs"]["gap"], rtol=GOLDEN, atol=1e-15)
+    spike = target.soft_value(gaps, one_group(len(gaps)), temperature=1 / case["inputs"]["beta"])[0]
+    assert math.isclose(spike, case["outputs"]["spike"], rel_tol=1e-9)  # 1e6 times a logarithm near 0
+    assert math.isclose(math.exp(-case["inputs"]["lambda"] * spike), case["outputs"]["G"], rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("case", TREES, ids=ids)
+def test_segments_of_a_tree_share_the_weight_of_their_node(case: Any) -> None:
+    """As equal scores of a node share its Boltzmann target; the children together weigh what the root does."""
+    sizes = [case["inputs"]["n_root_segments"], *case["inputs"]["child_segment_counts"]]
+    node = np.repeat(np.arange(len(sizes)), sizes)
+    shares = np.exp(target.boltzmann(np.zeros(len(node)), node, inverse_temperature=1.0).log_weights)
+    weights = np.where(node == 0, shares, shares / max(1, len(sizes) - 1))
+    np.testing.assert_allclose(weights, np.concatenate([*case["outputs"]["weights"].values()]), rtol=GOLDEN)
+    assert math.isclose(weights.sum(), case["outputs"]["total_weight"], rel_tol=GOLDEN)

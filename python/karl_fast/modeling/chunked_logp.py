@@ -40,7 +40,7 @@ from karl_fast.modeling.model_views import chunkwise
 from karl_fast.modeling.optimizer import GradientSum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -191,16 +191,33 @@ class ReferenceLogits:
         return mx.stop_gradient(self.head(self.hidden[part][None])[0])
 
 
+CANDIDATE = "candidate_logp_"
+
+
+def candidate_names(count: int) -> tuple[str, ...]:
+    """Return the names of the log-probabilities of so many candidates in the place of each token."""
+    return tuple(f"{CANDIDATE}{number}" for number in range(count))
+
+
+def other_names(names: Iterable[str]) -> list[str]:
+    """Return the names that are of other tokens in the place of each: ``label_logp``, or those of candidates."""
+    return [name for name in names if name == "label_logp" or name.startswith(CANDIDATE)]
+
+
+def _target_columns(targets: mx.array, names: Iterable[str]) -> Iterator[tuple[str, mx.array]]:
+    """Yield the token that each log-probability is of, by name. [N]"""
+    yield "logp", targets if targets.ndim == 1 else targets[:, 0]
+    yield from ((name, targets[:, place]) for place, name in enumerate(other_names(names), start=1))
+
+
 def quantities(
     logits: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None = None
 ) -> Arrays:
-    """Compute quantities of tokens by name: ``logp``, ``label_logp``, ``entropy``, ``divergence``. [N, V], [N] -> [N]
+    """Compute quantities of tokens by name, as in `other_names`, ``entropy`` and ``divergence``. [N, V], [N] -> [N]
 
-    With ``label_logp`` the targets have a second column, the labels. [N, 2]
+    Where there are other tokens in the place of each, the targets have a further column for each of them. [N, 1 + C]
     """
-    values = {"logp": log_probabilities(logits, targets if targets.ndim == 1 else targets[:, 0])}
-    if "label_logp" in names:
-        values["label_logp"] = log_probabilities(logits, targets[:, 1])
+    values = {name: log_probabilities(logits, column) for name, column in _target_columns(targets, names)}
     if "entropy" in names:
         values["entropy"] = entropies(logits)
     if reference is not None:
@@ -224,7 +241,7 @@ def score_tokens(
     Args:
         head: hidden states to logits. [1, N, E] -> [1, N, V]
         hidden: [N, E]
-        targets: [N], or with labels [N, 2]
+        targets: [N], or with other tokens [N, 1 + C]
         rows: hidden states a chunk.
         names: of the quantities, ``logp`` among them.
         reference: for the divergence.
@@ -268,9 +285,7 @@ def _chunk(
     # nothing of its way forwards for it.
     p = mx.softmax(logits.astype(mx.float32), axis=-1)
     places = mx.arange(targets.shape[0])
-    excess = {"logp": p.at[places, targets if targets.ndim == 1 else targets[:, 0]].add(-1.0)}
-    if "label_logp" in names:
-        excess["label_logp"] = p.at[places, targets[:, 1]].add(-1.0)
+    excess = {name: p.at[places, column].add(-1.0) for name, column in _target_columns(targets, names)}
     if "entropy" in names:  # -dH / dz = p_v (log p_v + H)
         excess["entropy"] = _weighed(logits, _log_softmax(logits)) + p * values["entropy"][:, None]
     if reference is not None:
@@ -308,7 +323,7 @@ def forward(
     rows: int,
     names: Sequence[str] = ("logp",),
     reference: ReferenceLogits | None = None,
-    labels: mx.array | None = None,
+    others: mx.array | None = None,
 ) -> Arrays:
     """Compute quantities of chosen tokens, without gradients.
 
@@ -319,24 +334,24 @@ def forward(
         rows: hidden states a chunk.
         names: of the quantities, ``logp`` among them.
         reference: for the divergence.
-        labels: of the chosen tokens, for ``label_logp``. [N]
+        others: other tokens in the place of the chosen ones, as many as names of them. [N, C]
 
     Returns:
         Each quantity [N] in float32, by name.
     """
-    hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places, labels)
+    hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places, others)
     return score_tokens(head, hidden, targets, rows, names, reference, slopes=False)[0]
 
 
 def select_targets(
-    states: mx.array, tokens: mx.array, places: mx.array, labels: mx.array | None = None
+    states: mx.array, tokens: mx.array, places: mx.array, others: mx.array | None = None
 ) -> tuple[mx.array, mx.array]:
     """Return the hidden states in front of chosen tokens, and the tokens. [B, T, E], [B, T + 1], [N] -> [N, E], [N]
 
-    With labels [N], these are the second column of the tokens. [N, 2]
+    Other tokens in their place [N, C] are further columns of the tokens. [N, 1 + C]
     """
     hidden, targets = states.reshape(-1, states.shape[-1])[places], tokens[:, 1:].reshape(-1)[places]
-    return hidden, targets if labels is None else mx.stack([targets, labels], axis=1)
+    return hidden, targets if others is None else mx.concatenate([targets[:, None], others], axis=1)
 
 
 @chunkwise()
@@ -349,18 +364,18 @@ def backward(
     rows: int,
     coefficients: Arrays,
     reference: ReferenceLogits | None = None,
-    labels: mx.array | None = None,
+    others: mx.array | None = None,
 ) -> tuple[Arrays, Any]:
     """Return quantities of tokens, and the gradient of ``sum(coefficient * quantity)`` in the trainable parameters.
 
     Args:
         model: the model with the trainable parameters; its head has none.
-        body, head, tokens, places, rows, reference, labels: as for `forward`.
+        body, head, tokens, places, rows, reference, others: as for `forward`.
         coefficients: the slope of a loss in each quantity, by its name; read when the gradient is computed. [N]
     """
 
     def weighed() -> tuple[mx.array, Arrays]:
-        hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places, labels)
+        hidden, targets = select_targets(body(tokens[:, :-1]), tokens, places, others)
         return surrogate_loss(head, hidden, targets, rows, coefficients, reference)
 
     (_, values), gradient = nn.value_and_grad(model, weighed)()
@@ -493,6 +508,8 @@ def _coefficients(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
         "divergence": evaluation.divergence_coefficients,
         "label_logp": evaluation.label_logp_coefficients,
     }
+    if (candidates := evaluation.candidate_logp_coefficients) is not None:
+        coefficients |= zip(candidate_names(candidates.shape[2]), np.moveaxis(candidates, 2, 0), strict=True)
     return {name: values for name, values in coefficients.items() if values is not None}
 
 

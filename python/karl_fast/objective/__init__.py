@@ -1,10 +1,12 @@
-"""Exact objectives: six families, each a product of axes, and the published recipes as points in them.
+"""Exact objectives: eight families, each a product of axes, and the published recipes as points in them.
 
 | family | method | axes |
 |---|---|---|
 | `PolicyGradient` | credit times the log-probability | filter, advantage, ratio, clip, kl, ..., aggregate |
 | `TrajectoryBalance` | regression to the Boltzmann target | filter, reward, anchor, length, scale, log_z, ... |
 | `TargetPolicy` | cross-entropy to a target over candidates | filter, target, length |
+| `TokenTargets` | the same over tokens that are drawn at each place | filter, draw, target |
+| `TokenGradients` | policy gradient over tokens that are drawn at each place | filter, draw, advantage, clip, kl |
 | `WeightedLikelihood` | likelihood of logged rows at their weights | filter, target, sampler, term, aggregate |
 | `Distillation` | divergence from a teacher | filter, divergence, advantage, ratio, clip, aggregate |
 | `Preference` | margin of preferred answers over others | anchor, length, margin, link, likelihood |
@@ -19,6 +21,7 @@ Points are frozen dataclasses, in one module for each axis; your own recipe is a
 
 from karl_fast.objective.axes.advantage import (
     Advantage,
+    AllActions,
     Anchored,
     BestOfK,
     Centre,
@@ -169,6 +172,7 @@ from karl_fast.objective.families.distillation import Distillation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.families.preference import Preference
 from karl_fast.objective.families.target_policy import CandidateTarget, TargetPolicy, Tilted
+from karl_fast.objective.families.token_candidates import DrawnTokens, TokenGradients, TokenTargets
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
 from karl_fast.objective.recipe_type import Recipe
@@ -181,6 +185,7 @@ __all__ = [
     "K3",
     "Advantage",
     "Aggregate",
+    "AllActions",
     "AllTokens",
     "Anchor",
     "Anchored",
@@ -204,6 +209,7 @@ __all__ = [
     "Divergence",
     "DivergenceBaseline",
     "Drawn",
+    "DrawnTokens",
     "DriftPenalty",
     "DropConstantGroups",
     "DropTruncated",
@@ -311,11 +317,13 @@ __all__ = [
     "TokenCentre",
     "TokenChoice",
     "TokenDrift",
+    "TokenGradients",
     "TokenMask",
     "TokenMean",
     "TokenMeanLength",
     "TokenRatio",
     "TokenSumLength",
+    "TokenTargets",
     "TokenTruncate",
     "TopGated",
     "TrajectoryBalance",

@@ -1,4 +1,4 @@
-"""Base of the six families: axes, scores before any step, and the evaluation of log-probabilities."""
+"""Base of the families: axes, scores before any step, and the evaluation of log-probabilities."""
 
 from __future__ import annotations
 
@@ -69,6 +69,11 @@ class Objective(ABC):
         return False
 
     @property
+    def reads_candidates(self) -> int:
+        """Number of tokens to draw in the place of each, whose log-probabilities the call needs; 0 for none."""
+        return 0
+
+    @property
     def reads_teacher(self) -> bool:
         """True if the divergence is from a teacher, or the score needs ``logp_teacher``."""
         return False
@@ -115,6 +120,7 @@ class Objective(ABC):
         entropy: NDArray[Any] | None = None,
         divergence: NDArray[Any] | None = None,
         label_logp: NDArray[Any] | None = None,
+        candidate_logp: NDArray[Any] | None = None,
     ) -> Evaluation:
         """Compute the loss, and its derivative by each log-probability.
 
@@ -128,6 +134,7 @@ class Objective(ABC):
             entropy: of the policy at each token in nats, where `reads_entropy`. [B, T]
             divergence: from the reference or teacher at each token in nats, where `reads_divergence`. [B, T]
             label_logp: log-probability of the right token in the place of each, where `reads_labels`. [B, T]
+            candidate_logp: log-probability of each candidate, where `reads_candidates`. [B, T, K]
 
         Returns:
             Loss, coefficients and statistics.
@@ -140,7 +147,10 @@ class Objective(ABC):
         self._check_input("entropy", "token", entropy, self.reads_entropy)
         self._check_input("divergence", "token", divergence, self.reads_divergence is not None)
         self._check_input("label_logp", "token", label_logp, self.reads_labels)
+        self._check_input("candidate_logp", "candidate", candidate_logp, self.reads_candidates > 0)
         by = float(max(self.count(scored), 1) if denominator is None else denominator)
+        if candidate_logp is not None:
+            return self._evaluate_candidates(logp, candidate_logp, scored, by)
         evaluation = self._evaluate_columns(logp, scored, by, log_z)
         for name, values in (("entropy", entropy), ("divergence", divergence)):
             if values is not None:
@@ -208,6 +218,12 @@ class Objective(ABC):
         return replace(
             evaluation, loss=evaluation.loss + loss, statistics=evaluation.statistics | {name: mean}, **coefficients
         )
+
+    def _evaluate_candidates(
+        self, logp: NDArray[Any], candidate_logp: NDArray[Any], scored: Scored, by: float
+    ) -> Evaluation:
+        """Evaluate an objective of the candidates of each token."""
+        raise NotImplementedError
 
     def _label_weights(self, logp: NDArray[np.float64], scored: Scored) -> NDArray[np.float64]:
         """Return the weight of each right token. [B, T] -> [B, T]"""

@@ -52,8 +52,11 @@ FIELDS = {
     "pair_ids": ("B", np.int64),
     "preferred": ("B", np.bool_),
     "mismatched": ("B", np.floating),
+    "candidates": ("BTK", np.int64),
+    "candidate_logp_old": ("BTK", np.floating),
+    "candidate_rewards": ("BTK", np.floating),
 }
-"""The dimensions and the type of each array: B rollouts, T tokens, U turns of all rollouts, O = B + 1, D any."""
+"""The dimensions and the type of each array: B rollouts, T tokens, U turns of all rollouts, O = B + 1, D and K any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +96,10 @@ class Batch:
         preferred: which answers were preferred, for `Preference`. bool, [B]
         mismatched: log ratio of the policy to the reference for an answer to another prompt, in nats, for
             `DivergenceBaseline`; NaN for none. [B]
+        candidates: ids of the tokens that were drawn in the place of each, its candidates. int64, [B, T, K]
+        candidate_logp_old: log-probability of each candidate under the policy that drew them, for `TokenTargets` and
+            `TokenGradients`. [B, T, K]
+        candidate_rewards: the reward of each candidate, NaN for none, likewise. [B, T, K]
         seed: of what an axis draws; another one each step.
     """
 
@@ -123,6 +130,9 @@ class Batch:
     preferred: NDArray[np.bool_] | None = None
     mismatched: Floats | None = None
     component_weights: Floats | None = None
+    candidates: NDArray[np.int64] | None = None
+    candidate_logp_old: Floats | None = None
+    candidate_rewards: Floats | None = None
     seed: int = 0
 
     def check(self) -> None:
@@ -200,6 +210,7 @@ class Scored:
         label_places: the part of the weight of each right token that is known before any step. [B, T]
         preferred: which answers were preferred. bool, [B]
         divergences: the divergence that the score of each answer is compared with, in nats. [B]
+        candidates: each candidate of each token as a rollout of one token. [B * T * K]
     """
 
     mask: NDArray[np.bool_]
@@ -218,6 +229,7 @@ class Scored:
     label_places: NDArray[np.float64] | None = None
     preferred: NDArray[np.bool_] | None = None
     divergences: Floats | None = None
+    candidates: Scored | None = None
 
     def rows(self, indices: Any) -> Scored:
         """Return some rows, as a micro-batch.
@@ -232,9 +244,12 @@ class Scored:
             IndexError: a row that there is not.
         """
         numbers = indices if isinstance(indices, slice) else np.asarray(indices, dtype=np.int64)
-        columns: dict[str, Any] = {
-            name: None if array is None else array[numbers] for name, array in vars(self).items()
-        }
+        arrays = {name: array for name, array in vars(self).items() if name != "candidates"}
+        columns: dict[str, Any] = {name: None if array is None else array[numbers] for name, array in arrays.items()}
+        if self.candidates is not None:
+            each = len(self.candidates.mask) // max(1, len(self.mask))
+            first = each * np.arange(len(self.mask))[numbers]
+            columns["candidates"] = self.candidates.rows((first[:, None] + np.arange(each)).ravel())
         return Scored(**columns)
 
     def need(self, name: str) -> Any:
@@ -280,7 +295,7 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
     for name in ("advantages", "rewards", "weights"):
         if name in columns:
             mask = mask & (np.abs(columns[name].reshape(len(mask), -1)) <= largest)  # NaN is not
-    fields = {name: _cleared(array, mask) for name, array in columns.items()}
+    fields: dict[str, Any] = {name: _cleared(array, mask) for name, array in columns.items()}
     for name in ("logp_old", "logp_ref", "logp_rollout"):
         if (array := getattr(batch, name)) is not None:
             fields[name] = _cleared(array, mask)
@@ -325,6 +340,7 @@ class Evaluation:
         entropy_coefficients: d loss / d entropy of each token, where the objective reads it. [B, T]
         divergence_coefficients: d loss / d divergence of each token, where the objective reads it. [B, T]
         label_logp_coefficients: d loss / d log-probability of the right token in the place of each, likewise. [B, T]
+        candidate_logp_coefficients: d loss / d log-probability of each candidate, likewise. [B, T, K]
     """
 
     loss: float
@@ -334,6 +350,7 @@ class Evaluation:
     entropy_coefficients: NDArray[Any] | None = None
     divergence_coefficients: NDArray[Any] | None = None
     label_logp_coefficients: NDArray[Any] | None = None
+    candidate_logp_coefficients: NDArray[Any] | None = None
 
 
 def _check_array(name: str, array: Any, sizes: dict[str, int]) -> None:

@@ -28,11 +28,12 @@ from karl_fast.objective.axes import (
     teacher,
 )
 from karl_fast.objective.axes.point import Point
-from karl_fast.objective.families import target_policy
+from karl_fast.objective.families import target_policy, token_candidates
 from karl_fast.objective.families.distillation import Distillation
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.families.preference import Preference
 from karl_fast.objective.families.target_policy import TargetPolicy
+from karl_fast.objective.families.token_candidates import TokenGradients, TokenTargets
 from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
 from karl_fast.objective.recipe_type import Recipe
@@ -42,7 +43,16 @@ if TYPE_CHECKING:
 
 FAMILIES: dict[str, type[Objective]] = {
     family.__name__: family
-    for family in (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood, Distillation, Preference)
+    for family in (
+        PolicyGradient,
+        TrajectoryBalance,
+        TargetPolicy,
+        TokenTargets,
+        TokenGradients,
+        WeightedLikelihood,
+        Distillation,
+        Preference,
+    )
 }
 
 AXES = (
@@ -64,6 +74,7 @@ AXES = (
     preference,
     target_policy,
     teacher,
+    token_candidates,
 )
 """The modules that hold points."""
 

@@ -567,7 +567,7 @@ class Decoder:
         """Start the choice of tokens, without waiting on a GPU. [B, V], [B] -> [B, 1] each"""
         if _runs_on_cpu():
             return self._choose_on_cpu(logits, keys)
-        return _start_together(self._choice(logits, _key_words(keys)))
+        return _start_together(self._choice(logits, key_words(keys)))
 
     def follow(self, tokens: mx.array, caches: Sequence[Any], keys: NDArray[np.uint64]) -> Chosen:
         """Start the choice of tokens after some tokens, which are added to the caches. [B, 1], [B] -> [B, 1] each"""
@@ -575,7 +575,7 @@ class Decoder:
             return self.choose(self.logits(tokens, caches), keys)
         if not self._whole:
             return self.choose(self._logits_after(tokens, caches), keys)
-        choice, states = self._compiled(self._compiled_step)(tokens, _cache_arrays(caches), _key_words(keys))
+        choice, states = self._compiled(self._compiled_step)(tokens, _cache_arrays(caches), key_words(keys))
         _store_arrays(caches, states)
         return _start_together(choice)
 
@@ -612,7 +612,7 @@ class Decoder:
         if self._inverse != 1:
             scaled = scaled * self._inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
-        noisy = logp if self._greedy else logp + _gumbel_noise(keys, logp.shape[-1])
+        noisy = logp if self._greedy else logp + gumbel_noise(keys, logp.shape[-1])
         token = mx.argmax(noisy, axis=-1)[:, None]
         chosen_logp = mx.take_along_axis(logp, token, axis=-1)
         if not self._entropy:
@@ -631,12 +631,12 @@ def _runs_on_cpu() -> bool:
     return bool(mx.default_device() == mx.cpu)
 
 
-def _key_words(keys: NDArray[np.uint64]) -> mx.array:
+def key_words(keys: NDArray[np.uint64]) -> mx.array:
     """Return keys as the pairs of words that MLX takes. [B] -> [B, 2]"""
     return mx.array(np.ascontiguousarray(keys, dtype=np.uint64).view(np.uint32).reshape(-1, 2))
 
 
-def _gumbel_noise(keys: mx.array, size: int) -> mx.array:
+def gumbel_noise(keys: mx.array, size: int) -> mx.array:
     """Draw a row of noise by each key. [B, 2] -> [B, V]"""
     noise: mx.array = mx.vmap(lambda key: mx.random.gumbel((size,), key=key))(keys)
     return noise

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import DivergedError, UsageError
-from karl_fast.modeling.chunked_logp import objective_gradient, scatter_tokens
+from karl_fast.modeling.chunked_logp import candidate_names, objective_gradient, scatter_tokens
 from karl_fast.modeling.optimizer import LOG_Z, MODEL, accumulate
-from karl_fast.objective.axes.advantage import Anchored, Derived, GroupDecoupled
+from karl_fast.objective.axes.advantage import AllActions, Anchored, Derived, GroupDecoupled
 from karl_fast.objective.axes.balance import ReferencePolicy
 from karl_fast.objective.axes.correction import Correction, NoCorrection
 from karl_fast.objective.axes.empg import EntropyModulated
@@ -254,15 +254,14 @@ class PolicyLearner:
         log_z = None if self.partition is None else self.partition.trace(self.forward, tokens[rows], mask[rows])
         inputs: dict[str, Any] = {} if log_z is None else dict(log_z.outputs())
         result.log_z += np.asarray(inputs.get("log_z", [])).tolist()
-        labels = prepared.batch.labels if self.objective.reads_labels else None
-        view = prepared.view
+        others, view = self._other_tokens(prepared), prepared.view
         passes = [
             RolloutPass(
                 self.forward,
                 tokens[part],
                 mask[part],
                 self._names,
-                None if labels is None else labels[part],
+                None if others is None else others[part],
                 None if view is None else view.rows(part),
             )
             for part in parts
@@ -276,11 +275,22 @@ class PolicyLearner:
         result.logp[rows] = np.where(mask[rows], columns["logp"], result.logp[rows])
         return evaluation, gradients
 
+    def _other_tokens(self, prepared: PreparedBatch) -> NDArray[np.int64] | None:
+        """Return the tokens in the place of each whose log-probability the objective reads; None for none. [B, T, C]"""
+        if self.objective.reads_candidates:
+            return prepared.batch.candidates
+        if self.objective.reads_labels and prepared.batch.labels is not None:
+            return prepared.batch.labels[:, :, None]
+        return None
+
     def _loss(self, scored: Scored, on_policy: bool, columns: Columns, **inputs: Any) -> Evaluation:
         """Evaluate the objective; in a first step the policy's log-probabilities are those of the behaviour policy."""
         if on_policy:
             scored = replace(scored, logp_old=np.where(scored.mask, columns["logp"], 0))
-        terms: Any = {name: values for name, values in columns.items() if name != "logp"}
+        candidates = candidate_names(self.objective.reads_candidates)
+        terms: Any = {name: values for name, values in columns.items() if name not in ("logp", *candidates)}
+        if candidates:
+            terms["candidate_logp"] = np.stack([columns[name] for name in candidates], axis=2)
         return self.objective(columns["logp"], scored, **terms, **inputs)
 
     @property
@@ -291,7 +301,8 @@ class PolicyLearner:
             "divergence": self.objective.reads_divergence,
             "label_logp": self.objective.reads_labels,
         }
-        return ("logp", *(name for name, read in reads.items() if read))
+        candidates = candidate_names(self.objective.reads_candidates)
+        return ("logp", *(name for name, read in reads.items() if read), *candidates)
 
 
 def _mean_divergence(statistics: list[dict[str, float]]) -> dict[str, float]:
@@ -392,8 +403,10 @@ class Preparer:
             batch = replace(batch, logp_teacher=started.taught())
         if correction_of(self.objective) != NoCorrection():
             batch = replace(batch, logp_rollout=packed.logp)
-        if self.objective.reads_labels:
+        if self.objective.reads_labels or self.objective.reads_candidates:
             check_labels(batch, self.forward.vocabulary)
+        if self.objective.reads_candidates:
+            batch = self._draw_candidates(batch, packed, seed)
         scored = self.objective.score(batch)
         mask = scored.mask
         objective: Any = self.objective  # each family has a filter
@@ -405,6 +418,21 @@ class Preparer:
         if teacher is not None and self.objective.reads_divergence is not None:
             view = teacher.view(rollouts, packed, mask)
         return PreparedBatch(packed, batch, scored, mask, kept, old, dropped, view)
+
+    def _draw_candidates(self, batch: Batch, packed: Packed, seed: int) -> Batch:
+        """Draw candidates in the place of each token; the reward of one is 1 if it is the right token, and 0 if not."""
+        stream = np.random.default_rng([seed, *b"candidates"])
+        keys = stream.integers(1 << 64, size=(*packed.mask.shape, self.objective.reads_candidates), dtype=np.uint64)
+        size = self.passes.micro_batch
+        parts = [np.arange(start, min(start + size, len(keys))) for start in range(0, len(keys), size)]
+        drawn, logp = zip(*(self.forward.draw(packed.rows(rows.tolist()), keys[rows]) for rows in parts), strict=True)
+        candidates, labels = np.concatenate(drawn), batch.need("labels")[:, :, None]
+        return replace(
+            batch,
+            candidates=candidates,
+            candidate_logp_old=check_finite(np.concatenate(logp)),
+            candidate_rewards=np.where(labels < 0, np.nan, candidates == labels),
+        )
 
     @property
     def _reads_teacher_logp(self) -> bool:
@@ -467,6 +495,8 @@ def check_finite(logp: NDArray[np.float32], model: str = "policy") -> NDArray[np
 
 def needs_reference(objective: Objective) -> bool:
     """Return whether a point of the objective reads the reference policy."""
+    if objective.reads_candidates:
+        return False  # a penalty of candidates is from the policy that drew
     points = objective.axes().values()
     return any(
         isinstance(point, ReferencePolicy)
@@ -485,7 +515,8 @@ def reads_old_logp(objective: Objective) -> bool:
     if isinstance(objective, TargetPolicy):
         return True
     return any(
-        isinstance(point, Gated | TopGated) or getattr(point, "in_reward", False) for point in iterate_points(objective)
+        isinstance(point, AllActions | Gated | TopGated) or getattr(point, "in_reward", False)
+        for point in iterate_points(objective)
     )
 
 

@@ -26,6 +26,7 @@ from karl_fast.modeling.segments import (
     used_width,
 )
 from karl_fast.rl.compiled import CompiledModel, round_size
+from karl_fast.rl.generate import gumbel_noise, key_words
 from karl_fast.rl.language_model import LanguageModel
 
 if TYPE_CHECKING:
@@ -92,36 +93,64 @@ class Forward:
         names: tuple[str, ...] = ("logp",),
         *,
         reference: bool = False,
-        labels: NDArray[np.int64] | None = None,
+        others: NDArray[np.int64] | None = None,
         view: TeacherView | None = None,
     ) -> Callable[[], Columns]:
         """Start quantities of the targets of a mask, by name. [B, T + 1], [B, T] -> [N]
 
-        Labels are the tokens of ``label_logp``, 0 where there is none. [B, T]
+        The others are tokens in the place of each target whose log-probabilities are among the names. [B, T, C]
         The view is that of the teacher, where the divergence is from it.
         """
-        if labels is None and (segments := self._segment_pass(tokens, mask, names, view)) is not None:
+        if others is None and (segments := self._segment_pass(tokens, mask, names, view)) is not None:
             with self.policy.reference() if reference else nullcontext():
                 columns = segments.outputs(keep=False)
             return lambda: columns
         with self.policy.reference() if reference else nullcontext():
-            cut = self._shape.cut(tokens, mask, labels)
+            cut = self._shape.cut(tokens, mask, others)
             values = self._compiled(self._values, names, reference)(*cut, *self._teacher_states(view, cut[1].size))
             mx.async_eval(values)
         return lambda: {name: np.array(value)[: np.count_nonzero(mask)] for name, value in values.items()}
+
+    def draw(self, packed: Packed, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Draw other tokens in the place of each target, by a key each.
+
+        Args:
+            packed: the rollouts.
+            keys: of the random numbers. [B, T, K]
+
+        Returns:
+            The tokens, 0 outside the mask, and their log-probabilities. [B, T, K]
+        """
+        targets, inputs = np.flatnonzero(packed.mask), mx.array(packed.tokens)
+        hidden, _ = chunked.select_targets(self.policy.body(inputs[:, :-1]), inputs, mx.array(targets))
+        own_keys = keys.reshape(-1, keys.shape[2])[targets]
+        tokens = np.zeros(keys.shape, dtype=np.int64)
+        logp = np.zeros(keys.shape, dtype=np.float32)
+        rows, columns = np.nonzero(packed.mask)
+        for start in range(0, targets.size, self.chunk_rows()):
+            part = slice(start, start + self.chunk_rows())
+            logits = self.head(hidden[part][None])[0].astype(mx.float32)
+            scores = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+            for number in range(keys.shape[2]):  # one at a time: noise is as large as the logits
+                noise = gumbel_noise(key_words(own_keys[part, number]), scores.shape[-1])
+                choice = mx.argmax(scores + noise, axis=-1, keepdims=True)
+                place = (rows[part], columns[part], number)
+                tokens[place] = np.array(choice[:, 0])
+                logp[place] = np.array(mx.take_along_axis(scores, choice, axis=-1)[:, 0])
+        return tokens, logp
 
     def _values(
         self, names: tuple[str, ...], reference: bool, tokens: mx.array, places: mx.array, *more: mx.array
     ) -> Arrays:
         """Compute quantities; each policy has its own trace, because adapters are not an array argument."""
-        labels, taught = self._split(names, more)
+        others, taught = self._split(names, more)
         other = self._reference(tokens, places, names, taught)
-        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other, labels)
+        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows(), names, other, others)
 
     def _split(self, names: Iterable[str], more: Sequence[mx.array]) -> tuple[mx.array | None, mx.array | None]:
-        """Return the labels and the hidden states of the teacher, of the arrays behind tokens and places."""
+        """Return the other tokens and the hidden states of the teacher, of the arrays behind tokens and places."""
         taught = more[-1] if "divergence" in names and self.teacher is not None else None
-        return more[0] if "label_logp" in names else None, taught
+        return more[0] if chunked.other_names(names) else None, taught
 
     def _teacher_states(self, view: TeacherView | None, size: int) -> list[mx.array]:
         """Return the hidden states of the teacher at so many targets, as the one array; empty without a teacher."""
@@ -200,7 +229,7 @@ class Forward:
         tokens: NDArray[np.int32],
         mask: NDArray[np.bool_],
         names: tuple[str, ...] = ("logp",),
-        labels: NDArray[np.int64] | None = None,
+        others: NDArray[np.int64] | None = None,
         view: TeacherView | None = None,
     ) -> Trace:
         """Prepare quantities of tokens, and their gradient in the trainable parameters, joined.
@@ -208,13 +237,14 @@ class Forward:
         Args:
             tokens: [B, T + 1]
             mask: which targets are computed. [B, T]
-            names: of the quantities: ``logp``, and ``entropy``, ``divergence`` or ``label_logp`` where they are wanted.
-            labels: tokens of ``label_logp``, 0 where there is none; rollouts with labels pass whole. [B, T]
+            names: of the quantities: ``logp``, and ``entropy``, ``divergence`` or those of other tokens in the place of
+                each, where they are wanted.
+            others: these tokens; rollouts that have them pass whole. [B, T, C]
             view: the rollouts as the teacher sees them, where the divergence is from it.
         """
-        if labels is None and (segments := self._segment_pass(tokens, mask, names, view)) is not None:
+        if others is None and (segments := self._segment_pass(tokens, mask, names, view)) is not None:
             return _PolicySegments(self, segments)
-        cut = self._shape.cut(tokens, mask, labels)
+        cut = self._shape.cut(tokens, mask, others)
         taught = self._teacher_states(view, cut[1].size)
         return Traced(names, cut[1].size, partial(self._compiled(self._gradient), *cut, *taught), int(mask.sum()))
 
@@ -223,13 +253,13 @@ class Forward:
         return training_mode(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext()
 
     def _gradient(self, tokens: mx.array, places: mx.array, *more: Any) -> tuple[Arrays, Arrays]:
-        """Return quantities and the gradient; `more` is the labels and the teacher, if any, and the coefficients."""
+        """Return quantities and the gradient; `more` is other tokens, the teacher, if any, and the coefficients."""
         *arrays, coefficients = more
-        labels, taught = self._split(coefficients, arrays)
+        others, taught = self._split(coefficients, arrays)
         how = self._whole_gradient if self.policy.trained_head else self._chunked_gradient
         with self.training():
             other = self._reference(tokens, places, coefficients, taught)
-            values, gradient = how(tokens, places, coefficients, other, labels)
+            values, gradient = how(tokens, places, coefficients, other, others)
         return values, join_leaves(gradient)
 
     def _chunked_gradient(
@@ -238,11 +268,11 @@ class Forward:
         places: mx.array,
         coefficients: Arrays,
         other: chunked.ReferenceLogits | None,
-        labels: mx.array | None,
+        others: mx.array | None,
     ) -> tuple[Arrays, Any]:
         policy = self.policy
         shared = (policy.body, self.head, tokens, places, self.chunk_rows())
-        return chunked.backward(policy.model, *shared, coefficients, other, labels)
+        return chunked.backward(policy.model, *shared, coefficients, other, others)
 
     def _whole_gradient(
         self,
@@ -250,10 +280,10 @@ class Forward:
         places: mx.array,
         coefficients: Arrays,
         other: chunked.ReferenceLogits | None,
-        labels: mx.array | None,
+        others: mx.array | None,
     ) -> tuple[Arrays, Any]:
         def whole() -> tuple[mx.array, Arrays]:
-            hidden, targets = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places, labels)
+            hidden, targets = chunked.select_targets(self.policy.body(tokens[:, :-1]), tokens, places, others)
             values = chunked.quantities(self.head(hidden[None])[0], targets, list(coefficients), other)
             terms = [(slope * values[name]).sum() for name, slope in coefficients.items()]
             return sum(terms[1:], start=terms[0]), values
@@ -295,7 +325,7 @@ class RolloutPass:
         tokens: [B, T + 1]
         mask: which targets are computed. [B, T]
         names: of what is computed of them.
-        labels: right tokens in the place of the targets, 0 where there is none; None if they are not read. [B, T]
+        others: other tokens in the place of the targets; None if they are not read. [B, T, C]
         view: the rollouts as the teacher sees them, where the divergence is from it.
     """
 
@@ -303,16 +333,16 @@ class RolloutPass:
     tokens: NDArray[np.int32]
     mask: NDArray[np.bool_]
     names: tuple[str, ...] = ("logp",)
-    labels: NDArray[np.int64] | None = None
+    others: NDArray[np.int64] | None = None
     view: TeacherView | None = None
 
     def forward(self) -> Columns:
         """Compute the quantities alone. [N]"""
-        return self.policy.flat(self.tokens, self.mask, self.names, labels=self.labels, view=self.view)()
+        return self.policy.flat(self.tokens, self.mask, self.names, others=self.others, view=self.view)()
 
     def trace(self) -> Trace:
         """Prepare the quantities and their gradient."""
-        return self.policy.trace(self.tokens, self.mask, self.names, self.labels, self.view)
+        return self.policy.trace(self.tokens, self.mask, self.names, self.others, self.view)
 
 
 @dataclass(frozen=True)
@@ -326,18 +356,21 @@ class TargetLayout:
     size: Callable[[int], int]
 
     def cut(
-        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], labels: NDArray[np.int64] | None = None
+        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], others: NDArray[np.int64] | None = None
     ) -> tuple[mx.array, ...]:
-        """Return tokens to the last that counts, and places of those that do, and their labels, if there are any.
+        """Return tokens to the last that counts, and places of those that do, and others in these, if there are any.
 
-        [B, T + 1], [B, T], [B, T] -> [B, T' + 1], [N], [N]
+        [B, T + 1], [B, T], [B, T, C] -> [B, T' + 1], [N], [N, C]
         """
         size = min(self.size(max(1, used_width(mask))), mask.shape[1])
         targets = np.flatnonzero(mask[:, :size])
         places = np.zeros(self.size(targets.size), dtype=np.int32)
         places[: targets.size] = targets
         cut = mx.array(tokens[:, : size + 1]), mx.array(places)
-        return cut if labels is None else (*cut, mx.array(labels[:, :size].reshape(-1)[places].astype(np.int32)))
+        if others is None:
+            return cut
+        chosen = others[:, :size].reshape(-1, others.shape[2])[places]
+        return *cut, mx.array(chosen.astype(np.int32))
 
 
 def unshared_prompt_remark(micro_batch: int, prompt: int, group_size: int) -> str | None:

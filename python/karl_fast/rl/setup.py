@@ -27,7 +27,7 @@ from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
 from karl_fast.modeling.model_views import Snapshot
-from karl_fast.objective import PolicyGradient, Preference, WeightedLikelihood
+from karl_fast.objective import DrawnTokens, PolicyGradient, Preference, WeightedLikelihood
 from karl_fast.objective.axes.advantage import ExpectedBaseline, Given, Raw, RemainingMean, TokenCentre, Whitened
 from karl_fast.objective.axes.balance import BehaviourPolicy, Temperature, TokenSumLength
 from karl_fast.objective.axes.clip import Delight
@@ -456,7 +456,7 @@ def build_recipe(settings: Online) -> Recipe:
             hint="set candidates to 2 or more; grpo learns from the weighted sum of rewards" if sets else "set it to 1",
         )
     compares = any(point.of_groups for point in recipe.objective.axes().values())
-    if settings.group_size == settings.candidates and compares:
+    if settings.group_size == settings.candidates and compares and not recipe.objective.reads_candidates:
         why = f"group_size is {settings.group_size}, and {recipe.name} compares the rollouts of a group"
         raise UsageError(
             why, "group_size", "recipe", hint="with 2 or more a rollout has others to be better than; 8 is the default"
@@ -529,7 +529,7 @@ def _unavailable_inputs(objective: Objective) -> Iterator[tuple[str, str]]:
 
 READ_BY = {
     "token_rewards": (RemainingMean, TokenCentre, Whitened),
-    "labels": (GatedLabels, SuffixLabels),
+    "labels": (GatedLabels, SuffixLabels, DrawnTokens),
     "baseline": (ExpectedBaseline,),
 }
 """Points that read what a function of the task knows."""

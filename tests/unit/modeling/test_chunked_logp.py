@@ -225,14 +225,14 @@ def test_right_tokens_equal_all_logits_at_once() -> None:
     scorer, random = Scorer(model), np.random.default_rng(3)
     names = ("logp", "label_logp")
     slopes = {name: mx.array(random.normal(size=batch.places.size).astype(np.float32)) for name in names}
-    labels = mx.array(random.integers(0, scorer.vocabulary, size=batch.places.size).astype(np.int32))
+    labels = mx.array(random.integers(0, scorer.vocabulary, size=(batch.places.size, 1)).astype(np.int32))
     inputs, targets = batch.tokens[:, :-1], batch.tokens[:, 1:].reshape(-1)[batch.places]
 
     def plain() -> tuple[mx.array, dict[str, mx.array]]:
         log_p = nn.log_softmax(model(inputs).reshape(-1, scorer.vocabulary)[batch.places])
         values = {
             name: mx.take_along_axis(log_p, each[:, None], -1)[:, 0]
-            for name, each in zip(names, (targets, labels), strict=True)
+            for name, each in zip(names, (targets, labels[:, 0]), strict=True)
         }
         return sum((slopes[name] * values[name]).sum() for name in names), values
 

@@ -53,6 +53,11 @@ ENTROPY = np.random.default_rng(9).uniform(0.1, 2, size=MASK.shape)
 LABEL_LOGP = -np.random.default_rng(15).uniform(0, 3, size=MASK.shape)
 DIVERGENCE = np.random.default_rng(10).uniform(0, 1, size=MASK.shape)
 
+CANDIDATES = 8
+CANDIDATES_OLD = -np.random.default_rng(16).exponential(size=(*MASK.shape, CANDIDATES))
+CANDIDATES_NEW = np.minimum(CANDIDATES_OLD + 0.5 * np.random.default_rng(17).normal(size=CANDIDATES_OLD.shape), -0.01)
+CANDIDATE_REWARDS = np.random.default_rng(19).integers(0, 2, size=CANDIDATES_OLD.shape).astype(np.float64)
+
 BATCH = Batch(
     mask=MASK,
     rewards=REWARDS,
@@ -81,6 +86,9 @@ BATCH = Batch(
     pair_ids=np.repeat(np.array([2, 8, 0, 5, 1, 4, 9, 3]), 2),
     preferred=np.isin(np.arange(16) % 4, (0, 3)),
     mismatched=np.linspace(-0.3, 1.1, 16),
+    candidates=np.random.default_rng(20).integers(0, 31, size=CANDIDATES_OLD.shape),
+    candidate_logp_old=CANDIDATES_OLD,
+    candidate_rewards=CANDIDATE_REWARDS,
     seed=3,
 )
 
@@ -92,6 +100,7 @@ def extra(objective: Objective, rows: Any = slice(None)) -> dict[str, Any]:
         "entropy": (ENTROPY, objective.reads_entropy),
         "divergence": (divergence_of(objective), objective.reads_divergence is not None),
         "label_logp": (LABEL_LOGP, objective.reads_labels),
+        "candidate_logp": (CANDIDATES_NEW, objective.reads_candidates > 0),
     }
     return {name: values[rows] for name, (values, wanted) in read.items() if wanted}
 

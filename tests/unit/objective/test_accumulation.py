@@ -10,6 +10,7 @@ import pytest
 
 from karl_fast.errors import ArgumentError
 from karl_fast.objective import Objective, recipe
+from karl_fast.objective.batch import FIELDS
 from tests.unit.objective.batch_cases import BATCH, NEW, extra, loss_of
 from tests.unit.objective.objectives_to_test import neighbours
 
@@ -74,23 +75,16 @@ def test_the_order_of_rollouts_does_not_matter(objective: Objective) -> None:
 
 
 def test_more_padding_changes_nothing() -> None:
-    wide = [(0, 0), (0, 5)]
-    two = (
-        "mask",
-        "logp_old",
-        "logp_ref",
-        "logp_rollout",
-        "logp_teacher",
-        "token_rewards",
-        "entropies",
-        "tokens",
-        "labels",
-    )
-    columns = {name: np.pad(getattr(BATCH, name), wide) for name in two}
-    batch = replace(BATCH, **columns, turns=np.pad(BATCH.turns, wide, constant_values=-1))
+    def widen(held: Any) -> Any:
+        return np.pad(held, [(0, 0), (0, 5), (0, 0)][: held.ndim])
+
+    two = [name for name, (dimensions, _) in FIELDS.items() if dimensions.startswith("BT")]
+    columns = {name: widen(getattr(BATCH, name)) for name in two}
+    columns["turns"] = np.where(columns["mask"], columns["turns"], -1)
+    batch = replace(BATCH, **columns)
     for objective in neighbours():
-        more = {name: np.pad(held, wide) if held.ndim == 2 else held for name, held in extra(objective).items()}
-        loss, gradient = loss_of(objective, batch, np.pad(NEW, wide), **more)
+        more = {name: widen(held) if held.ndim > 1 else held for name, held in extra(objective).items()}
+        loss, gradient = loss_of(objective, batch, widen(NEW), **more)
         wanted, slopes = loss_of(objective)
         assert loss == pytest.approx(wanted, rel=1e-12, abs=1e-14), objective
         np.testing.assert_allclose(gradient[:, : NEW.shape[1]], slopes, rtol=1e-12, atol=1e-14)

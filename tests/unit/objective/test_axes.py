@@ -70,6 +70,7 @@ NUMBERS = [
     for recipe in RECIPES.values()
     for axis, point in recipe.objective.axes().items()
     for path, value in numbers(point)
+    if axis != "draw"  # the number of candidates is that of the data
 ]
 
 

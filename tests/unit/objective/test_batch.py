@@ -178,7 +178,9 @@ def test_batch_is_unchanged_and_frozen() -> None:
 def test_scored_fields_are_arrays_or_none() -> None:
     for found in RECIPES.values():
         scored = found.objective.score(BATCH)
-        assert all(array is None or isinstance(array, np.ndarray) for array in vars(scored).values())
+        fields_of = [vars(scored), vars(scored.candidates) if scored.candidates else {}]
+        arrays = [array for held in fields_of for name, array in held.items() if name != "candidates"]
+        assert all(array is None or isinstance(array, np.ndarray) for array in arrays)
         assert set(vars(scored)) == {field.name for field in fields(Scored)}
 
 

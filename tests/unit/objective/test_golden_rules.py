@@ -123,6 +123,20 @@ def test_r2vpo_prices_the_variance_of_the_ratio(strength: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=GOLDEN)
 
 
+def test_r2vpo_is_grpo_with_that_price_in_place_of_its_clip() -> None:
+    """At ratios of 0.5 to 2, in a group with three right answers; GRPO's clip bounds the ratio instead."""
+    held = RULES["r2vpo_lambda0.04"]
+    ratios, rewards = np.array(held["inputs"]["ratio"]), np.array([1.0, 0.0, 0.0, 1.0, 1.0])
+    logp_old = np.full((5, 1), -1.0)
+    batch = one_token(rewards, rewards=rewards, logp_old=logp_old, logp_ref=logp_old)
+    advantages = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6)
+    logp = logp_old + np.log(ratios)[:, None]
+    gradient = loss_of(recipe("r2vpo").objective, batch, logp)[1][:, 0]
+    np.testing.assert_allclose(-5 * gradient, ratios * (advantages - 2 * 0.04 * (ratios - 1)), rtol=GOLDEN, atol=1e-12)
+    neighbour = loss_of(replace(recipe("grpo").objective, kl=NoKL()), batch, logp)[1][:, 0]  # type: ignore[type-var]
+    assert np.abs(neighbour - gradient).max() > 1e-2
+
+
 def test_vpo_scores_sets_by_best_per_direction() -> None:
     held = RULES["vpo_set_score"]
     vectors = np.array(held["inputs"]["reward_vectors_G_M_D"])

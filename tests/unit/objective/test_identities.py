@@ -33,6 +33,7 @@ from karl_fast.objective.axes.ratio import (
     TokenRatio,
     TurnRatio,
 )
+from karl_fast.objective.batch import FIELDS
 from karl_fast.objective.recipes import RECIPES
 from tests.tolerances import MLX_EXP
 from tests.unit.objective.batch_cases import BATCH, MASK, NEW, OLD, loss_of, same, same_slopes
@@ -69,8 +70,8 @@ def test_on_policy_levels_sum_to_reinforce(ratio: Any) -> None:
 
 def short(tokens: int) -> Batch:
     """Every rollout of one length."""
-    two = ("logp_old", "logp_ref", "logp_rollout", "logp_teacher", "token_rewards", "entropies", "tokens", "labels")
-    columns = {name: getattr(BATCH, name)[:, :tokens] for name in two}
+    wide = [name for name, (dimensions, _) in FIELDS.items() if dimensions.startswith("BT")]
+    columns = {name: getattr(BATCH, name)[:, :tokens] for name in wide if name not in ("mask", "turns")}
     mask = np.ones((len(NEW), tokens), dtype=np.bool_)
     return replace(BATCH, mask=mask, turns=np.zeros(mask.shape, dtype=np.int64), **columns)
 

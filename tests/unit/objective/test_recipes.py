@@ -18,6 +18,8 @@ from karl_fast.objective import (
     Preference,
     Recipe,
     TargetPolicy,
+    TokenGradients,
+    TokenTargets,
     TrajectoryBalance,
     WeightedLikelihood,
     from_toml,
@@ -191,7 +193,16 @@ def test_an_axis_that_there_is_not_is_refused() -> None:
         Recipe.of("mine", TargetPolicy, "", filter=(recipe("tpo").objective.filter, ""))
 
 
-FAMILIES = (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood, Distillation, Preference)
+FAMILIES = (
+    PolicyGradient,
+    TrajectoryBalance,
+    TargetPolicy,
+    TokenTargets,
+    TokenGradients,
+    WeightedLikelihood,
+    Distillation,
+    Preference,
+)
 
 
 def test_table_has_every_recipe_and_bold_changes() -> None:

@@ -321,7 +321,14 @@ def test_every_recipe_that_it_takes_makes_a_step(online: Callable[..., Online], 
             made.append((name, rl(settings).steps))
         except UsageError:
             refused |= {name} if not isinstance(point.objective, WeightedLikelihood | Preference) else set()
-    tasks = {"DG_TOKEN", "DG_EXPECTED", "SCOPE_LITE", "SELF_DISTILL_DG"}  # need functions of the task
+    tasks = {
+        "DG_TOKEN",
+        "DG_EXPECTED",
+        "SCOPE_LITE",
+        "SELF_DISTILL_DG",
+        "TPO_TOKEN",
+        "GRPO_TOKEN",
+    }  # need functions
     assert refused == {"PPO_CLIP", *tasks}
     assert len(made) >= 20
     assert all(steps == 1 for _, steps in made)

@@ -13,6 +13,7 @@ from karl_fast.errors import UsageError
 from karl_fast.objective import recipe
 from karl_fast.rl import rl
 from karl_fast.rl.learner import build_batch, check_labels
+from karl_fast.rl.logprobs import Forward
 from karl_fast.rl.rollout import pack, parse_rollout, rollout_line
 from karl_fast.rl.task_functions import TaskFunctions
 from tests.unit.rl.test_learn import learned, policy, rollouts, weights
@@ -163,6 +164,59 @@ def test_right_tokens_add_their_gradient(policy: Any, rollouts: list[Rollout], m
         np.testing.assert_allclose(after[name] - without[name], -0.1 * slopes.get(name, 0.0), atol=2e-6)
 
 
+@pytest.mark.parametrize("micro_batch", [18, 5])
+def test_candidates_give_the_gradient_of_their_target(policy: Any, rollouts: list[Rollout], micro_batch: int) -> None:
+    """That of the plain formula over all logits: a cross-entropy at each place where the right token is known."""
+    import mlx.core as mx
+    import mlx.nn as nn
+    from mlx.utils import tree_flatten
+
+    draw = np.random.default_rng(0)
+    given = [one.but(labels=draw.integers(-1, 8, size=one.length)) for one in rollouts]
+    start = weights(policy)
+    prepared, result, after = learned(policy, given, "tpo-token", micro_batch=micro_batch)
+    assert result.losses
+    tokens, candidates = mx.array(prepared.packed.tokens), prepared.batch.need("candidates")
+    known = prepared.batch.mask & (prepared.batch.need("labels") >= 0)
+    np.testing.assert_array_equal(prepared.scored.mask, known)
+    hits = (candidates == prepared.batch.need("labels")[:, :, None]).astype(np.float64)
+    np.testing.assert_array_equal(prepared.batch.need("candidate_rewards")[known], hits[known])
+    deviation = hits.std(2, keepdims=True)
+    skill = np.where(deviation > 0, (hits - hits.mean(2, keepdims=True)) / np.maximum(deviation, 1e-9), 0.0)
+    assert 0 < (deviation[known] > 0).mean() < 1
+
+    def plain() -> mx.array:
+        log_p = nn.log_softmax(policy.head(policy.body(tokens[:, :-1])))
+        own = mx.take_along_axis(log_p, mx.array(candidates), -1)
+        target = mx.softmax(mx.stop_gradient(own) + mx.array(skill.astype(np.float32)), axis=-1)
+        terms = (target * nn.log_softmax(own)).sum(-1)
+        return -(terms * mx.array(known.astype(np.float32))).sum() / int(known.sum())
+
+    loss, gradient = nn.value_and_grad(policy.model, plain)()
+    assert result.losses[0] == pytest.approx(loss.item(), rel=1e-5)
+    slopes = {name: np.array(value) for name, value in tree_flatten(gradient)}
+    assert max(np.abs(value).max() for value in slopes.values()) > 1e-3
+    for name in start:
+        np.testing.assert_allclose(after[name] - start[name], -0.1 * slopes.get(name, 0.0), atol=2e-6)
+
+
+def test_candidates_are_drawn_by_the_policy(policy: Any, rollouts: list[Rollout]) -> None:
+    """A frequency over 2,000 draws is within 5 standard errors, of which one in a million is not."""
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    packed = pack(rollouts).rows([0])
+    keys = np.random.default_rng(1).integers(1 << 63, size=(*packed.mask.shape, 2000), dtype=np.uint64)
+    tokens, logp = Forward(policy, 0.7).draw(packed, keys)
+    log_p = np.array(nn.log_softmax(policy.head(policy.body(mx.array(packed.tokens)[:, :-1])) / 0.7))[0]
+    for place in np.flatnonzero(packed.mask[0]):
+        chances = np.exp(log_p[place])
+        shares = np.bincount(tokens[0, place], minlength=len(chances)) / 2000
+        assert np.all(np.abs(shares - chances) < 5 * np.sqrt(chances * (1 - chances) / 2000) + 1e-9)
+        np.testing.assert_allclose(logp[0, place], log_p[place, tokens[0, place]], atol=1e-5)
+    np.testing.assert_array_equal(tokens[0][~packed.mask[0]], 0)
+
+
 FUNCTIONS = """
 def right(prompts, completions, completion_ids, **columns):
     wanted = [[*map(int, reversed(prompt[-1]["content"].split()))] for prompt in prompts]
@@ -180,6 +234,8 @@ def mean(policy, prompt):
 """
 
 USES = [
+    ("tpo-token", {"labels": "right"}),
+    ("grpo-token", {"labels": "right"}),
     ("dg-token", {"token_rewards": "rewards"}),
     ("self-distill-dg", {"token_rewards": "rewards", "labels": "right"}),
     ("scope-lite", {"labels": "right"}),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Advantage",
+    "AllActions",
     "Anchored",
     "BestOfK",
     "Centre",
@@ -113,6 +114,51 @@ class Damped(Derived):
         advantages = self.advantage(batch, keep)
         damping = 1 + self.scale * group_deviations(kept_rewards(batch, keep), batch.need("group_ids"))
         return advantages / (damping if advantages.ndim == 1 else damping[:, None])
+
+
+@dataclass(frozen=True)
+class AllActions(Derived):
+    """Gradient of the cross-entropy to a target over all ``actions``, of which one was drawn (TPOFullAction).
+
+    The advantage A is the score of the action that was drawn, 0 that of the others. The target is
+    ``q = softmax(log pi + u / temperature)``, with u the z-score of these scores over the actions: A / |A| times
+    sqrt(n - 1) for the action, and -1 / sqrt(n - 1) times that for each other one. Since the others keep their
+    proportions, the gradient of the cross-entropy is that of ``-w log pi(a)`` with
+
+    ```text
+    w = (q_a - p_a) / (1 - p_a) = p e / (1 + p e),   e = exp(gap / temperature) - 1,   gap = sign(A) n / sqrt(n - 1)
+    ```
+
+    p is the probability under the policy that drew, whose first step this is the gradient of. A target that moves one
+    action alone is of answers of one token; of longer ones each token is taken by itself.
+    Reference: rl-experiments, ``TPOFullActionLoss``; scores that deviate by less than 1e-6 are not divided there.
+    """
+
+    actions: int = 10
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("actions", self.actions, 2)
+        check_number("temperature", self.temperature, above=True)
+
+    @property
+    def per_token(self) -> bool:
+        """True: the weight depends on the probability of the token."""
+        return True
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the weight of each log-probability."""
+        scores = self.advantage(batch, keep)
+        scores = np.broadcast_to(scores if scores.ndim == 2 else scores[:, None], batch.mask.shape)
+        spread = np.abs(scores) * np.sqrt(self.actions - 1) / self.actions
+        gap = np.where(spread > 1e-6, np.sign(scores) * self.actions / np.sqrt(self.actions - 1), scores)
+        logp = np.where(batch.mask, batch.need("logp_old"), -1.0).astype(np.float64)
+        tilt = np.minimum(gap / self.temperature, 700.0)  # e^709 is the end of float64
+        tilted = -np.expm1(logp) + np.exp(logp + tilt)  # 1 + p e, without cancellation
+        # 0 where the action is certain and the tilt leaves it nothing: the slope of its log-probability is 0 there.
+        weights = np.divide(np.exp(logp) * np.expm1(tilt), tilted, out=np.zeros_like(logp), where=tilted != 0)
+        return np.asarray(weights)
 
 
 @dataclass(frozen=True)

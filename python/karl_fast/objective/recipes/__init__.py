@@ -83,7 +83,7 @@ def table(family: type[Objective]) -> str:
     """Return the recipes of a family as a Markdown table.
 
     Args:
-        family: one of the five.
+        family: one of the eight.
 
     Returns:
         A table, a row a recipe: a root with every axis, another with what it changes.

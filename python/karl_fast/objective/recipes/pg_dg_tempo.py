@@ -2,11 +2,12 @@
 
 The baseline there is the expected reward where a task knows it, else the probability of a repeated draw
 (``sum_a pi(a)^2``); here it is the mean of the group, as in `DG`. Constants are those of its file
-``rl_sandbox/losses.py`` @daf350a. Rules of the laboratory that are another recipe on other data have no name of their
-own: the page of objectives lists them.
+``rl_sandbox/losses.py`` @daf350a. The rules CE and ReplayDG are other recipes on other data: the page of objectives
+lists them.
 """
 
 from karl_fast.objective.axes.advantage import (
+    AllActions,
     Centre,
     Damped,
     ExpectedBaseline,
@@ -16,10 +17,14 @@ from karl_fast.objective.axes.advantage import (
     ZScore,
 )
 from karl_fast.objective.axes.aggregate import TokenMean
-from karl_fast.objective.axes.clip import Cap, FreshDelight, GuardedDelight, InverseProbability, UncertainDelight
-from karl_fast.objective.axes.filter import DropConstantGroups, MaxDeviation
+from karl_fast.objective.axes.clip import Cap, Clip, FreshDelight, GuardedDelight, InverseProbability, UncertainDelight
+from karl_fast.objective.axes.filter import DropConstantGroups, KeepAll, MaxDeviation
+from karl_fast.objective.axes.kl import K3
 from karl_fast.objective.axes.labels import GatedLabels, SuffixLabels
 from karl_fast.objective.axes.ratio import SequenceProduct, TokenRatio
+from karl_fast.objective.families.target_policy import Tilted
+from karl_fast.objective.families.token_candidates import DrawnTokens, TokenGradients, TokenTargets
+from karl_fast.objective.recipe_type import Recipe
 from karl_fast.objective.recipes.grpo_gspo_dapo_sampo import DAPO, DG, GRPO, REINFORCE
 
 PG = REINFORCE.but(
@@ -43,11 +48,37 @@ GROUP_PG = REINFORCE.but(
     advantage=(ZScore(ddof=0, eps=1e-6), "TPO's score; 1e-6 is the least deviation there [code], added here [ours]"),
 )
 
+TPO_FULL_ACTION = GROUP_PG.but(
+    "TPOFullAction",
+    "rl-experiments, TPO (arXiv:2604.06159) of a bandit",
+    advantage=(AllActions(Centre(), actions=10), "10 actions, eta 1, less a baseline [code]; of the group [ours]"),
+)
+
 GRPO_RL_EXPERIMENTS = GRPO.but(
     "GRPO rl-experiments",
     "rl-experiments, after the baseline of TPO (arXiv:2604.06159)",
     advantage=(ZScore(ddof=0, eps=1e-8), "[code]"),
     aggregate=(TokenMean(), "[code]"),
+)
+
+TPO_TOKEN = Recipe.of(
+    "TPOToken",
+    TokenTargets,
+    "rl-experiments, TPO (arXiv:2604.06159) of the tokens after each prefix",
+    filter=(KeepAll(), "[code]"),
+    draw=(DrawnTokens(8), "as many as rollouts of a group, 8 in its runs [code]"),
+    target=(Tilted(1.0), "of the rewards of the tokens, ddof 0, eta 1 [code]"),
+)
+
+GRPO_TOKEN = Recipe.of(
+    "GRPOToken",
+    TokenGradients,
+    "rl-experiments, GRPO of the tokens after each prefix",
+    filter=(KeepAll(), "[code]"),
+    draw=(DrawnTokens(8), "as many as rollouts of a group, 8 in its runs [code]"),
+    advantage=(ZScore(ddof=0, eps=1e-8), "[code]"),
+    clip=(Clip(0.2, 0.2), "[code]"),
+    kl=(K3(0.04), "of the policy that drew [code]"),
 )
 
 DAPO_LITE = DAPO.but(

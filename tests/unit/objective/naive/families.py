@@ -1,4 +1,4 @@
-"""The five families as functions of MLX arrays."""
+"""The families as functions of MLX arrays."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 def loss(objective: Objective, logp: mx.array, scored: Scored, *, denominator: Any = None, **more: Any) -> mx.array:
     """The loss of a scored batch. [B, T] -> []"""
     inputs = Inputs.of(scored)
+    if scored.candidates is not None:
+        drawn, flat = Inputs.of(scored.candidates), more["candidate_logp"].reshape(-1, 1)
+        total, _ = sums(objective.of_rollouts, mx.where(drawn.mask, flat, 0.0), drawn)  # type: ignore[attr-defined]
+        return total / (int(scored.mask.sum()) if denominator is None else denominator)
     total, count = sums(objective, mx.where(inputs.mask, logp, 0.0), inputs, **more)
     return total / (mx.maximum(count, 1).astype(total.dtype) if denominator is None else denominator)
 
