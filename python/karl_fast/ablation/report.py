@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
+MOST_COLUMNS = 3
+"""Panels of a figure side by side: more would be too small to read on a page."""
+
 FEW_ARMS = 3
 """Maximum number of arms of which each seed is drawn beside the mean: more lines hide one another."""
 
-COLOURS = ("#1b6ca8", "#d1495b", "#c98a1b", "#5b8a45", "#6d597a", "#3a8f8f", "#8d6346", "#667085")
+COLOURS = (
+    *("#1b6ca8", "#d1495b", "#c98a1b", "#5b8a45", "#6d597a", "#3a8f8f"),
+    *("#8d6346", "#667085", "#000000", "#e377c2", "#94c11f", "#17a2d6"),
+)
 
 
 def describe_record(record: Record) -> str:
@@ -192,32 +198,36 @@ def draw_figure(record: Record, *places: Path) -> None:
     metric = record["measures"][measures[0]]["metric"]
     curves = record["curves"].get(metric)
     panels = len(measures) + (curves is not None)
-    arms = list(record["intervals"])
+    rows = -(-panels // MOST_COLUMNS)
+    columns = -(-panels // rows)
+    height = rows * (0.5 + max(2.2, 0.3 * len(record["intervals"])))
     with mpl.rc_context({"svg.hashsalt": record["name"], "font.size": 9, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(max(6.5, 3.1 * panels), 0.9 + max(2.2, 0.3 * len(arms))), layout="constrained")
+        figure = Figure(figsize=(max(6.5, 3.3 * columns), height + 0.4), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(1, panels, squeeze=False)[0]
-        for axis in axes:
+        axes = figure.subplots(rows, columns, squeeze=False)
+        for axis in axes.flat:
             axis.spines[["top", "right"]].set_visible(False)
+        for axis in axes.flat[panels:]:
+            axis.set_visible(False)
         if curves is not None:
-            _draw_curves(axes[0], metric, curves)
-        for axis, measure in zip(axes[panels - len(measures) :], measures, strict=True):
-            _draw_intervals(axis, measure, record, labelled=axis is axes[panels - len(measures)])
+            _draw_curves(axes.flat[0], metric, curves)
+        first = panels - len(measures)
+        for place, measure in enumerate(measures, start=first):
+            _draw_intervals(axes.flat[place], measure, record, labelled=place == first or place % columns == 0)
         for place in places:
             figure.savefig(place, **({"metadata": {"Date": None}} if place.suffix == ".svg" else {"dpi": 150}))
 
 
 def _draw_curves(axis: Any, metric: str, curves: Mapping[str, Sequence[Sequence[float | None]]]) -> None:
-    for colour, (arm, seeds) in zip(_colours(), curves.items(), strict=False):
+    for colour, seeds in zip(_colours(), curves.values(), strict=False):
         shortest = min(map(len, seeds))
         values = np.array([seed[:shortest] for seed in seeds], dtype=float)
         share = np.linspace(0, 1, shortest) if shortest > 1 else np.zeros(1)
         for seed in values if len(curves) <= FEW_ARMS else ():
             axis.plot(share, seed, color=colour, linewidth=0.5, alpha=0.3)
-        axis.plot(share, np.nanmean(values, axis=0), color=colour, linewidth=1.6, label=arm)
-    axis.set_title(metric, loc="left", fontsize=9)
+        axis.plot(share, np.nanmean(values, axis=0), color=colour, linewidth=1.6)
+    axis.set_title(f"{metric} over the rounds", loc="left", fontsize=9)
     axis.set_xlabel("share of the rounds")
-    axis.legend(frameon=False, fontsize=7)
 
 
 def _draw_intervals(axis: Any, measure: str, record: Record, *, labelled: bool) -> None:
@@ -231,6 +241,8 @@ def _draw_intervals(axis: Any, measure: str, record: Record, *, labelled: bool) 
         if interval["mean"] is not None:
             axis.plot([interval["mean"]], [place], "|", color=colour, markersize=12)
     axis.set_yticks(range(len(arms)), arms if labelled else [""] * len(arms))
+    for colour, label in zip(_colours(), axis.get_yticklabels(), strict=False):
+        label.set_color(colour)  # which is the legend of the curves
     axis.invert_yaxis()
     axis.set_title(measure, loc="left", fontsize=9)
 

@@ -369,7 +369,8 @@ def _alarms(results: dict[int, Any]) -> dict[int, str]:
 
 def _curves(experiment: Experiment, table: dict[str, dict[int, Run]], seeds: list[int]) -> dict[str, Any]:
     """Return the metrics of the measures round by round, by metric and arm, a list for each seed."""
-    metrics = {measure.metric for measure in experiment.measures.values() if "." not in measure.metric}
+    names = {measure.metric for measure in experiment.measures.values()}
+    metrics = {name for name in names if not name.startswith("held_out.")}
     return {
         metric: {
             name: [_thin([line.get(metric) for line in by_seed[seed].rounds()]) for seed in seeds]
