@@ -13,13 +13,14 @@ import json
 import sys
 from pathlib import Path
 
-from karl_fast.ablation import write_page
+from karl_fast.ablation import load, write_page
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS, PAGES = ROOT / "benches" / "record", ROOT / "docs" / "lab"
 
 
 def main() -> None:
+    """Keep the records of the folders that are given, and write every page."""
     for folder in sys.argv[1:]:
         for record in Path(folder).glob("*/record.json"):
             kept = json.dumps(json.loads(record.read_text("utf-8")), separators=(",", ":"))
@@ -27,7 +28,9 @@ def main() -> None:
     PAGES.mkdir(exist_ok=True)
     for file in sorted(RECORDS.glob("lab-*.json")):
         record = json.loads(file.read_text("utf-8"))
-        page = write_page(record, PAGES, f"karl-fast ablate examples/lab/{record['name']}.toml")
+        experiment = f"examples/lab/{record['name']}.toml"
+        record["setting"] = load(ROOT / experiment).setting
+        page = write_page(record, PAGES, f"karl-fast ablate {experiment}")
         (PAGES / f"{record['name']}.png").unlink(missing_ok=True)
         print(page)
 

@@ -3,6 +3,7 @@
     question = "Which of DAPO's changes helps GRPO?"
     baseline = "GRPO"
     seeds = [0, 1, 2, 3, 4]
+    setting = "Three of eight symbols are to be written backwards."     # what a reader has to know, for the page
 
     [run]                                  # settings of every run: the options of rl
     model = "reversal.py:policy"
@@ -137,6 +138,7 @@ class Experiment:
         arms: by name, the baseline first.
         measures: by name, in the order of the table.
         predictions: to be judged.
+        setting: sentences on what every run does, for people.
         run: settings of every run, as the file has them.
     """
 
@@ -147,10 +149,11 @@ class Experiment:
     arms: Mapping[str, Arm]
     measures: Mapping[str, Measure]
     predictions: tuple[Prediction, ...] = ()
+    setting: str = ""
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
-KEYS = ("question", "baseline", "seeds", "run", "arms", "measures", "predictions")
+KEYS = ("question", "setting", "baseline", "seeds", "run", "arms", "measures", "predictions")
 
 
 def load(path: str | Path, *, seeds: tuple[int, ...] | None = None, rounds: int | None = None) -> Experiment:
@@ -202,6 +205,7 @@ def _parse(file: Path, top: dict[str, Any], seeds: tuple[int, ...] | None, round
         arms={baseline: arms[baseline]} | arms,
         measures=measures,
         predictions=predictions,
+        setting=" ".join(str(top.get("setting", "")).split()),
         run=run | more,
     )
 

@@ -112,9 +112,11 @@ def write_page(record: Record, folder: Path, command: str) -> Path:
 
 
 def describe_page(record: Record, figure: str, command: str) -> str:
-    """Return a page in Markdown: question, verdicts, figure, setting, numbers, command."""
+    """Return a page in Markdown: question, setting, verdicts, figure, arms, numbers, command."""
     question = record["question"] or record["name"]
     parts = [f"# {question}\n"]
+    if record.get("setting"):  # records of earlier versions have none
+        parts.append(f"{record['setting']}\n")
     if record["predictions"]:
         rows = [
             f"| {prediction['claim']} | **{prediction['verdict']}** | {describe_verdict(prediction)} |"

@@ -344,6 +344,7 @@ def make_record(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
         {
             "name": experiment.name,
             "question": experiment.question,
+            "setting": experiment.setting,
             "version": VERSION,
             "baseline": experiment.baseline,
             "seeds": seeds,
