@@ -214,8 +214,8 @@ def draw_figure(record: Record, *places: Path) -> None:
         if curves is not None:
             _draw_curves(axes.flat[0], metric, curves)
         first = panels - len(measures)
-        for place, measure in enumerate(measures, start=first):
-            _draw_intervals(axes.flat[place], measure, record, labelled=place == first or place % columns == 0)
+        for panel, measure in enumerate(measures, start=first):
+            _draw_intervals(axes.flat[panel], measure, record, labelled=panel == first or panel % columns == 0)
         for place in places:
             figure.savefig(place, **({"metadata": {"Date": None}} if place.suffix == ".svg" else {"dpi": 150}))
 
