@@ -33,6 +33,9 @@ WIDE, NARROW, SMALL = 580, 340, 320
 LETTER = 6.6
 """Pixels that a letter of 12 px takes, on average."""
 
+LABEL_HEIGHT = 14
+"""Pixels between the lines of labels."""
+
 LABELS = 170
 """Maximum pixels of a row's name."""
 
@@ -216,8 +219,10 @@ def _bar(x: float, y: float, width: float, height: float, kind: str) -> str:
     return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{height:.1f}"/>'
 
 
-def _x_axis(scale: Scale, y: float, name: str = "") -> str:
+def _x_axis(scale: Scale, y: float, name: str = "", whole: bool = False) -> str:
     ticks = scale.ticks(max(2, round(abs(scale.stop - scale.start) / 70)))
+    if whole:  # rounds, steps, groups
+        ticks = [tick for tick in ticks if tick == int(tick)]
     marks = [_words(scale(tick), y + 16, tick_label(tick), "tick", "middle") for tick in ticks]
     right = max(scale.start, scale.stop)
     label = [_words(right, y + 32, name, "tick", "end")] if name else []
@@ -482,12 +487,10 @@ def lines(
         parts = [_y_axis(y, left, right, show)]
         parts += [_draw_mark(mark, x, top, bottom, width) for mark in marks]
         parts += [_draw_curve(curve, x, y) for curve in curves]
-        parts += [
-            _words(x(curve.points[-1][0]) + 6, y(curve.points[-1][1]) + 4, curve.name, f"label {curve.kind}")
-            for curve in curves
-            if curve.name and curve.points
-        ]
-        ticks = _rung_axis(every, x, bottom) if rungs else _x_axis(x, bottom)
+        parts += _end_labels(curves, x, y)
+        ticks = (
+            _rung_axis(every, x, bottom) if rungs else _x_axis(x, bottom, whole=all(at == int(at) for at, _ in every))
+        )
         name = _words(right, bottom + 32, axis, "tick", "end") if axis else ""
         return "".join(parts) + ticks + name + _pointer(curves[-1], x, y) if curves else "", bottom + (
             38 if axis else 24
@@ -495,6 +498,16 @@ def lines(
 
     names = [curve.name or title for curve in curves]
     return Plot(title, note, body, (axis or "x", *names), _joined_points(curves), small)
+
+
+def _end_labels(curves: Sequence[Curve], x: Scale, y: Scale) -> list[str]:
+    """Return the names of curves at their ends, moved apart where they would overlap."""
+    named = sorted((curve for curve in curves if curve.name and curve.points), key=lambda curve: y(curve.points[-1][1]))
+    labels, last = [], -math.inf
+    for curve in named:
+        last = max(last + LABEL_HEIGHT, y(curve.points[-1][1]) + 4)
+        labels.append(_words(x(curve.points[-1][0]) + 6, last, curve.name, f"label {curve.kind}"))
+    return labels
 
 
 def _axis_of(xs: Sequence[float], start: float, stop: float, rungs: bool) -> Scale:
@@ -653,6 +666,30 @@ def ladder_plots(ladder: Sequence[Tempered], chosen: float) -> list[Plot]:
             rungs=True,
         ),
     ]
+
+
+def metric_plots(file: Path, names: Mapping[str, str]) -> list[Plot]:
+    """Return small plots of the metrics of a run that vary, over its rounds or steps.
+
+    Args:
+        file: its ``metrics.jsonl``; the last line counts where it is whole.
+        names: metrics with their titles.
+    """
+    try:
+        whole = [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1] if line.strip()]
+    except (OSError, ValueError):  # it was moved, or damaged: the table alone is shown
+        return []
+    axis = "round" if any("round" in line for line in whole) else "step"
+    plots = []
+    for name, title in names.items():
+        points = [
+            (float(line.get(axis, place)) + (axis == "round"), float(line[name]))
+            for place, line in enumerate(whole)
+            if isinstance(line.get(name), int | float) and math.isfinite(line[name])
+        ]
+        if len({value for _, value in points}) > 1:
+            plots.append(lines(title, [Curve(points)], axis=axis))
+    return plots
 
 
 def reward_plots(reward: Mapping[str, Any]) -> list[Plot]:

@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 KINDS = ("mixed", "only_shaping", "all_solved", "none_solved", "equal", "alone")
 """Kinds of groups, those with a signal first."""
 
+KIND_NAMES = {
+    "mixed": "mixed",
+    "only_shaping": "only shaping differs",
+    "all_solved": "all solved",
+    "none_solved": "none solved",
+    "equal": "equal otherwise",
+    "alone": "fewer than two rewards",
+}
+"""Their names for people."""
+
 
 @dataclass(frozen=True)
 class Kind:

@@ -49,6 +49,14 @@ READ_AND_WRITTEN = {
 """Settings that apply to rows chosen by the caller."""
 
 
+TARGET_NOTES = {
+    "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
+    "equal_scores": "all scores are equal: every temperature is the same uniform draw",
+    "uneven_scopes": "uneven scopes are below the wanted ESS even at inverse temperature 0, which is taken",
+}
+"""Notes of a target, which say why the ESS that was wanted and the one reached differ, in words."""
+
+
 def describe_selection(log: Log, selection: _core.Selection, rows: list[int] | None = None) -> Manifest:
     """Return the part of a manifest that is known before anything is written; for drawn rows too, if there are some."""
     facts = selection.facts()

@@ -19,6 +19,7 @@ from karl_fast.page.log_page import (
     group_plots,
     how_section,
     rows_warnings,
+    target_note,
     text_section,
 )
 from karl_fast.page.rows import pack_rows
@@ -258,7 +259,7 @@ def _temperature_section(source: Inspection | None, manifest: Manifest) -> Secti
             ("weight of the largest row", target["largest_weight_share"]),
         ]
         return Section("Temperature", [definitions(pairs)])
-    return Section("Temperature", source.plots(), target["note"] or "")
+    return Section("Temperature", source.plots(), target_note(target))
 
 
 def _text_section(packed: PackedRows, source: Inspection | None, drawn: Inspection) -> Section:

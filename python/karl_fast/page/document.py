@@ -107,6 +107,22 @@ class Page:
     warnings: list[str] = field(default_factory=list)
     going_on: bool = False
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sentence, the facts and the numbers of every plot as JSON has them; rows are left out."""
+        facts = [
+            {"name": fact.name, "value": fact.value, "before": fact.before, "remark": fact.remark}
+            for fact in self.facts
+        ]
+        plots = [
+            {"section": section.title, "title": part.title, "columns": part.columns, "rows": list(part.rows)}
+            for section in self.sections
+            for part in section.parts
+            if isinstance(part, Plot)
+        ]
+        shown = None if self.rows is None else {"total": self.rows.total, "shown": len(self.rows)}
+        head = {"kind": self.kind, "subject": self.subject, "sentence": self.sentence, "facts": facts, "rows": shown}
+        return head | {"plots": plots, "warnings": self.warnings}
+
 
 def write_page(page: Page) -> Iterator[bytes]:
     """Yield the file of a page."""

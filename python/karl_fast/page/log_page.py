@@ -22,6 +22,7 @@ from karl_fast._plots import (
     table,
 )
 from karl_fast._safe_text import counted, in_bytes
+from karl_fast.export.manifest import TARGET_NOTES
 from karl_fast.page.document import Fact, Page, Section, definitions, folded
 from karl_fast.page.rows import LESS_IS_BETTER, pack_rows
 
@@ -40,6 +41,9 @@ DOMAINS = 24
 
 GROUPS = 160
 """Groups of a plot: as many as can be told apart, in equal steps of the order by mean reward."""
+
+FILES = 200
+"""Files of a table: the first."""
 
 POINTS = 1500
 """Points of a cloud."""
@@ -92,9 +96,20 @@ def _sentence(report: dict[str, Any], packed: PackedRows, length: LengthEffect |
     parts = [_group_clause(report["groups"], rows, reward)]
     if length is not None:
         parts.append(length.clause())
-    if copies := report["duplicate_trajectories"]:
-        parts.append(f"{copies / account['rows_read']:.0%} are copies")
+    if copies := _copies_clause(report):
+        parts.append(copies)
     return "; ".join(parts) + "."
+
+
+def _copies_clause(report: dict[str, Any]) -> str:
+    """Return the share of rows that are copies; where it is an estimate, with its error."""
+    copies, sample = report["duplicate_trajectories"], report["duplicate_sample"]
+    rows = report["accounting"]["rows_read"]
+    if not copies:
+        return ""
+    if sample is None:
+        return f"{copies / rows:.0%} are copies"
+    return f"about {copies / rows:.0%} are copies (\u00b1 {sample['error_95'] / rows:.1%})"
 
 
 def _group_clause(groups: dict[str, Any], rows: str, reward: dict[str, Any]) -> str:
@@ -120,7 +135,8 @@ def _outcome_sentence(outcomes: _core.OutcomeFacts, packed: PackedRows) -> str:
     sessions = counted(outcomes["rows"], "session")
     children = sum(parent is not None for parent in packed.columns.get("parent", ()))
     if children and len(packed) == packed.total:
-        sessions = f"{counted(outcomes['rows'] - children, 'session')} with {counted(children, 'sub-agent')}"
+        parts = f"{counted(outcomes['rows'] - children, 'session')}, {counted(children, 'sub-agent')}"
+        sessions = f"{counted(outcomes['rows'], 'transcript')} ({parts})"
     clauses = [
         words.format(known=count, mean=mean, good=round(count * mean), bad=round(count * mean))
         for name, words in OUTCOME_CLAUSES.items()
@@ -136,7 +152,8 @@ def _outcome_sentence(outcomes: _core.OutcomeFacts, packed: PackedRows) -> str:
 def _facts(report: dict[str, Any], packed: PackedRows) -> Iterator[Fact]:
     account, groups, reward = report["accounting"], report["groups"], report["reward"]["before"]
     dropped = account["rows_read"] - account["rows_kept"]
-    yield Fact("rows", account["rows_read"], remark=f"{dropped:,} without a reward or damaged" if dropped else "")
+    without = f"{dropped:,} without a reward or damaged" if reward["count"] else "none with a reward"
+    yield Fact("rows", account["rows_read"], remark=without if dropped else "")
     if groups["count"]:
         constant = f"{groups['constant']:,} constant" if groups["with_two_or_more"] else ""
         yield Fact("groups", groups["count"], remark=constant)
@@ -191,7 +208,13 @@ def _outcome_section(outcomes: _core.OutcomeFacts, packed: PackedRows) -> list[S
 
 
 def _target_section(inspection: Inspection) -> Section:
-    return Section("Temperature", inspection.plots(), inspection.report["target"]["note"] or "")
+    return Section("Temperature", inspection.plots(), target_note(inspection.report["target"]))
+
+
+def target_note(target: dict[str, Any]) -> str:
+    """Return why the effective sample size that was wanted and the one reached differ; empty where they do not."""
+    note = TARGET_NOTES.get(target["note"], "")
+    return f"{note[:1].upper()}{note[1:]}." if note else ""
 
 
 def reward_section(log: Log, report: dict[str, Any]) -> Section:
@@ -384,30 +407,34 @@ def rows_warnings(packed: PackedRows) -> list[str]:
 
 def how_section(report: dict[str, Any]) -> list[Section]:
     """Return how the numbers came about: settings, files, account."""
-    account = report["accounting"]
-    dropped = [(reason.replace("_", " "), count) for reason, count in account["dropped"].items()]
-    rows = [
-        ("read", account["rows_read"]),
-        ("kept", account["rows_kept"]),
-        *((f"dropped: {reason}", count) for reason, count in dropped),
-    ]
-    rows += [(name.replace("_", " "), count) for name, count in account["notes"].items() if count]
     changed = [
         (name, _setting_text(value)) for name, value in report["settings"].items() if value not in (None, False, [], {})
     ]
-    files = [
-        (file["path"], file["format"], in_bytes(file["size_bytes"]), file["rows_read"], str(file.get("xxh3_128") or ""))
-        for file in report["inputs"]
-    ]
     parts = [
         definitions([("karl-fast", report["karl_fast"]), ("seed", report["seed"])]),
-        folded(
-            f"Account: {account['rows_read']:,} read, {account['rows_kept']:,} kept", table(("rows", "count"), rows)
-        ),
+        account_table(report["accounting"]),
         folded("Settings", table(("setting", "value"), changed)),
-        folded(counted(len(files), "file"), table(("file", "format", "size", "rows", "hash"), files[:200])),
+        files_table(report["inputs"]),
     ]
     return [Section("How it was made", parts)]
+
+
+def account_table(account: dict[str, Any]) -> str:
+    """Return what became of the rows, folded: read = kept + dropped by name."""
+    rows = [("read", account["rows_read"]), ("kept", account["rows_kept"])]
+    rows += [(f"dropped: {reason.replace('_', ' ')}", count) for reason, count in account["dropped"].items()]
+    rows += [(name.replace("_", " "), count) for name, count in account["notes"].items() if count]
+    head = f"Account: {account['rows_read']:,} read, {account['rows_kept']:,} kept"
+    return folded(head, table(("rows", "count"), rows))
+
+
+def files_table(inputs: Sequence[dict[str, Any]]) -> str:
+    """Return the files that were read, folded."""
+    files = [
+        (file["path"], file["format"], in_bytes(file["size_bytes"]), file["rows_read"], str(file.get("xxh3_128") or ""))
+        for file in inputs[:FILES]
+    ]
+    return folded(counted(len(inputs), "file"), table(("file", "format", "size", "rows", "hash"), files))
 
 
 def _setting_text(value: Any) -> str:

@@ -19,6 +19,7 @@ from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.page.comparison_page import compare_page, experiment_page, is_experiment, read_record
 from karl_fast.page.data_set_page import data_set_page
 from karl_fast.page.document import GENERATOR, Page, write_page
+from karl_fast.page.judgement_page import cycle_page, evaluation_page, is_cycle, is_evaluation
 from karl_fast.page.log_page import log_page, rows_warnings
 from karl_fast.page.rows import ROWS, pack_rows
 from karl_fast.page.run_page import is_going_on, is_run, read_run, run_page
@@ -54,7 +55,7 @@ def report(
 
     Args:
         source: logs, as `inspect` takes them; the folder of a data set, or of two to compare them; the folder of a run
-            of `train` or `rl`; or that of an experiment of `ablate`.
+            of `train` or `rl`, of an evaluation by rollouts, of a cycle, or of an experiment of `ablate`.
         out: the file to write.
         settings, choices: where the fields of a record are, and the target, as of `inspect`.
         rows: rows that the page lists and opens; 0 for numbers alone.
@@ -82,8 +83,11 @@ def report(
         page = compare_page(compare(*pair))
     elif (record := folder or _file_of(source)) is not None and is_experiment(record):
         page = experiment_page(read_record(record), str(record))
-    elif folder is not None and is_run(folder):
-        page = _show_run(folder, target, merged, rows, progress, packing)
+    elif folder is not None and is_cycle(folder):
+        page = cycle_page(folder)
+    elif folder is not None and (is_run(folder) or is_evaluation(folder)):
+        page = run_page(read_run(folder)) if is_run(folder) else evaluation_page(folder)
+        _add_rollouts(page, folder / ROLLOUTS_FILE, target, merged, rows, progress, packing)
     else:
         page = _show_log(source, folder, target, merged, rows, index, progress, packing)
     save_page(page, target)
@@ -161,19 +165,35 @@ def _data_sets_of(source: Any) -> tuple[Path, Path] | None:
     return Path(paths[0]), Path(paths[1])
 
 
-def _show_run(
-    folder: Path, target: Path, settings: Settings, rows: int, progress: Progress | None, packing: Progress | None
-) -> Page:
-    run = read_run(folder)
-    page = run_page(run)
-    rollouts = folder / ROLLOUTS_FILE
+def _add_rollouts(
+    page: Page,
+    rollouts: Path,
+    target: Path,
+    settings: Settings,
+    rows: int,
+    progress: Progress | None,
+    packing: Progress | None,
+) -> None:
     if rows and rollouts.is_file() and rollouts.stat().st_size:
         refuse_read(target, [str(rollouts)])
-        with open_with_stamps([rollouts], settings, progress) as log:
-            packed = pack_rows(log, rows, packing)
-            page.rows = packed if len(packed) else None
-            page.warnings += rows_warnings(packed)
-    return page
+        add_rows(page, [rollouts], settings, rows, progress, packing)
+
+
+def add_rows(
+    page: Page, logs: Any, settings: Settings, count: int, progress: Progress | None, packing: Progress | None
+) -> None:
+    """Add rows of logs to a page that was made without them.
+
+    Args:
+        page: the page.
+        logs, settings, progress: as of `inspect`.
+        count: maximum number of rows.
+        packing: as `packed_bytes` of `pack_rows`.
+    """
+    with open_with_stamps(logs, settings, progress) as log:
+        packed = pack_rows(log, count, packing)
+        page.rows = packed if len(packed) else None
+        page.warnings += rows_warnings(packed)
 
 
 def _show_log(

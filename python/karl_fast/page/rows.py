@@ -22,6 +22,7 @@ import numpy as np
 from karl_fast import _core
 from karl_fast.export.write import export_plan
 from karl_fast.log.field_hints import STAMP
+from karl_fast.pipeline.show import conversation_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -243,8 +244,7 @@ def _messages_of(record: dict[str, Any], conversation: dict[str, Any] | None) ->
     own = record.get("messages")
     if isinstance(own, list) and own and all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in own):
         return own
-    messages = (conversation or {}).get("messages")
-    return messages if isinstance(messages, list) else []
+    return conversation_messages(conversation or {}) or []
 
 
 def _content(

@@ -193,7 +193,7 @@ def _read(log: Log, row: int, value: float) -> Row:
         None if np.isnan(reward) else reward,
         log.group_names[group] if group >= 0 else None,
         _record(log, row),
-        conversation.get("messages"),
+        conversation_messages(conversation),
         conversation.get("tools") or [],
     )
 
@@ -209,3 +209,20 @@ def _lines(log: Log, rows: NDArray[np.int64], shape: Any) -> list[dict[str, Any]
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(log.core, rows, log.rewards, unknown, unknown, plan)
     return [json.loads(line) for line in lines_of(draft)]
+
+
+def conversation_messages(conversation: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the messages of a row of a data set: of a conversation, of a prompt and its completion, or of a text."""
+    if isinstance(messages := conversation.get("messages"), list):
+        return messages
+    answer = conversation.get("completion", conversation.get("text"))
+    if answer is None:
+        return None
+    return [*_half_messages("user", conversation.get("prompt")), *_half_messages("assistant", answer)]
+
+
+def _half_messages(role: str, half: Any) -> list[dict[str, Any]]:
+    """Return the messages of one half, which may be one text."""
+    if isinstance(half, str):
+        return [{"role": role, "content": half}]
+    return [message for message in half if isinstance(message, dict)] if isinstance(half, list) else []

@@ -26,6 +26,7 @@ import numpy as np
 from karl_fast._safe_text import counted
 from karl_fast.errors import AlarmError
 from karl_fast.filter import constant_groups, soft_overlong_penalty
+from karl_fast.modeling.checkpoint import METRICS_FILE
 from karl_fast.modeling.load import require_mlx_lm
 from karl_fast.modeling.memory import cache_bytes, limit_memory
 from karl_fast.modeling.model_views import checkpoint_layers
@@ -84,6 +85,20 @@ class RunResult:
     missing: dict[str, int] = field(default_factory=dict)
     idle_rounds: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """Return a table and the curves of the run, for the output of a cell of a notebook."""
+        from karl_fast._plots import counts_table, fragment, metric_plots, row_of_plots
+
+        facts: dict[str, object] = {"rounds": self.rounds, "steps": self.steps, "rollouts": self.rollouts}
+        facts |= {
+            "missing rewards": sum(self.missing.values()),
+            "outcome of the last round": self.metrics.get("outcome"),
+        }
+        if self.best is not None:
+            facts |= {"best held-out reward": self.best.get("reward"), "after round": self.best.get("round")}
+        names = {"outcome": "Outcome", "entropy": "Entropy, nats a token", "loss": "Loss"}
+        return fragment(counts_table(facts), row_of_plots(metric_plots(self.out / METRICS_FILE, names)))
 
 
 class SilentViewer:

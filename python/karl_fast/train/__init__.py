@@ -65,6 +65,19 @@ class Trained:
     peak_bytes: int
     max_seq_length: int
 
+    def _repr_html_(self) -> str:
+        """Return a table and the curves of the run, for the output of a cell of a notebook."""
+        from karl_fast._plots import counts_table, fragment, metric_plots, row_of_plots
+        from karl_fast.modeling.checkpoint import METRICS_FILE
+
+        done, planned = self.steps
+        facts: dict[str, object] = {"steps": done, "planned": planned, "learned tokens": self.learned_tokens}
+        if self.best is not None:
+            facts |= {"least held-out loss": self.best[0], "at step": self.best[1]}
+        facts |= {"maximum memory, GB": self.peak_bytes / GB}
+        names = {"loss": "Loss", "val_loss": "Validation loss", "grad_norm": "Norm of the gradient"}
+        return fragment(counts_table(facts), row_of_plots(metric_plots(self.adapter_path / METRICS_FILE, names)))
+
 
 class _SilentViewer:
     """Viewer that ignores the progress."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -380,3 +381,84 @@ def test_real_rollouts_make_a_page(tmp_path: Path) -> None:
     assert page.sentence.startswith("26 of 50 groups differ in reward")
     assert len(read_rows(tmp_path / "page.html")) == 200
     assert all(content["messages"] for content in read_rows(tmp_path / "page.html"))
+
+
+def test_an_evaluation_is_described_by_its_differences(tmp_path: Path) -> None:
+    folder = tmp_path / "evaluation"
+    folder.mkdir()
+    measured = {"value": 0.6, "low": 0.5, "high": 0.7, "prompts": 24}
+    other = measured | {"value": 0.28, "low": 0.2, "high": 0.4}
+    difference = {"value": 0.32, "low": 0.2, "high": 0.44, "p": 0.001, "prompts": 24, "method": "bootstrap"}
+    result = {"prompts": 24, "too_long": 1, "attempts": 8, "missing": {"timeout": 3}, "truncated": 0}
+    result |= {"measures": {"reward": measured}, "against": {"reward": other}, "differences": {"reward": difference}}
+    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "evaluation.json").write_text('{"seed": 3, "model": "<b>"}')
+    rows.write(folder / "rollouts.jsonl", [record(number) for number in range(6)])
+    page = kf.report(folder, tmp_path / "page.html")
+    check_policy(tmp_path / "page.html")
+    assert page.sentence == (
+        "Better by 0.32 (at least 0.2); mean reward 0.6 (0.5 to 0.7) on 24 prompts, 8 attempts each."
+    )
+    assert page.rows is not None
+    assert len(page.rows) == 6
+    shown = page.to_dict()
+    assert shown["plots"][0]["rows"] == [["reward", 0.28, 0.6, 0.5, 0.7]]
+    assert {"name": "missing rewards", "value": 3, "before": None, "remark": ""} in shown["facts"]
+    (folder / "result.json").write_text("[1]")
+    with pytest.raises(DataSetError, match="is not a JSON object"):
+        kf.report(folder, tmp_path / "other.html")
+
+
+def test_a_cycle_is_described_by_its_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "cycle"
+    (folder / "done").mkdir(parents=True)
+    (folder / "runs").mkdir()
+    for number, (before, after, promoted) in enumerate(((0.1, 0.3, True), (0.3, 0.31, False)), 1):
+        run = {"run": number, "state": "done", "started": f"2026-01-0{number}T10:00:00+00:00", "steps": {}, "file": "c"}
+        run |= {"rows_read": 90, "rows_drawn": 30, "reward_logged": 0.2, "reward_drawn": 0.5, "unit": "reward"}
+        run |= {"held_out_before": before, "held_out_after": after, "promoted": promoted, "why": "p 0.1", "seconds": 60}
+        (folder / "runs" / f"{number:06d}.json").write_text(json.dumps(run))
+    page = kf.report(folder, tmp_path / "page.html")
+    check_policy(tmp_path / "page.html")
+    assert page.sentence.startswith("2 runs: 1 promoted, 1 refused; the last done, held-out reward 0.3 \u2192 0.31")
+    (plot,) = page.to_dict()["plots"]
+    assert plot["rows"] == [(1.0, 0.1, 0.3), (2.0, 0.3, 0.31)]
+    assert "refused, p 0.1" in read_markup(tmp_path / "page.html")
+
+
+def test_an_audit_is_a_page_of_its_findings(tmp_path: Path) -> None:
+    lines = [
+        {"id": f"{group}-{at}", "group": str(group), "prompt": f"Question {group}?", "completion": "word " * (at + 1)}
+        | {"reward": float(at), "step": group}
+        for group in range(12)
+        for at in range(6)
+    ]
+    write_log(tmp_path / "dump.jsonl", lines)
+    done = karl("audit", "dump.jsonl", "--page", "page.html", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    check_policy(tmp_path / "page.html")
+    assert "Wrong with it: reward follows length" in read_sentence(tmp_path / "page.html")
+    assert read_rows(tmp_path / "page.html")[0]["messages"][0]["content"].startswith("Question")
+    again = karl("audit", "dump.jsonl", "--page", "page.html", folder=tmp_path)
+    assert again.returncode == 5
+
+
+def test_results_of_training_show_their_curves_in_a_notebook(run: Path) -> None:
+    from karl_fast.train import Trained
+
+    result = Trained(run, (20, 20), 1000, (0.5, 10), 20, {}, 1 << 30, 64)
+    assert "<td>steps</td>" in result._repr_html_()
+    pytest.importorskip("mlx.core")
+    from karl_fast.rl.run import RunResult
+
+    shown = RunResult(run, 20, 20, {"outcome": 0.95}, {"round": 10, "reward": 0.5})._repr_html_()
+    assert "Entropy, nats a token" in shown
+    assert "best held-out reward" in shown
+
+
+def test_names_of_curves_do_not_overlap() -> None:
+    from karl_fast._plots import Curve, lines
+
+    drawing = lines("", [Curve([(1, 0.5), (2, 0.5)], "a"), Curve([(1, 0.1), (2, 0.501)], "b")], small=False).svg(580)
+    places = [float(place) for place in re.findall(r'y="([\d.]+)"[^>]*>[ab]<', drawing)]
+    assert abs(places[0] - places[1]) > 13.9

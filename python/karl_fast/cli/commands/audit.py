@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,12 @@ from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import READ, RUN
 from karl_fast.settings.toml import SettingsFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from karl_fast.audit.result import Audit
+    from karl_fast.cli.progress import Watch
 
 Fields = Annotated[
     list[str] | None,
@@ -46,13 +52,17 @@ By = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file of --write.")]
+PageFile = Annotated[
+    str | None,
+    typer.Option("--page", metavar="FILE", help="Write a page of HTML with plots and rows, too.", show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the files of --write and --page.")]
 
 
 @add_command(
     "audit",
     epilog=options.epilog("--reward", "the file of --config", "karl-fast audit rollouts/ --exclude benchmark.jsonl"),
-    common="--field --exclude --write --convention --force --group --reward --config",
+    common="--field --exclude --page --write --convention --force --group --reward --config",
 )
 @options.add_log_settings(READ, RUN)
 def command(
@@ -64,6 +74,7 @@ def command(
     exclude: Exclude = None,
     write: Write = None,
     convention: By = None,
+    page: PageFile = None,
     force: Force = False,
     index: options.Index = False,
     json: options.Json = False,
@@ -75,6 +86,7 @@ def command(
 
     if convention is not None and write is None:
         raise UsageError("--convention says how --write computes advantages, and there is no --write")
+    target = None if page is None else _check_page(page, force)
     with show_progress(quiet) as watch:
         result = audit(
             logs_of(logs, config),
@@ -87,7 +99,26 @@ def command(
             progress=watch("reading"),
             measured=watch("measuring"),
         )
+        if target is not None:
+            _write_page(result, logs_of(logs, config), target, settings, watch("packing"))
     print(dumps(result.to_dict(), plain=True) if json else describe_audit(result))
+
+
+def _check_page(path: str, force: bool) -> Path:
+    from karl_fast.page.report import check_page_path
+
+    return check_page_path(path, force=force)
+
+
+def _write_page(result: Audit, logs: list[str], target: Path, settings: Settings, packing: Watch | None) -> None:
+    from karl_fast.page.audit_page import audit_page
+    from karl_fast.page.report import add_rows, save_page
+    from karl_fast.page.rows import ROWS
+    from karl_fast.pipeline.show import rollouts_of
+
+    page = audit_page(result, ", ".join(logs))
+    add_rows(page, [rollouts_of(path) for path in logs], settings.replace(exclude=None), ROWS, None, packing)
+    save_page(page, target)
 
 
 def _paths(fields: list[str] | tuple[str, ...]) -> dict[str, str]:

@@ -30,7 +30,8 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SOURCE",
-        help="Logs (files, folders, globs, or -), or the folder of a data set, of two, of a run, or of an ablation.",
+        help="Logs (files, folders, globs, or -), or the folder of a data set, of two, of a run, of an evaluation, of "
+        "a cycle, or of an ablation.",
         show_default=False,
     ),
 ]
@@ -87,9 +88,7 @@ def command(
         if open:
             _open_page(out)
     if json:
-        shown = None if page.rows is None else {"total": page.rows.total, "shown": len(page.rows)}
-        facts = {"kind": page.kind, "sentence": page.sentence, "rows": shown, "warnings": page.warnings}
-        print(dumps({"out": out} | facts, plain=True))
+        print(dumps({"out": out} | page.to_dict(), plain=True))
     elif not quiet:
         sys.stderr.write("\n".join(_describe_page(page, out)) + "\n")
 
@@ -120,4 +119,4 @@ def _describe_page(page: Page, out: str) -> list[str]:
     rows = "" if page.rows is None else f", {counted(len(page.rows), 'row')} of {page.rows.total:,}"
     warnings = [f"note      {clean(warning)}" for warning in page.warnings]
     size = in_bytes(Path(out).stat().st_size)
-    return [f"{page.kind.lower():<10}{clean(page.sentence)}", *warnings, f"written   {clean(out)}: {size}{rows}"]
+    return [f"{page.kind.lower():<9} {clean(page.sentence)}", *warnings, f"written   {clean(out)}: {size}{rows}"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast._safe_text import clean, counted, decimal
 from karl_fast.audit.findings import WRONG
+from karl_fast.audit.signal import KIND_NAMES
 from karl_fast.cli.reports.sample import describe_inputs, describe_rows
 from karl_fast.cli.reports.text import INDENT, describe_counts, join_lines
 from karl_fast.log.record_fields import shorten_key
@@ -62,23 +63,13 @@ def _describe_fields(audit: Audit) -> str:
     return f"fields    {fields or 'none beside rewards'}{f'; not read: {unread}' if unread else ''}"
 
 
-KINDS = {
-    "mixed": "mixed",
-    "only_shaping": "only shaping differs",
-    "all_solved": "all solved",
-    "none_solved": "none solved",
-    "equal": "equal otherwise",
-    "alone": "fewer than two rewards",
-}
-
-
 def _describe_signal(signal: Signal) -> Iterator[str]:
     source = f"outcome {clean(signal.outcome)}" if signal.outcome else "outcome taken from the reward"
     yield f"signal    {counted(signal.groups, 'group')}, {source}"
     for name, kind in signal.kinds.items():
         if kind.groups:
             cost = f"{kind.compute:>4.0%} of the {signal.unit}"
-            yield f"  {KINDS[name]:<24} {counted(kind.groups, 'group'):>13}  {kind.rows:>9,} rows  {cost}"
+            yield f"  {KIND_NAMES[name]:<24} {counted(kind.groups, 'group'):>13}  {kind.rows:>9,} rows  {cost}"
     if signal.shaping_share:
         yield f"{INDENT}shaping makes {signal.shaping_share:.0%} of the variance within groups"
     if signal.without_group:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli.reports.outcome_table import describe_unknown_outcomes, warn_about_outcomes
+from karl_fast.export.manifest import TARGET_NOTES
 from karl_fast.export.write import FEWEST, MESSAGE, describe_media, messages_from
 from karl_fast.log.conversation_hints import JOIN, REJECTED
 from karl_fast.log.discovery import PARQUET, neighbours_glob, why_no_groups
@@ -50,12 +51,6 @@ UNREAD = {
 
 DAMAGE = ("torn", "not_an_object", "malformed", "too_long", "damaged_stream")
 """Reasons why a row is not a record; others are records with an invalid field, or that failed."""
-
-NOTES = {
-    "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
-    "equal_scores": "all scores are equal: every temperature is the same uniform draw",
-    "uneven_scopes": "uneven scopes are below the wanted ESS even at inverse temperature 0, which is taken",
-}
 
 
 def warn_about_inspection(report: Manifest) -> Iterator[str]:
@@ -226,10 +221,10 @@ def _describe_ess_note(manifest: Manifest) -> str | None:
     rows = (wanted or 0) * manifest["accounting"]["rows_kept"]
     if note == "ties_at_top" and rows < 1 and manifest["target"]["ess_rows"] < 1.5:
         return f"the wanted ESS is {rows:.2g} rows, and no target has less than 1: the nearest is taken"
-    if note not in NOTES:
+    if note not in TARGET_NOTES:
         return None
     ways = "; ".join(map("with {} it is reached".format, manifest["run"].get("reach_ess") or ()))
-    return NOTES[note] + (f": {ways}" if ways else "")
+    return TARGET_NOTES[note] + (f": {ways}" if ways else "")
 
 
 def _describe_unrewarded(reward: dict[str, Any]) -> str:
