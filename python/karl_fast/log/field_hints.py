@@ -11,6 +11,7 @@ import re
 import shlex
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core, _seen_hashes
@@ -20,6 +21,7 @@ from karl_fast.errors import ByNameError, KarlError, TranscriptError
 from karl_fast.log.conversation_hints import conversation_hint, gives_rows
 from karl_fast.log.record_fields import (
     NAMES,
+    SEARCH_BYTES,
     first_keys,
     first_record,
     fitting_paths,
@@ -73,6 +75,38 @@ def explain_missing_field(log: Log, field: str, asked: str | None) -> tuple[str,
     return description, naming_hint(
         field, (path for path in fitting_paths(records(log), field) if path not in others), asked
     )
+
+
+def group_rows_hint(log: Log) -> str | None:
+    """Return the hint for records that hold a whole group, with the command that makes rows; None for any others.
+
+    Such a record has a list as its reward, and beside it lists of the same length, of which one has the responses.
+    """
+    record = _first_bad_record(log)
+    reward = next((path for path in log.settings.paths or () if isinstance(record.get(path), list)), None)
+    size = len(record[reward]) if reward else 0
+    lists = [key for key, value in record.items() if isinstance(value, list) and len(value) == size]
+    lists = [key for key in lists if re.fullmatch(r"[A-Za-z_]\w*", key) and not is_conversation(record[key])]
+    if reward not in lists or len(lists) < 2:
+        return None
+    parts = ", ".join(f"{key}: .{key}[$i]" for key in lists)
+    path = shlex.quote(log.inputs[0]["path"])
+    rows = f". as $row | range(.{reward} | length) as $i | $row + {{{parts}}}"
+    return f"each record holds a group; jq -c '{rows}' {path} > rows.jsonl makes a row of each element of its lists"
+
+
+def _first_bad_record(log: Log) -> dict[str, Any]:
+    """Return the first record that was dropped; empty if it is packed, or not an object on one line."""
+    file = log.inputs[0]
+    if not file["bad_rows"] or file["codec"] != "plain":
+        return {}
+    try:
+        with Path(file["path"]).open("rb") as stream:
+            stream.seek(file["bad_rows"][0]["offset"])
+            record = json.loads(stream.readline(SEARCH_BYTES), parse_int=float)
+    except (OSError, ValueError):  # of a pipe, or cut
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def describe_transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:

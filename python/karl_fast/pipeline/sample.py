@@ -35,7 +35,7 @@ from karl_fast.export.token_limit import bad_templates, length_judge
 from karl_fast.export.write import check_any, export_plan, media_beside, write
 from karl_fast.log import Log, read
 from karl_fast.log.discovery import PARQUET, as_list
-from karl_fast.log.field_hints import describe_recordless, explain_missing_field
+from karl_fast.log.field_hints import describe_recordless, explain_missing_field, group_rows_hint
 from karl_fast.log.record_fields import (
     first_keys,
     first_record,
@@ -298,9 +298,8 @@ def no_rows_error(log: Log, selection: _core.Selection) -> NothingToSampleError:
     damaged = sum(count for file in log.inputs for _, count in file["dropped"])
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
         why = next((reason for reason in UNREAD if account["dropped"].get(reason) == read > 0), None)
-        return NothingToSampleError(
-            sentence + _available_fields(log) + (_first_bad(log) if why else ""), hint=(UNREAD[why] if why else None)
-        )
+        hint = (group_rows_hint(log) if why == "reward_not_a_number" else None) or (UNREAD[why] if why else None)
+        return NothingToSampleError(sentence + _available_fields(log) + (_first_bad(log) if why else ""), hint=hint)
     if log.unrewarded:
         return NothingToSampleError("; ".join([sentence, *log.unrewarded]))
     paths, keys, example = list(log.settings.paths or ()), first_keys(log.inputs), first_record(log)
